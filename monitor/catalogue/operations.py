@@ -1,0 +1,115 @@
+"""The operations, read once from the data file beside this module."""
+
+from __future__ import annotations
+
+import functools
+import re
+from enum import StrEnum
+from importlib import resources
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+
+class Edition(StrEnum):
+    """The product editions. ``open`` has no listed set: nothing is refused before sending."""
+
+    PC = "PC"
+    PL = "PL"
+    RL = "RL"
+    LE = "LE"
+    OPEN = "open"
+
+
+class Quota(Struct, frozen=True, kw_only=True):
+    """Requests a minute that the workspace allows for one operation."""
+
+    user: int
+    workspace: int
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """One row of the catalogue.
+
+    ``path`` writes parameters with a colon, as in ``/v4/flows/:id/run``. ``request`` and
+    ``response`` name models of the public specification, None where there is no JSON body.
+    ``assigned`` marks an ``operation_id`` that is ours because none is public.
+    """
+
+    method: str
+    path: str
+    name: str
+    resource: str
+    editions: frozenset[Edition]
+    operation_id: str
+    query: tuple[str, ...] = ()
+    request: str | None = None
+    response: str | None = None
+    quota_per_minute: Quota | None = None
+    assigned: bool = False
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the path parameters, in order."""
+        return tuple(re.findall(r":(\w+)", self.path))
+
+    def fill(self, *values: object) -> str:
+        """Return the path with its parameters replaced, each quoted for use in a URL.
+
+        Raises:
+            ValueError: the number of values is not the number of parameters.
+        """
+        names = self.parameters
+        if len(names) != len(values):
+            raise ValueError(
+                f"{self.operation_id} takes {len(names)} path values "
+                f"({', '.join(names) or 'none'}), not {len(values)}"
+            )
+        quoted = iter([quote(str(value), safe="") for value in values])
+        return re.sub(r":\w+", lambda _: next(quoted), self.path)
+
+    def is_offered_in(self, edition: Edition) -> bool:
+        """True where the edition's set holds the operation; always true in edition ``open``."""
+        return edition is Edition.OPEN or edition in self.editions
+
+
+@functools.cache
+def operations() -> tuple[Operation, ...]:
+    """Return all operations in the order of the API's own document."""
+    text = resources.files(__package__).joinpath("operations.json").read_bytes()
+    return msgspec.json.decode(text, type=tuple[Operation, ...])
+
+
+@functools.cache
+def _by_id() -> dict[str, Operation]:
+    return {operation.operation_id: operation for operation in operations()}
+
+
+def operation(operation_id: str) -> Operation:
+    """Return one operation by its id.
+
+    Raises:
+        KeyError: the catalogue has no such id.
+    """
+    return _by_id()[operation_id]
+
+
+@functools.cache
+def _matchers() -> tuple[tuple[Operation, re.Pattern[str]], ...]:
+    # Literal segments come first, so that ``/people/current`` is not read as an id.
+    ordered = sorted(operations(), key=lambda one: one.path.count(":"))
+    return tuple(
+        (one, re.compile(re.sub(r":\w+", r"([^/]+)", one.path) + r"/?")) for one in ordered
+    )
+
+
+def find(method: str, path: str) -> tuple[Operation, tuple[str, ...]] | None:
+    """Return the operation that a method and a concrete path name, with its path values.
+
+    ``path`` is the decoded path without query. None where no operation matches.
+    """
+    for one, pattern in _matchers():
+        if one.method == method.upper() and (match := pattern.fullmatch(path)):
+            return one, match.groups()
+    return None

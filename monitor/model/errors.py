@@ -1,0 +1,145 @@
+"""Every failure the monitor knows, as one tree. The type decides what a caller may do next.
+
+::
+
+    MonitorError
+    ├── ConfigurationError            wrong settings; never retried
+    ├── PayloadError                  a body or row that cannot be read; skipped and counted
+    ├── WorkspaceError                something between us and a workspace
+    │   ├── TryLaterError             may pass by itself
+    │   │   ├── WorkspaceUnreachableError   no answer, or 5xx until the retries ran out
+    │   │   ├── ThrottledError              429; carries how long to wait
+    │   │   └── BudgetExhaustedError        our own request budget has no room in time
+    │   ├── UnauthorizedError         401: the token is absent, expired or revoked
+    │   ├── NotAvailableError         403, 404 RouteNotFoundException: not offered to us
+    │   ├── NoSuchObjectError         404 DataNotFoundException, 410: no such object
+    │   ├── RequestRejectedError      any other 4xx: our request is at fault
+    │   └── UnreadableAnswerError     not JSON, wrong shape, or larger than allowed
+    ├── BusError
+    │   ├── BusUnavailableError       nothing was stored; the caller may commit again
+    │   ├── BusHeldError              another daemon holds the store
+    │   └── BusSchemaError            the store was written by a newer version
+    └── OutputError
+        ├── OutputUnavailableError    delivery may be tried again
+        └── OutputRefusedError        refused for good; becomes a dead letter
+"""
+
+from __future__ import annotations
+
+
+class MonitorError(Exception):
+    """Root of the tree; caught only where any failure means the same."""
+
+
+class ConfigurationError(MonitorError):
+    """The settings cannot be used; ``faults`` holds one sentence for each fault."""
+
+    def __init__(self, faults: list[str] | str) -> None:
+        self.faults = [faults] if isinstance(faults, str) else list(faults)
+        super().__init__("; ".join(self.faults))
+
+
+class PayloadError(MonitorError):
+    """A body or a row is not what it should be. Never holds the body itself."""
+
+
+class WorkspaceError(MonitorError):
+    """Something went wrong between us and a workspace.
+
+    ``operation_id`` is the catalogue's name of what was asked, ``status_code`` the HTTP status
+    where there was one, ``exception_name`` the workspace's own word for the failure.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation_id: str | None = None,
+        status_code: int | None = None,
+        exception_name: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.operation_id = operation_id
+        self.status_code = status_code
+        self.exception_name = exception_name
+
+
+class TryLaterError(WorkspaceError):
+    """The same request may succeed later without anybody changing anything."""
+
+
+class WorkspaceUnreachableError(TryLaterError):
+    """No answer, or only 5xx, until the retries ran out."""
+
+
+class ThrottledError(TryLaterError):
+    """The workspace's own quota is used up for ``retry_after_seconds``."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after_seconds: float,
+        operation_id: str | None = None,
+        status_code: int | None = 429,
+        exception_name: str | None = None,
+    ) -> None:
+        super().__init__(
+            message,
+            operation_id=operation_id,
+            status_code=status_code,
+            exception_name=exception_name,
+        )
+        self.retry_after_seconds = retry_after_seconds
+
+
+class BudgetExhaustedError(TryLaterError):
+    """Our request budget had no room within the time that the caller allowed; nothing was sent."""
+
+
+class UnauthorizedError(WorkspaceError):
+    """The token is absent, expired or revoked."""
+
+
+class NotAvailableError(WorkspaceError):
+    """The operation is not offered to us: outside the edition, or without the right."""
+
+
+class NoSuchObjectError(WorkspaceError):
+    """The operation exists and the object does not, or does no longer."""
+
+
+class RequestRejectedError(WorkspaceError):
+    """The workspace understood and refused; the same request will be refused again."""
+
+
+class UnreadableAnswerError(WorkspaceError):
+    """The answer is not JSON, has the wrong shape, or is larger than allowed."""
+
+
+class BusError(MonitorError):
+    """Something went wrong in the store."""
+
+
+class BusUnavailableError(BusError):
+    """Nothing was stored; the caller still owns the change and may commit it again."""
+
+
+class BusHeldError(BusError):
+    """Another daemon holds the store; the message names it."""
+
+
+class BusSchemaError(BusError):
+    """The store was written by a newer version of the monitor, or is not a store at all."""
+
+
+class OutputError(MonitorError):
+    """An event could not be handed on."""
+
+
+class OutputUnavailableError(OutputError):
+    """The receiver cannot be reached now; delivery may be tried again."""
+
+
+class OutputRefusedError(OutputError):
+    """The receiver refused for good; the event becomes a dead letter."""

@@ -1,0 +1,94 @@
+"""Facts: durable, ordered, told once.
+
+An event's id is a function of what happened, never of who noticed it or when.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from monitor.model.runs import RunKey, RunState, Source, Status
+
+
+class EventType(StrEnum):
+    """What can be told. ``run.detailed`` carries a job group's job records, once, after its end."""
+
+    RUN_QUEUED = "run.queued"
+    RUN_STARTED = "run.started"
+    RUN_SUCCEEDED = "run.succeeded"
+    RUN_FAILED = "run.failed"
+    RUN_CANCELED = "run.canceled"
+    RUN_LOST = "run.lost"
+    RUN_DETAILED = "run.detailed"
+    WORKSPACE_CHANGED = "workspace.changed"
+
+
+STATUS_EVENTS: dict[Status, EventType] = {
+    Status.PENDING: EventType.RUN_QUEUED,
+    Status.RUNNING: EventType.RUN_STARTED,
+    Status.SUCCEEDED: EventType.RUN_SUCCEEDED,
+    Status.FAILED: EventType.RUN_FAILED,
+    Status.CANCELED: EventType.RUN_CANCELED,
+    Status.LOST: EventType.RUN_LOST,
+}
+
+
+class RunEvent(Struct, frozen=True, kw_only=True, gc=False, tag="run", tag_field="form"):
+    """A run made a transition. ``run`` is what was known of it, as of this transition.
+
+    ``occurred_at`` is the workspace's time of the transition, None where it reported none;
+    ``recorded_at`` is ours. ``before`` is the status that the run was last known to have.
+    """
+
+    id: str
+    type: EventType
+    run: RunState
+    before: Status | None
+    occurred_at: datetime | None
+    recorded_at: datetime
+    observed_by: Source
+
+    @property
+    def workspace(self) -> str:
+        return self.run.key.workspace
+
+    @property
+    def subject(self) -> str:
+        """Events of one subject are delivered in order."""
+        return str(self.run.key)
+
+
+class WorkspaceEvent(
+    Struct, frozen=True, kw_only=True, gc=False, tag="workspace", tag_field="form"
+):
+    """A workspace itself changed: its edition, a capability, its configuration here."""
+
+    id: str
+    type: EventType
+    workspace: str
+    what: str  # "edition", "capability:list_changes", "configuration"
+    number: int  # counts the changes of this ``what``, from 1
+    before: str | None
+    after: str | None
+    occurred_at: datetime | None
+    recorded_at: datetime
+
+    @property
+    def subject(self) -> str:
+        return f"{self.workspace}:{self.what}"
+
+
+Event = RunEvent | WorkspaceEvent
+
+
+def run_event_id(key: RunKey, event_type: EventType) -> str:
+    """Return ``workspace:kind:run:transition``, the same whoever saw the transition."""
+    return f"{key}:{event_type.removeprefix('run.')}"
+
+
+def workspace_event_id(workspace: str, what: str, number: int) -> str:
+    """Return ``workspace:what:number`` for the ``number``-th change of ``what``."""
+    return f"{workspace}:{what}:{number}"

@@ -1,0 +1,163 @@
+"""What runs, and what can be said of one execution of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class RunKind(StrEnum):
+    """The three things of a workspace that are executions."""
+
+    FLOW_RUN = "flow_run"
+    JOB_GROUP = "job_group"
+    PLAN_RUN = "plan_run"
+
+
+class PipelineKind(StrEnum):
+    """The two things of a workspace that are executed."""
+
+    FLOW = "flow"
+    PLAN = "plan"
+
+
+class Status(StrEnum):
+    """Our words for where a run is: the same in code, labels, topics and on the page."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    LOST = "lost"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self not in (Status.PENDING, Status.RUNNING)
+
+
+class Trigger(StrEnum):
+    """Who or what started a run."""
+
+    SCHEDULE = "schedule"
+    MANUAL = "manual"
+    API = "api"
+    PLAN = "plan"
+    UNKNOWN = "unknown"
+
+
+class Source(StrEnum):
+    """How the monitor came to look at a run."""
+
+    POLL = "poll"  # the list of changes, or a run's own end-of-run reads
+    AUDIT = "audit"  # the slow check of what is active
+    DETAIL = "detail"  # job records
+    CALLBACK = "callback"  # an HTTP request that the workspace sent
+    TRACK = "track"  # a run that the operator named
+
+
+_STATUSES = {
+    "created": Status.PENDING,
+    "pending": Status.PENDING,
+    "inprogress": Status.RUNNING,
+    "complete": Status.SUCCEEDED,
+    "failed": Status.FAILED,
+    "canceled": Status.CANCELED,
+    "cancelled": Status.CANCELED,
+}
+
+
+def status_of(native_status: str | None) -> Status | None:
+    """Translate the workspace's word; None for a word that we do not know, and for none."""
+    return None if native_status is None else _STATUSES.get(native_status.strip().lower())
+
+
+class RunKey(Struct, frozen=True, order=True, gc=False):
+    """One run among all workspaces. Ids are text, whatever the workspace sends."""
+
+    workspace: str
+    kind: RunKind
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.workspace}:{self.kind}:{self.id}"
+
+
+class Pipeline(Struct, frozen=True, kw_only=True, gc=False):
+    """A flow or a plan. The name may be unknown while the id is not."""
+
+    kind: PipelineKind
+    id: str
+    name: str | None = None
+
+
+class Recipe(Struct, frozen=True, kw_only=True, gc=False):
+    """What one job group executes inside its flow; the API calls it a wrangled dataset."""
+
+    id: str
+    name: str | None = None
+
+
+class Parents(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """The runs that this run is a part of, as far as the workspace tells."""
+
+    flow_run: str | None = None
+    plan_run: str | None = None
+
+
+class JobCount(Struct, frozen=True, kw_only=True, gc=False):
+    """How many jobs of one type ended in one way. ``status`` may be a word we do not know."""
+
+    job_type: str
+    status: str
+    count: int
+
+
+class JobsSeen(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What the job records of one job group said. Instants are the workspace's, or None."""
+
+    counts: tuple[JobCount, ...] = ()
+    percent_complete: float | None = None  # 0 to 100, mean over the jobs that tell it
+    heartbeat_at: datetime | None = None
+    read_at: datetime | None = None  # workspace time of the read
+
+
+class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """All that is kept of a run. Instants are aware UTC by the workspace's clock, or None.
+
+    ``approximate`` names those of ``started_at`` and ``finished_at`` that the workspace did not
+    report itself and that were taken from the nearest stamp it did report.
+    """
+
+    key: RunKey
+    status: Status
+    native_status: str | None = None
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    updated_at: datetime | None = None
+    approximate: tuple[str, ...] = ()
+    pipeline: Pipeline | None = None
+    recipe: Recipe | None = None
+    parents: Parents = Parents()
+    trigger: Trigger = Trigger.UNKNOWN
+    ran_for: str | None = None
+    owner: str | None = None
+    error: str | None = None
+    url: str | None = None
+    jobs: JobsSeen | None = None
+    detailed: bool = False  # the job records were read after the end
+    historical: bool = False  # ended before we followed: state only, never an event
+    ended_by: Source | None = None  # who told the end
+    confirmed_at: datetime  # when the workspace was last seen saying this; our clock
+    confirmed_by: Source
+
+    @property
+    def duration_seconds(self) -> float | None:
+        """Seconds from start to end; from creation where no start is told; None if unknown."""
+        begun_at = self.started_at or self.created_at
+        if begun_at is None or self.finished_at is None:
+            return None
+        return max(0.0, (self.finished_at - begun_at).total_seconds())

@@ -1,0 +1,162 @@
+"""The present, in memory: written by the left side of the flow, read by the right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from monitor.model.knowledge import (
+    ActiveRun,
+    NamedPipeline,
+    PipelineStanding,
+    PollStanding,
+    WorkspaceStanding,
+)
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+
+PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
+StandingId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
+
+
+class KnowledgeView:
+    """Reads what is known now. Every answer is a picture that no later change alters."""
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+
+    def workspaces(self) -> tuple[WorkspaceStanding, ...]:
+        """Return every configured workspace, in the order of the configuration."""
+        return tuple(self._knowledge.workspaces.values())
+
+    def workspace(self, name: str) -> WorkspaceStanding | None:
+        """Return one workspace, None where none of that name is configured."""
+        return self._knowledge.workspaces.get(name)
+
+    def active_runs(self, workspace: str | None = None) -> tuple[ActiveRun, ...]:
+        """Return the runs that have not ended, in no particular order."""
+        active = tuple(self._knowledge.active.values())
+        if workspace is None:
+            return active
+        return tuple(one for one in active if one.run.key.workspace == workspace)
+
+    def active_run(self, key: RunKey) -> ActiveRun | None:
+        """Return one run if it is known and has not ended."""
+        return self._knowledge.active.get(key)
+
+    def standings(self) -> tuple[PipelineStanding, ...]:
+        """Return what the last runs were like: one per pipeline, for job groups per recipe."""
+        return tuple(self._knowledge.standings.values())
+
+    def pipelines(self) -> tuple[NamedPipeline, ...]:
+        """Return every pipeline of the inventory and every one that a run has named."""
+        return tuple(self._knowledge.named_pipelines())
+
+    def label(self, workspace: str, pipeline: Pipeline | None) -> str:
+        """Return the name that the pipeline's series carry; ``unknown`` where none was told."""
+        return self._knowledge.label(workspace, pipeline)
+
+    def polls(self) -> tuple[PollStanding, ...]:
+        """Return how each poll of each workspace is doing."""
+        return tuple(self._knowledge.polls.values())
+
+    def confirmed(self) -> dict[tuple[str, RunKind], datetime]:
+        """Return when each kind of run was last confirmed by the API (our clock)."""
+        return dict(self._knowledge.confirmed)
+
+
+class Knowledge:
+    """What is known now. One event loop writes; nothing here waits, stores or keeps history."""
+
+    def __init__(self, workspaces: Iterable[str]) -> None:
+        self.workspaces = {name: WorkspaceStanding(workspace=name) for name in workspaces}
+        self.active: dict[RunKey, ActiveRun] = {}
+        self.standings: dict[StandingId, PipelineStanding] = {}
+        self.polls: dict[tuple[str, str], PollStanding] = {}
+        self.confirmed: dict[tuple[str, RunKind], datetime] = {}
+        self._names: dict[PipelineId, str | None] = {}
+        self._labels: dict[PipelineId, str] = {}
+        self.view = KnowledgeView(self)
+
+    def update_workspace(self, name: str, **changes: object) -> WorkspaceStanding:
+        """Overwrite fields of one workspace's standing and return the new one."""
+        standing = msgspec.structs.replace(self.workspaces[name], **changes)
+        self.workspaces[name] = standing
+        return standing
+
+    def record_poll(self, standing: PollStanding) -> None:
+        self.polls[standing.workspace, standing.poll] = standing
+
+    def confirm(self, workspace: str, kind: RunKind, at: datetime) -> None:
+        """Remember that the API has just shown all there is of one kind of run."""
+        self.confirmed[workspace, kind] = at
+
+    def name_pipeline(
+        self, workspace: str, kind: PipelineKind, pipeline_id: str, name: str | None
+    ) -> None:
+        """Remember a pipeline and its present name; None keeps a name that is known."""
+        identity = (workspace, kind, pipeline_id)
+        if identity in self._names and (name is None or self._names[identity] == name):
+            return
+        self._names[identity] = name
+        self._labels.clear()
+
+    def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
+        """Drop a pipeline that the workspace no longer has."""
+        self._names.pop((workspace, kind, pipeline_id), None)
+        self._labels.clear()
+        for identity in [
+            one
+            for one, standing in self.standings.items()
+            if one[0] == workspace and one[2] == pipeline_id and standing.pipeline.kind is kind
+        ]:
+            del self.standings[identity]
+
+    def name_of(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> str | None:
+        return self._names.get((workspace, kind, pipeline_id))
+
+    def label(self, workspace: str, pipeline: Pipeline | None) -> str:
+        """Return a name that is unique among the workspace's pipelines of that kind."""
+        if pipeline is None:
+            return "unknown"
+        if not self._labels:
+            self._relabel()
+        identity = (workspace, pipeline.kind, pipeline.id)
+        known = self._labels.get(identity)
+        return known if known is not None else pipeline.name or f"#{pipeline.id}"
+
+    def named_pipelines(self) -> list[NamedPipeline]:
+        if not self._labels:
+            self._relabel()
+        return [
+            NamedPipeline(
+                workspace=workspace,
+                kind=kind,
+                id=pipeline_id,
+                name=name,
+                label=self._labels[workspace, kind, pipeline_id],
+            )
+            for (workspace, kind, pipeline_id), name in self._names.items()
+        ]
+
+    def _relabel(self) -> None:
+        taken: set[tuple[str, PipelineKind, str]] = set()
+        for identity in sorted(self._names, key=_by_number):
+            workspace, kind, pipeline_id = identity
+            name = self._names[identity]
+            if name is None:
+                label = f"#{pipeline_id}"
+            elif (workspace, kind, name) in taken:
+                label = f"{name}#{pipeline_id}"
+            else:
+                label = name
+                taken.add((workspace, kind, name))
+            self._labels[identity] = label
+
+
+def _by_number(identity: PipelineId) -> tuple[str, str, int, str]:
+    # The lower id keeps the plain name; ids are text, and "10" is not below "9".
+    workspace, kind, pipeline_id = identity
+    number = int(pipeline_id) if pipeline_id.isdecimal() else 0
+    return workspace, kind, number, pipeline_id

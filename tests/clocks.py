@@ -1,0 +1,57 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from datetime import UTC, datetime, timedelta
+
+
+class ManualClock:
+    """Tells the time that the test set. Sleepers wake when the test moves past their time."""
+
+    def __init__(self, start: datetime = datetime(2026, 11, 21, 10, tzinfo=UTC)) -> None:
+        self._now = start
+        self._monotonic = 0.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._monotonic + seconds, next(self._order), woken))
+        await woken
+
+    def set_wall(self, now: datetime) -> None:
+        """Jump the wall clock, as an operator or NTP does; the monotonic clock stays."""
+        self._now = now
+
+    async def advance(self, seconds: float) -> None:
+        """Let ``seconds`` pass, waking sleepers in their order and letting each run on."""
+        end = self._monotonic + seconds
+        await self._settle()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            due, _, woken = heapq.heappop(self._sleepers)
+            self._move_to(max(due, self._monotonic))
+            if not woken.done():
+                woken.set_result(None)
+            await self._settle()
+        self._move_to(end)
+        await self._settle()
+
+    def _move_to(self, monotonic: float) -> None:
+        self._now += timedelta(seconds=monotonic - self._monotonic)
+        self._monotonic = monotonic
+
+    async def _settle(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)

@@ -1,0 +1,149 @@
+"""Holds the house: which room may import which, and which library lives where."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "monitor"
+
+# Room -> what it may import, as prefixes of dotted names below the package.
+MODEL = ("model",)
+ROOMS: dict[str, tuple[str, ...]] = {
+    "model": (),
+    "catalogue": MODEL,
+    "schedules": MODEL,
+    "workspace": (*MODEL, "catalogue"),
+    "bus": MODEL,
+    "tracking": (*MODEL, "bus.contract"),
+    "polling": (*MODEL, "catalogue", "workspace", "tracking", "bus.contract"),
+    "callbacks": (*MODEL, "catalogue", "workspace", "tracking", "bus.contract"),
+    "alerting": (*MODEL, "schedules", "tracking.knowledge", "bus.contract"),
+    "outputs": (*MODEL, "bus.contract", "tracking.knowledge"),
+    "web": (*MODEL, "tracking.knowledge", "alerting", "outputs.metrics", "bus.contract"),
+    "config": (*MODEL, "catalogue", "schedules", "*.settings"),
+    "logs": MODEL,
+    "supervisor": MODEL,
+    "app": ("*", "!cli", "!sandbox"),
+    "cli": ("*",),
+    "sandbox": ("catalogue", "schedules", "model.clock", "model.triggers"),
+}
+
+# Library -> the rooms that are its homes. "any" means that it is handed in, never configured.
+LIBRARIES: dict[str, tuple[str, ...]] = {
+    "aiohttp": ("workspace", "callbacks", "web", "outputs", "sandbox", "cli"),
+    "sqlite3": ("bus",),
+    "aiomqtt": ("outputs",),
+    "paho": ("outputs",),
+    "amqtt": ("cli",),
+    "jinja2": ("web",),
+    "typer": ("cli",),
+    "rich": ("cli",),
+    "cronsim": ("schedules",),
+    "yarl": ("workspace", "callbacks", "web", "outputs", "sandbox", "cli"),
+}
+
+# Names that only their home may use, although the library itself may be imported anywhere.
+HOMES_OF_NAMES = {
+    "structlog.configure": ("logs",),
+    "generate_latest": ("outputs",),
+}
+
+
+def modules() -> list[Path]:
+    """Return every module of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    """Return the room, or the top-level module, that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> list[str]:
+    """Return every dotted name that a file imports, ``from x import y`` as ``x.y`` too."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.extend(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def is_allowed(room: str, target: str) -> bool:
+    """True when ``room`` may import ``target``, a dotted name below the package."""
+    own = target.split(".")[0] == room
+    if own:
+        return True
+    rules = ROOMS[room]
+    if any(rule[0] == "!" and target.split(".")[0] == rule[1:] for rule in rules):
+        return False
+    for rule in rules:
+        if rule == "*":
+            return True
+        if rule == "*.settings" and target.split(".")[1:2] == ["settings"]:
+            return True
+        if target == rule or target.startswith(rule + "."):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_what_stands_left_of_it(path: Path) -> None:
+    """No import points up or sideways in the flow of the house."""
+    room = room_of(path)
+    if room == "__init__":
+        return
+    assert room in ROOMS, f"{path} is a room that the house does not know"
+    wrong = [
+        name
+        for name in imports_of(path)
+        if name.startswith("monitor.")
+        and not name.startswith("monitor.__")
+        and not is_allowed(room, name.removeprefix("monitor."))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_library_stays_at_home(path: Path) -> None:
+    """A library is imported only in the rooms that are its homes."""
+    room = room_of(path)
+    wrong = [
+        name
+        for name in imports_of(path)
+        if (homes := LIBRARIES.get(name.split(".")[0])) is not None and room not in homes
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("name", "homes"), HOMES_OF_NAMES.items())
+def test_set_up_happens_in_one_place(name: str, homes: tuple[str, ...]) -> None:
+    """Logging is configured, and metrics are rendered, in one room each."""
+    users = {room_of(path) for path in modules() if name in path.read_text()}
+    assert users <= set(homes)
+
+
+def test_files_and_functions_stay_small() -> None:
+    """No file passes 400 lines and no function 60."""
+    too_large: list[str] = []
+    for path in [*modules(), *sorted(Path(__file__).parent.rglob("*.py"))]:
+        text = path.read_text()
+        lines = text.count("\n")
+        if lines > 400:
+            too_large.append(f"{path.name}: {lines} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+                length = node.end_lineno - node.lineno + 1
+                if length > 60:
+                    too_large.append(f"{path.name}: {node.name} has {length} lines")
+    assert too_large == []
+
+
+def test_no_file_is_named_for_nothing() -> None:
+    """A file's name says what lives in it."""
+    vague = {"utils", "util", "helpers", "helper", "common", "misc", "stuff"}
+    assert [path for path in modules() if path.stem in vague or path.parent.name in vague] == []

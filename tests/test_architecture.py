@@ -75,11 +75,11 @@ def imports_of(path: Path) -> list[str]:
 
 def is_allowed(room: str, target: str) -> bool:
     """True when ``room`` may import ``target``, a dotted name below the package."""
-    own = target.split(".")[0] == room
+    own = target.split(".", maxsplit=1)[0] == room
     if own:
         return True
     rules = ROOMS[room]
-    if any(rule[0] == "!" and target.split(".")[0] == rule[1:] for rule in rules):
+    if any(rule[0] == "!" and target.split(".", maxsplit=1)[0] == rule[1:] for rule in rules):
         return False
     for rule in rules:
         if rule == "*":

@@ -1,0 +1,258 @@
+"""The only door through which runs become known. One commit per look, nothing before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+import structlog
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter
+
+from monitor.bus.contract import Change, EventBus, Note
+from monitor.model.clock import Clock
+from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
+from monitor.model.knowledge import ActiveRun
+from monitor.model.runs import RunKey, RunState, Source
+from monitor.model.sightings import Outcome, Sighting
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.settings import TrackingSettings
+from monitor.tracking.standings import Standings
+from monitor.tracking.transitions import Boundary, Transition, take
+from monitor.tracking.turns import Turns
+
+log = structlog.get_logger()
+
+FOLLOWING = "following"  # topic of the note that holds `followed_since`
+CHANGES = "changes"  # topic of the notes that number a workspace's own changes
+
+# A run whose end lies this close to the horizon may have been forgotten already.
+_HORIZON_MARGIN = timedelta(hours=1)
+_NOT_SETTLED = (Outcome.UNCONFIRMED, Outcome.NEEDS_DETAIL)
+
+
+class _LastChange(Struct, frozen=True, kw_only=True):
+    number: int
+    value: str | None
+
+
+class _Judged(Struct, kw_only=True):
+    """What one batch of sightings comes to, before anything of it is durable."""
+
+    states: dict[RunKey, RunState]
+    transitions: list[Transition]
+
+
+class Observer:
+    """Turns sightings into state and events, one commit at a time for each run."""
+
+    def __init__(
+        self,
+        *,
+        bus: EventBus,
+        knowledge: Knowledge,
+        clock: Clock,
+        registry: CollectorRegistry,
+        settings: TrackingSettings,
+    ) -> None:
+        self._bus = bus
+        self._knowledge = knowledge
+        self._clock = clock
+        self._settings = settings
+        self._standings = Standings(knowledge)
+        self._followed_since: dict[str, datetime] = {}
+        self._turns = Turns()
+        self._changing = asyncio.Lock()
+        self._sightings = Counter(
+            "dataprep_monitor_sightings",
+            "Looks at runs, by who looked and what came of it.",
+            ["source", "outcome"],
+            registry=registry,
+        )
+        self._contradictions = Counter(
+            "dataprep_monitor_contradictions",
+            "Runs for which another end was told after the first.",
+            ["workspace"],
+            registry=registry,
+        )
+
+    async def open(self, workspace: str) -> datetime | None:
+        """Load what the store knows of a workspace; return since when it is followed, if it is."""
+        for run in await self._bus.active_runs(workspace):
+            self._knowledge.active[run.key] = _active(run)
+        await self._standings.load(self._bus, workspace)
+        self._contradictions.labels(workspace)
+        noted = (await self._bus.notes(workspace, FOLLOWING)).get("since")
+        if noted is None:
+            return None
+        return self._remember_following(workspace, msgspec.json.decode(noted, type=datetime))
+
+    async def follow_since(self, workspace: str, at: datetime) -> datetime:
+        """Fix the instant (workspace time) from which runs are told, and return it.
+
+        Durable on return. An instant that was fixed before stays.
+        """
+        if (since := self._followed_since.get(workspace)) is not None:
+            return since
+        note = Note(
+            workspace=workspace, topic=FOLLOWING, key="since", value=msgspec.json.encode(at)
+        )
+        await self._commit(Change(notes=(note,)))
+        return self._remember_following(workspace, at)
+
+    def _remember_following(self, workspace: str, at: datetime) -> datetime:
+        self._followed_since[workspace] = at
+        self._knowledge.update_workspace(workspace, followed_since=at)
+        return at
+
+    async def known(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
+        """Return what is known of those runs, active or finished; an unknown run is absent."""
+        active = self._knowledge.active
+        states = {key: active[key].run for key in keys if key in active}
+        missing = [key for key in keys if key not in states]
+        return {**states, **await self._bus.runs(missing)} if missing else states
+
+    async def observe(
+        self, sightings: Sequence[Sighting], *, notes: Sequence[Note] = ()
+    ) -> list[Outcome]:
+        """Take looks at runs, in their order, and return what came of each.
+
+        On return the new state, its events, the notes and the settlement of callbacks are durable,
+        all by one commit. A look at a run that is just being committed waits for that commit.
+
+        Raises:
+            BusUnavailableError: nothing was stored and nothing is known that was not before; the
+                same sightings may be taken again.
+        """
+        keys = {sighting.key for sighting in sightings}
+        async with self._turns.hold(keys):
+            known = await self.known(keys)
+            judged = self._judge(sightings, known)
+            change = self._change(sightings, judged, known, notes)
+            if change != Change():
+                await self._commit(change)
+            self._learn(judged, known)
+        self._count(sightings, judged.transitions)
+        return [transition.outcome for transition in judged.transitions]
+
+    async def dismiss(self, workspace: str, inbox_ids: Sequence[int]) -> None:
+        """Give up stored callbacks whose runs the workspace never confirmed, and count them."""
+        await self._commit(Change(settled=tuple(inbox_ids)))
+        self._sightings.labels(Source.CALLBACK, Outcome.UNCONFIRMED).inc(len(inbox_ids))
+        log.warning(
+            "callbacks named runs that the workspace does not know",
+            workspace=workspace,
+            count=len(inbox_ids),
+        )
+
+    def ignore(self, source: Source, *, count: int = 1) -> None:
+        """Count looks at what is never followed, such as samples."""
+        self._sightings.labels(source, "ignored").inc(count)
+
+    async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
+        """Tell that something about a workspace itself became ``after``; False if it was so."""
+        async with self._changing:
+            noted = (await self._bus.notes(workspace, CHANGES)).get(what)
+            last = msgspec.json.decode(noted, type=_LastChange) if noted is not None else None
+            if last is not None and last.value == after:
+                return False
+            number = 1 if last is None else last.number + 1
+            event = WorkspaceEvent(
+                id=workspace_event_id(workspace, what, number),
+                type=EventType.WORKSPACE_CHANGED,
+                workspace=workspace,
+                what=what,
+                number=number,
+                before=last.value if last is not None else None,
+                after=after,
+                occurred_at=None,
+                recorded_at=self._clock.now(),
+            )
+            value = msgspec.json.encode(_LastChange(number=number, value=after))
+            note = Note(workspace=workspace, topic=CHANGES, key=what, value=value)
+            await self._commit(Change(events=(event,), notes=(note,)))
+            return True
+
+    def _judge(self, sightings: Sequence[Sighting], known: dict[RunKey, RunState]) -> _Judged:
+        states = dict(known)
+        transitions = []
+        for sighting in sightings:
+            transition = take(
+                states.get(sighting.key),
+                sighting,
+                Boundary(
+                    followed_since=self._followed_since.get(sighting.key.workspace),
+                    forgotten_before=sighting.seen_at
+                    - timedelta(seconds=self._settings.forget_seconds)
+                    + _HORIZON_MARGIN,
+                ),
+            )
+            if transition.state is not None:
+                states[sighting.key] = transition.state
+            transitions.append(transition)
+        return _Judged(states=states, transitions=transitions)
+
+    def _change(
+        self,
+        sightings: Sequence[Sighting],
+        judged: _Judged,
+        known: dict[RunKey, RunState],
+        notes: Sequence[Note],
+    ) -> Change:
+        pairs = list(zip(sightings, judged.transitions, strict=True))
+        stored = {one.key for one, transition in pairs if transition.is_worth_storing}
+        runs = tuple(judged.states[key] for key in sorted(stored))
+        return Change(
+            runs=runs,
+            events=tuple(event for _, transition in pairs for event in transition.events),
+            notes=(*notes, *self._standings.notes(runs, known)),
+            settled=tuple(
+                one.inbox_id
+                for one, transition in pairs
+                if one.inbox_id is not None and transition.outcome not in _NOT_SETTLED
+            ),
+        )
+
+    async def _commit(self, change: Change) -> None:
+        await self._bus.commit(change, timeout_seconds=self._settings.commit_timeout_seconds)
+
+    def _learn(self, judged: _Judged, known: dict[RunKey, RunState]) -> None:
+        """Overwrite what is known, now that it is durable."""
+        self._standings.learn(judged.states.values(), known)
+        for key, state in judged.states.items():
+            if state.pipeline is not None:
+                self._knowledge.name_pipeline(
+                    key.workspace, state.pipeline.kind, state.pipeline.id, state.pipeline.name
+                )
+            if state.status.is_terminal:
+                self._knowledge.active.pop(key, None)
+            else:
+                self._knowledge.active[key] = _active(state)
+
+    def _count(self, sightings: Sequence[Sighting], transitions: Sequence[Transition]) -> None:
+        for sighting, transition in zip(sightings, transitions, strict=True):
+            # A callback that waits for its run is counted when that wait is over.
+            if transition.outcome is not Outcome.UNCONFIRMED:
+                self._sightings.labels(sighting.source, transition.outcome).inc()
+            if transition.outcome is Outcome.CONTRADICTED and transition.state is not None:
+                self._contradictions.labels(sighting.key.workspace).inc()
+                log.warning(
+                    "another end was told for a run that had ended; the first stands",
+                    run=str(sighting.key),
+                    first=transition.state.status,
+                    now=sighting.native_status,
+                    source=sighting.source,
+                )
+
+
+def _active(run: RunState) -> ActiveRun:
+    jobs = run.jobs
+    return ActiveRun(
+        run=run,
+        confirmed_at=run.confirmed_at,
+        confirmed_by=run.confirmed_by,
+        percent_complete=jobs.percent_complete if jobs is not None else None,
+        heartbeat_at=jobs.heartbeat_at if jobs is not None else None,
+    )

@@ -1,0 +1,230 @@
+"""What is known of a run, and a sighting of it: what is known now, and what there is to tell.
+
+Pure: no I/O and no clock. The rules, in the order in which they decide:
+
+1. A run moves from none through pending and running to one end, never back and never out of an
+   end. What was skipped is filled in, so every run tells ``queued``, ``started`` and its end.
+2. A word that we do not know counts as "not finished": it is kept and shown, and moves nothing.
+3. A run that the monitor has not seen is not believed from a callback alone.
+4. A run first seen at its end is *historical* if that end lies before the boundary: it becomes
+   state and is never told. Where only the job records can tell, they are asked for.
+5. The first end stands. Another end told later is remembered as a contradiction, once.
+6. A time that was not reported stays None. The end of a job group is approximated by its last
+   write, and marked so, until its job records tell better.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
+from monitor.model.runs import RunKind, RunState, Source, Status, status_of
+from monitor.model.sightings import Outcome, Sighting
+from monitor.tracking.merging import merge
+
+_PATH = (Status.PENDING, Status.RUNNING)
+# What moves while a run is active without anything having happened; never worth a commit.
+_VOLATILE = ("confirmed_at", "confirmed_by", "updated_at", "jobs")
+
+
+class Boundary(Struct, frozen=True, kw_only=True):
+    """Ends before the later of the two are old news. Both are workspace time, None is "no limit".
+
+    ``followed_since`` is when we began to follow the workspace; ``forgotten_before`` is the
+    horizon behind which a finished run may have been told and forgotten.
+    """
+
+    followed_since: datetime | None = None
+    forgotten_before: datetime | None = None
+
+    @property
+    def instant(self) -> datetime | None:
+        limits = [one for one in (self.followed_since, self.forgotten_before) if one is not None]
+        return max(limits, default=None)
+
+
+class Transition(Struct, frozen=True, kw_only=True):
+    """The verdict on a sighting. ``state`` is None where the run stays unknown.
+
+    ``is_worth_storing`` is False where only freshness changed.
+    """
+
+    outcome: Outcome
+    state: RunState | None
+    events: tuple[RunEvent, ...] = ()
+    is_worth_storing: bool = False
+
+
+def take(known: RunState | None, sighting: Sighting, boundary: Boundary) -> Transition:
+    """Judge one sighting against what is known of its run. Total: every input has an answer."""
+    if known is None and (sighting.source is Source.CALLBACK or sighting.is_gone):
+        outcome = Outcome.UNCHANGED if sighting.is_gone else Outcome.UNCONFIRMED
+        return Transition(outcome=outcome, state=None)
+    state = _settle(known, merge(known, sighting), sighting)
+    if known is None and state.status.is_terminal:
+        is_old = _is_historical(state, sighting, boundary)
+        if is_old is None:
+            return Transition(outcome=Outcome.NEEDS_DETAIL, state=None)
+        state = msgspec.structs.replace(state, historical=is_old)
+    return _verdict(known, state, sighting)
+
+
+def _verdict(known: RunState | None, state: RunState, sighting: Sighting) -> Transition:
+    events = () if state.historical else _events(known, state, sighting)
+    if known is not None and state.contradiction != known.contradiction:
+        outcome = Outcome.CONTRADICTED
+    elif events:
+        outcome = Outcome.CHANGED
+    elif known is None:
+        outcome = Outcome.HISTORICAL
+    elif _is_same(known, state):
+        outcome = Outcome.UNCHANGED
+    else:
+        outcome = Outcome.ENRICHED
+    return Transition(
+        outcome=outcome,
+        state=state,
+        events=events,
+        is_worth_storing=outcome is not Outcome.UNCHANGED,
+    )
+
+
+def _is_same(known: RunState, state: RunState) -> bool:
+    freshness = {name: getattr(known, name) for name in _VOLATILE}
+    return msgspec.structs.replace(state, **freshness) == known
+
+
+def _settle(known: RunState | None, merged: RunState, sighting: Sighting) -> RunState:
+    """Decide the status of the merged state."""
+    before = known.status if known is not None else None
+    told = Status.LOST if sighting.is_gone else status_of(sighting.native_status)
+    if before is not None and before.is_terminal:
+        return _after_the_end(merged, before, told, sighting)
+    if told is None:
+        word = sighting.native_status or merged.native_status
+        return msgspec.structs.replace(
+            merged, status=before or Status.PENDING, native_status=word, detailed=False
+        )
+    if before is Status.RUNNING and told is Status.PENDING:
+        return msgspec.structs.replace(merged, status=before, detailed=False)
+    word = merged.native_status if sighting.is_gone else sighting.native_status
+    return msgspec.structs.replace(
+        merged,
+        status=told,
+        native_status=word,
+        ended_by=sighting.source if told.is_terminal else None,
+        detailed=sighting.is_detail_final and told.is_terminal,
+    )
+
+
+def _after_the_end(
+    merged: RunState, end: Status, told: Status | None, sighting: Sighting
+) -> RunState:
+    detailed = merged.detailed or sighting.is_detail_final
+    is_other = told is not None and told is not end and not sighting.is_gone
+    # A late look at an earlier state is no contradiction, unless the run was thought to be gone.
+    contradicts = is_other and told is not None and (told.is_terminal or end is Status.LOST)
+    if contradicts and merged.contradiction is None:
+        return msgspec.structs.replace(
+            merged, detailed=detailed, contradiction=sighting.native_status
+        )
+    if told is end and merged.ended_by is Source.CALLBACK:
+        # The API's own spelling, so that the state does not depend on who came first.
+        return msgspec.structs.replace(
+            merged, detailed=detailed, native_status=sighting.native_status
+        )
+    return msgspec.structs.replace(merged, detailed=detailed)
+
+
+def _is_historical(state: RunState, sighting: Sighting, boundary: Boundary) -> bool | None:
+    """Judge the end of a run first seen at its end; None where only job records can tell."""
+    limit = boundary.instant
+    if limit is None:
+        return False
+    if state.finished_at is not None and "finished_at" not in state.approximate:
+        return state.finished_at < limit
+    # The end lies between the creation and the last write.
+    if state.updated_at is not None and state.updated_at < limit:
+        return True
+    if state.created_at is not None and state.created_at >= limit:
+        return False
+    if state.key.kind is RunKind.JOB_GROUP and not sighting.is_detail_final:
+        return None
+    return _was_likely_told(state, limit, boundary.forgotten_before)
+
+
+def _was_likely_told(state: RunState, limit: datetime, horizon: datetime | None) -> bool:
+    if state.finished_at is not None and state.finished_at < limit:
+        return True
+    # An old run that somebody edited, and whose end nobody can tell: nothing runs for so long.
+    return horizon is not None and state.created_at is not None and state.created_at < horizon
+
+
+def _events(known: RunState | None, state: RunState, sighting: Sighting) -> tuple[RunEvent, ...]:
+    before = known.status if known is not None else None
+    steps = _steps(before, state.status)
+    events = [
+        _event(state, STATUS_EVENTS[step], step, before=before, sighting=sighting) for step in steps
+    ]
+    was_detailed = known is not None and known.detailed
+    if state.detailed and not was_detailed and state.jobs is not None:
+        events.append(
+            _event(
+                state, EventType.RUN_DETAILED, state.status, before=state.status, sighting=sighting
+            )
+        )
+    return tuple(events)
+
+
+def _steps(before: Status | None, after: Status) -> tuple[Status, ...]:
+    """Return the statuses that a run went through, from behind ``before`` up to ``after``."""
+    if before is after or (before is not None and before.is_terminal):
+        return ()
+    path = (*_PATH, after) if after.is_terminal else _PATH[: _PATH.index(after) + 1]
+    return path if before is None else path[_PATH.index(before) + 1 :]
+
+
+def _event(
+    state: RunState,
+    event_type: EventType,
+    status: Status,
+    *,
+    before: Status | None,
+    sighting: Sighting,
+) -> RunEvent:
+    run, occurred_at = _as_of(state, status)
+    return RunEvent(
+        id=run_event_id(state.key, event_type),
+        type=event_type,
+        run=run,
+        before=before,
+        occurred_at=occurred_at,
+        recorded_at=sighting.seen_at,
+        observed_by=sighting.source,
+    )
+
+
+def _as_of(state: RunState, status: Status) -> tuple[RunState, datetime | None]:
+    """Return the run as it was at one transition, and when that was."""
+    if status.is_terminal:
+        return state, state.finished_at
+    is_running = status is Status.RUNNING
+    started_at = state.started_at if is_running else None
+    run = msgspec.structs.replace(
+        state,
+        status=status,
+        native_status=state.native_status if state.status is status else None,
+        started_at=started_at,
+        finished_at=None,
+        approximate=tuple(
+            name for name in state.approximate if is_running and name == "started_at"
+        ),
+        error=None,
+        jobs=None,
+        detailed=False,
+        ended_by=None,
+    )
+    return run, started_at if is_running else state.created_at

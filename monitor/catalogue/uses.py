@@ -1,0 +1,30 @@
+"""What the monitor asks each operation for. An operation that is not named here is never asked."""
+
+from __future__ import annotations
+
+USES: dict[str, str] = {
+    "getOpenApiSpec": "finds the edition (a hint)",
+    "getCurrentPerson": "finds the edition, names the token's owner",
+    "listJobLibrary": "lists changed and active job groups",
+    "getJobGroup": "reads one job group, its flow and its flow run",
+    "getJobsForJobGroup": "reads a job group's times, errors and progress",
+    "getFlowRun": "reads one flow run",
+    "getFlowRunStatus": "reads how a flow run ended",
+    "getFlowRunJobGroups": "finds a flow run's job groups",
+    "listPlanSnapshotRuns": "lists changed and active plan runs",
+    "getPlanSnapshotRun": "reads one plan run",
+    "listPlans": "names plans, maps plan runs to them",
+    "readFull": "maps a plan's snapshot to the plan",
+    "listFlows": "names flows",
+    "listSchedules": "reads when pipelines should start",
+    "getFlow": "finds the webhook tasks of a flow",
+    "createWebhookFlowTask": "registers a callback",
+    "getWebhookFlowTask": "checks that a callback is still registered",
+    "deleteWebhookFlowTask": "removes a callback that is no longer wanted",
+    "testWebhook": "tests the public URL of the callbacks",
+}
+
+
+def use_of(operation_id: str) -> str | None:
+    """Return what the monitor asks the operation for; None where it never asks."""
+    return USES.get(operation_id)

@@ -1,0 +1,157 @@
+"""The catalogue holds the whole API, and what the monitor can do follows from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from monitor.catalogue.capabilities import NEEDS, Capability, capabilities_of, without
+from monitor.catalogue.operations import Edition, find, operation, operations
+from monitor.catalogue.uses import USES, use_of
+
+PER_RESOURCE = {
+    "ApiAccessToken": 4,
+    "AwsConfig": 3,
+    "AwsRole": 4,
+    "Connection": 6,
+    "ConnectorMetadata": 5,
+    "EnvironmentParameter": 6,
+    "Flow": 19,
+    "FlowNode": 1,
+    "FlowNotificationSettings": 1,
+    "FlowPermission": 1,
+    "FlowRun": 3,
+    "FlowRunParameterOverride": 4,
+    "Folder": 6,
+    "ImportedDataset": 10,
+    "Job": 1,
+    "JobGroup": 14,
+    "Macro": 2,
+    "Misc": 1,
+    "OutputObject": 7,
+    "Person": 6,
+    "Plan": 14,
+    "PlanNode": 3,
+    "PlanOverride": 2,
+    "PlanSnapshotRun": 5,
+    "Publication": 6,
+    "Schedule": 8,
+    "SqlScript": 6,
+    "Usage": 4,
+    "UserDefinedFunction": 6,
+    "WebhookFlowTask": 4,
+    "Workspace": 9,
+    "WrangledDataset": 9,
+    "WriteSetting": 6,
+}
+
+
+def test_every_operation_of_the_api_is_there_once() -> None:
+    """The catalogue holds 186 operations, spread over the resources as the API spreads them."""
+    assert len(operations()) == 186
+    assert Counter(one.resource for one in operations()) == PER_RESOURCE
+    assert len({(one.method, one.path) for one in operations()}) == 186
+    assert len({one.operation_id for one in operations()}) == 186
+
+
+@pytest.mark.parametrize(
+    ("edition", "count"),
+    [(Edition.PC, 5), (Edition.PL, 172), (Edition.RL, 173), (Edition.LE, 13), (Edition.OPEN, 186)],
+)
+def test_each_edition_offers_its_own_set(edition: Edition, count: int) -> None:
+    """The editions offer as many operations as the API states; ``open`` refuses none."""
+    assert sum(one.is_offered_in(edition) for one in operations()) == count
+
+
+def test_names_that_are_ours_are_marked() -> None:
+    """Thirteen operations have no public id; theirs are ours and say so."""
+    assert sum(one.assigned for one in operations()) == 13
+
+
+def test_rows_are_well_formed() -> None:
+    """A path is rooted at /v4 and knows its parameters; a method is an upper-case word."""
+    assert all(one.path.startswith("/v4/") for one in operations())
+    assert {one.method for one in operations()} == {"GET", "POST", "PUT", "PATCH", "DELETE"}
+    assert operation("runFlow").parameters == ("id",)
+    assert operation("deletePlanPermissions").parameters == ("id", "subjectId")
+
+
+def test_the_small_edition_follows_by_id_and_reads_jobs_only() -> None:
+    """LE lists nothing that runs, so a run there must be named to be followed."""
+    assert capabilities_of(Edition.LE) == {Capability.FOLLOW_BY_ID, Capability.READ_JOBS}
+
+
+def test_the_edition_without_runs_lists_flows_only() -> None:
+    """PC has no run operations at all."""
+    assert capabilities_of(Edition.PC) == {Capability.LIST_FLOWS}
+
+
+def test_the_two_full_editions_differ_in_the_person_only() -> None:
+    """PL can do all that RL can, except say whose token it is."""
+    full = frozenset(Capability)
+    assert capabilities_of(Edition.RL) == full
+    assert capabilities_of(Edition.PL) == full - {Capability.KNOW_THE_PERSON}
+    assert capabilities_of(Edition.OPEN) == full
+
+
+def test_reads_take_capabilities_away() -> None:
+    """An operation that a read found unavailable takes along what rests on it."""
+    left = without(capabilities_of(Edition.OPEN), frozenset({"listPlans"}))
+    assert frozenset(Capability) - left == {Capability.LIST_PLANS, Capability.MAP_PLAN_SNAPSHOTS}
+
+
+def test_capabilities_and_uses_name_real_operations() -> None:
+    """What the monitor rests on and what it says it uses are operations of the catalogue."""
+    known = {one.operation_id for one in operations()}
+    needed = {one for needs in NEEDS.values() for one in needs}
+    assert set(USES) <= known
+    assert needed <= set(USES)
+    assert use_of("deleteFlow") is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "operation_id", "values"),
+    [
+        ("GET", "/v4/people/current", "getCurrentPerson", ()),
+        ("get", "/v4/people/12", "getPerson", ("12",)),
+        ("GET", "/v4/flows/count", "countFlows", ()),
+        ("GET", "/v4/jobGroups/7/status/", "getJobGroupStatus", ("7",)),
+        ("DELETE", "/v4/plans/1/permissions/2", "deletePlanPermissions", ("1", "2")),
+    ],
+)
+def test_a_concrete_path_finds_its_operation(
+    method: str, path: str, operation_id: str, values: tuple[str, ...]
+) -> None:
+    """A literal segment wins over a parameter; the parameters' values come along."""
+    found = find(method, path)
+    assert found is not None
+    assert (found[0].operation_id, found[1]) == (operation_id, values)
+
+
+def test_an_unknown_path_finds_nothing() -> None:
+    """A method or a path outside the catalogue is nobody's."""
+    assert find("GET", "/v4/nothing") is None
+    assert find("PUT", "/v4/people/current") is None
+
+
+def test_every_operation_finds_itself() -> None:
+    """The path of each operation, filled in, leads back to it."""
+    wrong = []
+    for one in operations():
+        values = tuple(f"x{number}" for number in range(len(one.parameters)))
+        found = find(one.method, one.fill(*values))
+        if found is None or (found[0].operation_id, found[1]) != (one.operation_id, values):
+            wrong.append(one.operation_id)
+    assert wrong == []
+
+
+def test_path_values_are_quoted() -> None:
+    """A value cannot leave its segment of the path."""
+    assert operation("getFlow").fill("a/b?c") == "/v4/flows/a%2Fb%3Fc"
+
+
+def test_the_number_of_path_values_must_fit() -> None:
+    """Too few or too many path values are refused before anything is sent."""
+    with pytest.raises(ValueError, match="takes 1 path values"):
+        operation("getFlow").fill()

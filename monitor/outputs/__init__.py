@@ -1,0 +1,1 @@
+"""Where events go out: deliveries that survive link loss, MQTT, metrics."""

@@ -1,0 +1,125 @@
+"""What can be set about the outputs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from monitor.model.errors import ConfigurationError
+from monitor.model.secrets import Secret
+
+_PORTS = {"mqtt": 1883, "mqtts": 8883}
+
+
+class MqttProtocol(StrEnum):
+    """Which version of MQTT is spoken. ``auto`` asks for 5 and falls back to 3.1.1."""
+
+    AUTO = "auto"
+    V5 = "5"
+    V311 = "3.1.1"
+
+
+class BrokerAddress(Struct, frozen=True, kw_only=True):
+    """Where the broker listens. Its text is the label ``broker``; it holds no credentials."""
+
+    host: str
+    port: int
+    is_encrypted: bool
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class DeliverySettings(Struct, frozen=True, kw_only=True):
+    """How one output works through the log of events."""
+
+    window: int = 100  # events handed on and not yet acknowledged
+    uncommitted: int = 5_000  # events acknowledged whose position is not yet durable
+    commit_interval_seconds: float = 0.2  # at most so much is told again after a crash
+    commit_timeout_seconds: float = 10.0
+    wait_seconds: float = 5.0  # one wait for new events; then the log is looked at anyway
+    backoff_base_seconds: float = 1.0  # the first wait after the receiver failed
+    backoff_cap_seconds: float = 30.0
+    # An event that fails this often while the receiver takes others, or that breaks the
+    # connection this often when sent alone, becomes a dead letter: nothing blocks for ever.
+    attempts: int = 5
+
+
+class MqttSettings(Struct, frozen=True, kw_only=True):
+    """The broker, and how it is talked to."""
+
+    url: str = "mqtt://127.0.0.1:1883"  # mqtt:// or mqtts://, never with credentials
+    username: str | None = None
+    password: Secret | None = None
+    ca_file: str | None = None  # PEM; None takes the system's authorities
+    certificate_file: str | None = None  # PEM; the client's own, where the broker asks for one
+    key_file: str | None = None  # PEM; None where the certificate file holds the key too
+    verify_tls: bool = True
+    prefix: str = "dataprep/v1"  # of every topic
+    instance: str = "monitor"  # must survive restarts; two daemons on a broker need two
+    protocol: MqttProtocol = MqttProtocol.AUTO
+    keepalive_seconds: int = 30
+    connect_timeout_seconds: float = 10.0
+    acknowledge_timeout_seconds: float = 20.0  # then the link counts as lost
+    reconnect_base_seconds: float = 1.0
+    reconnect_cap_seconds: float = 30.0
+    stop_timeout_seconds: float = 5.0  # for the last words of a clean stop
+    event_expiry_seconds: int = 7 * 86_400  # the broker drops an event that waited longer
+    state_interval_seconds: float = 1.0  # at most one retained message per topic in that time
+    state_scan_seconds: float = 15.0  # how often all retained state is compared
+    state_refresh_seconds: float = 60.0  # how old a published ``known_at`` may become
+    delivery: DeliverySettings = DeliverySettings()
+
+    @property
+    def broker(self) -> BrokerAddress:
+        """Return where to connect to.
+
+        Raises:
+            ConfigurationError: the URL cannot be used. The message does not repeat it.
+        """
+        try:
+            parts = urlsplit(self.url)
+            port = parts.port
+        except ValueError as exc:
+            raise ConfigurationError("url: not a URL") from exc
+        if parts.scheme not in _PORTS:
+            raise ConfigurationError("url: must begin with mqtt:// or mqtts://")
+        if parts.username is not None or parts.password is not None:
+            raise ConfigurationError("url: holds credentials; use username and password_file")
+        if not parts.hostname:
+            raise ConfigurationError("url: names no host")
+        if parts.path not in ("", "/") or parts.query or parts.fragment:
+            raise ConfigurationError("url: nothing may follow host and port")
+        return BrokerAddress(
+            host=parts.hostname,
+            port=port or _PORTS[parts.scheme],
+            is_encrypted=parts.scheme == "mqtts",
+        )
+
+    def faults(self) -> list[str]:
+        """Return one sentence ``key: fault`` for everything that cannot work."""
+        found: list[str] = []
+        try:
+            _ = self.broker
+        except ConfigurationError as exc:
+            found.extend(exc.faults)
+        if not self.prefix or self.prefix.startswith(("/", "$")) or self.prefix.endswith("/"):
+            found.append("prefix: must be topic levels without a slash or $ at the ends")
+        if _has_wildcard(self.prefix):
+            found.append("prefix: must not hold + or # or control characters")
+        if not self.instance or "/" in self.instance or _has_wildcard(self.instance):
+            found.append("instance: must be one topic level without + or #")
+        if self.key_file and not self.certificate_file:
+            found.append("key_file: there is no certificate_file that it could belong to")
+        if not 1 <= self.keepalive_seconds <= 65_535:  # noqa: PLR2004 - the field has two bytes
+            found.append("keepalive_seconds: must be 1 to 65535")
+        if self.delivery.window < 1:
+            found.append("window: must be at least 1")
+        return found
+
+
+def _has_wildcard(text: str) -> bool:
+    return any(one in "+#" or ord(one) < ord(" ") for one in text)

@@ -1,0 +1,261 @@
+"""The things of the sandbox's world, as plain records.
+
+They are mutable, because a world is: only `world` and the engine change them. Instants are
+workspace time. A person is named by id, and so is every other link between records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from monitor.model.triggers import Trigger
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """What every thing has. ``deleted_at`` marks a deleted one, which is kept."""
+
+    id: int
+    created_at: datetime
+    updated_at: datetime
+    creator_id: int
+    updater_id: int
+    deleted_at: datetime | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Person(Record):
+    """Somebody with an account. An administrator sees what everybody owns."""
+
+    email: str
+    name: str
+    is_admin: bool = False
+    is_disabled: bool = False
+    state: str = "active"
+    last_login_at: datetime | None = None
+    output_home_dir: str = ""
+    upload_dir: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Token(Record):
+    """An access token of its creator. ``token_id`` is public, ``value`` is what is sent."""
+
+    token_id: str
+    value: str = field(repr=False)
+    description: str | None = None
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Connection(Record):
+    """A way to data outside the workspace."""
+
+    name: str
+    uuid: str
+    vendor: str
+    vendor_name: str
+    type: str = "jdbc"  # jdbc, rest, remotefile
+    credential_type: str = "basic"
+    host: str | None = None
+    port: int | None = None
+    is_global: bool = False
+    credentials_shared: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class ImportedDataset(Record):
+    """Data that flows read: a file with ``uri``, or a table of a connection."""
+
+    name: str
+    uri: str | None = None
+    connection_id: int | None = None
+    table_path: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Flow(Record):
+    """A pipeline of recipes."""
+
+    name: str
+    description: str | None = None
+    folder_id: int | None = None
+    default_output_dir: str | None = None
+    shared_with: frozenset[int] = frozenset()  # people besides the owner
+    failure_ratio: float = 0.1  # of its job groups, where no outcome was ordered
+
+
+@dataclass(slots=True, kw_only=True)
+class Recipe(Record):
+    """A wrangled dataset: what one job group executes. Its id is also its flow node's id.
+
+    ``upstream_ids`` are recipes of the same flow whose job groups must be complete before one
+    of this recipe is started in a flow run.
+    """
+
+    flow_id: int
+    name: str
+    dataset_ids: tuple[int, ...] = ()
+    upstream_ids: tuple[int, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class OutputObject(Record):
+    """What a recipe produces when it runs: scheduled and ad hoc outputs are separate ones."""
+
+    recipe_id: int  # the flow node
+    execution: str = "photon"
+    profiler: bool = False
+    is_adhoc: bool = True
+    ignore_recipe_errors: bool = False
+    name: str | None = None
+    description: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class WriteSetting(Record):
+    """A file that an output writes."""
+
+    output_object_id: int
+    path: str
+    action: str = "create"
+    format: str = "csv"
+    compression: str = "none"
+    header: bool = True
+    as_single_file: bool = True
+    delim: str = ","
+    has_quotes: bool = True
+    include_mismatches: bool = True
+    connection_id: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Publication(Record):
+    """A table that an output loads."""
+
+    output_object_id: int
+    connection_id: int
+    path: tuple[str, ...]
+    table_name: str
+    target_type: str
+    action: str = "create"
+
+
+@dataclass(slots=True, kw_only=True)
+class HttpTask:
+    """The request that a plan's HTTP node sends. An empty ``url`` sends nothing and succeeds."""
+
+    url: str = ""
+    method: str = "post"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+    secret_key: str = field(default="", repr=False)
+    ssl_verification: bool = True
+    max_retries: int = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanNode(Record):
+    """A task of a plan; ``task_type`` is ``flow`` (with ``flow_id``) or ``http``."""
+
+    plan_id: int
+    handle: str
+    name: str
+    task_type: str
+    flow_id: int | None = None
+    flow_node_ids: tuple[int, ...] = ()  # recipes to run; empty for all of the flow
+    webhooks_enabled: bool = False
+    http_task: HttpTask | None = None
+    x: int = 0
+    y: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanEdge(Record):
+    """``out_plan_node_id`` follows ``in_plan_node_id`` if its end fits ``status_rule``."""
+
+    plan_id: int
+    in_plan_node_id: int
+    out_plan_node_id: int
+    status_rule: str = "success"  # success, failure, always
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan(Record):
+    """A pipeline of flows."""
+
+    name: str
+    description: str | None = None
+    notifications_enabled: bool = True
+    shared_with: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanSnapshot(Record):
+    """A plan as it was when it was run. Its id comes from the counter of the plans' ids.
+
+    Nodes and edges are the plan's own records as they were; later edits make new records.
+    """
+
+    original_plan_id: int
+    name: str
+    nodes: tuple[PlanNode, ...]
+    edges: tuple[PlanEdge, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class ScheduleTask:
+    """What a schedule starts."""
+
+    kind: str  # "flow" or "plan"
+    target_id: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Schedule(Record):
+    """Starts flows and plans by the clock.
+
+    ``documents`` are the triggers as they were sent, where somebody sent them; None means that
+    ``triggers`` says all.
+    """
+
+    name: str
+    triggers: tuple[Trigger, ...]
+    tasks: tuple[ScheduleTask, ...]
+    enabled: bool = True
+    disable_reason: str | None = None
+    documents: tuple[Mapping[str, Any], ...] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ScheduleHistory(Record):
+    """A schedule's definition as it was when it started a run."""
+
+    schedule_id: int
+    name: str
+    triggers: tuple[Trigger, ...]
+    tasks: tuple[ScheduleTask, ...]
+    enabled: bool = True
+    documents: tuple[Mapping[str, Any], ...] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class WebhookFlowTask(Record):
+    """A request that is sent when a job group of the flow ends."""
+
+    flow_id: int
+    name: str
+    url: str
+    method: str = "post"
+    trigger_event: str = "onJobDone"  # onJobSuccess, onJobFailure, onJobDone
+    trigger_object: str = "any"  # any, some: only for the recipes in ``flow_node_ids``
+    flow_node_ids: tuple[int, ...] = ()
+    body: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    secret_key: str | None = field(default=None, repr=False)
+    ssl_verification: bool = True
+    retry_on_failure: bool = False

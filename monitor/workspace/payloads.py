@@ -1,0 +1,215 @@
+"""What a workspace told, typed. Ids are text, instants aware UTC, native words are kept.
+
+A field is None where the workspace did not tell it. Rows say what was told and nothing else:
+turning native words into our own is the work of those who read them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from monitor.model.runs import Pipeline
+from monitor.model.secrets import Secret
+from monitor.model.triggers import Trigger
+
+T = TypeVar("T")
+_SUCCESSES = range(200, 300)
+
+
+class BadRow(Struct, frozen=True, kw_only=True, gc=False):
+    """A row of a list that cannot be read. ``id`` is None where not even that is readable.
+
+    ``reason`` names the field and the fault; it never holds the row's content.
+    """
+
+    id: str | None
+    reason: str
+
+
+class Page(Struct, Generic[T], frozen=True, kw_only=True):
+    """One page of a list. Rows of the page before may stand in it again.
+
+    ``began_at`` is the workspace's time when this page was asked for, never later than the
+    truth; None where the workspace sends no ``Date``. ``number`` counts from 1.
+    """
+
+    rows: tuple[T, ...]
+    bad_rows: tuple[BadRow, ...] = ()
+    began_at: datetime | None = None
+    number: int = 1
+
+
+class JobGroupRow(Struct, frozen=True, kw_only=True, gc=False):
+    """One execution of one recipe (the API calls the recipe a wrangled dataset).
+
+    ``flow_run_id`` None with ``tells_flow_run`` means "not part of a flow run"; without it the
+    row is silent about it. ``owner`` is the creator's e-mail address, else the name.
+    """
+
+    id: str
+    native_status: str | None
+    name: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    ran_from: str | None = None  # ui, schedule, api
+    ran_for: str | None = None  # recipe, plan, sampling, ...
+    tells_flow_run: bool = False
+    flow_run_id: str | None = None
+    recipe_id: str | None = None
+    recipe_name: str | None = None
+    flow_id: str | None = None
+    flow_name: str | None = None
+    owner_id: str | None = None
+    owner: str | None = None
+    error: str | None = None  # live answers carry a ``workloadError``
+
+
+class JobRow(Struct, frozen=True, kw_only=True, gc=False):
+    """One job of a job group."""
+
+    id: str
+    native_status: str | None
+    job_type: str | None = None
+    job_group_id: str | None = None
+    percent_complete: float | None = None  # 0 to 100
+    heartbeat_at: datetime | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error: str | None = None
+
+
+class FlowRunRow(Struct, frozen=True, kw_only=True, gc=False):
+    """One run of a flow. The API tells its status by another operation."""
+
+    id: str
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    flow_id: str | None = None
+    flow_name: str | None = None
+    schedule_execution_id: str | None = None  # there when a schedule started it
+
+
+class PlanRunRow(Struct, frozen=True, kw_only=True, gc=False):
+    """One run of a plan. ``plan_id`` is usually the id of a snapshot, not of the plan."""
+
+    id: str
+    native_status: str | None
+    created_at: datetime | None = None
+    submitted_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    updated_at: datetime | None = None
+    plan_id: str | None = None
+    plan_name: str | None = None
+    schedule_history_id: str | None = None  # there when a schedule started it
+    owner_id: str | None = None
+    owner: str | None = None
+
+
+class PlanRow(Struct, frozen=True, kw_only=True, gc=False):
+    """One plan of the list, with what it says of its newest run."""
+
+    id: str
+    name: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    is_snapshot: bool = False
+    original_plan_id: str | None = None  # of which plan this is a snapshot
+    latest_snapshot_id: str | None = None
+    latest_run_id: str | None = None
+    latest_run_native_status: str | None = None
+    latest_run_created_at: datetime | None = None
+    owner_id: str | None = None
+    owner: str | None = None
+
+
+class PlanChild(Struct, frozen=True, kw_only=True, gc=False):
+    """A run that a plan run started; exactly one of the two child ids is there."""
+
+    plan_run_id: str
+    job_group_id: str | None = None
+    flow_run_id: str | None = None
+
+
+class PlanFull(Struct, frozen=True, kw_only=True, gc=False):
+    """A plan or a snapshot of one, read whole."""
+
+    id: str
+    name: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    is_snapshot: bool = False
+    original_plan_id: str | None = None
+    snapshot_ids: tuple[str, ...] = ()
+    flow_ids: tuple[str, ...] = ()  # of its flow tasks, in the order of the nodes
+    children: tuple[PlanChild, ...] = ()
+
+
+class FlowRow(Struct, frozen=True, kw_only=True, gc=False):
+    """One flow of the list."""
+
+    id: str
+    name: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    owner_id: str | None = None
+    owner: str | None = None
+
+
+class ScheduleRow(Struct, frozen=True, kw_only=True, gc=False):
+    """One schedule that the token may see. ``is_enabled`` is True where nothing else is told."""
+
+    id: str
+    name: str | None = None
+    is_enabled: bool = True
+    triggers: tuple[Trigger, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()  # what it starts; other kinds of task are left out
+    disable_reason: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    owner_id: str | None = None
+
+
+class PersonRow(Struct, frozen=True, kw_only=True, gc=False):
+    """The person that the token belongs to."""
+
+    id: str
+    email: str | None = None
+    name: str | None = None
+    state: str | None = None
+    is_disabled: bool = False
+
+
+class WebhookTaskRow(Struct, frozen=True, kw_only=True, gc=False):
+    """A registered callback. Its URL and headers may hold our secret, so they are not shown."""
+
+    id: str
+    name: str | None = None
+    flow_id: str | None = None
+    url: Secret
+    method: str | None = None  # lower case
+    trigger_event: str | None = None  # onJobFailure, onJobSuccess, onJobDone
+    trigger_object: str | None = None  # any, some
+    body: str | None = None
+    headers: dict[str, Secret] = {}
+    has_secret_key: bool = False
+    ssl_verification: bool | None = None
+    retry_on_failure: bool | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+class WebhookTest(Struct, frozen=True, kw_only=True, gc=False):
+    """What the workspace got when it called a URL. Both None: it did not say."""
+
+    status_code: int | None = None
+    error: str | None = None
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status_code in _SUCCESSES

@@ -1,0 +1,17 @@
+"""In which order callers spend a workspace's request budget."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Priority(IntEnum):
+    """What a request is for; the lower number goes first."""
+
+    CHANGES = 0  # the list of changes: everything else follows from it
+    ENDS = 1  # how flow runs and plan runs ended
+    FAILED_DETAILS = 2  # the job records of failures
+    DETAILS = 3  # other job records
+    AUDIT = 4  # what is active, and what may have been missed
+    NAMES = 5  # names of flows and plans
+    INVENTORY = 6  # schedules, webhook tasks, everything that can wait

@@ -1,0 +1,214 @@
+"""True histories of runs, and the distorted looks that a monitor gets at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from hypothesis import strategies as st
+
+from monitor.model.events import EventType, RunEvent
+from monitor.model.runs import (
+    JobCount,
+    JobsSeen,
+    Parents,
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+    Trigger,
+    status_of,
+)
+from monitor.model.sightings import Outcome, Sighting
+from monitor.tracking.transitions import Boundary, take
+
+START = datetime(2026, 11, 21, 10, tzinfo=UTC)
+API_SOURCES = (Source.POLL, Source.AUDIT, Source.TRACK)
+
+
+@dataclass(frozen=True)
+class History:
+    """What really happened to one run: the views that the API showed, oldest first."""
+
+    key: RunKey
+    views: tuple[Sighting, ...]
+    is_deleted: bool
+    detail: Sighting | None = None
+
+    @property
+    def end(self) -> Status | None:
+        if self.is_deleted:
+            return Status.LOST
+        status = status_of(self.views[-1].native_status)
+        return status if status is not None and status.is_terminal else None
+
+    def event_types(self) -> list[EventType]:
+        """Return the transitions that must be told, in order, once everything was looked at."""
+        told = [EventType.RUN_QUEUED]
+        statuses = {status_of(view.native_status) for view in self.views}
+        if Status.RUNNING in statuses or self.end is not None:
+            told.append(EventType.RUN_STARTED)
+        if self.end is not None:
+            told.append(EventType(f"run.{self.end}"))
+        if self.detail is not None:
+            told.append(EventType.RUN_DETAILED)
+        return told
+
+
+@dataclass
+class World:
+    """A monitor reduced to its rules: state, log, and commits that may fail."""
+
+    boundary: Boundary = field(default_factory=Boundary)
+    states: dict[RunKey, RunState] = field(default_factory=dict)
+    log: list[RunEvent] = field(default_factory=list)
+    unconfirmed: list[Sighting] = field(default_factory=list)
+
+    def look(self, sighting: Sighting, *, crash: bool = False) -> Outcome:
+        """Take a sighting; a crash before the commit leaves everything as it was."""
+        verdict = take(self.states.get(sighting.key), sighting, self.boundary)
+        if crash:
+            return verdict.outcome
+        if verdict.outcome is Outcome.UNCONFIRMED:
+            self.unconfirmed.append(sighting)
+        if verdict.state is not None:
+            self.states[sighting.key] = verdict.state
+        self.log.extend(verdict.events)
+        return verdict.outcome
+
+    def confirm_callbacks(self) -> None:
+        """Offer the waiting callbacks again, as the inbox does."""
+        waiting, self.unconfirmed = self.unconfirmed, []
+        for sighting in waiting:
+            self.look(sighting)
+
+
+def comparable(state: RunState) -> RunState:
+    """Drop what depends on who looked when, and not on what happened."""
+    return msgspec.structs.replace(
+        state,
+        confirmed_at=START,
+        confirmed_by=Source.POLL,
+        ended_by=None,
+        updated_at=None,
+        contradiction=None,
+        jobs=state.jobs if state.detailed else None,
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, kind: RunKind | None = None, number: int = 1) -> History:
+    """Draw a true history: stamps may be equal or absent, words unknown, parents late."""
+    run_kind = kind or draw(st.sampled_from(list(RunKind)))
+    key = RunKey("acme", run_kind, str(number))
+    words = _words(draw)
+    is_deleted = status_of(words[-1]) in (None, Status.PENDING, Status.RUNNING) and draw(
+        st.booleans()
+    )
+    has_times = draw(st.booleans())
+    seconds = sorted(draw(st.lists(st.integers(0, 5), min_size=len(words), max_size=len(words))))
+    plan_run = run_kind is RunKind.PLAN_RUN
+    views: list[Sighting] = []
+    started_at: datetime | None = None
+    for word, second in zip(words, seconds, strict=True):
+        at = START + timedelta(seconds=second)
+        status = status_of(word)
+        is_over = status is not None and status.is_terminal
+        if status is Status.RUNNING or is_over:
+            started_at = started_at or at
+        views.append(
+            Sighting(
+                key=key,
+                source=Source.POLL,
+                seen_at=START,
+                native_status=word,
+                created_at=START if has_times else None,
+                updated_at=at if has_times else None,
+                started_at=started_at if plan_run and has_times else None,
+                finished_at=at if plan_run and has_times and is_over else None,
+            )
+        )
+    last = status_of(words[-1])
+    detail = None
+    if run_kind is RunKind.JOB_GROUP and last is not None and last.is_terminal:
+        detail = _detail(views[-1], seconds[-1]) if draw(st.booleans()) else None
+    views[-1] = msgspec.structs.replace(views[-1], **_late_details(draw, run_kind))
+    return History(key=key, views=tuple(views), is_deleted=is_deleted, detail=detail)
+
+
+def _words(draw: st.DrawFn) -> list[str]:
+    words = ["Created"]
+    if draw(st.booleans()):
+        words.append(draw(st.sampled_from(["Pending", "undefined", "Warming up"])))
+    if draw(st.booleans()):
+        words.extend(["InProgress"] * draw(st.integers(1, 2)))
+    if draw(st.booleans()):
+        words.append(draw(st.sampled_from(["Complete", "Failed", "Canceled", "Cancelled"])))
+    return words
+
+
+def _late_details(draw: st.DrawFn, kind: RunKind) -> dict[str, object]:
+    pipeline_kind = PipelineKind.PLAN if kind is RunKind.PLAN_RUN else PipelineKind.FLOW
+    return {
+        "pipeline": Pipeline(kind=pipeline_kind, id="7", name=draw(st.sampled_from([None, "x"]))),
+        "parents": Parents(flow_run=draw(st.sampled_from([None, "71"]))),
+        "trigger": draw(st.sampled_from(list(Trigger))),
+        "owner": draw(st.sampled_from([None, "jane"])),
+    }
+
+
+def _detail(last_view: Sighting, second: int) -> Sighting:
+    return msgspec.structs.replace(
+        last_view,
+        source=Source.DETAIL,
+        started_at=START + timedelta(seconds=0.5),
+        finished_at=START + timedelta(seconds=second, milliseconds=900),
+        jobs=JobsSeen(counts=(JobCount(job_type="wrangle", status="Complete", count=1),)),
+        is_detail_final=True,
+    )
+
+
+@st.composite
+def looks(draw: st.DrawFn, history: History) -> list[tuple[Sighting, bool]]:
+    """Draw what a monitor gets to see of it: lost, repeated, late, by poll and by callback.
+
+    The flag says that the daemon dies before the commit. What is deleted or has ended comes last
+    once more, as an audit makes sure, so that nothing is lost for ever.
+    """
+    chosen: list[Sighting] = []
+    for view in history.views:
+        for _ in range(draw(st.integers(0, 2))):
+            source = draw(st.sampled_from(API_SOURCES))
+            chosen.append(msgspec.structs.replace(view, source=source))
+    if history.end is not None and not history.is_deleted:
+        callback = Sighting(
+            key=history.key,
+            source=Source.CALLBACK,
+            seen_at=START,
+            native_status=history.views[-1].native_status,
+        )
+        chosen.extend([callback] * draw(st.integers(0, 2)))
+    if history.detail is not None:
+        chosen.extend([history.detail] * draw(st.integers(0, 1)))
+    shuffled = draw(st.permutations(chosen))
+    return [(sighting, draw(st.booleans())) for sighting in shuffled]
+
+
+def final_looks(history: History) -> list[Sighting]:
+    """Return the looks that polling and the audit guarantee in the end."""
+    last = [msgspec.structs.replace(view, source=Source.AUDIT) for view in history.views[-1:]]
+    if any(status_of(view.native_status) is Status.RUNNING for view in history.views):
+        running = [
+            view for view in history.views if status_of(view.native_status) is Status.RUNNING
+        ]
+        last = [running[-1], *last]
+    if history.detail is not None:
+        last.append(history.detail)
+    if history.is_deleted:
+        gone = Sighting(key=history.key, source=Source.AUDIT, seen_at=START, is_gone=True)
+        last.append(gone)
+    return last

@@ -1,0 +1,159 @@
+"""The rules of transitions, one example each."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from monitor.model.events import EventType
+from monitor.model.runs import RunKey, RunKind, Source, Status
+from monitor.model.sightings import Outcome, Sighting
+from monitor.tracking.transitions import Boundary
+from tests.tracking.histories import START, World
+
+KEY = RunKey("acme", RunKind.JOB_GROUP, "9")
+
+
+def seen(word: str | None, source: Source = Source.POLL, **details: object) -> Sighting:
+    """Return a look at the run that shows ``word``."""
+    sighting = Sighting(key=KEY, source=source, seen_at=START, native_status=word)
+    return msgspec.structs.replace(sighting, **details)
+
+
+def types(world: World) -> list[EventType]:
+    return [event.type for event in world.log]
+
+
+def test_a_run_first_seen_finished_tells_its_whole_way() -> None:
+    """Skipped states are filled in, with the times that were reported and no others."""
+    world = World()
+    end = START + timedelta(minutes=5)
+    world.look(seen("Complete", created_at=START, updated_at=end))
+
+    queued, started, succeeded = world.log
+    assert types(world) == [
+        EventType.RUN_QUEUED,
+        EventType.RUN_STARTED,
+        EventType.RUN_SUCCEEDED,
+    ]
+    assert (queued.occurred_at, started.occurred_at, succeeded.occurred_at) == (START, None, end)
+    assert succeeded.run.approximate == ("finished_at",)
+    assert succeeded.run.duration_seconds == 300
+    assert queued.run.finished_at is None
+
+
+def test_job_records_replace_the_approximate_end() -> None:
+    """A reported end wins over the last write, and the mark goes away."""
+    world = World()
+    world.look(seen("Complete", created_at=START, updated_at=START + timedelta(minutes=9)))
+    exact = START + timedelta(minutes=4)
+    outcome = world.look(seen("Complete", Source.DETAIL, finished_at=exact, is_detail_final=True))
+
+    assert outcome is Outcome.ENRICHED
+    assert world.states[KEY].finished_at == exact
+    assert world.states[KEY].approximate == ()
+
+
+def test_a_callback_alone_invents_no_run() -> None:
+    """A callback for a run that the workspace has not shown waits and tells nothing."""
+    world = World()
+
+    assert world.look(seen("Failed", Source.CALLBACK)) is Outcome.UNCONFIRMED
+    assert world.log == []
+    assert world.states == {}
+
+
+def test_the_first_end_stands() -> None:
+    """Another end told later is noted once, as a contradiction, and changes nothing."""
+    world = World()
+    world.look(seen("InProgress"))
+    world.look(seen("Complete", Source.CALLBACK))
+
+    assert world.look(seen("Failed")) is Outcome.CONTRADICTED
+    assert world.look(seen("Failed")) is Outcome.UNCHANGED
+    assert world.states[KEY].status is Status.SUCCEEDED
+    assert world.states[KEY].contradiction == "Failed"
+    assert types(world)[-1] is EventType.RUN_SUCCEEDED
+
+
+def test_a_late_look_at_an_earlier_state_is_no_contradiction() -> None:
+    """A stale read after the end is passed over in silence."""
+    world = World()
+    world.look(seen("Complete"))
+
+    assert world.look(seen("InProgress")) is Outcome.UNCHANGED
+    assert world.states[KEY].contradiction is None
+
+
+def test_an_unknown_word_is_shown_and_moves_nothing() -> None:
+    """A status word that we do not know counts as not finished."""
+    world = World()
+    world.look(seen("InProgress"))
+    world.look(seen("Hibernating"))
+
+    assert world.states[KEY].status is Status.RUNNING
+    assert world.states[KEY].native_status == "Hibernating"
+
+
+def test_a_deleted_run_is_lost_once() -> None:
+    """A run that is gone ends as lost; being gone again adds nothing."""
+    world = World()
+    world.look(seen("InProgress"))
+    world.look(seen(None, Source.AUDIT, is_gone=True))
+
+    assert world.look(seen(None, Source.AUDIT, is_gone=True)) is Outcome.UNCHANGED
+    assert types(world)[-1] is EventType.RUN_LOST
+
+
+def test_a_lost_run_that_shows_up_again_is_a_contradiction() -> None:
+    """A run that was thought to be gone stays lost; its return is noted."""
+    world = World()
+    world.look(seen("InProgress"))
+    world.look(seen(None, Source.AUDIT, is_gone=True))
+
+    assert world.look(seen("InProgress")) is Outcome.CONTRADICTED
+    assert world.states[KEY].status is Status.LOST
+
+
+def test_an_old_run_that_was_edited_asks_for_its_job_records() -> None:
+    """Created before the boundary and written after it: only the job records know the end."""
+    world = World(boundary=Boundary(followed_since=START))
+    row = seen(
+        "Complete",
+        created_at=START - timedelta(days=2),
+        updated_at=START + timedelta(minutes=1),
+    )
+
+    assert world.look(row) is Outcome.NEEDS_DETAIL
+    old_end = START - timedelta(days=2, minutes=-3)
+    detail = msgspec.structs.replace(row, finished_at=old_end, is_detail_final=True)
+    assert world.look(detail) is Outcome.HISTORICAL
+    assert world.log == []
+
+
+def test_a_run_active_at_the_boundary_is_told_when_it_ends() -> None:
+    """A run that began before we followed and ended after is no old news."""
+    world = World(boundary=Boundary(followed_since=START))
+    row = seen(
+        "Complete",
+        created_at=START - timedelta(minutes=2),
+        updated_at=START + timedelta(minutes=1),
+    )
+    detail = msgspec.structs.replace(
+        row, finished_at=START + timedelta(seconds=59), is_detail_final=True
+    )
+
+    assert world.look(row) is Outcome.NEEDS_DETAIL
+    assert world.look(detail) is Outcome.CHANGED
+    assert types(world)[-1] is EventType.RUN_SUCCEEDED
+
+
+def test_a_heartbeat_alone_is_not_worth_a_commit() -> None:
+    """A moving last write of an active run changes freshness and nothing else."""
+    world = World()
+    world.look(seen("InProgress", updated_at=START))
+
+    later = seen("InProgress", updated_at=START + timedelta(seconds=5))
+    assert world.look(later) is Outcome.UNCHANGED
+    assert world.states[KEY].updated_at == START + timedelta(seconds=5)

@@ -1,0 +1,135 @@
+"""Whatever order, loss and repetition do to the looks, the story told is the true one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.model.events import run_event_id
+from monitor.model.runs import RunKind, Source, status_of
+from monitor.model.sightings import Outcome, Sighting
+from monitor.tracking.transitions import Boundary
+from tests.tracking.histories import (
+    START,
+    History,
+    World,
+    comparable,
+    final_looks,
+    histories,
+    looks,
+)
+
+
+def tell(history: History, seen: list[tuple[Sighting, bool]]) -> World:
+    """Run a monitor over what it got to see, then over what polling guarantees in the end."""
+    world = World()
+    for sighting, crash in seen:
+        world.look(sighting, crash=crash)
+        if crash:
+            world.look(sighting)  # taken again after the restart
+    for sighting in final_looks(history):
+        world.look(sighting)
+    world.confirm_callbacks()
+    return world
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data(), history=histories())
+def test_any_distortion_of_a_history_tells_the_true_events_once(
+    data: st.DataObject, history: History
+) -> None:
+    """Interleaved, repeated, late and lost looks give exactly the events of the true history."""
+    world = tell(history, data.draw(looks(history)))
+
+    expected = [run_event_id(history.key, one) for one in history.event_types()]
+    assert [event.id for event in world.log] == expected
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data(), history=histories())
+def test_any_distortion_of_a_history_leaves_the_same_final_state(
+    data: st.DataObject, history: History
+) -> None:
+    """Two monitors that saw the same history differently end with the same knowledge."""
+    one = tell(history, data.draw(looks(history)))
+    other = tell(history, data.draw(looks(history)))
+
+    assert comparable(one.states[history.key]) == comparable(other.states[history.key])
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), history=histories())
+def test_no_run_leaves_its_end(data: st.DataObject, history: History) -> None:
+    """Once a run is over its status never changes again, whatever arrives."""
+    world = World()
+    ended = None
+    for sighting, _ in data.draw(looks(history)):
+        world.look(sighting)
+        state = world.states.get(history.key)
+        if state is not None and state.status.is_terminal:
+            ended = ended or state.status
+            assert state.status is ended
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), first=histories(number=1), second=histories(number=2))
+def test_runs_do_not_disturb_each_other(
+    data: st.DataObject, first: History, second: History
+) -> None:
+    """Looks at two runs in any interleaving tell for each run what they tell alone."""
+    mixed = data.draw(
+        st.permutations([*data.draw(looks(first)), *data.draw(looks(second))]),
+    )
+    world = World()
+    for sighting, _ in mixed:
+        world.look(sighting)
+    for history in (first, second):
+        for sighting in final_looks(history):
+            world.look(sighting)
+        ids = [event.id for event in world.log if event.run.key == history.key]
+        assert ids == [run_event_id(history.key, one) for one in history.event_types()]
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), history=histories(), edits=st.integers(0, 3))
+def test_a_run_that_ended_before_we_followed_is_never_told(
+    data: st.DataObject, history: History, edits: int
+) -> None:
+    """An old run is historical however and whenever it is first seen, also after edits."""
+    last = history.views[-1]
+    status = status_of(last.native_status)
+    if status is None or not status.is_terminal or last.updated_at is None:
+        return
+    followed_since = START + timedelta(days=1)
+    world = World(boundary=Boundary(followed_since=followed_since))
+    detail = history.detail or last
+    for edit in range(edits + 1):
+        edited_at = followed_since + timedelta(hours=edit) if edit else last.updated_at
+        source = data.draw(st.sampled_from([Source.POLL, Source.AUDIT, Source.CALLBACK]))
+        row = msgspec.structs.replace(last, source=source, updated_at=edited_at)
+        if world.look(row) is Outcome.NEEDS_DETAIL:
+            world.look(
+                msgspec.structs.replace(
+                    detail,
+                    updated_at=edited_at,
+                    finished_at=detail.finished_at or last.updated_at,
+                    approximate=(),
+                    is_detail_final=True,
+                )
+            )
+    assert world.log == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(history=histories(kind=RunKind.JOB_GROUP))
+def test_a_start_that_nobody_reported_is_never_invented(history: History) -> None:
+    """A job group's start stays None until its job records tell it."""
+    world = World()
+    for view in history.views:
+        world.look(view)
+
+    assert all(event.run.started_at is None for event in world.log)
+    assert world.states[history.key].started_at is None

@@ -1,0 +1,279 @@
+"""Logs are readable on a terminal, JSON elsewhere, and never show a secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from monitor import logs
+from monitor.logs import Redactor, names_a_secret
+from monitor.model.secrets import Secret
+from tests.clocks import ManualClock
+
+TEXT = "correct-horse-battery"
+
+
+@pytest.fixture(autouse=True)
+def _restored_logging() -> Iterator[None]:
+    """Leave the process's logging as it was found."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    """Return the JSON lines that were logged."""
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def set_up(**changes: Any) -> io.StringIO:
+    """Configure logging into a stream of its own and return that."""
+    stream: io.StringIO = changes.pop("stream", None) or io.StringIO()
+    logs.configure(stream=stream, clock=ManualClock(), **changes)
+    return stream
+
+
+def test_a_line_is_json_where_nobody_watches() -> None:
+    """Without a terminal each event is one JSON object with time, level and values."""
+    stream = set_up()
+    structlog.get_logger().info("run ended", run="7", seconds=1.5)
+    assert lines(stream) == [
+        {
+            "event": "run ended",
+            "run": "7",
+            "seconds": 1.5,
+            "level": "info",
+            "timestamp": "2026-11-21T10:00:00.000Z",
+        }
+    ]
+
+
+def test_a_line_is_readable_on_a_terminal() -> None:
+    """On a terminal an event is a sentence with its values behind it."""
+    stream = set_up(stream=Terminal())
+    structlog.get_logger().warning("poll failed", workspace="marketing")
+    assert "poll failed" in stream.getvalue()
+    assert not stream.getvalue().startswith("{")
+
+
+def test_the_form_can_be_chosen() -> None:
+    """JSON on a terminal and lines in a file are to be had."""
+    assert lines(_logged(set_up(stream=Terminal(), form="json")))[0]["event"] == "hello"
+    assert "hello" in _logged(set_up(form="console")).getvalue()
+
+
+def _logged(stream: io.StringIO) -> io.StringIO:
+    structlog.get_logger().info("hello")
+    return stream
+
+
+def test_what_is_below_the_level_is_left_out() -> None:
+    """The level holds for us and for libraries, and a second set-up changes it."""
+    stream = set_up(level="warning")
+    logger = structlog.get_logger()
+    logger.info("quiet")
+    logging.getLogger("aiomqtt").info("quiet too")
+    logger.warning("loud")
+    assert [line["event"] for line in lines(stream)] == ["loud"]
+    again = set_up(level="debug")
+    logger.debug("now heard")
+    assert [line["event"] for line in lines(again)] == ["now heard"]
+
+
+def test_libraries_log_through_the_same_handler() -> None:
+    """A library's record comes out like ours, with its logger's name, and redacted."""
+    stream = set_up()
+    logging.getLogger("aiohttp.client").warning("sent %s", "Authorization: Bearer abc.def")
+    (line,) = lines(stream)
+    assert line["logger"] == "aiohttp.client"
+    assert line["event"] == "sent Authorization: ***"
+
+
+def test_access_lines_of_the_library_are_off() -> None:
+    """The HTTP library's access lines hold whole paths, so they are never written."""
+    stream = set_up()
+    logging.getLogger("aiohttp.access").info("POST /hooks/marketing/%s", TEXT)
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("token", "Authorization", "X-Monitor-Secret", "mqtt_password", "secretKey"),
+        *("tokenValue", "set-cookie", "credentials", "APIKey", "accessToken", "x-api-key"),
+    ],
+)
+def test_keys_that_name_secrets_are_known(key: str) -> None:
+    """The usual names of secrets are recognised in every way of writing them."""
+    assert names_a_secret(key)
+
+
+@pytest.mark.parametrize(
+    "key", ["token_file", "token_env", "task_key", "token_id", "pipeline", "event", "", "expiry"]
+)
+def test_harmless_keys_stay_readable(key: str) -> None:
+    """A key that tells where a secret lies, or which one it is, is no secret."""
+    assert not names_a_secret(key)
+
+
+def test_values_of_secret_keys_are_masked_at_any_depth() -> None:
+    """Nested mappings and lists are searched; an absent secret may be told."""
+    event = {
+        "token": "abc",
+        "request": {"headers": [{"Authorization": "Basic eHg6eXk="}, {"X-Api-Key": 12}]},
+        "password": None,
+        "has_token": True,
+        "run": "7",
+    }
+    assert Redactor()(None, "info", event) == {
+        "token": "***",
+        "request": {"headers": [{"Authorization": "***"}, {"X-Api-Key": "***"}]},
+        "password": None,
+        "has_token": True,
+        "run": "7",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Bearer xxx", "Bearer ***"),
+        ("got 401 for bearer eyJh.bGci.OiJ, giving up", "got 401 for bearer ***, giving up"),
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: ***"),
+        ("{'Authorization': 'Token abc def'}", "{'Authorization': '***'}"),
+        ("mqtts://monitor:p@ss@broker:8883/x", "mqtts://***@broker:8883/x"),
+        ("POST /hooks/marketing/s3cret?x=1", "POST /hooks/marketing/***?x=1"),
+        ("POST /hooks/marketing", "POST /hooks/marketing"),
+        ("https://x.example/a?token=abc&b=1", "https://x.example/a?token=***&b=1"),
+        ('{"secretKey": "abc", "url": "x"}', '{"secretKey": "***", "url": "x"}'),
+        ("X-Monitor-Secret: abc", "X-Monitor-Secret: ***"),
+        ("token_file: /run/secrets/x", "token_file: /run/secrets/x"),
+        ("https://api.example/v4/flows", "https://api.example/v4/flows"),
+    ],
+)
+def test_secrets_inside_texts_are_masked(text: str, shown: str) -> None:
+    """Headers, URL credentials, callback paths and ``key=value`` are masked inside any text."""
+    assert Redactor().text(text) == shown
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        'pa"ss\\w\u00f6rd/+ ',
+        repr('pa"ss\\w\u00f6rd/+ '),
+        json.dumps('pa"ss\\w\u00f6rd/+ '),
+        "pa%22ss%5Cw%C3%B6rd%2F%2B%20",
+        "pa%22ss%5Cw%C3%B6rd%2F%2B+",
+        b'x pa"ss\\w\xc3\xb6rd/+ y',
+        {'pa"ss\\w\u00f6rd/+ ': 1},
+        [('pa"ss\\w\u00f6rd/+ ',)],
+        ValueError('pa"ss\\w\u00f6rd/+ '),
+        Secret('pa"ss\\w\u00f6rd/+ '),
+    ],
+    ids=["plain", "repr", "json", "url", "form", "bytes", "key", "nested", "error", "object"],
+)
+def test_a_registered_secret_is_masked_in_every_spelling(spelling: object) -> None:
+    """Quoted, escaped, encoded or wrapped, a registered secret is found."""
+    redactor = Redactor([Secret('pa"ss\\w\u00f6rd/+ ')])
+    shown = json.dumps(redactor.value(spelling))
+    assert "***" in shown
+    assert "ss" not in shown
+
+
+def test_secrets_in_traces_are_masked() -> None:
+    """The text of an error, of its cause and of its source lines is redacted as well."""
+    stream = set_up(secrets=[Secret(TEXT)])
+    try:
+        try:
+            raise KeyError(TEXT)  # noqa: TRY301 - the trace is what is tested
+        except KeyError as exc:
+            raise RuntimeError(f"no luck with Bearer {TEXT}") from exc
+    except RuntimeError:
+        structlog.get_logger().exception("failed", stack_info=True)
+    (line,) = lines(stream)
+    assert "RuntimeError: no luck with Bearer ***" in line["exception"]
+    assert TEXT not in stream.getvalue()
+
+
+def test_more_secrets_can_be_registered_later() -> None:
+    """A secret that a reload brings is masked from then on."""
+    stream = io.StringIO()
+    redactor = logs.configure(stream=stream, clock=ManualClock())
+    redactor.register(Secret(TEXT))
+    structlog.get_logger().info("uses", value=f"x{TEXT}x")
+    assert lines(stream)[0]["value"] == "x***x"
+
+
+def test_masked_neighbours_do_not_spell_another_secret() -> None:
+    """What is left after masking is searched again."""
+    redactor = Redactor([Secret("abcdef"), Secret("x***y")])
+    assert redactor.text("xabcdefy") == "***"
+
+
+def test_a_long_text_keeps_its_two_ends() -> None:
+    """A text of unbounded length is cut, and says by how much."""
+    shown = Redactor().text("begin " + "x" * 100_000 + " end")
+    assert shown.startswith("begin ")
+    assert shown.endswith(" end")
+    assert len(shown) < 17_000
+    assert "characters left off" in shown
+
+
+def test_a_value_that_holds_itself_is_cut() -> None:
+    """A cycle ends after a few levels."""
+    cycle: dict[str, Any] = {}
+    cycle["again"] = cycle
+    assert json.dumps(Redactor().value(cycle)).count("again") == logs.MAX_DEPTH
+
+
+def test_a_foreign_text_writes_no_line_of_its_own_on_the_terminal() -> None:
+    """Line ends and colours inside values are shown, not obeyed."""
+    stream = set_up(stream=Terminal(), level="info")
+    structlog.get_logger().info("callback refused", path="/x\n2026 [info] all is well \x1b[31m")
+    assert stream.getvalue().count("\n") == 1
+    assert "\\n2026" in stream.getvalue()
+    assert "\x1b[31mx" not in stream.getvalue()
+
+
+@given(
+    secret=st.text(min_size=logs.MIN_LITERAL_CHARACTERS, max_size=40),
+    around=st.text(max_size=20),
+    form=st.sampled_from(["json", "console"]),
+)
+def test_a_registered_secret_never_reaches_the_output(secret: str, around: str, form: str) -> None:
+    """Wherever a registered secret stands in an event, the rendered lines do not hold it."""
+
+    def rendered(text: str) -> str:
+        stream = set_up(form=form, secrets=[Secret(secret)])
+        logger = structlog.get_logger()
+        values = {"plain": text, "nested": [{"deep": text.encode()}], "error": OSError(text)}
+        logger.info(f"{around}{text}", **values)  # noqa: G004 - as careless callers do
+        logger.info("mapping", mapping={around: {text: repr(text)}})
+        logging.getLogger("library").warning("got %r", text)
+        return stream.getvalue()
+
+    # A secret that the log's own words spell cannot be told from them.
+    assume(secret not in rendered(around))
+    assume(json.dumps(secret)[1:-1] not in rendered(around))
+    output = rendered(around + secret + around)
+    assert secret not in output
+    assert json.dumps(secret)[1:-1] not in output

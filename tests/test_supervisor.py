@@ -1,0 +1,212 @@
+"""A failed task is restarted, counted and shown; a vital one ends the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+
+from monitor.model.errors import BusUnavailableError
+from monitor.supervisor import Supervisor, TaskReturnedError, TaskState, Waits
+from tests.clocks import ManualClock
+
+
+class Worker:
+    """A task that fails as often as it is told to, then runs until it is cancelled."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.starts = 0
+
+    async def run(self) -> None:
+        self.starts += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        await asyncio.Event().wait()
+
+
+class House:
+    """A supervisor with its surroundings, and the tasks that it runs."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.registry = CollectorRegistry()
+        self.supervisor = Supervisor(
+            clock=self.clock,
+            registry=self.registry,
+            waits=Waits(first_seconds=1, cap_seconds=4, healthy_seconds=100),
+            jitter=lambda: 1.0,
+        )
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def failures(self, name: str) -> float | None:
+        return self.registry.get_sample_value(
+            "dataprep_monitor_task_failures_total", {"task": name}
+        )
+
+    async def start(self, name: str, worker: Worker) -> asyncio.Task[None]:
+        task = asyncio.create_task(self.supervisor.supervise(name, worker.run))
+        self.tasks.append(task)
+        await self.clock.advance(0)
+        return task
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    """Hand out a supervisor and cancel its tasks at the end."""
+    house = House()
+    yield house
+    for task in house.tasks:
+        task.cancel()
+    await asyncio.gather(*house.tasks, return_exceptions=True)
+
+
+async def test_a_failed_task_is_restarted_after_a_wait(house: House) -> None:
+    """The restart comes when the wait is over, not before, and is counted."""
+    worker = Worker(RuntimeError("odd payload"))
+    await house.start("polling", worker)
+    assert worker.starts == 1
+    assert house.supervisor.standing()["polling"].state is TaskState.FAILED
+    await house.clock.advance(0.9)
+    assert worker.starts == 1
+    await house.clock.advance(0.1)
+    assert worker.starts == 2
+    standing = house.supervisor.standing()["polling"]
+    assert (standing.state, standing.restarts) == (TaskState.RUNNING, 1)
+    assert standing.since == house.clock.now()
+    assert house.failures("polling") == 1
+
+
+async def test_waits_double_up_to_a_cap(house: House) -> None:
+    """A task that fails again and again is tried after 1, 2, 4, 4 seconds."""
+    worker = Worker(*[RuntimeError("again")] * 5)
+    await house.start("mqtt", worker)
+    starts = []
+    for _ in range(12):
+        await house.clock.advance(1)
+        starts.append(worker.starts)
+    assert starts == [2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5]
+
+
+async def test_a_task_that_was_healthy_starts_its_waits_anew(house: House) -> None:
+    """After a long healthy run the next failure waits only the first wait."""
+    release = asyncio.Event()
+    starts: list[float] = []
+
+    async def run() -> None:
+        starts.append(house.clock.monotonic())
+        if len(starts) == 3:
+            await release.wait()
+        raise RuntimeError("again")
+
+    house.tasks.append(asyncio.create_task(house.supervisor.supervise("rules", run)))
+    await house.clock.advance(3)
+    assert starts == [0, 1, 3]
+    await house.clock.advance(100)
+    release.set()
+    await house.clock.advance(1)
+    assert starts == [0, 1, 3, 104]
+
+
+async def test_jitter_shortens_a_wait_by_at_most_half() -> None:
+    """With the least jitter the first wait is half as long."""
+    clock = ManualClock()
+    supervisor = Supervisor(clock=clock, registry=CollectorRegistry(), jitter=lambda: 0.0)
+    worker = Worker(RuntimeError("once"))
+    task = asyncio.create_task(supervisor.supervise("polling", worker.run))
+    await clock.advance(0.4)
+    assert worker.starts == 1
+    await clock.advance(0.1)
+    assert worker.starts == 2
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_one_failure_does_not_touch_the_others(house: House) -> None:
+    """The task beside a failed one goes on."""
+    healthy = Worker()
+    await house.start("workspace a", Worker(RuntimeError("broken")))
+    task = await house.start("workspace b", healthy)
+    assert house.supervisor.standing()["workspace a"].state is TaskState.FAILED
+    assert house.supervisor.standing()["workspace b"].state is TaskState.RUNNING
+    assert not task.done()
+    assert house.failures("workspace b") == 0
+
+
+async def test_a_vital_failure_ends_the_daemon(house: House) -> None:
+    """A vital task is not restarted: its failure is counted and raised."""
+    worker = Worker(BusUnavailableError("the disk is full"))
+    with pytest.raises(BusUnavailableError):
+        await house.supervisor.supervise("writer", worker.run, vital=True)
+    assert worker.starts == 1
+    assert house.failures("writer") == 1
+    standing = house.supervisor.standing()["writer"]
+    assert standing.state is TaskState.FAILED
+    assert standing.reason == "BusUnavailableError: the disk is full"
+
+
+async def test_a_failure_cancels_the_siblings_in_a_group(house: House) -> None:
+    """In the daemon's task group, a vital failure takes the rest down."""
+    with pytest.RaisesGroup(BusUnavailableError):
+        async with asyncio.TaskGroup() as group:
+            vital = Worker(BusUnavailableError("no space"))
+            group.create_task(house.supervisor.supervise("polling", Worker().run))
+            group.create_task(house.supervisor.supervise("writer", vital.run, vital=True))
+    assert set(house.supervisor.standing()) == {"writer"}
+
+
+async def test_a_finite_task_may_end(house: House) -> None:
+    """A finite task that returns is done, and stays listed as done."""
+
+    async def run() -> None:
+        return
+
+    await house.supervisor.supervise("registrar", run, finite=True)
+    assert house.supervisor.standing()["registrar"].state is TaskState.DONE
+    assert house.failures("registrar") == 0
+
+
+async def test_a_task_that_returns_too_early_is_restarted(house: House) -> None:
+    """An endless task that returns has failed, whatever it thinks."""
+    ends: list[None] = []
+
+    async def run() -> None:
+        ends.append(None)
+
+    house.tasks.append(asyncio.create_task(house.supervisor.supervise("inbox", run)))
+    await house.clock.advance(1)
+    assert len(ends) == 2
+    assert house.failures("inbox") == 2
+    with pytest.raises(TaskReturnedError):
+        await house.supervisor.supervise("observer", run, vital=True)
+
+
+async def test_cancellation_passes_and_leaves_nothing_behind(house: House) -> None:
+    """A cancelled task ends at once, running or waiting, and is no longer listed."""
+    running = await house.start("running", Worker())
+    waiting = await house.start("waiting", Worker(RuntimeError("broken")))
+    running.cancel()
+    waiting.cancel()
+    await house.clock.advance(0)
+    assert running.cancelled()
+    assert waiting.cancelled()
+    assert house.supervisor.standing() == {}
+
+
+async def test_the_reason_shows_no_foreign_text(house: House) -> None:
+    """A library's error may hold anything, so only its type is shown outside the log."""
+    await house.start("mqtt", Worker(ValueError("password is hunter22")))
+    assert house.supervisor.standing()["mqtt"].reason == "ValueError, see the log"
+
+
+async def test_the_trace_is_logged(house: House) -> None:
+    """The log gets the whole error with the name of the task."""
+    with structlog.testing.capture_logs() as logged:
+        await house.start("polling", Worker(RuntimeError("odd payload")))
+    assert {"event": "task failed", "task": "polling", "exc_info": True}.items() <= (
+        logged[0].items()
+    )

@@ -1,0 +1,9 @@
+"""What is wrong with a trigger."""
+
+from __future__ import annotations
+
+from monitor.model.errors import PayloadError
+
+
+class BadTriggerError(PayloadError, ValueError):
+    """A trigger that no instant can be computed from; the message says which part and why."""

@@ -1,0 +1,180 @@
+"""From a trigger to the instants at which it fires.
+
+What a workspace does on the two nights when clocks change is not published. Assumed, here and
+nowhere else: a trigger that fires in every hour of the day follows real hours, so a repeated hour
+has its times twice and a skipped one never. Any other follows the wall clock, once each: a wall
+time that comes twice counts the first time, one that is skipped fires when the gap ends.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from itertools import islice
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim
+
+from monitor.model.triggers import (
+    CronTrigger,
+    DailyTrigger,
+    HourlyTrigger,
+    Trigger,
+    UnsupportedTrigger,
+)
+from monitor.schedules.errors import BadTriggerError
+from monitor.schedules.quartz import Quartz, parse
+
+_LAST_HOUR = 23
+_LAST_MINUTE = 59
+# No schedule is older or reaches farther; between these no date arithmetic leaves its range.
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = datetime(2150, 1, 1, tzinfo=UTC)
+
+
+def check(trigger: Trigger) -> None:
+    """Accept a trigger that times can be computed from, whether or not it ever fires.
+
+    Raises:
+        BadTriggerError: a field, the expression or the time zone is wrong.
+    """
+    _spec_and_zone(trigger)
+
+
+def next_after(trigger: Trigger, instant: datetime) -> datetime | None:
+    """Return the first time strictly after ``instant``, aware UTC; None if it never fires again.
+
+    ``instant`` is aware. A trigger of an unsupported kind never fires.
+
+    Raises:
+        BadTriggerError: see `check`.
+    """
+    return next(_times_after(trigger, instant), None)
+
+
+def times_between(
+    triggers: Iterable[Trigger], begin: datetime, end: datetime, *, limit: int
+) -> list[datetime]:
+    """Return when any of the triggers fires, after ``begin`` and not after ``end``.
+
+    Ascending, each time once, at most the first ``limit``. Adjoining stretches share no time.
+
+    Raises:
+        BadTriggerError: see `check`.
+    """
+    merged = heapq.merge(*(_times_after(trigger, begin) for trigger in triggers))
+    times: Iterator[datetime] = _each_once(merged)
+    return list(islice(_until(times, end), limit))
+
+
+def _times_after(trigger: Trigger, instant: datetime) -> Iterator[datetime]:
+    """Return an endless or ending stream of times; checks before the first one is asked for."""
+    if instant.tzinfo is None:
+        raise ValueError("an instant needs a time zone")
+    spec, zone = _spec_and_zone(trigger)
+    if spec is None or spec.never:
+        return iter(())
+    after, until = max(instant.astimezone(UTC), _EARLIEST), _LATEST
+    if isinstance(trigger, HourlyTrigger | DailyTrigger):
+        if trigger.valid_from is not None and trigger.valid_from > after:
+            after = trigger.valid_from - timedelta.resolution
+        until = min(until, trigger.valid_until or until)
+    if after >= until:
+        return iter(())
+    times = _real_times if spec.is_every_hour else _wall_clock_times
+    return _until(times(spec, zone, after), until)
+
+
+def _spec_and_zone(trigger: Trigger) -> tuple[Quartz | None, tzinfo]:
+    zone = _zone(trigger.timezone)
+    match trigger:
+        case CronTrigger(expression=expression):
+            return parse(expression), zone
+        case HourlyTrigger(minute_of_hour=minute):
+            _require("minuteOfHour", minute, _LAST_MINUTE)
+            return parse(f"0 {minute} * * * ?"), zone
+        case DailyTrigger(hour_of_day=hour, minute_of_hour=minute, only_working_days=working):
+            _require("hourOfDay", hour, _LAST_HOUR)
+            _require("minuteOfHour", minute, _LAST_MINUTE)
+            days = "? * MON-FRI" if working else "* * ?"
+            return parse(f"0 {minute} {hour} {days}"), zone
+        case UnsupportedTrigger():
+            return None, zone
+
+
+def _require(name: str, value: int, highest: int) -> None:
+    if not 0 <= value <= highest:
+        raise BadTriggerError(f"{name} {value}: expected 0 to {highest}")
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+        raise BadTriggerError(f"time zone {name!r} is not known") from exc
+
+
+def _real_times(spec: Quartz, zone: tzinfo, after: datetime) -> Iterator[datetime]:
+    """Give every real instant whose wall time fits."""
+    for found in _matches(spec, after.astimezone(zone)):
+        instant = found.astimezone(UTC)
+        if instant > after:
+            yield instant
+
+
+def _wall_clock_times(spec: Quartz, zone: tzinfo, after: datetime) -> Iterator[datetime]:
+    """Give every wall time that fits, once, as the instant at which it counts."""
+    latest = after
+    for found in _matches(spec, after.astimezone(zone).replace(tzinfo=None)):
+        instant = _instant_of(found, zone)
+        # Earlier: the first pass of an hour that is being repeated. Equal: another of a gap.
+        if instant > latest:
+            latest = instant
+            yield instant
+
+
+def _instant_of(wall: datetime, zone: tzinfo) -> datetime:
+    instant = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if instant.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
+        return instant
+    skipped = wall.replace(second=0)
+    while instant.astimezone(zone).replace(tzinfo=None, fold=0) != skipped:
+        skipped += timedelta(minutes=1)
+        instant = skipped.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    return instant
+
+
+def _matches(spec: Quartz, after: datetime) -> Iterator[datetime]:
+    """Let cronsim search from ``after``; pass over what its fields cannot exclude."""
+    search = CronSim(spec.fields, after)
+    while (found := next(search, None)) is not None and found.year <= _LATEST.year:
+        if spec.years is not None and found.year not in spec.years:
+            coming = [year for year in spec.years if year > found.year]
+            if not coming:
+                return
+            search = _search_from(spec, found.replace(year=min(coming), month=1, day=1))
+        elif spec.day_rule is not None and not spec.day_rule.matches(found.date()):
+            search = _search_from(spec, found + timedelta(days=1))
+        else:
+            yield found
+
+
+def _search_from(spec: Quartz, day: datetime) -> CronSim:
+    midnight = datetime.combine(day.date(), time(), tzinfo=day.tzinfo)
+    return CronSim(spec.fields, midnight - timedelta(seconds=1))
+
+
+def _each_once(times: Iterable[datetime]) -> Iterator[datetime]:
+    latest: datetime | None = None
+    for one in times:
+        if one != latest:
+            latest = one
+            yield one
+
+
+def _until(times: Iterable[datetime], end: datetime) -> Iterator[datetime]:
+    for one in times:
+        if one > end:
+            return
+        yield one

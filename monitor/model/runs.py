@@ -151,6 +151,7 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     detailed: bool = False  # the job records were read after the end
     historical: bool = False  # ended before we followed: state only, never an event
     ended_by: Source | None = None  # who told the end
+    is_called_back: bool = False  # a callback told something of this run
     contradiction: str | None = None  # another end that was told later, in the workspace's word
     confirmed_at: datetime  # when the workspace was last seen saying this; our clock
     confirmed_by: Source

@@ -61,6 +61,7 @@ def merge(known: RunState | None, sighting: Sighting) -> RunState:
         error=_error(known, sighting),
         url=known.url or sighting.url,
         jobs=_jobs(known, sighting),
+        is_called_back=known.is_called_back or sighting.source is Source.CALLBACK,
         confirmed_at=sighting.seen_at if is_newer else known.confirmed_at,
         confirmed_by=sighting.source if is_newer else known.confirmed_by,
     )

@@ -96,6 +96,7 @@ def comparable(state: RunState) -> RunState:
         ended_by=None,
         updated_at=None,
         contradiction=None,
+        is_called_back=False,
         jobs=state.jobs if state.detailed else None,
     )
 

@@ -1,0 +1,1 @@
+"""HTTP requests that a workspace sends: accepted when durable, believed when confirmed."""

@@ -1,0 +1,138 @@
+"""What people type into a webhook task's body, read as one statement about one run.
+
+Bodies are free text in these products; only ``$jobId`` and ``$jobStatus`` are known to be
+replaced. So names are compared without case, dots, dashes and underscores, and JSON and forms are
+told apart by looking. A plan's HTTP task can tell its run's id and nothing about its end: it is
+sent by a node of the plan, while the plan goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.errors import PayloadError
+from monitor.model.runs import RunKind
+
+TEST_FIELD = "dataprep_monitor_test"
+
+_PLAN_RUN_IDS = ("planrunid", "plansnapshotrunid", "planrun")
+_FLOW_RUN_IDS = ("flowrunid", "flowrun")
+_JOB_GROUP_IDS = ("jobgroupid", "jobid", "jobgroup", "job", "id")
+_STATUSES = ("jobstatus", "status", "state", "result")
+_IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_WORDS = re.compile(r"[A-Za-z][A-Za-z _-]{0,31}")
+_FORM_FIELDS = 64
+
+
+class Statement(Struct, frozen=True, kw_only=True):
+    """What a body says. ``native_status`` None means that it only says "look at this run"."""
+
+    kind: RunKind
+    run_id: str
+    native_status: str | None
+    flow_id: str | None = None
+    task_key: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for bodies that say the same of the same run."""
+        return f"{self.kind}:{self.run_id}:{(self.native_status or '').lower()}"
+
+
+def template(*, workspace: str, flow_id: str, task_key: str) -> str:
+    """Return the body of our own tasks, with the two variables that are known to work."""
+    fields = {
+        "workspace": workspace,
+        "flow_id": flow_id,
+        "task": task_key,
+        "job_id": "$jobId",
+        "job_status": "$jobStatus",
+    }
+    return msgspec.json.encode(fields).decode()
+
+
+def is_test(body: bytes) -> bool:
+    """True for the body with which the registrar tries whether the listener can be reached."""
+    try:
+        return TEST_FIELD in _fields(body)
+    except PayloadError:
+        return False
+
+
+def read(body: bytes) -> Statement:
+    """Return what a body says.
+
+    Raises:
+        PayloadError: neither JSON nor a form, or no usable id of a run; names the field.
+    """
+    fields = _fields(body)
+    for kind, names in (
+        (RunKind.PLAN_RUN, _PLAN_RUN_IDS),
+        (RunKind.FLOW_RUN, _FLOW_RUN_IDS),
+        (RunKind.JOB_GROUP, _JOB_GROUP_IDS),
+    ):
+        name = next((one for one in names if one in fields), None)
+        if name is not None:
+            tells_its_end = kind is not RunKind.PLAN_RUN
+            return Statement(
+                kind=kind,
+                run_id=_id(fields, name),
+                native_status=_status(fields) if tells_its_end else None,
+                flow_id=_optional_id(fields, "flowid"),
+                task_key=_optional_id(fields, "task"),
+            )
+    raise PayloadError("the body names no run: expected job_id, flow_run_id or plan_run_id")
+
+
+def _fields(body: bytes) -> dict[str, object]:
+    stripped = body.strip()
+    if stripped.startswith(b"{"):
+        try:
+            decoded = msgspec.json.decode(stripped, type=dict[str, object])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            raise PayloadError("the body begins like JSON and is not JSON") from exc
+        return _plain(decoded)
+    try:
+        text = stripped.decode()
+        pairs = parse_qsl(text, strict_parsing=True, max_num_fields=_FORM_FIELDS)
+    except ValueError as exc:
+        raise PayloadError("the body is neither a JSON object nor a form") from exc
+    return _plain(dict(pairs))
+
+
+def _plain(fields: Mapping[str, object]) -> dict[str, object]:
+    plain: dict[str, object] = {}
+    for name, value in fields.items():
+        # The test field keeps its name, so that no user's field can be taken for it.
+        plain.setdefault(
+            name if name == TEST_FIELD else re.sub(r"[^a-z0-9]", "", name.lower()), value
+        )
+    return plain
+
+
+def _id(fields: Mapping[str, object], name: str) -> str:
+    value = fields[name]
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if not _IDS.fullmatch(text):
+        raise PayloadError(f"{name} is not an id; was its variable replaced?")
+    return text
+
+
+def _optional_id(fields: Mapping[str, object], name: str) -> str | None:
+    return _id(fields, name) if fields.get(name) is not None else None
+
+
+def _status(fields: Mapping[str, object]) -> str | None:
+    for name in _STATUSES:
+        value = fields.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str) or not _WORDS.fullmatch(value):
+            raise PayloadError(f"{name} is not a status word; was its variable replaced?")
+        return value
+    return None

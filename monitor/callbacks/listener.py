@@ -1,0 +1,222 @@
+"""Accepts callbacks over HTTP. Answers 204 only when the callback is durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from monitor.bus.contract import EventBus, Received, StoredCallback
+from monitor.callbacks import bodies, signature
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
+from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError, ConfigurationError, PayloadError
+from monitor.model.secrets import Secret
+
+log = structlog.get_logger()
+
+SECRET_HEADER = "X-Monitor-Secret"  # noqa: S105 - the name of the header, not its value
+OUTCOMES = (
+    "accepted",
+    "duplicate",
+    "test",
+    "wrong_secret",
+    "bad_signature",
+    "too_large",
+    "bad_payload",
+    "overloaded",
+)
+_READABLE = ("application/json", "text/plain", "application/x-www-form-urlencoded")
+_DURATIONS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# Compared with when there is nothing to compare with, so that a miss takes the time of a hit.
+_NOBODY = Secret("\0 no callback carries this")
+
+
+class _Refusal(Exception):  # noqa: N818 - an answer on its way out, never seen outside
+    """The callback is not taken; nothing was stored."""
+
+    def __init__(
+        self, outcome: str, status: int, *, retry_after_seconds: int | None = None
+    ) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+class CallbackListener:
+    """The listener for callbacks and nothing else.
+
+    ``on_stored`` is called with the workspace's name after each callback that was stored, and
+    after each that repeats one: the workspace has something to show either way.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: ListenerSettings,
+        workspaces: Mapping[str, CallbackSettings],
+        bus: EventBus,
+        clock: Clock,
+        registry: CollectorRegistry,
+        on_stored: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._workspaces = workspaces
+        self._bus = bus
+        self._clock = clock
+        self._on_stored = on_stored
+        self._in_flight = 0
+        self._runner: web.AppRunner | None = None
+        self._requests = Counter(
+            "dataprep_monitor_callback_requests",
+            "Callbacks that arrived, by what became of them.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in OUTCOMES:
+            self._requests.labels(outcome)
+        self._durations = Histogram(
+            "dataprep_monitor_callback_request_duration_seconds",
+            "Seconds from the head of a callback to its answer.",
+            registry=registry,
+            buckets=_DURATIONS,
+        )
+
+    def replace_workspaces(self, workspaces: Mapping[str, CallbackSettings]) -> None:
+        """Use other settings from the next callback on."""
+        self._workspaces = workspaces
+
+    async def start(self) -> int:
+        """Listen, and return the port (of use where the settings say 0).
+
+        Raises:
+            ConfigurationError: the address cannot be listened on.
+        """
+        app = web.Application(client_max_size=self._settings.body_limit_bytes)
+        app.router.add_post("/hooks/{workspace}", self._receive)
+        app.router.add_post("/hooks/{workspace}/{secret}", self._receive)
+        # No access log: its lines would hold paths, and a path may hold the secret.
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._settings.host, self._settings.port, backlog=1024)
+        try:
+            await site.start()
+        except OSError as exc:
+            await self._runner.cleanup()
+            address = f"{self._settings.host}:{self._settings.port}"
+            raise ConfigurationError(
+                f"callbacks.listen: {address} cannot be listened on ({exc.strerror}): "
+                "free the port or choose another"
+            ) from exc
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def stop(self) -> None:
+        """Stop listening; callbacks in work are answered first, within a bound."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _receive(self, request: web.Request) -> web.Response:
+        began = self._clock.monotonic()
+        self._in_flight += 1
+        headers: dict[str, str] = {}
+        try:
+            outcome, status = await self._take(request), 204
+        except _Refusal as refusal:
+            outcome, status = refusal.outcome, refusal.status
+            if refusal.retry_after_seconds is not None:
+                headers["Retry-After"] = str(refusal.retry_after_seconds)
+        finally:
+            self._in_flight -= 1
+        self._requests.labels(outcome).inc()
+        self._durations.observe(self._clock.monotonic() - began)
+        return web.Response(status=status, headers=headers)
+
+    async def _take(self, request: web.Request) -> str:
+        name = request.match_info["workspace"]
+        settings = self._admit(name, request)
+        if self._in_flight > self._settings.in_flight_limit:
+            raise _Refusal("overloaded", 503, retry_after_seconds=1)
+        body = await self._body(request)
+        self._check_signature(name, settings, request, body)
+        if bodies.is_test(body):
+            return "test"
+        try:
+            statement = bodies.read(body)
+        except PayloadError as exc:
+            log.info("callback cannot be read", workspace=name, reason=str(exc))
+            raise _Refusal("bad_payload", 400) from exc
+        return await self._store(name, settings, statement)
+
+    def _admit(self, name: str, request: web.Request) -> CallbackSettings:
+        settings = self._workspaces.get(name)
+        secret = settings.secret if settings is not None else None
+        told = request.match_info.get("secret") or request.headers.get(SECRET_HEADER) or ""
+        is_right = (secret or _NOBODY).matches(told)
+        if settings is None or secret is None or not is_right:
+            raise _Refusal("wrong_secret", 404)
+        return settings
+
+    async def _body(self, request: web.Request) -> bytes:
+        if "Content-Type" in request.headers and not _is_readable(request.content_type):
+            raise _Refusal("bad_payload", 415)
+        try:
+            async with asyncio.timeout(self._settings.body_timeout_seconds):
+                return await request.read()
+        except web.HTTPRequestEntityTooLarge as exc:
+            raise _Refusal("too_large", 413) from exc
+        except TimeoutError as exc:
+            raise _Refusal("bad_payload", 408) from exc
+        except web.RequestPayloadError as exc:
+            raise _Refusal("bad_payload", 400) from exc
+
+    def _check_signature(
+        self, name: str, settings: CallbackSettings, request: web.Request, body: bytes
+    ) -> None:
+        if settings.signature is SignatureMode.OFF or settings.signing_secret is None:
+            return
+        header = request.headers.get(signature.HEADER)
+        if signature.is_valid(header, body, settings.signing_secret, now=self._clock.now()):
+            return
+        if settings.signature is SignatureMode.REQUIRE:
+            raise _Refusal("bad_signature", 401)
+        self._requests.labels("bad_signature").inc()
+        log.warning("callback's signature does not match the assumed scheme", workspace=name)
+
+    async def _store(
+        self, name: str, settings: CallbackSettings, statement: bodies.Statement
+    ) -> str:
+        callback = StoredCallback(
+            workspace=name,
+            kind=statement.kind,
+            run_id=statement.run_id,
+            native_status=statement.native_status,
+            flow_id=statement.flow_id,
+            task_key=statement.task_key,
+            received_at=self._clock.now(),
+            fingerprint=statement.fingerprint,
+        )
+        try:
+            received = await self._bus.receive(
+                callback,
+                inbox_bound=settings.inbox_bound,
+                timeout_seconds=self._settings.commit_timeout_seconds,
+            )
+        except BusUnavailableError as exc:
+            log.warning("callback cannot be stored", workspace=name, reason=str(exc))
+            raise _Refusal("overloaded", 503, retry_after_seconds=5) from exc
+        if received is Received.FULL:
+            raise _Refusal("overloaded", 429, retry_after_seconds=60)
+        self._on_stored(name)
+        return "accepted" if received is Received.STORED else "duplicate"
+
+
+def _is_readable(content_type: str) -> bool:
+    return content_type in (*_READABLE, "application/octet-stream") or content_type.endswith(
+        "+json"
+    )

@@ -1,0 +1,50 @@
+"""The webhook tasks that are ours, as the store remembers them: the API cannot list them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from monitor.bus.contract import Change, EventBus, Note
+
+TASKS = "webhook_task"  # topic of the notes, keyed by flow id
+
+_COMMIT_SECONDS = 10.0
+
+
+class OwnTask(Struct, frozen=True, kw_only=True):
+    """One task that the registrar made. ``fingerprint`` changes with what it should contain."""
+
+    flow_id: str
+    task_id: str
+    task_key: str
+    created_at: datetime  # workspace time
+    fingerprint: str
+
+
+async def own_tasks(bus: EventBus, workspace: str) -> dict[str, OwnTask]:
+    """Return our tasks by flow id."""
+    notes = await bus.notes(workspace, TASKS)
+    return {flow: msgspec.json.decode(value, type=OwnTask) for flow, value in notes.items()}
+
+
+async def registered_at(bus: EventBus, workspace: str) -> dict[str, datetime]:
+    """Return since when (workspace time) each flow has had a task of ours."""
+    return {flow: task.created_at for flow, task in (await own_tasks(bus, workspace)).items()}
+
+
+async def remember(bus: EventBus, workspace: str, task: OwnTask) -> None:
+    """Keep a task; durable on return."""
+    await _note(bus, workspace, task.flow_id, msgspec.json.encode(task))
+
+
+async def forget(bus: EventBus, workspace: str, flow_id: str) -> None:
+    """Drop a task; durable on return."""
+    await _note(bus, workspace, flow_id, None)
+
+
+async def _note(bus: EventBus, workspace: str, flow_id: str, value: bytes | None) -> None:
+    note = Note(workspace=workspace, topic=TASKS, key=flow_id, value=value)
+    await bus.commit(Change(notes=(note,)), timeout_seconds=_COMMIT_SECONDS)

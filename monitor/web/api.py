@@ -1,0 +1,167 @@
+"""The JSON API: what is known, and the few requests that the left side takes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from monitor.bus.contract import EventBus
+from monitor.model.runs import RunKey, RunKind, Status
+from monitor.web.overview import Overview
+from monitor.web.problems import Problem
+from monitor.web.stream import EventStreams
+
+T = TypeVar("T")
+E = TypeVar("E", RunKind, Status)
+
+_DEFAULT_LIMIT = 100
+_MOST = 1_000
+_BODY_BYTES = 64 * 1024
+
+
+class Requests(Struct, frozen=True, kw_only=True):
+    """What page and command line may ask of the daemon; `app` fills it in.
+
+    Each raises `MonitorError` with one sentence where it cannot be done.
+    """
+
+    track: Callable[[str | None, RunKind, str], Awaitable[str]]
+    webhooks: Callable[[str | None, str, str | None], Awaitable[list[dict[str, Any]]]]
+
+
+class TrackRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of ``POST /api/v1/track``."""
+
+    kind: RunKind
+    id: str
+    workspace: str | None = None
+
+
+class WebhooksRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of ``POST /api/v1/webhooks``: ``action`` is sync, test or delete."""
+
+    action: str
+    workspace: str | None = None
+    flow: str | None = None
+
+
+class Api:
+    """The handlers of ``/api/v1``."""
+
+    def __init__(
+        self, *, bus: EventBus, overview: Overview, streams: EventStreams, requests: Requests
+    ) -> None:
+        self._bus = bus
+        self._overview = overview
+        self._streams = streams
+        self._requests = requests
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        prefix = "/api/v1"
+        router.add_get(f"{prefix}/workspaces", self._workspaces)
+        router.add_get(f"{prefix}/pipelines", self._pipelines)
+        router.add_get(f"{prefix}/runs", self._runs)
+        router.add_get(f"{prefix}/runs/{{workspace}}/{{kind}}/{{id}}", self._run)
+        router.add_get(f"{prefix}/events", self._events)
+        router.add_get(f"{prefix}/events/stream", self._streams.serve)
+        router.add_post(f"{prefix}/track", self._track)
+        router.add_get(f"{prefix}/webhooks", self._list_webhooks)
+        router.add_post(f"{prefix}/webhooks", self._act_on_webhooks)
+
+    async def _workspaces(self, _: web.Request) -> web.Response:
+        return _json({"data": self._overview.workspaces()})
+
+    async def _pipelines(self, request: web.Request) -> web.Response:
+        return _json({"data": self._overview.pipelines(request.query.get("workspace"))})
+
+    async def _runs(self, request: web.Request) -> web.Response:
+        runs = await self._overview.runs(
+            workspace=request.query.get("workspace"),
+            kind=_choice(request, "kind", RunKind),
+            status=_choice(request, "status", Status),
+            limit=_number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST),
+        )
+        return _json({"data": runs})
+
+    async def _run(self, request: web.Request) -> web.Response:
+        told = request.match_info
+        if told["kind"] not in list(RunKind):
+            raise Problem(404, f"kind: {told['kind']!r} is none of {', '.join(RunKind)}")
+        key = RunKey(told["workspace"], RunKind(told["kind"]), told["id"])
+        found = await self._overview.run(key)
+        if found is None:
+            raise Problem(404, f"run {key} is not known, or was forgotten")
+        run, children = found
+        return _json({"run": run, "children": children})
+
+    async def _events(self, request: web.Request) -> web.Response:
+        after = _number(request, "after", default=0, most=2**63 - 1)
+        if (since := request.query.get("since")) is not None:
+            after = max(after, await self._bus.events_since(_instant("since", since)))
+        limit = _number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST)
+        recorded = await self._bus.events(after=after, limit=limit)
+        cursor = recorded[-1].position if recorded else after
+        return _json({"data": recorded, "next": cursor})
+
+    async def _track(self, request: web.Request) -> web.Response:
+        body = await _body(request, TrackRequest)
+        said = await self._requests.track(body.workspace, body.kind, body.id)
+        return _json({"detail": said}, status=202)
+
+    async def _list_webhooks(self, request: web.Request) -> web.Response:
+        data = await self._requests.webhooks(request.query.get("workspace"), "list", None)
+        return _json({"data": data})
+
+    async def _act_on_webhooks(self, request: web.Request) -> web.Response:
+        body = await _body(request, WebhooksRequest)
+        if body.action not in ("sync", "test", "delete"):
+            raise Problem(400, f"action: {body.action!r} is none of sync, test, delete")
+        data = await self._requests.webhooks(body.workspace, body.action, body.flow)
+        return _json({"data": data})
+
+
+def _json(value: object, *, status: int = 200) -> web.Response:
+    return web.Response(
+        status=status, body=msgspec.json.encode(value), content_type="application/json"
+    )
+
+
+async def _body(request: web.Request, shape: type[T]) -> T:
+    try:
+        return msgspec.json.decode(await request.content.read(_BODY_BYTES), type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise Problem(400, f"body: {exc}") from exc
+
+
+def _choice(request: web.Request, name: str, words: type[E]) -> E | None:
+    told = request.query.get(name)
+    if told is None:
+        return None
+    try:
+        return words(told)
+    except ValueError as exc:
+        raise Problem(400, f"{name}: {told[:40]!r} is none of {', '.join(words)}") from exc
+
+
+def _number(request: web.Request, name: str, *, default: int, most: int) -> int:
+    told = request.query.get(name)
+    if told is None:
+        return default
+    if not told.isdecimal() or len(told) > len(str(most)) or int(told) > most:
+        raise Problem(400, f"{name}: {told[:40]!r} is not a number from 0 to {most}")
+    return int(told)
+
+
+def _instant(name: str, told: str) -> datetime:
+    try:
+        instant = datetime.fromisoformat(told)
+    except ValueError as exc:
+        raise Problem(400, f"{name}: {told[:40]!r} is not an ISO 8601 instant") from exc
+    if instant.tzinfo is None:
+        raise Problem(400, f"{name}: {told[:40]!r} names no time zone; add Z or an offset")
+    return instant

@@ -1,0 +1,45 @@
+"""Who may ask the server. Health checks are open: an orchestrator has no password."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from monitor.web.problems import Handler, problem_response
+from monitor.web.settings import ServerSettings
+
+_OPEN_PATHS = ("/healthz", "/readyz")
+
+
+def authenticate(settings: ServerSettings) -> Middleware:
+    """Return the middleware that lets in only those who know the token or the password."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not settings.has_auth or request.path in _OPEN_PATHS or _is_known(request, settings):
+            return await handler(request)
+        answer = problem_response(401, "this server asks for a bearer token or a password")
+        scheme = "Basic" if settings.password is not None else "Bearer"
+        answer.headers["WWW-Authenticate"] = f'{scheme} realm="dataprep-monitor"'
+        return answer
+
+    return check
+
+
+def _is_known(request: web.Request, settings: ServerSettings) -> bool:
+    scheme, _, told = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and settings.token is not None:
+        return settings.token.matches(told.strip())
+    if scheme.lower() == "basic" and settings.password is not None:
+        try:
+            decoded = base64.b64decode(told, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            return False
+        username, _, password = decoded.partition(":")
+        # Both are compared, so that the time taken does not tell which was wrong.
+        is_password = settings.password.matches(password)
+        return is_password and username == (settings.username or "")
+    return False

@@ -1,0 +1,110 @@
+"""The read model of page and JSON API: knowledge and stored runs, put together for showing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+
+from monitor.bus.contract import EventBus
+from monitor.model.clock import Clock
+from monitor.model.knowledge import PipelineStanding
+from monitor.model.runs import RunKey, RunKind, RunState, Status
+from monitor.tracking.knowledge import KnowledgeView
+from monitor.web.pictures import (
+    PipelinePicture,
+    RunPicture,
+    WorkspacePicture,
+    pipeline_picture,
+    run_picture,
+    workspace_picture,
+)
+
+_WORST_FIRST = {Status.FAILED: 0, Status.LOST: 1, Status.CANCELED: 2, Status.SUCCEEDED: 3}
+
+
+class Overview:
+    """Reads what there is to show. Nothing is kept here."""
+
+    def __init__(
+        self, *, bus: EventBus, view: KnowledgeView, clock: Clock, stale_after_seconds: float
+    ) -> None:
+        self._bus = bus
+        self._view = view
+        self._clock = clock
+        self._stale_after_seconds = stale_after_seconds
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    def workspaces(self) -> list[WorkspacePicture]:
+        active = Counter(one.run.key.workspace for one in self._view.active_runs())
+        return [
+            workspace_picture(standing, active_runs=active[standing.workspace])
+            for standing in self._view.workspaces()
+        ]
+
+    def pipelines(self, workspace: str | None = None) -> list[PipelinePicture]:
+        """Return each pipeline's last runs by kind; for job groups the worst of its recipes."""
+        active = Counter(
+            (one.run.key.workspace, one.run.key.kind, one.run.pipeline.id)
+            for one in self._view.active_runs()
+            if one.run.pipeline is not None
+        )
+        worst: dict[tuple[str, RunKind, str], PipelineStanding] = {}
+        for standing in self._view.standings():
+            identity = (standing.workspace, standing.run_kind, standing.pipeline.id)
+            held = worst.get(identity)
+            if held is None or _badness(standing) < _badness(held):
+                worst[identity] = standing
+        pictures = [
+            pipeline_picture(
+                standing,
+                label=self._view.label(standing.workspace, standing.pipeline),
+                active=active[identity],
+            )
+            for identity, standing in worst.items()
+            if workspace in (None, standing.workspace)
+        ]
+        return sorted(pictures, key=lambda one: (one.workspace, one.pipeline, one.run_kind))
+
+    def active_runs(self) -> list[RunPicture]:
+        """Return what runs now, oldest first."""
+        pictures = [self._picture(one.run) for one in self._view.active_runs()]
+        return sorted(pictures, key=lambda one: one.created_at or one.confirmed_at)
+
+    async def runs(
+        self,
+        *,
+        workspace: str | None = None,
+        kind: RunKind | None = None,
+        status: Status | None = None,
+        limit: int,
+    ) -> list[RunPicture]:
+        """Return runs, newest creation first."""
+        stored = await self._bus.recent_runs(
+            workspace=workspace, kind=kind, status=status, limit=limit
+        )
+        return [self._picture(run) for run in stored]
+
+    async def run(self, key: RunKey) -> tuple[RunPicture, list[RunPicture]] | None:
+        """Return a run and its children; None where it is unknown or forgotten."""
+        stored = (await self._bus.runs([key])).get(key)
+        if stored is None:
+            return None
+        children = await self._bus.children(key)
+        return self._picture(stored), [self._picture(child) for child in children]
+
+    def _picture(self, run: RunState) -> RunPicture:
+        active = self._view.active_run(run.key)
+        return run_picture(
+            active.run if active is not None else run,
+            label=self._view.label(run.key.workspace, run.pipeline),
+            now=self._clock.now(),
+            stale_after_seconds=self._stale_after_seconds,
+            active=active,
+        )
+
+
+def _badness(standing: PipelineStanding) -> tuple[int, int]:
+    rank = _WORST_FIRST.get(standing.last_status, 4) if standing.last_status else 4
+    return rank, -standing.consecutive_failures

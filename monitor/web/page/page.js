@@ -1,0 +1,38 @@
+// Keeps the page as fresh as the daemon: an event asks for the state again, at most once a second.
+"use strict";
+
+const state = document.getElementById("state");
+const link = document.getElementById("link");
+const SHORTEST_WAIT = 1000;
+const LONGEST_WAIT = 10000;
+let timer = null;
+let lastRead = 0;
+
+function readIn(milliseconds) {
+  if (timer !== null) clearTimeout(timer);
+  timer = setTimeout(read, milliseconds);
+}
+
+async function read() {
+  timer = null;
+  lastRead = Date.now();
+  try {
+    const answer = await fetch("/state", { signal: AbortSignal.timeout(8000) });
+    if (!answer.ok) throw new Error(String(answer.status));
+    state.innerHTML = await answer.text();
+    link.textContent = "live, as of " + answer.headers.get("X-As-Of");
+  } catch {
+    link.textContent = "the daemon does not answer; what you see is old";
+  }
+  readIn(LONGEST_WAIT);
+}
+
+const stream = new EventSource("/api/v1/events/stream");
+function hurry() {
+  readIn(Math.max(0, SHORTEST_WAIT - (Date.now() - lastRead)));
+}
+for (const type of ["queued", "started", "succeeded", "failed", "canceled", "lost", "detailed"]) {
+  stream.addEventListener("run." + type, hurry);
+}
+stream.addEventListener("workspace.changed", hurry);
+readIn(SHORTEST_WAIT);

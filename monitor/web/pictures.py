@@ -1,0 +1,160 @@
+"""The shapes in which the JSON API and the page show what is known. Field names are a face."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.model.knowledge import ActiveRun, PipelineStanding, WorkspaceStanding
+from monitor.model.runs import RunState, Status
+
+
+class RunPicture(Struct, frozen=True, kw_only=True):
+    """One run. ``status`` is ``unknown`` where it was not confirmed for too long.
+
+    ``last_status`` is always the last one known. Instants are the workspace's, but for
+    ``confirmed_at``, which is ours.
+    """
+
+    workspace: str
+    kind: str
+    id: str
+    status: str
+    last_status: Status
+    native_status: str | None
+    pipeline_id: str | None
+    pipeline: str
+    recipe_id: str | None
+    recipe: str | None
+    created_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    approximate: tuple[str, ...]
+    duration_seconds: float | None
+    trigger: str
+    owner: str | None
+    error: str | None
+    flow_run: str | None
+    plan_run: str | None
+    url: str | None
+    historical: bool
+    percent_complete: float | None
+    heartbeat_at: datetime | None
+    confirmed_at: datetime
+    confirmed_by: str
+
+
+class PipelinePicture(Struct, frozen=True, kw_only=True):
+    """One pipeline and what its last run of one kind was like."""
+
+    workspace: str
+    run_kind: str
+    pipeline_id: str
+    pipeline: str
+    active: int
+    last_status: str | None
+    last_run_id: str | None
+    last_started_at: datetime | None
+    last_finished_at: datetime | None
+    last_success_at: datetime | None
+    last_duration_seconds: float | None
+    consecutive_failures: int
+
+
+class WorkspacePicture(Struct, frozen=True, kw_only=True):
+    """One workspace. Instants are ours, but for ``followed_since``."""
+
+    workspace: str
+    reachability: str
+    since: datetime | None
+    known_at: datetime | None
+    reason: str | None
+    edition: str | None
+    edition_reason: str | None
+    capabilities: tuple[str, ...]
+    clock_skew_seconds: float | None
+    followed_since: datetime | None
+    active_runs: int
+    webhook_tasks: dict[str, int]
+    callbacks_missed: int
+
+
+def run_picture(
+    run: RunState,
+    *,
+    label: str,
+    now: datetime,
+    stale_after_seconds: float,
+    active: ActiveRun | None = None,
+) -> RunPicture:
+    """Show a run. An end is final; an active run is shown only while it is confirmed."""
+    confirmed_at = active.confirmed_at if active is not None else run.confirmed_at
+    is_stale = (
+        not run.status.is_terminal and (now - confirmed_at).total_seconds() > stale_after_seconds
+    )
+    return RunPicture(
+        workspace=run.key.workspace,
+        kind=run.key.kind,
+        id=run.key.id,
+        status="unknown" if is_stale else run.status,
+        last_status=run.status,
+        native_status=run.native_status,
+        pipeline_id=run.pipeline.id if run.pipeline is not None else None,
+        pipeline=label,
+        recipe_id=run.recipe.id if run.recipe is not None else None,
+        recipe=run.recipe.name if run.recipe is not None else None,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        approximate=run.approximate,
+        duration_seconds=run.duration_seconds,
+        trigger=run.trigger,
+        owner=run.owner,
+        error=run.error,
+        flow_run=run.parents.flow_run,
+        plan_run=run.parents.plan_run,
+        url=run.url,
+        historical=run.historical,
+        percent_complete=active.percent_complete if active is not None else None,
+        heartbeat_at=active.heartbeat_at if active is not None else None,
+        confirmed_at=confirmed_at,
+        confirmed_by=active.confirmed_by if active is not None else run.confirmed_by,
+    )
+
+
+def pipeline_picture(standing: PipelineStanding, *, label: str, active: int) -> PipelinePicture:
+    """Show what the last run of a pipeline was like."""
+    return PipelinePicture(
+        workspace=standing.workspace,
+        run_kind=standing.run_kind,
+        pipeline_id=standing.pipeline.id,
+        pipeline=label,
+        active=active,
+        last_status=standing.last_status,
+        last_run_id=standing.last_run_id,
+        last_started_at=standing.last_started_at,
+        last_finished_at=standing.last_finished_at,
+        last_success_at=standing.last_success_at,
+        last_duration_seconds=standing.last_duration_seconds,
+        consecutive_failures=standing.consecutive_failures,
+    )
+
+
+def workspace_picture(standing: WorkspaceStanding, *, active_runs: int) -> WorkspacePicture:
+    """Show how a workspace stands."""
+    return WorkspacePicture(
+        workspace=standing.workspace,
+        reachability=standing.reachability,
+        since=standing.since,
+        known_at=standing.known_at,
+        reason=standing.reason,
+        edition=standing.edition,
+        edition_reason=standing.edition_reason,
+        capabilities=tuple(sorted(standing.capabilities)),
+        clock_skew_seconds=standing.clock_skew_seconds,
+        followed_since=standing.followed_since,
+        active_runs=active_runs,
+        webhook_tasks=standing.webhook_tasks,
+        callbacks_missed=standing.callbacks_missed,
+    )

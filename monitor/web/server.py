@@ -1,0 +1,98 @@
+"""The server for people, scrapers and scripts: page, metrics, health and JSON API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+from aiohttp import web
+
+from monitor.bus.contract import EventBus
+from monitor.model.clock import Clock
+from monitor.model.errors import ConfigurationError
+from monitor.tracking.knowledge import KnowledgeView
+from monitor.web.api import Api, Requests
+from monitor.web.authentication import authenticate
+from monitor.web.health import Check, readiness
+from monitor.web.overview import Overview
+from monitor.web.page_view import PageView
+from monitor.web.problems import tell_problems
+from monitor.web.settings import ServerSettings
+from monitor.web.stream import EventStreams
+
+Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # accept header -> body, content type
+
+
+class Server:
+    """Listens for everything but callbacks."""
+
+    def __init__(
+        self,
+        *,
+        settings: ServerSettings,
+        bus: EventBus,
+        view: KnowledgeView,
+        clock: Clock,
+        render_metrics: Render,
+        checks: Mapping[str, Check],
+        requests: Requests,
+    ) -> None:
+        self._settings = settings
+        self._render_metrics = render_metrics
+        self._checks = checks
+        self._streams = EventStreams(bus)
+        overview = Overview(
+            bus=bus, view=view, clock=clock, stale_after_seconds=settings.stale_after_seconds
+        )
+        self._page = PageView(overview)
+        self._api = Api(bus=bus, overview=overview, streams=self._streams, requests=requests)
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> int:
+        """Listen, and return the port (of use where the settings say 0).
+
+        Raises:
+            ConfigurationError: the address cannot be listened on.
+        """
+        app = web.Application(middlewares=[authenticate(self._settings), tell_problems])
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        self._page.add_routes(app.router)
+        self._api.add_routes(app.router)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._settings.host, self._settings.port)
+        try:
+            await site.start()
+        except OSError as exc:
+            await self._runner.cleanup()
+            address = f"{self._settings.host}:{self._settings.port}"
+            raise ConfigurationError(
+                f"server.listen: {address} cannot be listened on ({exc.strerror}): "
+                "free the port or choose another"
+            ) from exc
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def stop(self) -> None:
+        """End the live streams, finish what is in work, and stop listening."""
+        self._streams.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        body, content_type = await self._render_metrics(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.json_response({"alive": True})
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        found = await readiness(self._checks)
+        return web.Response(
+            status=200 if found.ready else 503,
+            body=msgspec.json.encode(found),
+            content_type="application/json",
+        )

@@ -1,0 +1,79 @@
+"""The live stream of events: server-sent events that a browser resumes by itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from aiohttp import web
+
+from monitor.bus.contract import EventBus
+from monitor.web.problems import Problem
+
+_BATCH = 200
+_KEEPALIVE_SECONDS = 15.0
+_SEND_SECONDS = 30.0
+_STREAMS_AT_ONCE = 64
+
+
+class EventStreams:
+    """Serves streams; a reader too slow to take an event in time is let go and may come back."""
+
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Stream events behind ``Last-Event-ID``, or from now on."""
+        if len(self._open) >= _STREAMS_AT_ONCE:
+            raise Problem(503, f"{_STREAMS_AT_ONCE} streams are open already; close one")
+        position = await self._begin(request)
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+        )
+        await response.prepare(request)
+        task = asyncio.create_task(self._pump(response, position), name="event stream")
+        self._open.add(task)
+        try:
+            await task
+        except (ConnectionError, TimeoutError):
+            task.cancel()
+        except asyncio.CancelledError:
+            # Either the reader went away or the server stops; both end this stream.
+            task.cancel()
+            if (current := asyncio.current_task()) is not None and current.cancelling():
+                raise
+        finally:
+            self._open.discard(task)
+        return response
+
+    def close(self) -> None:
+        """End all streams, so that the server can stop."""
+        for task in self._open:
+            task.cancel()
+
+    async def _begin(self, request: web.Request) -> int:
+        told = request.headers.get("Last-Event-ID") or request.query.get("after")
+        if told is None:
+            return (await self._bus.standing()).newest_position
+        if not told.isdecimal():
+            raise Problem(400, f"Last-Event-ID: {told[:40]!r} is not a position of the event log")
+        return int(told)
+
+    async def _pump(self, response: web.StreamResponse, position: int) -> None:
+        while True:
+            recorded = await self._bus.events(after=position, limit=_BATCH)
+            for one in recorded:
+                data = msgspec.json.encode(one.event).decode()
+                await self._send(
+                    response, f"id: {one.position}\nevent: {one.event.type}\ndata: {data}\n\n"
+                )
+                position = one.position
+            if not recorded and not await self._bus.wait(
+                position, timeout_seconds=_KEEPALIVE_SECONDS
+            ):
+                await self._send(response, ": still here\n\n")
+
+    async def _send(self, response: web.StreamResponse, text: str) -> None:
+        async with asyncio.timeout(_SEND_SECONDS):
+            await response.write(text.encode())

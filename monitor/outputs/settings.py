@@ -123,3 +123,34 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
 
 def _has_wildcard(text: str) -> bool:
     return any(one in "+#" or ord(one) < ord(" ") for one in text)
+
+
+class MetricsSettings(Struct, frozen=True, kw_only=True):
+    """The metrics page and the counters behind it."""
+
+    series_budget: int = 50_000  # of watched pipelines; the rest is pipeline="__other__"
+    stale_after_seconds: float = 300.0  # runs not confirmed for so long are unknown, not shown
+    # A pipeline without an event for so long gives up its place once the budget is used up.
+    forget_pipelines_seconds: float = 90 * 86_400.0
+    batch_size: int = 200  # most events that are counted in one commit, and in one go
+    commit_timeout_seconds: float = 10.0
+    wait_seconds: float = 5.0  # one wait for new events; then the log is looked at anyway
+    retry_base_seconds: float = 0.5  # the first wait after the store failed
+    retry_cap_seconds: float = 30.0
+    standing_timeout_seconds: float = 2.0  # for the store's own figures; then a page without them
+    render_timeout_seconds: float = 9.0  # for one page; below Prometheus's own limit of 10
+    loop_lag_interval_seconds: float = 0.5  # how often the lag of the event loop is measured
+
+    def faults(self) -> list[str]:
+        """Return one sentence ``key: fault`` for everything that cannot work."""
+        found: list[str] = []
+        if self.series_budget < 1:
+            found.append("series_budget: must be at least 1")
+        if self.batch_size < 1:
+            found.append("batch_size: must be at least 1")
+        found.extend(
+            f"{name}: must be above 0 seconds"
+            for name in self.__struct_fields__
+            if name.endswith("_seconds") and getattr(self, name) <= 0
+        )
+        return found

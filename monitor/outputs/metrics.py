@@ -1,0 +1,110 @@
+"""Metrics, put together: the consumer that counts, the collector that shows, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+)
+
+from monitor.bus.contract import EventBus
+from monitor.model.clock import Clock
+from monitor.outputs.metrics_budget import limits_of
+from monitor.outputs.metrics_collector import PictureCollector
+from monitor.outputs.metrics_consumer import CONSUMER, MetricsConsumer
+from monitor.outputs.metrics_daemon import LoopLag
+from monitor.outputs.metrics_exposition import Exposition
+from monitor.outputs.metrics_picture import (
+    ConfigurationStanding,
+    Picture,
+    picture_of,
+    standing_of,
+)
+from monitor.outputs.settings import MetricsSettings
+from monitor.tracking.knowledge import KnowledgeView
+
+__all__ = ["CONSUMER", "Exposition", "LoopLag", "Metrics", "MetricsConsumer"]
+
+
+class Metrics:
+    """All of it for one daemon. ``consumer.run`` and ``loop_lag.run`` are its tasks.
+
+    ``capabilities`` are the words of all capabilities there are, so that one that a workspace
+    lacks is shown as 0. The workspaces are those that ``knowledge`` names when this is made.
+    """
+
+    def __init__(
+        self,
+        *,
+        bus: EventBus,
+        knowledge: KnowledgeView,
+        clock: Clock,
+        registry: CollectorRegistry,
+        settings: MetricsSettings,
+        version: str,
+        capabilities: Sequence[str] = (),
+    ) -> None:
+        self._bus = bus
+        self._knowledge = knowledge
+        self._clock = clock
+        self._settings = settings
+        self._configuration: ConfigurationStanding | None = None
+        limits = limits_of(
+            series_budget=settings.series_budget,
+            forget_seconds=settings.forget_pipelines_seconds,
+            workspaces=len(knowledge.workspaces()),
+        )
+        self.consumer = MetricsConsumer(
+            bus=bus,
+            knowledge=knowledge,
+            clock=clock,
+            registry=registry,
+            settings=settings,
+            limits=limits,
+        )
+        self.loop_lag = LoopLag(
+            clock=clock, registry=registry, interval_seconds=settings.loop_lag_interval_seconds
+        )
+        collector = PictureCollector(
+            limits=limits,
+            stale_after_seconds=settings.stale_after_seconds,
+            capabilities=capabilities,
+            version=version,
+        )
+        registry.register(collector)
+        for process in (ProcessCollector, PlatformCollector, GCCollector):
+            process(registry=registry)
+        self.exposition = Exposition(
+            registry=registry,
+            collector=collector,
+            gather=self._gather,
+            timeout_seconds=settings.render_timeout_seconds,
+        )
+
+    def configuration_taken(self, configuration_hash: str) -> None:
+        """Show this configuration as the one in force."""
+        self._configuration = ConfigurationStanding(hash=configuration_hash)
+
+    def configuration_refused(self) -> None:
+        """Show that what was read last is not in force; the one before still is."""
+        if self._configuration is not None:
+            self._configuration = msgspec.structs.replace(self._configuration, is_newest=False)
+
+    async def _gather(self) -> Picture:
+        # The store's figures first, because they are waited for: all the rest is of one moment.
+        standing = await standing_of(
+            self._bus, timeout_seconds=self._settings.standing_timeout_seconds
+        )
+        return picture_of(
+            self._knowledge,
+            now=self._clock.now(),
+            rows=self.consumer.rows,
+            seen=self.consumer.seen,
+            bus=standing,
+            configuration=self._configuration,
+        )

@@ -1,0 +1,183 @@
+"""The consumer ``metrics``: each event counts once, over any crash.
+
+The rows that a batch changes and the position behind it are one step of the store, and what is
+shown changes only when that step is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from monitor.bus.contract import Batch, EventBus, Recorded, Start, Step
+from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
+from monitor.model.events import EventType, RunEvent
+from monitor.model.runs import Source
+from monitor.outputs.metrics_counting import Draft, Limits
+from monitor.outputs.metrics_rows import Row, Seen, decode_row
+from monitor.outputs.settings import MetricsSettings
+from monitor.tracking.knowledge import KnowledgeView
+
+log = structlog.get_logger()
+
+CONSUMER = "metrics"
+
+_LAG_BOUNDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600, 21600)
+
+
+class MetricsConsumer:
+    """Folds the log into rows. ``rows`` and ``seen`` are never altered in place below the top."""
+
+    def __init__(
+        self,
+        *,
+        bus: EventBus,
+        knowledge: KnowledgeView,
+        clock: Clock,
+        registry: CollectorRegistry,
+        settings: MetricsSettings,
+        limits: Limits,
+    ) -> None:
+        self.rows: dict[str, Row] = {}
+        self.seen: dict[str, Mapping[str, Seen]] = {}  # exemplars live with the process
+        self.position = 0
+        self._bus = bus
+        self._knowledge = knowledge
+        self._clock = clock
+        self._settings = settings
+        self._limits = limits
+        self._events = Counter(
+            "dataprep_monitor_events",
+            "Events that this process has taken from the log, by type.",
+            ["type"],
+            registry=registry,
+        )
+        self._lag = Histogram(
+            "dataprep_monitor_event_lag_seconds",
+            "Seconds from what happened in the workspace until its event was made.",
+            ["source"],
+            buckets=_LAG_BOUNDS,
+            registry=registry,
+        )
+        for event_type in EventType:
+            self._events.labels(event_type)
+        for source in Source:
+            self._lag.labels(source)
+
+    async def run(self) -> None:
+        """Count events until cancelled. May be started again: it goes on from the store."""
+        failures = 0
+        while True:
+            try:
+                await self.restore()
+                while True:
+                    moved = await self.count_some()
+                    failures = 0
+                    if not moved:
+                        await self._bus.wait(
+                            self.position, timeout_seconds=self._settings.wait_seconds
+                        )
+            except BusUnavailableError as exc:
+                # Whatever became of the last step: the store is asked again before going on.
+                failures += 1
+                wait_seconds = self._retry_seconds(failures)
+                log.warning(
+                    "events cannot be counted now; trying again",
+                    reason=str(exc),
+                    retry_in_seconds=wait_seconds,
+                )
+                await self._clock.sleep(wait_seconds)
+
+    async def restore(self) -> None:
+        """Take rows and position from the store, in place of what was held.
+
+        Raises:
+            BusUnavailableError: what was held is still shown.
+        """
+        position = await self._bus.subscribe(CONSUMER, start=Start.OLDEST)
+        rows = _decode(await self._bus.consumer_state(CONSUMER))
+        draft = Draft(rows, limits=self._limits)
+        draft.shrink()
+        if draft.changed:
+            await self._step(None, draft)
+            log.info("counters were put together to fit the budget", rows=len(draft.changed))
+        self.rows, self.position = _applied(rows, draft.changed), position
+
+    async def count_some(self) -> bool:
+        """Count one batch; False if the log holds nothing new.
+
+        Raises:
+            BusUnavailableError: nothing was counted.
+        """
+        batch = await self._bus.read(CONSUMER, after=self.position, limit=self._settings.batch_size)
+        position = _end_of(batch, self.position)
+        if position == self.position:
+            return False
+        if batch.gap is not None:
+            log.warning("events were lost before they were counted", lost=batch.gap.lost)
+        draft = Draft(self.rows, limits=self._limits)
+        for recorded in batch.events:
+            draft.take(recorded.event)
+        await self._step(position, draft)
+        self.position = position
+        self.rows = _applied(self.rows, draft.changed)
+        self._remember(draft)
+        self._tell(batch.events)
+        return True
+
+    async def _step(self, position: int | None, draft: Draft) -> None:
+        state = {
+            key: msgspec.json.encode(row) if row is not None else None
+            for key, row in draft.changed.items()
+        }
+        await self._bus.advance(
+            Step(consumer=CONSUMER, position=position, state=state),
+            timeout_seconds=self._settings.commit_timeout_seconds,
+        )
+
+    def _remember(self, draft: Draft) -> None:
+        for key, row in draft.changed.items():
+            if row is None:
+                self.seen.pop(key, None)
+        for key, seen in draft.seen.items():
+            self.seen[key] = {**self.seen.get(key, {}), **seen}
+
+    def _tell(self, events: Iterable[Recorded]) -> None:
+        for recorded in events:
+            event = recorded.event
+            self._events.labels(event.type).inc()
+            if isinstance(event, RunEvent) and event.occurred_at is not None:
+                standing = self._knowledge.workspace(event.workspace)
+                skew = standing.clock_skew_seconds if standing is not None else None
+                # The two instants are of two clocks; the skew is what the workspace is ahead.
+                lag = (event.recorded_at - event.occurred_at).total_seconds() + (skew or 0.0)
+                self._lag.labels(event.observed_by).observe(max(0.0, lag))
+
+    def _retry_seconds(self, failures: int) -> float:
+        growing = self._settings.retry_base_seconds * 2.0 ** min(failures - 1, 16)
+        return min(growing, self._settings.retry_cap_seconds)
+
+
+def _end_of(batch: Batch, after: int) -> int:
+    if batch.events:
+        return batch.events[-1].position
+    return max(after, batch.gap.until) if batch.gap is not None else after
+
+
+def _decode(state: Mapping[str, bytes]) -> dict[str, Row]:
+    rows: dict[str, Row] = {}
+    for key, value in state.items():
+        try:
+            rows[key] = decode_row(value)
+        except msgspec.MsgspecError as exc:
+            log.warning("a stored counter cannot be read; it begins anew", key=key, reason=str(exc))
+    return rows
+
+
+def _applied(rows: Mapping[str, Row], changed: Mapping[str, Row | None]) -> dict[str, Row]:
+    merged = {**rows, **changed}
+    return {key: row for key, row in merged.items() if row is not None}

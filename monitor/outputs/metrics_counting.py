@@ -1,0 +1,234 @@
+"""Counts what happened: from an event to the rows of counters that it changes. Pure.
+
+What an event adds can be told from the event alone, save for one thing: a job group whose end a
+callback told has no duration yet. It is remembered in a bounded row until its records are read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent
+from monitor.model.runs import Pipeline, RunKey, RunKind, Status, Trigger, status_of
+from monitor.outputs.metrics_rows import (
+    DURATION_BOUNDS,
+    OTHER,
+    OTHER_JOB_TYPE,
+    QUEUE_BOUNDS,
+    UNKNOWN,
+    Buckets,
+    Identity,
+    JobCounts,
+    QueueCounts,
+    Row,
+    RunCounts,
+    Seen,
+    Waiting,
+    identity_of,
+)
+
+_JOB_TYPES_BOUND = 100  # the workspace's own words; a dozen are known
+_WAITING_BOUND = 1_000
+_RUN_ID_BOUND = 100  # characters; an exemplar may have 128 in all
+
+_RESULTS = {kind: status for status, kind in STATUS_EVENTS.items() if status.is_terminal}
+
+Word = TypeVar("Word", Trigger, Status)
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How many pipelines have series of their own, and when an idle one gives up its place."""
+
+    places: int
+    forget_seconds: float
+
+
+class Draft:
+    """What events add to a table of rows, which itself stays as it is.
+
+    ``changed`` holds the new rows by key, None for a row to be deleted; ``seen`` the exemplars by
+    row key and series.
+    """
+
+    def __init__(self, rows: Mapping[str, Row], *, limits: Limits) -> None:
+        self.changed: dict[str, Row | None] = {}
+        self.seen: dict[str, dict[str, Seen]] = {}
+        self._rows = rows
+        self._limits = limits
+        self._owners: dict[str, datetime] | None = None  # rows with a place -> last event
+
+    def take(self, event: Event) -> None:
+        """Count one event. Each event of the log is taken once; the order is the log's."""
+        if not isinstance(event, RunEvent):
+            return
+        if event.type is EventType.RUN_STARTED:
+            self._start(event)
+        elif event.type is EventType.RUN_DETAILED:
+            self._detail(event)
+        elif event.type in _RESULTS:
+            self._end(event, _RESULTS[event.type])
+
+    def shrink(self) -> None:
+        """Put the rows that are beyond the places together; those idle longest go first."""
+        owners = self._find_owners()
+        surplus = len(owners) - self._limits.places
+        for key in sorted(owners, key=lambda one: owners[one])[: max(0, surplus)]:
+            row = self._get(key)
+            if isinstance(row, RunCounts):
+                other = Identity(row.identity.workspace, row.identity.kind, OTHER)
+                self._put(_added(self._counts(other, row.touched_at), row))
+                self._drop(key)
+
+    def _start(self, event: RunEvent) -> None:
+        row = self._counts_of(event)
+        self._put(msgspec.structs.replace(row, started=_plus(row.started, event.run.trigger)))
+        self._note(row.key, f"started:{event.run.trigger}", event, 1.0)
+
+    def _end(self, event: RunEvent, result: Status) -> None:
+        row = self._counts_of(event)
+        self._put(msgspec.structs.replace(row, ended=_plus(row.ended, result)))
+        self._note(row.key, f"ended:{result}", event, 1.0)
+        is_job_group = event.run.key.kind is RunKind.JOB_GROUP
+        if event.run.duration_seconds is not None:
+            self._add_duration(event, event.run.duration_seconds)
+        elif is_job_group and not event.run.detailed:
+            runs = (*self._waiting(), event.run.key)
+            self._put(Waiting(runs=runs[-_WAITING_BOUND:]))
+        if not is_job_group:
+            self._add_wait(event)
+
+    def _detail(self, event: RunEvent) -> None:
+        # Only its job records tell when a job group really started.
+        self._add_wait(event)
+        waiting = self._waiting()
+        if event.run.key in waiting:
+            self._put(Waiting(runs=tuple(one for one in waiting if one != event.run.key)))
+            if event.run.duration_seconds is not None:
+                self._add_duration(event, event.run.duration_seconds)
+        for count in event.run.jobs.counts if event.run.jobs is not None else ():
+            result = _result_of(count.status)
+            if result is not None and count.count > 0:
+                row = self._jobs_of(event.workspace, count.job_type)
+                ended = _plus(row.ended, result, count.count)
+                self._put(msgspec.structs.replace(row, ended=ended))
+                self._note(row.key, f"ended:{result}", event, 1.0)
+
+    def _add_duration(self, event: RunEvent, seconds: float) -> None:
+        row = self._counts_of(event)
+        place = bisect_left(DURATION_BOUNDS, seconds)
+        self._put(msgspec.structs.replace(row, durations=row.durations.plus(place, seconds)))
+        self._note(row.key, f"duration:{place}", event, seconds)
+
+    def _add_wait(self, event: RunEvent) -> None:
+        run = event.run
+        if run.created_at is None or run.started_at is None or "started_at" in run.approximate:
+            return
+        seconds = max(0.0, (run.started_at - run.created_at).total_seconds())
+        fresh = QueueCounts(workspace=run.key.workspace, kind=run.key.kind)
+        held = self._get(fresh.key)
+        row = held if isinstance(held, QueueCounts) else fresh
+        place = bisect_left(QUEUE_BOUNDS, seconds)
+        self._put(msgspec.structs.replace(row, waits=row.waits.plus(place, seconds)))
+        self._note(row.key, f"queue:{place}", event, seconds)
+
+    def _counts_of(self, event: RunEvent) -> RunCounts:
+        identity = identity_of(event.run)
+        is_new = self._get(identity.key) is None
+        if is_new and identity.pipeline != UNKNOWN and not self._has_place(event.recorded_at):
+            identity = Identity(identity.workspace, identity.kind, OTHER)
+        pipeline = event.run.pipeline if identity.pipeline != OTHER else None
+        return self._counts(identity, event.recorded_at, pipeline)
+
+    def _counts(
+        self, identity: Identity, at: datetime, pipeline: Pipeline | None = None
+    ) -> RunCounts:
+        held = self._get(identity.key)
+        row = held if isinstance(held, RunCounts) else RunCounts(identity=identity, touched_at=at)
+        name = (pipeline.name if pipeline is not None else None) or row.name
+        return msgspec.structs.replace(row, name=name, touched_at=max(at, row.touched_at))
+
+    def _has_place(self, now: datetime) -> bool:
+        """True if one more pipeline may have a row, which may cost a forgotten one its place."""
+        owners = self._find_owners()
+        if len(owners) < self._limits.places:
+            return True
+        idlest = min(owners, key=lambda one: owners[one], default=None)
+        forgotten_before = now - timedelta(seconds=self._limits.forget_seconds)
+        if idlest is None or owners[idlest] >= forgotten_before:
+            return False
+        self._drop(idlest)
+        return True
+
+    def _find_owners(self) -> dict[str, datetime]:
+        if self._owners is None:
+            rows = {**self._rows, **self.changed}
+            self._owners = {
+                key: row.touched_at
+                for key, row in rows.items()
+                if isinstance(row, RunCounts) and row.needs_place
+            }
+        return self._owners
+
+    def _jobs_of(self, workspace: str, job_type: str) -> JobCounts:
+        fresh = JobCounts(workspace=workspace, job_type=job_type)
+        held = self._get(fresh.key)
+        if isinstance(held, JobCounts):
+            return held
+        rows = {**self._rows, **self.changed}.values()
+        if sum(isinstance(one, JobCounts) for one in rows) < _JOB_TYPES_BOUND:
+            return fresh
+        other = JobCounts(workspace=workspace, job_type=OTHER_JOB_TYPE)
+        held = self._get(other.key)
+        return held if isinstance(held, JobCounts) else other
+
+    def _waiting(self) -> tuple[RunKey, ...]:
+        held = self._get(Waiting().key)
+        return held.runs if isinstance(held, Waiting) else ()
+
+    def _get(self, key: str) -> Row | None:
+        return self.changed[key] if key in self.changed else self._rows.get(key)
+
+    def _put(self, row: Row) -> None:
+        self.changed[row.key] = row
+        if self._owners is not None and isinstance(row, RunCounts) and row.needs_place:
+            self._owners[row.key] = row.touched_at
+
+    def _drop(self, key: str) -> None:
+        self.changed[key] = None
+        self.seen.pop(key, None)
+        if self._owners is not None:
+            self._owners.pop(key, None)
+
+    def _note(self, key: str, series: str, event: RunEvent, value: float) -> None:
+        run_id = event.run.key.id
+        if len(run_id) <= _RUN_ID_BOUND:
+            at = (event.occurred_at or event.recorded_at).timestamp()
+            self.seen.setdefault(key, {})[series] = Seen(run_id, value, at)
+
+
+def _plus(counts: dict[Word, int], what: Word, count: int = 1) -> dict[Word, int]:
+    return {**counts, what: counts.get(what, 0) + count}
+
+
+def _added(one: RunCounts, other: RunCounts) -> RunCounts:
+    return msgspec.structs.replace(
+        one,
+        started={t: one.started.get(t, 0) + other.started.get(t, 0) for t in Trigger},
+        ended={s: one.ended.get(s, 0) + other.ended.get(s, 0) for s in _RESULTS.values()},
+        durations=Buckets(
+            counts=tuple(map(sum, zip(one.durations.counts, other.durations.counts, strict=True))),
+            sum=one.durations.sum + other.durations.sum,
+        ),
+    )
+
+
+def _result_of(word: str) -> Status | None:
+    """Return how a job ended, from our word or the workspace's; None while it has not."""
+    status = Status(word) if word in list(Status) else status_of(word)
+    return status if status is not None and status.is_terminal else None

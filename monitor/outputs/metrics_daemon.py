@@ -1,0 +1,95 @@
+"""What the monitor says about itself: families from one picture, and the lag of the event loop."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Histogram
+
+from monitor.bus.contract import BusStanding
+from monitor.model.clock import Clock
+from monitor.outputs import metrics_families as families
+from monitor.outputs.metrics_consumer import CONSUMER
+from monitor.outputs.metrics_families import Family
+from monitor.outputs.metrics_picture import Picture
+
+_LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+def daemon_families(picture: Picture, *, version: str) -> Iterator[Family]:
+    """Yield what is known of polls, callbacks, the store and the configuration."""
+    build = families.BUILD_INFO.info()
+    build.add_metric([], {"version": version, "python_version": platform.python_version()})
+    yield build
+    yield from _configuration(picture)
+    yield _polls(picture)
+    yield from _callbacks(picture)
+    if picture.bus is not None:
+        yield from _store(picture.bus)
+
+
+def _configuration(picture: Picture) -> Iterator[Family]:
+    if (standing := picture.configuration) is not None:
+        info, success = families.CONFIG_INFO.info(), families.CONFIG_SUCCESS.gauge()
+        info.add_metric([], {"hash": standing.hash})
+        success.add_metric([], standing.is_newest)
+        yield from (info, success)
+
+
+def _polls(picture: Picture) -> Family:
+    family = families.POLL_SUCCESS.gauge()
+    for one in picture.polls:
+        if one.last_success_at is not None:
+            family.add_metric([one.workspace, one.poll], one.last_success_at.timestamp())
+    return family
+
+
+def _callbacks(picture: Picture) -> Iterator[Family]:
+    received, tasks = families.CALLBACK_RECEIVED.gauge(), families.WEBHOOK_TASKS.gauge()
+    missed = families.CALLBACKS_MISSED.counter()
+    for one in picture.workspaces:
+        missed.add_metric([one.workspace], one.callbacks_missed)
+        if one.last_callback_at is not None:
+            received.add_metric([one.workspace], one.last_callback_at.timestamp())
+        for state, count in sorted(one.webhook_tasks.items()):
+            tasks.add_metric([one.workspace, state], count)
+    yield from (received, tasks, missed)
+
+
+def _store(standing: BusStanding) -> Iterator[Family]:
+    backlog, oldest = families.CONSUMER_BACKLOG.gauge(), families.CONSUMER_OLDEST.gauge()
+    lost, letters = families.EVENTS_LOST.counter(), families.DEAD_LETTERS.gauge()
+    for one in standing.consumers:
+        backlog.add_metric([one.consumer], one.backlog)
+        lost.add_metric([one.consumer], one.lost)
+        if one.oldest_at is not None:
+            oldest.add_metric([one.consumer], one.oldest_at.timestamp())
+        if one.consumer != CONSUMER:
+            letters.add_metric([one.consumer], one.dead_letters)
+    store_bytes = families.STORE_BYTES.gauge()
+    store_bytes.add_metric([], standing.store_bytes)
+    yield from (backlog, oldest, lost, letters, store_bytes)
+
+
+class LoopLag:
+    """Measures how late the event loop wakes a sleeper: what every answer waits in addition."""
+
+    def __init__(
+        self, *, clock: Clock, registry: CollectorRegistry, interval_seconds: float
+    ) -> None:
+        self._clock = clock
+        self._interval_seconds = interval_seconds
+        self._lag = Histogram(
+            "dataprep_monitor_event_loop_lag_seconds",
+            "Seconds by which the event loop woke a sleeping task too late.",
+            buckets=_LAG_BOUNDS,
+            registry=registry,
+        )
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        while True:
+            due = self._clock.monotonic() + self._interval_seconds
+            await self._clock.sleep(self._interval_seconds)
+            self._lag.observe(max(0.0, self._clock.monotonic() - due))

@@ -1,0 +1,108 @@
+"""Turns the registry into a page: negotiated, rendered in one worker thread, in bounded time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
+from prometheus_client.registry import Collector
+
+from monitor.model.errors import OutputUnavailableError
+from monitor.outputs.metrics_collector import PictureCollector
+from monitor.outputs.metrics_picture import Picture
+
+Encoder = Callable[[Collector], bytes]
+
+_ACCEPT_BOUND = 1_000  # characters of an Accept header that are looked at
+_VERSIONS = ("0.0.4", "1.0.0")
+
+
+def negotiate(accept: str) -> tuple[Encoder, str]:
+    """Choose an encoder and its content type. Every header gets an answer, an odd one plain text.
+
+    Only versions that we know are spoken, whatever the scraper names: the content type repeats
+    the version, and each is rendered once for all who wait.
+    """
+    try:
+        encoder, content_type = choose_encoder(accept[:_ACCEPT_BOUND])
+    except TypeError:  # the library compares a version that is no number
+        return choose_encoder("")
+    if any(f"version={one};" in f"{content_type};" for one in _VERSIONS):
+        return encoder, content_type
+    return choose_encoder(OPENMETRICS)
+
+
+class Exposition:
+    """Renders pages. Scrapes that come while one of their format is in the making share it."""
+
+    def __init__(
+        self,
+        *,
+        registry: CollectorRegistry,
+        collector: PictureCollector,
+        gather: Callable[[], Awaitable[Picture]],
+        timeout_seconds: float,
+    ) -> None:
+        self._page = _WithoutCreated(registry)
+        self._collector = collector
+        self._gather = gather
+        self._timeout_seconds = timeout_seconds
+        # At most one for each content type, so neither tasks nor the thread's queue can grow.
+        self._making: dict[str, asyncio.Task[bytes]] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metrics")
+
+    async def render(self, accept: str) -> tuple[bytes, str]:
+        """Return the page and its content type for an Accept header, which may be empty.
+
+        Raises:
+            OutputUnavailableError: there is no page within the time limit.
+        """
+        encoder, content_type = negotiate(accept)
+        making = self._making.get(content_type)
+        if making is None:
+            making = asyncio.create_task(self._make(encoder), name=f"render {content_type}")
+            self._making[content_type] = making
+            making.add_done_callback(lambda _: self._making.pop(content_type, None))
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                # Shielded: one scraper that hangs up does not take the page from the others.
+                return await asyncio.shield(making), content_type
+        except TimeoutError as exc:
+            raise OutputUnavailableError(
+                f"the metrics page was not ready within {self._timeout_seconds:g} s"
+            ) from exc
+
+    async def close(self) -> None:
+        """Stop rendering. A page that is being made is waited for, within the time limit."""
+        making = list(self._making.values())
+        if making:
+            await asyncio.wait(making, timeout=self._timeout_seconds)
+        for task in making:
+            task.cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _make(self, encoder: Encoder) -> bytes:
+        picture = await self._gather()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._draw, picture, encoder)
+
+    def _draw(self, picture: Picture, encoder: Encoder) -> bytes:
+        self._collector.show(picture)
+        return encoder(self._page)
+
+
+class _WithoutCreated:
+    """The registry less the ``_created`` series, which double the page and tell nobody anything."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            name = f"{metric.name}_created"
+            metric.samples = [one for one in metric.samples if one.name != name]
+            yield metric

@@ -1,0 +1,273 @@
+"""What the collector can show: every family's name, help, type and labels, in one table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | InfoMetricFamily
+
+WORKSPACE = ("workspace",)
+IDENTITY = ("workspace", "kind", "pipeline")
+
+
+class Form(StrEnum):
+    """The OpenMetrics type of a family."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+class Shape(Struct, frozen=True):
+    """One family before it has samples. ``name`` is the name of its series."""
+
+    name: str
+    form: Form
+    documentation: str
+    labels: tuple[str, ...] = ()
+
+    def counter(self) -> CounterMetricFamily:
+        return CounterMetricFamily(self.name, self.documentation, labels=self.labels)
+
+    def gauge(self) -> GaugeMetricFamily:
+        return GaugeMetricFamily(
+            self.name, self.documentation, labels=self.labels, unit=self._unit()
+        )
+
+    def histogram(self) -> HistogramMetricFamily:
+        return HistogramMetricFamily(
+            self.name, self.documentation, labels=self.labels, unit=self._unit()
+        )
+
+    def info(self) -> InfoMetricFamily:
+        return InfoMetricFamily(self.name.removesuffix("_info"), self.documentation)
+
+    def family(self) -> Family:
+        """Return the family without samples."""
+        match self.form:
+            case Form.COUNTER:
+                return self.counter()
+            case Form.GAUGE:
+                return self.gauge()
+            case Form.HISTOGRAM:
+                return self.histogram()
+            case Form.INFO:
+                return self.info()
+
+    def _unit(self) -> str:
+        last = self.name.rsplit("_", maxsplit=1)[-1]
+        return last if last in ("seconds", "bytes") else ""
+
+
+def _watched(name: str, form: Form, documentation: str, *labels: str) -> Shape:
+    return Shape(f"dataprep_{name}", form, documentation, labels)
+
+
+def _daemon(name: str, form: Form, documentation: str, *labels: str) -> Shape:
+    return Shape(f"dataprep_monitor_{name}", form, documentation, labels)
+
+
+WORKSPACE_UP = _watched(
+    "workspace_up", Form.GAUGE, "1 while the workspace answers, 0 while it does not.", *WORKSPACE
+)
+PIPELINE_INFO = _watched(
+    "pipeline_info",
+    Form.INFO,
+    "A flow or plan, its id, and the schedules that start it.",
+    "workspace",
+    "pipeline",
+    "pipeline_kind",
+    "pipeline_id",
+    "schedule",
+)
+RUNS_STARTED = _watched(
+    "runs_started_total", Form.COUNTER, "Runs that began to work.", *IDENTITY, "trigger"
+)
+RUNS = _watched("runs_total", Form.COUNTER, "Runs that ended.", *IDENTITY, "result")
+RUNS_ACTIVE = _watched("runs_active", Form.GAUGE, "Runs that have not ended.", *IDENTITY, "status")
+RUN_DURATION = _watched(
+    "run_duration_seconds",
+    Form.HISTOGRAM,
+    "Seconds from a run's start, or its creation where no start is told, to its end.",
+    *IDENTITY,
+)
+RUN_QUEUE = _watched(
+    "run_queue_seconds",
+    Form.HISTOGRAM,
+    "Seconds from a run's creation to its start, where both are told exactly.",
+    "workspace",
+    "kind",
+)
+OLDEST_ACTIVE = _watched(
+    "oldest_active_run_timestamp_seconds",
+    Form.GAUGE,
+    "When the oldest of the runs that have not ended was created.",
+    *IDENTITY,
+)
+LAST_STARTED = _watched(
+    "last_run_started_timestamp_seconds",
+    Form.GAUGE,
+    "When a run last started; for job groups that of the recipe for which it is longest ago.",
+    *IDENTITY,
+)
+LAST_COMPLETED = _watched(
+    "last_run_completed_timestamp_seconds",
+    Form.GAUGE,
+    "When a run last ended; for job groups that of the recipe for which it is longest ago.",
+    *IDENTITY,
+)
+LAST_SUCCESS = _watched(
+    "last_run_success_timestamp_seconds",
+    Form.GAUGE,
+    "When a run last succeeded; for job groups that of the recipe for which it is longest ago.",
+    *IDENTITY,
+)
+LAST_DURATION = _watched(
+    "last_run_duration_seconds",
+    Form.GAUGE,
+    "How long the run that ended last took; for job groups that of the slowest recipe.",
+    *IDENTITY,
+)
+LAST_RESULT = _watched(
+    "last_run_result",
+    Form.GAUGE,
+    "1 for how the run that ended last did so; for job groups the worst of its recipes.",
+    *IDENTITY,
+    "result",
+)
+FAILURES = _watched(
+    "consecutive_failures",
+    Form.GAUGE,
+    "Runs that failed since the last success; for job groups the most of any recipe.",
+    *IDENTITY,
+)
+JOBS = _watched(
+    "jobs_total",
+    Form.COUNTER,
+    "Jobs of ended job groups, by how they ended.",
+    "workspace",
+    "job_type",
+    "result",
+)
+KNOWLEDGE = _watched(
+    "knowledge_timestamp_seconds",
+    Form.GAUGE,
+    "When the API last showed all there is of one kind of run.",
+    "workspace",
+    "kind",
+)
+CLOCK_SKEW = _watched(
+    "workspace_clock_skew_seconds",
+    Form.GAUGE,
+    "How far the workspace's clock is ahead of ours.",
+    *WORKSPACE,
+)
+CAPABILITY = _watched(
+    "capability", Form.GAUGE, "1 for what the monitor can do there.", "workspace", "capability"
+)
+SCHEDULE_ENABLED = _watched(
+    "schedule_enabled",
+    Form.GAUGE,
+    "1 while a schedule that the token may see is enabled.",
+    "workspace",
+    "schedule",
+)
+
+# Those of one pipeline and kind of run, with the most series that one such pair can have.
+SERIES_OF_PIPELINE: dict[Shape, int] = {
+    RUNS_STARTED: 5,
+    RUNS: 4,
+    RUN_DURATION: 15,
+    RUNS_ACTIVE: 2,
+    OLDEST_ACTIVE: 1,
+    LAST_STARTED: 1,
+    LAST_COMPLETED: 1,
+    LAST_SUCCESS: 1,
+    LAST_DURATION: 1,
+    LAST_RESULT: 4,
+    FAILURES: 1,
+    PIPELINE_INFO: 1,
+}
+# Those that a pipeline has before it ever ran.
+SERIES_OF_IDLE_PIPELINE: dict[Shape, int] = {
+    RUNS_STARTED: 5,
+    RUNS: 4,
+    RUNS_ACTIVE: 2,
+    PIPELINE_INFO: 1,
+}
+
+POLL_SUCCESS = _daemon(
+    "poll_last_success_timestamp_seconds",
+    Form.GAUGE,
+    "When a poll last went through.",
+    "workspace",
+    "poll",
+)
+CALLBACK_RECEIVED = _daemon(
+    "callback_last_received_timestamp_seconds",
+    Form.GAUGE,
+    "When a callback was last accepted.",
+    *WORKSPACE,
+)
+WEBHOOK_TASKS = _daemon(
+    "webhook_tasks",
+    Form.GAUGE,
+    "Webhook tasks that the monitor keeps, by their state.",
+    "workspace",
+    "state",
+)
+CALLBACKS_MISSED = _daemon(
+    "callbacks_missed_total",
+    Form.COUNTER,
+    "Ended job groups for which the expected callback did not come.",
+    *WORKSPACE,
+)
+CONSUMER_BACKLOG = _daemon(
+    "consumer_backlog", Form.GAUGE, "Events that a consumer has not taken yet.", "consumer"
+)
+CONSUMER_OLDEST = _daemon(
+    "consumer_oldest_timestamp_seconds",
+    Form.GAUGE,
+    "When the oldest event that a consumer has not taken was recorded.",
+    "consumer",
+)
+EVENTS_LOST = _daemon(
+    "events_lost_total",
+    Form.COUNTER,
+    "Events that retention took from a consumer before it could read them.",
+    "consumer",
+)
+DEAD_LETTERS = _daemon(
+    "dead_letters",
+    Form.GAUGE,
+    "Events that a receiver refused for good and that are kept for the operator.",
+    "output",
+)
+STORE_BYTES = _daemon("store_bytes", Form.GAUGE, "Bytes that the store takes on disk.")
+BUILD_INFO = _daemon(
+    "build_info", Form.INFO, "The version of the monitor.", "version", "python_version"
+)
+CONFIG_INFO = _daemon("config_info", Form.INFO, "The configuration in force.", "hash")
+CONFIG_SUCCESS = _daemon(
+    "config_last_reload_successful",
+    Form.GAUGE,
+    "1 if the configuration that was last read is in force, 0 if it was refused.",
+)
+SERIES = _daemon("series", Form.GAUGE, "Series of what is watched, as held to the budget.")
+SERIES_DROPPED = _daemon(
+    "series_dropped_total",
+    Form.COUNTER,
+    "Series that the budget had no place for, each counted when it was first left out.",
+    "metric",
+)
+
+SHAPES: tuple[Shape, ...] = tuple(one for one in globals().values() if isinstance(one, Shape))

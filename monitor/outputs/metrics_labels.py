@@ -1,0 +1,83 @@
+"""The names under which pipelines and schedules have series: unique, and never a reserved word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from monitor.model.knowledge import ScheduleKnown
+from monitor.model.runs import Pipeline, PipelineKind, RunKind
+from monitor.outputs.metrics_picture import Picture
+from monitor.outputs.metrics_rows import Identity, RunCounts
+
+UNKNOWN_LABEL = "unknown"
+OTHER_LABEL = "__other__"
+
+PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
+
+
+def kind_of_pipeline(kind: RunKind) -> PipelineKind:
+    """Return what a run of that kind executes."""
+    return PipelineKind.PLAN if kind is RunKind.PLAN_RUN else PipelineKind.FLOW
+
+
+def kinds_of_runs(kind: PipelineKind) -> tuple[RunKind, ...]:
+    """Return the kinds of runs in which a pipeline is executed."""
+    if kind is PipelineKind.PLAN:
+        return (RunKind.PLAN_RUN,)
+    return (RunKind.FLOW_RUN, RunKind.JOB_GROUP)
+
+
+def pipeline_of(identity: Identity) -> PipelineId:
+    return identity.workspace, kind_of_pipeline(identity.kind), identity.pipeline
+
+
+def labels_of(picture: Picture) -> dict[PipelineId, str]:
+    """Name every pipeline of the picture. What the inventory names keeps that name.
+
+    A pipeline that the inventory has not named, or has no more, goes by the name that its runs
+    told; where that is taken, its id is added.
+    """
+    present = {(one.workspace, one.kind, one.id): one.label for one in picture.pipelines}
+    past = {one: name for one, name in _told(picture) if one not in present}
+    labels: dict[PipelineId, str] = {}
+    taken: dict[tuple[str, PipelineKind], set[str]] = {}
+    for names in (present, past):
+        for identity in sorted(names, key=lambda one: (*one[:2], *by_number(one[2]))):
+            others = taken.setdefault(identity[:2], {UNKNOWN_LABEL, OTHER_LABEL})
+            labels[identity] = _free(names[identity], identity[2], others)
+    return labels
+
+
+def schedule_labels_of(schedules: Iterable[ScheduleKnown]) -> dict[str, str]:
+    """Name the schedules of one workspace, by id; the lower id keeps a name that two have."""
+    taken: set[str] = set()
+    ordered = sorted(schedules, key=lambda one: by_number(one.id))
+    return {one.id: _free(one.name, one.id, taken) for one in ordered}
+
+
+def by_number(identity: str) -> tuple[int, str]:
+    """Order ids as numbers where they are: "10" comes behind "9"."""
+    return (int(identity) if identity.isdecimal() else 0, identity)
+
+
+def _free(name: str | None, identity: str, taken: set[str]) -> str:
+    label = name or f"#{identity}"
+    while label in taken:
+        label = f"{label}#{identity}"
+    taken.add(label)
+    return label
+
+
+def _told(picture: Picture) -> Iterable[tuple[PipelineId, str | None]]:
+    for row in picture.rows.values():
+        if isinstance(row, RunCounts) and row.needs_place:
+            yield pipeline_of(row.identity), row.name
+    for standing in picture.standings:
+        yield _named(standing.workspace, standing.pipeline)
+    for active in picture.active:
+        if active.run.pipeline is not None:
+            yield _named(active.run.key.workspace, active.run.pipeline)
+
+
+def _named(workspace: str, pipeline: Pipeline) -> tuple[PipelineId, str | None]:
+    return (workspace, pipeline.kind, pipeline.id), pipeline.name

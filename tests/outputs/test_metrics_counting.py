@@ -1,0 +1,272 @@
+"""What an event adds to the counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from monitor.model.events import Event, EventType, WorkspaceEvent
+from monitor.model.runs import JobCount, RunKind, Status, Trigger
+from monitor.outputs.metrics_counting import Draft, Limits
+from monitor.outputs.metrics_rows import (
+    OTHER,
+    UNKNOWN,
+    Identity,
+    JobCounts,
+    QueueCounts,
+    Row,
+    RunCounts,
+    Waiting,
+    decode_row,
+)
+from tests.outputs.metrics_examples import NOON, event, flow, history, plan, run
+
+ROOMY = Limits(places=100, forget_seconds=86_400)
+DAILY = Identity("one", RunKind.PLAN_RUN, "7")
+
+
+def folded(
+    events: Iterable[Event], rows: dict[str, Row] | None = None, *, limits: Limits = ROOMY
+) -> dict[str, Row]:
+    """Take events one batch each, as if each had been committed."""
+    held = dict(rows or {})
+    for one in events:
+        draft = Draft(held, limits=limits)
+        draft.take(one)
+        held = {key: row for key, row in {**held, **draft.changed}.items() if row is not None}
+    return held
+
+
+def counts(rows: dict[str, Row], identity: Identity) -> RunCounts:
+    row = rows[identity.key]
+    assert isinstance(row, RunCounts)
+    return row
+
+
+def test_a_run_counts_its_start_its_end_and_its_duration() -> None:
+    """The three events of a run add one start, one end and one observation."""
+    rows = folded(history(run(1, Status.FAILED, pipeline=plan(7, "daily"))))
+    row = counts(rows, DAILY)
+    assert row.started == {Trigger.SCHEDULE: 1}
+    assert row.ended == {Status.FAILED: 1}
+    assert (row.durations.counts[2], sum(row.durations.counts)) == (1, 1)
+    assert row.durations.sum == 45.0
+    assert row.name == "daily"
+
+
+def test_a_bound_belongs_to_its_bucket() -> None:
+    """A run of exactly 60 seconds lies in the bucket le="60"."""
+    rows = folded([event(run(1, Status.SUCCEEDED, pipeline=plan(7), seconds=60.0))])
+    assert counts(rows, DAILY).durations.counts[2] == 1
+
+
+def test_an_end_without_times_has_no_duration() -> None:
+    """A run whose end has no time is counted, and adds nothing to the histogram."""
+    rows = folded([event(run(1, Status.LOST, pipeline=plan(7), seconds=None))])
+    assert counts(rows, DAILY).ended == {Status.LOST: 1}
+    assert sum(counts(rows, DAILY).durations.counts) == 0
+
+
+def test_a_run_without_a_pipeline_is_unknown() -> None:
+    """A run whose pipeline was not told is counted, under the word for that."""
+    rows = folded([event(run(1, Status.SUCCEEDED))])
+    assert counts(rows, Identity("one", RunKind.PLAN_RUN, UNKNOWN)).ended == {Status.SUCCEEDED: 1}
+
+
+@pytest.mark.parametrize(
+    ("queued_seconds", "approximate", "expected"),
+    [(3.0, (), 1), (None, (), 0), (3.0, ("started_at",), 0)],
+)
+def test_a_wait_in_the_queue_needs_two_exact_times(
+    queued_seconds: float | None, approximate: tuple[str, ...], expected: int
+) -> None:
+    """A start that is unknown or approximate is no measurement of the queue."""
+    state = run(
+        1,
+        Status.SUCCEEDED,
+        pipeline=plan(7),
+        queued_seconds=queued_seconds,
+        approximate=approximate,
+    )
+    waits = [row for row in folded(history(state)).values() if isinstance(row, QueueCounts)]
+    assert sum(sum(row.waits.counts) for row in waits) == expected
+
+
+def test_a_job_group_waits_once_although_its_start_is_told_twice() -> None:
+    """The end and the job records both know the start; the queue is measured once."""
+    state = run(1, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, pipeline=flow(3))
+    rows = folded([*history(state), event(state, EventType.RUN_DETAILED)])
+    waits = [row for row in rows.values() if isinstance(row, QueueCounts)]
+    assert [sum(row.waits.counts) for row in waits] == [1]
+
+
+def test_the_duration_of_a_callback_s_end_comes_with_the_job_records() -> None:
+    """An end without times is measured when the job records are read, and only once."""
+    told = run(1, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, pipeline=flow(3), seconds=None)
+    detailed = msgspec.structs.replace(told, finished_at=NOON + timedelta(seconds=33))
+    identity = Identity("one", RunKind.JOB_GROUP, "3")
+    rows = folded(history(told))
+    assert sum(counts(rows, identity).durations.counts) == 0
+    rows = folded([event(detailed, EventType.RUN_DETAILED)], rows)
+    assert counts(rows, identity).durations.sum == 30.0
+    assert rows[Waiting().key] == Waiting(runs=())
+    rows = folded([event(detailed, EventType.RUN_DETAILED)], rows)
+    assert sum(counts(rows, identity).durations.counts) == 1
+
+
+def test_runs_that_never_get_job_records_do_not_pile_up() -> None:
+    """The list of ends without a duration has a bound; the oldest gives way."""
+    ends = [
+        event(run(number, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, seconds=None))
+        for number in range(1_005)
+    ]
+    draft = Draft({}, limits=ROOMY)
+    for end in ends:
+        draft.take(end)
+    waiting = draft.changed[Waiting().key]
+    assert isinstance(waiting, Waiting)
+    assert len(waiting.runs) == 1_000
+    assert waiting.runs[-1].id == "1004"
+
+
+def test_only_ended_jobs_count_and_in_our_words() -> None:
+    """Job records count by our words, whichever spelling they have; unfinished ones do not."""
+    state = run(
+        1,
+        Status.FAILED,
+        kind=RunKind.JOB_GROUP,
+        pipeline=flow(3),
+        jobs=(
+            JobCount(job_type="wrangle", status="Complete", count=2),
+            JobCount(job_type="wrangle", status="failed", count=1),
+            JobCount(job_type="profile", status="Cancelled", count=1),
+            JobCount(job_type="profile", status="succeeded", count=4),
+            JobCount(job_type="publish", status="InProgress", count=1),
+            JobCount(job_type="publish", status="Brewing", count=1),
+        ),
+    )
+    rows = folded([event(state, EventType.RUN_DETAILED)])
+    jobs = {row.job_type: row.ended for row in rows.values() if isinstance(row, JobCounts)}
+    assert jobs == {
+        "wrangle": {Status.SUCCEEDED: 2, Status.FAILED: 1},
+        "profile": {Status.CANCELED: 1, Status.SUCCEEDED: 4},
+    }
+
+
+def test_job_types_have_a_bound() -> None:
+    """A workspace that invents job types fills one row more, not one each."""
+    ended = [
+        event(
+            run(
+                number,
+                Status.SUCCEEDED,
+                kind=RunKind.JOB_GROUP,
+                jobs=(JobCount(job_type=f"type-{number}", status="Complete", count=1),),
+            ),
+            EventType.RUN_DETAILED,
+        )
+        for number in range(130)
+    ]
+    jobs = [row for row in folded(ended).values() if isinstance(row, JobCounts)]
+    assert len(jobs) == 101
+    assert sum(sum(row.ended.values()) for row in jobs) == 130
+
+
+def test_a_full_budget_counts_new_pipelines_together_for_ever() -> None:
+    """What was counted under "other" stays there, also when others are counted meanwhile."""
+    limits = Limits(places=1, forget_seconds=86_400)
+    first, second = (
+        run(1, Status.SUCCEEDED, pipeline=plan(7)),
+        run(2, Status.SUCCEEDED, pipeline=plan(8)),
+    )
+    rows = folded([*history(first), *history(second), *history(first)], limits=limits)
+    assert counts(rows, DAILY).ended == {Status.SUCCEEDED: 2}
+    other = counts(rows, Identity("one", RunKind.PLAN_RUN, OTHER))
+    assert other.ended == {Status.SUCCEEDED: 1}
+    assert other.name is None
+    assert Identity("one", RunKind.PLAN_RUN, "8").key not in rows
+
+
+def test_a_forgotten_pipeline_gives_up_its_place() -> None:
+    """A pipeline without events for the stated time makes room for one that runs."""
+    limits = Limits(places=1, forget_seconds=3_600)
+    later = msgspec.structs.replace(
+        event(run(2, Status.SUCCEEDED, pipeline=plan(8))), recorded_at=NOON + timedelta(hours=2)
+    )
+    rows = folded([event(run(1, Status.FAILED, pipeline=plan(7))), later], limits=limits)
+    assert DAILY.key not in rows
+    assert counts(rows, Identity("one", RunKind.PLAN_RUN, "8")).ended == {Status.SUCCEEDED: 1}
+
+
+def test_a_smaller_budget_puts_rows_together_without_losing_a_count() -> None:
+    """Shrinking moves the counts of the idlest pipelines to "other"; the sums stay."""
+    events = [
+        msgspec.structs.replace(one, recorded_at=NOON + timedelta(minutes=number))
+        for number in range(5)
+        for one in history(run(number, Status.SUCCEEDED, pipeline=plan(number)))
+    ]
+    rows = folded(events)
+    draft = Draft(rows, limits=Limits(places=2, forget_seconds=86_400))
+    draft.shrink()
+    left = {key: row for key, row in {**rows, **draft.changed}.items() if row is not None}
+    pipelines = {row.identity.pipeline for row in left.values() if isinstance(row, RunCounts)}
+    assert pipelines == {"3", "4", OTHER}
+    other = counts(left, Identity("one", RunKind.PLAN_RUN, OTHER))
+    assert (other.ended[Status.SUCCEEDED], other.started[Trigger.SCHEDULE]) == (3, 3)
+    assert (sum(other.durations.counts), other.durations.sum) == (3, 135.0)
+
+
+def test_events_of_a_workspace_itself_count_no_run() -> None:
+    """A change of the edition adds to no counter of runs."""
+    changed = WorkspaceEvent(
+        id="one:edition:1",
+        type=EventType.WORKSPACE_CHANGED,
+        workspace="one",
+        what="edition",
+        number=1,
+        before=None,
+        after="RL",
+        occurred_at=None,
+        recorded_at=NOON,
+    )
+    assert folded([changed]) == {}
+
+
+def test_every_row_survives_the_store() -> None:
+    """A row that is written and read again is the same row, under the same key."""
+    state = run(
+        1,
+        Status.SUCCEEDED,
+        kind=RunKind.JOB_GROUP,
+        pipeline=flow(3, 'a "quoted" name'),
+        jobs=(JobCount(job_type="wrangle", status="Complete", count=1),),
+    )
+    unmeasured = run(2, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, seconds=None)
+    rows = folded([*history(state), event(state, EventType.RUN_DETAILED), *history(unmeasured)])
+    assert len({type(row) for row in rows.values()}) == 4
+    assert {key: decode_row(msgspec.json.encode(row)) for key, row in rows.items()} == rows
+
+
+OTHER_BUCKETS = (
+    b'{"type":"queue","workspace":"one","kind":"plan_run","waits":{"counts":[1,2],"sum":3.0}}'
+)
+
+
+@pytest.mark.parametrize("value", [b"", b"[]", b'{"type":"nonsense"}', OTHER_BUCKETS])
+def test_a_damaged_row_is_told_apart(value: bytes) -> None:
+    """What is no row, or one with other buckets, is an error and not a wrong count."""
+    with pytest.raises(msgspec.MsgspecError):
+        decode_row(value)
+
+
+def test_an_overlong_run_id_is_no_exemplar() -> None:
+    """An exemplar that OpenMetrics would not allow is left out; the run still counts."""
+    state = run(1, Status.SUCCEEDED, pipeline=plan(7))
+    long = msgspec.structs.replace(state, key=msgspec.structs.replace(state.key, id="9" * 200))
+    draft = Draft({}, limits=ROOMY)
+    draft.take(event(long))
+    assert draft.seen == {}
+    assert draft.changed

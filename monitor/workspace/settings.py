@@ -15,7 +15,7 @@ class WorkspaceSettings(Struct, frozen=True, kw_only=True):
     url: str  # the API's base, with or without ``/v4`` at its end
     token: Secret | None = None  # None sends no ``Authorization`` header
     edition: Edition | None = None  # None: found out while running; refuses nothing until then
-    requests_per_minute: float = 120.0  # ours; the workspace's own headers can only lower it
+    requests_per_minute: float = 120.0  # more than 0; the workspace's own headers can only lower it
     connect_timeout_seconds: float = 10.0
     read_timeout_seconds: float = 30.0  # the longest silence inside one answer
     total_timeout_seconds: float = 60.0  # one request with its whole answer

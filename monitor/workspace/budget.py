@@ -1,0 +1,260 @@
+"""The request budget of one workspace: who may send, and when.
+
+A bucket fills with our own rate and holds a quarter of a minute's requests for bursts; over a
+long time no more than ``requests_per_minute`` are sent. Callers go in order of their priority,
+then first come. The last part of the bucket is kept for those who matter more: what can wait is
+sent only while the bucket is well filled.
+
+What the workspace's headers say can only lower this. The public quotas belong to single
+operations (running, exporting, testing webhooks), so a quota told by such an operation binds that
+operation alone; a quota told by any other answer binds everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from monitor.model.clock import Clock
+from monitor.model.errors import BudgetExhaustedError
+from monitor.model.knowledge import BudgetStanding
+from monitor.workspace.metrics import ApiMetrics
+from monitor.workspace.priority import Priority
+from monitor.workspace.quotas import LONGEST_PAUSE_SECONDS, Quota
+
+_BURST_MINUTES = 0.25
+# Callers wait in tasks of their own, so this many means that something runs away.
+_LONGEST_QUEUE = 1000
+_ROUNDING = 1e-9
+
+# The share of the bucket that a class leaves to those before it.
+_RESERVED = {
+    Priority.CHANGES: 0.0,
+    Priority.ENDS: 0.05,
+    Priority.FAILED_DETAILS: 0.1,
+    Priority.DETAILS: 0.2,
+    Priority.AUDIT: 0.3,
+    Priority.NAMES: 0.4,
+    Priority.INVENTORY: 0.5,
+}
+
+
+class _Waiter:
+    """One caller in the queue. ``nudge`` is set when it has come to the front.
+
+    ``bound_by`` names the operation whose own quota binds it too, None where there is none.
+    """
+
+    __slots__ = ("bound_by", "nudge", "order", "priority")
+
+    def __init__(self, priority: Priority, order: int, bound_by: str | None) -> None:
+        self.priority = priority
+        self.order = order
+        self.bound_by = bound_by
+        self.nudge = asyncio.Event()
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return (self.priority, self.order)
+
+
+class _Window:
+    """A quota that the workspace told, counted on by us until it resets."""
+
+    __slots__ = ("left", "limit", "reset_at", "until")
+
+    def __init__(self, quota: Quota, until: float) -> None:
+        self.limit = quota.limit
+        self.left = quota.remaining
+        self.reset_at = quota.reset_at
+        self.until = until  # our monotonic seconds
+
+
+class RequestBudget:
+    """Hands out turns. One for each workspace; used from one event loop."""
+
+    def __init__(
+        self, *, workspace: str, requests_per_minute: float, clock: Clock, metrics: ApiMetrics
+    ) -> None:
+        self._workspace = workspace
+        self._requests_per_minute = requests_per_minute
+        self._clock = clock
+        self._metrics = metrics
+        self._tokens = self._capacity(requests_per_minute)
+        self._filled_at = clock.monotonic()
+        self._queue: list[_Waiter] = []
+        self._order = itertools.count()
+        # By operation; None stands for the workspace as a whole.
+        self._paused_until: dict[str | None, float] = {}
+        self._windows: dict[tuple[str | None, str], _Window] = {}
+        metrics.throttle_seconds.labels(workspace)
+        self._show()
+
+    async def acquire(
+        self,
+        priority: Priority,
+        *,
+        wait_seconds: float,
+        operation_id: str,
+        has_own_quota: bool = False,
+    ) -> None:
+        """Return when one request may be sent.
+
+        Raises:
+            BudgetExhaustedError: no turn within ``wait_seconds``, or far too many are waiting.
+        """
+        bound_by = operation_id if has_own_quota else None
+        began = self._clock.monotonic()
+        with self._queued(priority, operation_id, bound_by) as waiter:
+            try:
+                while (delay := self._delay_of(waiter)) > 0:
+                    left = began + wait_seconds - self._clock.monotonic()
+                    if left <= 0:
+                        raise BudgetExhaustedError(
+                            f"no room in the request budget within {wait_seconds:g} s",
+                            operation_id=operation_id,
+                        )
+                    await self._rest(waiter, min(delay, left))
+            finally:
+                waited = self._clock.monotonic() - began
+                self._metrics.throttle_seconds.labels(self._workspace).inc(max(0.0, waited))
+            self._spend(bound_by)
+
+    def learn(
+        self, quotas: Sequence[Quota], *, operation_id: str | None, workspace_now: float
+    ) -> None:
+        """Take in what an answer told. ``operation_id`` None binds the whole workspace.
+
+        ``workspace_now`` is the workspace's time in seconds since 1970.
+        """
+        for quota in quotas:
+            lasts = min(max(0.0, quota.reset_at - workspace_now), LONGEST_PAUSE_SECONDS)
+            key = (operation_id, quota.scope)
+            known = self._windows.get(key)
+            window = _Window(quota, self._clock.monotonic() + lasts)
+            if known is not None and known.reset_at == quota.reset_at:
+                # Answers overtake each other, and requests under way are counted by us already.
+                window.left = min(window.left, known.left)
+            self._windows[key] = window
+        self._show()
+
+    def pause(self, seconds: float, *, operation_id: str | None) -> None:
+        """Send nothing for ``seconds``: of that operation, or with None of the workspace."""
+        until = self._clock.monotonic() + min(seconds, LONGEST_PAUSE_SECONDS)
+        self._paused_until[operation_id] = max(until, self._paused_until.get(operation_id, until))
+
+    def standing(self) -> tuple[BudgetStanding, ...]:
+        """Return our own budget and, for each scope, the tightest quota that still counts."""
+        self._refresh()
+        own = BudgetStanding(
+            scope="own",
+            limit=int(self._requests_per_minute),
+            remaining=max(0, int(self._tokens)),
+        )
+        tightest: dict[str, _Window] = {}
+        for (_, scope), window in self._windows.items():
+            if scope not in tightest or window.left < tightest[scope].left:
+                tightest[scope] = window
+        told = (
+            BudgetStanding(scope=scope, limit=window.limit, remaining=max(0, window.left))
+            for scope, window in sorted(tightest.items())
+        )
+        return (own, *told)
+
+    @contextmanager
+    def _queued(
+        self, priority: Priority, operation_id: str, bound_by: str | None
+    ) -> Iterator[_Waiter]:
+        if len(self._queue) >= _LONGEST_QUEUE:
+            raise BudgetExhaustedError(
+                f"{_LONGEST_QUEUE} requests are waiting already", operation_id=operation_id
+            )
+        waiter = _Waiter(priority, next(self._order), bound_by)
+        bisect.insort(self._queue, waiter, key=lambda one: one.place)
+        try:
+            yield waiter
+        finally:
+            self._queue.remove(waiter)
+            front = self._front()
+            if front is not None:
+                front.nudge.set()
+
+    async def _rest(self, waiter: _Waiter, seconds: float) -> None:
+        """Wait until ``seconds`` have passed or the queue has changed."""
+        waiter.nudge.clear()
+        sleep = asyncio.create_task(
+            self._clock.sleep(seconds), name=f"budget of {self._workspace}: sleep"
+        )
+        nudge = asyncio.create_task(waiter.nudge.wait(), name=f"budget of {self._workspace}: nudge")
+        try:
+            await asyncio.wait({sleep, nudge}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            nudge.cancel()
+
+    def _delay_of(self, waiter: _Waiter) -> float:
+        """Return 0 if it is this caller's turn, else the seconds until it may be."""
+        self._refresh()
+        now = self._clock.monotonic()
+        own = self._held_up_until(waiter.bound_by) if waiter.bound_by else 0.0
+        if own > now:
+            return own - now
+        if self._front() is not waiter:
+            return LONGEST_PAUSE_SECONDS  # nudged when the queue moves
+        shared = self._held_up_until(None, reserved=_RESERVED[waiter.priority])
+        missing = self._needed(waiter.priority) - self._tokens
+        refill = missing / self._per_second() if missing > _ROUNDING else 0.0
+        return max(shared - now, refill, 0.0)
+
+    def _front(self) -> _Waiter | None:
+        """Return the first in the queue that no quota of its own operation holds up."""
+        now = self._clock.monotonic()
+        for one in self._queue:
+            if one.bound_by is None or self._held_up_until(one.bound_by) <= now:
+                return one
+        return None
+
+    def _held_up_until(self, operation_id: str | None, *, reserved: float = 0.0) -> float:
+        """Return when pauses and windows of one operation, or of all, let the next one pass."""
+        held_up = self._paused_until.get(operation_id, 0.0)
+        for (bound, _), window in self._windows.items():
+            if bound == operation_id and window.left < 1 + int(reserved * window.limit):
+                held_up = max(held_up, window.until)
+        return held_up
+
+    def _spend(self, bound_by: str | None) -> None:
+        self._tokens -= 1.0
+        for (bound, _), window in self._windows.items():
+            if bound is None or bound == bound_by:
+                window.left -= 1
+        self._show()
+
+    def _refresh(self) -> None:
+        """Fill the bucket up to now and forget what is over."""
+        now = self._clock.monotonic()
+        # At the rate that held until now: the windows that end now still counted.
+        gained = (now - self._filled_at) * self._per_second()
+        self._filled_at = now
+        self._windows = {key: one for key, one in self._windows.items() if one.until > now}
+        self._paused_until = {key: at for key, at in self._paused_until.items() if at > now}
+        self._tokens = min(self._tokens + gained, self._capacity(self._per_second() * 60))
+
+    def _per_second(self) -> float:
+        told = [one.limit for (bound, _), one in self._windows.items() if bound is None]
+        return min([self._requests_per_minute, *told]) / 60
+
+    def _needed(self, priority: Priority) -> float:
+        capacity = self._capacity(self._per_second() * 60)
+        return min(1.0 + _RESERVED[priority] * capacity, capacity)
+
+    @staticmethod
+    def _capacity(requests_per_minute: float) -> float:
+        return max(1.0, requests_per_minute * _BURST_MINUTES)
+
+    def _show(self) -> None:
+        for one in self.standing():
+            self._metrics.rate_limit.labels(self._workspace, one.scope).set(one.limit)
+            self._metrics.rate_limit_remaining.labels(self._workspace, one.scope).set(one.remaining)

@@ -1,0 +1,175 @@
+"""From bytes to rows. Every fault is a `PayloadError`; none of them repeats what was read.
+
+A list is split into its rows before any of them is read, so one poisoned row does not cost the
+others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from monitor.model.errors import PayloadError
+from monitor.workspace import wire
+from monitor.workspace.payloads import BadRow
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+# What msgspec raises on junk: its own, and Python's for broken text, deep nesting and the edges
+# of the calendar.
+_FAULTS = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
+_LONGEST_ID = 200
+_LONGEST_ERROR = 2000
+
+
+def read_as(decoder: msgspec.json.Decoder[W], raw: bytes | Raw) -> W:
+    """Decode one JSON text.
+
+    Raises:
+        PayloadError: it is not JSON, or not of that shape; the message names the place.
+    """
+    try:
+        return decoder.decode(raw)
+    except _FAULTS as exc:
+        raise PayloadError(f"cannot be read: {exc}") from exc
+
+
+class RowKind(Generic[T]):
+    """How one kind of row is read: its shape, and what becomes of it."""
+
+    def __init__(self, shape: type[W], make: Callable[[W], T]) -> None:
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape)
+        self._make = make
+
+    def decode(self, raw: bytes | Raw) -> T:
+        """Read one row.
+
+        Raises:
+            PayloadError: as `read_as`.
+        """
+        try:
+            return self._make(self._decoder.decode(raw))
+        except _FAULTS as exc:
+            raise PayloadError(f"cannot be read: {exc}") from exc
+
+
+class Rows(Struct, Generic[T], frozen=True, kw_only=True):
+    """A decoded list. ``length`` counts what was sent, ``ids`` is what could be told of it."""
+
+    rows: tuple[T, ...]
+    bad_rows: tuple[BadRow, ...]
+    ids: frozenset[str]
+    length: int
+    count: int | None = None  # of the whole list, where the answer tells it
+
+
+_LISTING = msgspec.json.Decoder(wire.Listing | list[Raw])
+_ONLY_ID = msgspec.json.Decoder(wire.OnlyId)
+_MANY = msgspec.json.Decoder(list[Raw] | wire.Wrapped[Raw] | None)
+_TEXT = msgspec.json.Decoder(str)
+
+
+def decode_rows(body: bytes, kind: RowKind[T]) -> Rows[T]:
+    """Read a list, bare or in its envelope, row by row.
+
+    Raises:
+        PayloadError: the list as a whole is not one.
+    """
+    listing = read_as(_LISTING, body)
+    raws = listing if isinstance(listing, list) else listing.data
+    count = None if isinstance(listing, list) else listing.count
+    rows: list[T] = []
+    bad_rows: list[BadRow] = []
+    ids: set[str] = set()
+    for raw in raws:
+        row_id = _id_in(raw)
+        if row_id is not None:
+            ids.add(row_id)
+        try:
+            rows.append(kind.decode(raw))
+        except PayloadError as exc:
+            bad_rows.append(BadRow(id=row_id, reason=str(exc)))
+    return Rows(
+        rows=tuple(rows),
+        bad_rows=tuple(bad_rows),
+        ids=frozenset(ids),
+        length=len(raws),
+        count=count if isinstance(count, int) and not isinstance(count, bool) else None,
+    )
+
+
+def decode_text(body: bytes) -> str:
+    """Read an answer that is one JSON string, as the status operations give."""
+    return read_as(_TEXT, body)
+
+
+def readable(raw: Raw, kind: RowKind[T]) -> tuple[T, ...]:
+    """Read an embedded list, bare or wrapped; members that cannot be read are left out."""
+    try:
+        many = read_as(_MANY, raw)
+    except PayloadError:
+        return ()
+    members = [] if many is None else unwrap(many)
+    found = []
+    for member in members:
+        try:
+            found.append(kind.decode(member))
+        except PayloadError:
+            continue
+    return tuple(found)
+
+
+def unwrap(many: list[W] | wire.Wrapped[W] | None) -> list[W]:
+    """Return the members of an embedded list, whichever way it came."""
+    if many is None:
+        return []
+    return many if isinstance(many, list) else many.data
+
+
+def text_of(value: int | str) -> str:
+    """Return an id as text.
+
+    Raises:
+        ValueError: it cannot serve as an id.
+    """
+    text = str(value)
+    if not text or len(text) > _LONGEST_ID or not text.isprintable():
+        raise ValueError("id is empty, too long or unprintable")
+    return text
+
+
+def text_or_none(value: int | str | None) -> str | None:
+    """Return an id as text, None for none and for an empty one."""
+    return None if value is None or value == "" else text_of(value)
+
+
+def instant(value: datetime | None) -> datetime | None:
+    """Return aware UTC; a time without a zone is taken for UTC, as the API means it."""
+    if value is None:
+        return None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def error_text(value: object) -> str | None:
+    """Return what an error field says: it is text, an object with a message, or anything."""
+    if isinstance(value, dict):
+        value = next(
+            (value[key] for key in ("message", "details", "name") if value.get(key)), value
+        )
+    if value is None or value in ("", {}, []):
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:_LONGEST_ERROR]
+
+
+def _id_in(raw: Raw) -> str | None:
+    try:
+        return text_of(_ONLY_ID.decode(raw).id)
+    except _FAULTS:
+        return None

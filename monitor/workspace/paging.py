@@ -1,0 +1,81 @@
+"""Read a list in pages until its end, without ever skipping a row that stays in it.
+
+Pages are cut by position, so they shift when the list changes while it is read. We ask for
+ascending ids: a new row then stands at the end and is read too, and a row that enters at a place
+already read (an old run that was just changed) moves the others back, which only repeats some.
+The danger is a row that leaves (its status no longer matches, it was deleted): the rest moves
+forward, and the first row of the next page would be skipped. So pages overlap, and a page counts
+only when it shows a row of the page before: ids do not change, hence nothing between the two was
+lost. Without such a row the reading steps back until it finds one.
+
+Where a workspace does not sort by id, the order is most likely newest change first: a row that
+changes goes to the front, unread perhaps, but its change lies behind the moment when the reading
+began, and so belongs to the next reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
+from typing import TypeVar
+
+from monitor.model.errors import UnreadableAnswerError
+from monitor.workspace.decoding import Rows
+from monitor.workspace.payloads import Page
+
+T = TypeVar("T")
+
+Ask = Callable[[int, int], Awaitable[tuple[Rows[T], datetime | None]]]
+
+_LONGEST_OVERLAP = 10
+_LARGEST_PAGE = 1000  # the only published maximum
+# A workspace may cap the page below what we ask for; a short page of such a length is doubted.
+_LIKELY_CAPS = frozenset({10, 20, 25, 30, 40, 50, 100, 150, 200, 250, 500})
+_PATIENCE = 3
+
+
+def overlap_of(length: int) -> int:
+    """Return how many rows of a page of that length the next page shall show again."""
+    return min(_LONGEST_OVERLAP, max(1, length // 5))
+
+
+def is_end(rows: Rows[T], *, size: int, offset: int, brings_news: bool) -> bool:
+    """True when nothing stands behind this page. A told count can only prove the contrary."""
+    if rows.count is not None and rows.length and rows.count > offset + rows.length:
+        return False
+    if rows.length >= size:
+        return False
+    return not brings_news or rows.length not in _LIKELY_CAPS
+
+
+async def read_pages(
+    ask: Ask[T], *, page_size: int, page_limit: int, operation_id: str
+) -> AsyncIterator[Page[T]]:
+    """Yield the pages of a list; ``ask`` takes limit and offset. Rows may come more than once.
+
+    Raises:
+        UnreadableAnswerError: the list does not advance, or has more than ``page_limit`` pages.
+    """
+    size = min(max(2, page_size), _LARGEST_PAGE)
+    offset, step_back, idle = 0, 0, 0
+    known: frozenset[str] = frozenset()  # ids of the last page that joins up with the first
+    for number in range(1, page_limit + 1):
+        rows, began_at = await ask(size, offset)
+        yield Page(rows=rows.rows, bad_rows=rows.bad_rows, began_at=began_at, number=number)
+        if offset > 0 and known and not known & rows.ids:
+            step_back = max(2 * step_back, 2 * overlap_of(size))
+            offset = max(0, offset - step_back)
+            continue
+        brings_news = not rows.ids <= known or not rows.ids
+        if rows.length == 0 or is_end(rows, size=size, offset=offset, brings_news=brings_news):
+            return
+        idle = 0 if brings_news else idle + 1
+        if idle >= _PATIENCE:
+            raise UnreadableAnswerError(
+                "the list shows the same page at every offset", operation_id=operation_id
+            )
+        known, step_back = rows.ids, 0
+        offset += max(1, rows.length - overlap_of(rows.length))
+    raise UnreadableAnswerError(
+        f"the list has more than {page_limit} pages", operation_id=operation_id
+    )

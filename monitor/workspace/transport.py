@@ -1,0 +1,170 @@
+"""One HTTP request to one workspace, within its limits. No retry, no budget, no judgement.
+
+Redirects are never followed: a token does not travel to where an answer points.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import aiohttp
+from msgspec import Struct
+from multidict import CIMultiDictProxy
+from yarl import URL
+
+from monitor import __version__
+from monitor.model.clock import Clock
+from monitor.model.errors import (
+    ConfigurationError,
+    UnreadableAnswerError,
+    WorkspaceUnreachableError,
+)
+from monitor.workspace.settings import WorkspaceSettings
+
+_CHUNK_BYTES = 64 * 1024
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class NotSentError(WorkspaceUnreachableError):
+    """No connection came about, so the workspace cannot have acted on the request."""
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """One answer as it came. The two marks are our monotonic seconds around the headers."""
+
+    status_code: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    began: float
+    answered: float
+
+
+def _base_url(settings: WorkspaceSettings) -> URL:
+    try:
+        return URL(settings.url.rstrip("/").removesuffix("/v4"))
+    except ValueError as exc:
+        raise ConfigurationError(f"workspace {settings.name}: url is not a URL: {exc}") from exc
+
+
+class Transport:
+    """Holds the connections to one workspace."""
+
+    def __init__(self, settings: WorkspaceSettings, *, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._base = _base_url(settings)
+        self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: list[tuple[str, str]],
+        body: Any = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> Exchange:
+        """Send once and read the whole answer, whatever its status.
+
+        ``path`` is quoted already; ``body`` is sent as JSON unless it is None.
+
+        Raises:
+            WorkspaceUnreachableError: no answer, or the connection broke within it.
+            UnreadableAnswerError: the answer is larger than the settings allow.
+        """
+        url = URL(str(self._base) + path, encoded=True).update_query(query)
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        sent = {"Content-Type": "application/json", **headers} if data is not None else headers
+        began = self._clock.monotonic()
+        try:
+            async with self._open_session().request(
+                method, url, data=data, headers=sent, allow_redirects=False
+            ) as response:
+                answered = self._clock.monotonic()
+                return Exchange(
+                    status_code=response.status,
+                    headers=response.headers,
+                    body=await self._read(response),
+                    began=began,
+                    answered=answered,
+                )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as exc:
+            raise NotSentError(f"no connection: {exc}") from exc
+        except aiohttp.ClientResponseError as exc:
+            # Not chained: this error carries the request's headers, and so the token.
+            raise WorkspaceUnreachableError(f"not an HTTP answer: {exc.message}") from None
+        except TimeoutError as exc:
+            raise WorkspaceUnreachableError("no whole answer in time") from exc
+        except (aiohttp.ClientError, OSError) as exc:
+            reason = str(exc) or type(exc).__name__
+            raise WorkspaceUnreachableError(f"the connection broke: {reason}") from exc
+
+    async def close(self) -> None:
+        """Drop the connections. Later requests raise."""
+        self._is_closed = True
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        # Counted while it arrives and after decompression: neither a missing length nor a
+        # small compressed body may fill the memory.
+        body = bytearray()
+        limit = self._settings.body_limit_bytes
+        too_large = (response.content_length or 0) > limit
+        while not too_large and (chunk := await response.content.read(_CHUNK_BYTES)):
+            body += chunk
+            too_large = len(body) > limit
+        if too_large:
+            response.close()
+            raise UnreadableAnswerError(
+                f"the answer is larger than {limit} bytes", status_code=response.status
+            )
+        return bytes(body)
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        # Made at the first request, because aiohttp wants the running loop.
+        if self._is_closed:
+            raise WorkspaceUnreachableError("the client is closed")
+        if self._session is None:
+            settings = self._settings
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=settings.connections, ssl=self._tls()),
+                timeout=aiohttp.ClientTimeout(
+                    total=settings.total_timeout_seconds,
+                    sock_connect=settings.connect_timeout_seconds,
+                    sock_read=settings.read_timeout_seconds,
+                ),
+                headers=self._default_headers(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    def _default_headers(self) -> dict[str, str]:
+        headers = {
+            "Accept": "application/json",
+            "User-Agent": f"dataprep-monitor/{__version__}",
+        }
+        if self._settings.token is not None:
+            headers["Authorization"] = f"Bearer {self._settings.token.reveal()}"
+        return headers
+
+    def _tls(self) -> ssl.SSLContext | bool:
+        if not self._settings.verify_tls:
+            return False
+        if self._settings.ca_file is None:
+            return True
+        try:
+            context = ssl.create_default_context()
+            context.load_verify_locations(cafile=self._settings.ca_file)
+        except OSError as exc:
+            raise ConfigurationError(
+                f"workspace {self._settings.name}: ca_file {self._settings.ca_file!r}"
+                f" cannot be used: {exc}"
+            ) from exc
+        return context

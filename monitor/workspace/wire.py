@@ -1,0 +1,258 @@
+"""What is read of the answers' JSON, and how much of its variety is understood.
+
+Fields that are not named here are skipped unread. Assumptions, where the API's documents differ
+from recorded answers: ids are numbers or text; ``flowRun`` and ``flowrun`` are the same key; an
+embedded list is bare or wrapped in ``data``.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Generic, TypeVar
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+T = TypeVar("T")
+
+Id = int | str
+
+
+class Listing(Struct):
+    """The envelope of lists. ``count`` is not always a number, so it is judged later."""
+
+    data: list[Raw]
+    count: object = None
+
+
+class Wrapped(Struct, Generic[T]):
+    """An embedded list in its envelope."""
+
+    data: list[T]
+
+
+class OnlyId(Struct):
+    """What is tried last on a row that cannot be read."""
+
+    id: Id
+
+
+class Ref(Struct):
+    """Another object, as far as it is embedded."""
+
+    id: Id | None = None
+    name: str | None = None
+
+
+class Creator(Struct):
+    """The person behind a row; live lists embed the whole record."""
+
+    id: Id | None = None
+    email: str | None = None
+    name: str | None = None
+
+
+class WrangledDataset(Struct):
+    """The recipe inside a job group, with what was embedded of its surroundings."""
+
+    id: Id | None = None
+    name: str | None = None
+    recipe: Ref | None = None
+    flow: Ref | None = None
+
+
+class JobGroup(Struct, rename="camel"):
+    id: Id
+    status: str | None = None
+    name: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    ranfrom: str | None = None
+    ranfor: str | None = None
+    flow_run: Ref | Id | UnsetType | None = UNSET
+    flow_run_lower: Ref | Id | UnsetType | None = field(default=UNSET, name="flowrun")
+    wrangled_dataset: WrangledDataset | None = None
+    creator: Creator | None = None
+    workload_error: object = None
+
+
+class Job(Struct, rename="camel"):
+    id: Id
+    status: str | None = None
+    job_type: str | None = None
+    job_group: Ref | None = None
+    percent_complete: float | None = None
+    last_heartbeat_at: datetime | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error_message: object = None
+
+
+class FlowRun(Struct, rename="camel"):
+    id: Id
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    flow: Ref | None = None
+    schedule_execution_id: Id | None = None
+
+
+class PlanRun(Struct, rename="camel"):
+    id: Id
+    status: str | None = None
+    created_at: datetime | None = None
+    submitted_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    updated_at: datetime | None = None
+    plan: Ref | None = None
+    schedule_history_id: Id | None = None
+    creator: Creator | None = None
+
+
+class LatestRun(Struct, rename="camel"):
+    """A plan's newest run as the plan list tells it."""
+
+    id: Id | None = None
+    status: str | None = None
+    created_at: datetime | None = None
+
+
+class Plan(Struct, rename="camel"):
+    id: Id
+    name: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    snapshotted: bool | None = None
+    original_plan_id: Id | None = None
+    original_plan: Ref | None = None
+    latest_plan_snapshot: Ref | None = None
+    latest_plan_snapshot_run: LatestRun | None = None
+    creator: Creator | None = None
+    plan_nodes: Raw = Raw(b"[]")
+    plan_snapshots: Raw = Raw(b"[]")
+
+
+class FlowTask(Struct):
+    flow: Ref | None = None
+
+
+class TaskResult(Struct, rename="camel"):
+    """What a flow task of a plan run started."""
+
+    job_group: Ref | None = None
+    flow_run: Ref | None = None
+
+
+class TaskRun(Struct, rename="camel"):
+    """One execution of one plan node."""
+
+    plan_snapshot_run: Ref | None = None
+    plan_flow_task_run_results: list[TaskResult] | Wrapped[TaskResult] | None = None
+
+
+class PlanNode(Struct, rename="camel"):
+    task: FlowTask | None = None
+    plan_task_snapshot_runs: list[TaskRun] | Wrapped[TaskRun] | None = None
+
+
+class Flow(Struct, rename="camel"):
+    id: Id
+    name: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    creator: Creator | None = None
+
+
+class FlowWithTasks(Struct, rename="camel"):
+    """A flow read with its registered callbacks; the key's spelling is not settled."""
+
+    id: Id
+    webhook_flow_tasks: Raw = Raw(b"[]")
+    webhook_flow_tasks_lower: Raw = field(default=Raw(b"[]"), name="webhookflowtasks")
+
+
+class Schedule(Struct, rename="camel"):
+    id: Id
+    name: str | None = None
+    enabled: bool | None = None
+    triggers: Raw = Raw(b"[]")
+    tasks: Raw = Raw(b"[]")
+    disable_reason: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    created_by: Id | None = None
+
+
+class Started(Struct, rename="camel"):
+    """The flow or plan that a scheduled task starts; reads expand it with id and name."""
+
+    id: Id | None = None
+    flow_id: Id | None = None
+    plan_id: Id | None = None
+    name: str | None = None
+
+
+class ScheduledTask(Struct, rename="camel"):
+    run_flow: Started | None = None
+    run_plan: Started | None = None
+
+
+Minute = Annotated[int, Meta(ge=0, le=59)]
+Hour = Annotated[int, Meta(ge=0, le=23)]
+
+
+class Cron(Struct):
+    expression: str
+
+
+class Hourly(Struct, rename="camel"):
+    minute_of_hour: Minute = 0
+    utc_start_date_time: datetime | None = None
+    utc_end_date_time: datetime | None = None
+
+
+class Daily(Struct, rename="camel"):
+    hour_of_day: Hour = 0
+    minute_of_hour: Minute = 0
+    only_working_days: bool = False
+    utc_start_date_time: datetime | None = None
+    utc_end_date_time: datetime | None = None
+
+
+class Person(Struct, rename="camel"):
+    id: Id
+    email: str | None = None
+    name: str | None = None
+    state: str | None = None
+    is_disabled: bool | None = None
+
+
+class WebhookTask(Struct, rename="camel"):
+    id: Id
+    url: str
+    name: str | None = None
+    flow: Ref | None = None
+    flow_id: Id | None = None
+    method: str | None = None
+    trigger_event: str | None = None
+    trigger_object: str | None = None
+    body: str | None = None
+    headers: dict[str, object] | None = None
+    secret_key: str | None = None
+    ssl_verification: bool | None = None
+    retry_on_failure: bool | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+class WebhookTestResult(Struct, rename="camel"):
+    status_code: int | None = None
+    error: object = None
+
+
+class Specification(Struct):
+    """The served OpenAPI document: only which methods stand under which paths."""
+
+    paths: dict[str, dict[str, Raw]]
+    servers: list[dict[str, object]] | None = None

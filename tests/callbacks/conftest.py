@@ -1,0 +1,146 @@
+"""A listener on a free port, over a real store, with a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks.listener import CallbackListener
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.model.runs import RunKey, RunKind, Source
+from monitor.model.secrets import Secret
+from monitor.model.sightings import Sighting
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.observer import Observer
+from monitor.tracking.settings import TrackingSettings
+from tests.clocks import ManualClock
+
+SECRET = "a long secret that only the workspace knows"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+async def bus(
+    tmp_path: Path, clock: ManualClock, registry: CollectorRegistry
+) -> AsyncIterator[SqliteBus]:
+    opened = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=registry)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def knowledge() -> Knowledge:
+    return Knowledge(["acme"])
+
+
+@pytest.fixture
+def observer(
+    bus: SqliteBus, knowledge: Knowledge, clock: ManualClock, registry: CollectorRegistry
+) -> Observer:
+    return Observer(
+        bus=bus,
+        knowledge=knowledge,
+        clock=clock,
+        registry=registry,
+        settings=TrackingSettings(),
+    )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a sender gets back."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass
+class Door:
+    """The listener as a sender sees it, and what it told the daemon."""
+
+    port: int
+    session: aiohttp.ClientSession
+    registry: CollectorRegistry
+    stored: list[str] = field(default_factory=list)
+
+    async def post(
+        self,
+        body: bytes,
+        *,
+        path: str = "/hooks/acme",
+        secret: str | None = SECRET,
+        content_type: str | None = "application/json",
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """Send a callback and return the answer."""
+        sent = dict(headers or {})
+        if secret is not None:
+            sent["X-Monitor-Secret"] = secret
+        if content_type is not None:
+            sent["Content-Type"] = content_type
+        async with self.session.post(
+            f"http://127.0.0.1:{self.port}{path}", data=body, headers=sent
+        ) as response:
+            return Answer(response.status, await response.read(), response.headers)
+
+    def count(self, outcome: str) -> float:
+        """Return how often a callback came to this."""
+        value = self.registry.get_sample_value(
+            "dataprep_monitor_callback_requests_total", {"outcome": outcome}
+        )
+        assert value is not None
+        return value
+
+
+@pytest.fixture
+def callback_settings() -> CallbackSettings:
+    return CallbackSettings(secret=Secret(SECRET))
+
+
+@pytest.fixture
+async def door(
+    bus: SqliteBus,
+    clock: ManualClock,
+    registry: CollectorRegistry,
+    callback_settings: CallbackSettings,
+) -> AsyncIterator[Door]:
+    stored: list[str] = []
+    listener = CallbackListener(
+        settings=ListenerSettings(port=0),
+        workspaces={"acme": callback_settings},
+        bus=bus,
+        clock=clock,
+        registry=registry,
+        on_stored=stored.append,
+    )
+    port = await listener.start()
+    async with aiohttp.ClientSession() as session:
+        yield Door(port=port, session=session, registry=registry, stored=stored)
+    await listener.stop()
+
+
+def job_group(number: int) -> RunKey:
+    return RunKey("acme", RunKind.JOB_GROUP, str(number))
+
+
+def polled(number: int, word: str, clock: ManualClock) -> Sighting:
+    """Return what a poll would have seen of a job group."""
+    return Sighting(
+        key=job_group(number), source=Source.POLL, seen_at=clock.now(), native_status=word
+    )

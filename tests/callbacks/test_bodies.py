@@ -1,0 +1,95 @@
+"""Callback bodies are free text: what can be read is read, the rest is one clear error."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.callbacks import bodies
+from monitor.model.errors import PayloadError
+from monitor.model.runs import RunKind
+
+
+def filled(template: str) -> bytes:
+    """Replace the two variables as the workspace does."""
+    return template.replace("$jobId", "7827359").replace("$jobStatus", "Complete").encode()
+
+
+def test_our_own_template_tells_run_flow_and_task() -> None:
+    """The pipeline is known from the body alone, without a read."""
+    template = bodies.template(workspace="acme", flow_id="11", task_key="abc")
+    statement = bodies.read(filled(template))
+
+    assert statement == bodies.Statement(
+        kind=RunKind.JOB_GROUP,
+        run_id="7827359",
+        native_status="Complete",
+        flow_id="11",
+        task_key="abc",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "run_id", "status"),
+    [
+        (b'{"jobid":"7827359","jobstatus":"Failed"}', RunKind.JOB_GROUP, "7827359", "Failed"),
+        (b'{"job_id": 9, "status": "Complete"}', RunKind.JOB_GROUP, "9", "Complete"),
+        (b'  {"Job-Group-ID":"9"}  ', RunKind.JOB_GROUP, "9", None),
+        (b"jobId=9&jobStatus=Canceled", RunKind.JOB_GROUP, "9", "Canceled"),
+        (b'{"plan_run_id":"31","status":"failed"}', RunKind.PLAN_RUN, "31", None),
+        (b'{"flowRunId":71,"state":"Complete"}', RunKind.FLOW_RUN, "71", "Complete"),
+    ],
+)
+def test_bodies_that_users_type_are_understood(
+    body: bytes, kind: RunKind, run_id: str, status: str | None
+) -> None:
+    """Usual names are read in any spelling; a plan's task tells its run and never its end."""
+    statement = bodies.read(body)
+
+    assert (statement.kind, statement.run_id, statement.native_status) == (kind, run_id, status)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[1,2]",
+        b"hello",
+        b'{"job_id":"$jobId"}',
+        b'{"job_id":true}',
+        b'{"job_id":{"a":1}}',
+        b'{"job_id":"9","status":7}',
+        b'{"job_id":"../../etc"}',
+        b'{"name":"x"}',
+        b"\xff\xfe{}",
+    ],
+)
+def test_what_cannot_be_read_is_one_error_without_the_body(body: bytes) -> None:
+    """An unreadable body raises the one error, which never repeats what was sent."""
+    with pytest.raises(PayloadError) as caught:
+        bodies.read(body)
+
+    assert "etc" not in str(caught.value)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_raise_anything_else(body: bytes) -> None:
+    """Whatever arrives is read or refused with the one error."""
+    try:
+        statement = bodies.read(body)
+    except PayloadError:
+        return
+    assert statement.run_id
+
+
+@given(st.dictionaries(st.text(max_size=12), st.text(max_size=12) | st.integers() | st.none()))
+def test_no_object_raises_anything_else(fields: dict[str, object]) -> None:
+    """Whatever object arrives is read or refused with the one error."""
+    try:
+        statement = bodies.read(msgspec.json.encode({**fields, "id": 4}))
+    except PayloadError:
+        return
+    assert statement.run_id

@@ -1,0 +1,142 @@
+"""The door for callbacks: what is let in is durable, and nothing else gets an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+
+import pytest
+
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks.settings import CallbackSettings, SignatureMode
+from monitor.model.secrets import Secret
+from tests.callbacks.conftest import SECRET, Door
+from tests.clocks import ManualClock
+
+BODY = b'{"job_id":"9","job_status":"Complete"}'
+SIGNING = "a key for signatures"
+
+
+async def test_an_accepted_callback_is_in_the_inbox(door: Door, bus: SqliteBus) -> None:
+    """204 means that the callback is durable, and the daemon is told."""
+    response = await door.post(BODY)
+
+    assert (response.status, response.body) == (204, b"")
+    assert [one.run_id for one in await bus.inbox("acme", limit=10)] == ["9"]
+    assert door.stored == ["acme"]
+    assert door.count("accepted") == 1
+
+
+async def test_a_repeated_callback_is_counted_and_not_kept(door: Door, bus: SqliteBus) -> None:
+    """The same statement again is answered 204 and stored once."""
+    statuses = [(await door.post(BODY)).status for _ in range(3)]
+
+    assert statuses == [204, 204, 204]
+    assert len(await bus.inbox("acme", limit=10)) == 1
+    assert door.count("duplicate") == 2
+
+
+async def test_a_secret_in_the_path_serves_tasks_made_by_hand(door: Door) -> None:
+    """Who cannot set headers may put the secret into the path."""
+    path = "/hooks/acme/" + SECRET.replace(" ", "%20")
+
+    assert (await door.post(BODY, path=path, secret=None)).status == 204
+
+
+@pytest.mark.parametrize(
+    ("path", "secret"),
+    [
+        ("/hooks/acme", "wrong"),
+        ("/hooks/acme", None),
+        ("/hooks/acme/wrong", None),
+        ("/hooks/other", SECRET),
+        ("/hooks", SECRET),
+        ("/", SECRET),
+    ],
+)
+async def test_a_stranger_finds_nothing(
+    door: Door, bus: SqliteBus, path: str, secret: str | None
+) -> None:
+    """A wrong secret, workspace or path is 404, whatever was wrong; nothing is stored."""
+    assert (await door.post(BODY, path=path, secret=secret)).status == 404
+    assert await bus.inbox("acme", limit=10) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status", "outcome"),
+    [
+        (b"{" + b" " * 70_000 + b"}", "application/json", 413, "too_large"),
+        (BODY, "image/png", 415, "bad_payload"),
+        (b"{not json", "application/json", 400, "bad_payload"),
+        (b'{"job_id":"$jobId"}', "application/json", 400, "bad_payload"),
+    ],
+)
+async def test_what_cannot_be_taken_is_refused_without_an_echo(
+    door: Door, bus: SqliteBus, body: bytes, content_type: str, status: int, outcome: str
+) -> None:
+    """Each refusal has its status and its count; the body is never echoed or stored."""
+    response = await door.post(body, content_type=content_type)
+
+    assert response.status == status
+    assert response.body == b""
+    assert door.count(outcome) == 1
+    assert await bus.inbox("acme", limit=10) == []
+
+
+async def test_a_closed_store_is_overload_not_success(door: Door, bus: SqliteBus) -> None:
+    """A callback that cannot be made durable is answered 503 with a time to come back."""
+    await bus.close()
+    response = await door.post(BODY)
+
+    assert response.status == 503
+    assert int(response.headers["Retry-After"]) > 0
+    assert door.count("overloaded") == 1
+
+
+async def test_the_registrars_test_is_answered_and_not_stored(door: Door, bus: SqliteBus) -> None:
+    """Trying whether the listener can be reached leaves nothing behind."""
+    assert (await door.post(b'{"dataprep_monitor_test":"acme"}')).status == 204
+    assert await bus.inbox("acme", limit=10) == []
+    assert door.count("test") == 1
+
+
+async def test_a_burst_is_stored_whole(door: Door, bus: SqliteBus) -> None:
+    """Two hundred callbacks at once are all answered 204 and all there."""
+    bodies = [b'{"job_id":"%d","job_status":"Complete"}' % number for number in range(200)]
+    answers = await asyncio.gather(*(door.post(body) for body in bodies))
+
+    assert {answer.status for answer in answers} == {204}
+    assert len(await bus.inbox("acme", limit=1_000)) == 200
+
+
+class TestSignatures:
+    """The assumed scheme, as a second control."""
+
+    @pytest.fixture(params=list(SignatureMode))
+    def callback_settings(self, request: pytest.FixtureRequest) -> CallbackSettings:
+        return CallbackSettings(
+            secret=Secret(SECRET), signing_secret=Secret(SIGNING), signature=request.param
+        )
+
+    async def test_a_wrong_signature_is_refused_only_where_required(
+        self, door: Door, callback_settings: CallbackSettings
+    ) -> None:
+        """Off ignores, observe counts and takes, require answers 401."""
+        status = (await door.post(BODY, headers={"X-Webhook-Signature": "t=1,sha256=00"})).status
+        mode = callback_settings.signature
+
+        assert status == (401 if mode is SignatureMode.REQUIRE else 204)
+        assert door.count("bad_signature") == (0 if mode is SignatureMode.OFF else 1)
+
+    async def test_a_right_signature_passes_in_every_mode(
+        self, door: Door, clock: ManualClock
+    ) -> None:
+        """The assumed scheme is accepted, with the stamp in milliseconds."""
+        stamp = str(int(clock.now().timestamp() * 1000))
+        digest = hmac.new(SIGNING.encode(), stamp.encode() + b"." + BODY, hashlib.sha256)
+        header = f"t={stamp},sha256={digest.hexdigest()}"
+        response = await door.post(BODY, headers={"X-Webhook-Signature": header})
+
+        assert response.status == 204
+        assert door.count("bad_signature") == 0

@@ -21,6 +21,7 @@
     │   └── BusSchemaError            the store was written by a newer version
     └── OutputError
         ├── OutputUnavailableError    delivery may be tried again
+        │   └── OutputConnectionLostError   it broke while this event was on its way
         └── OutputRefusedError        refused for good; becomes a dead letter
 """
 
@@ -139,6 +140,10 @@ class OutputError(MonitorError):
 
 class OutputUnavailableError(OutputError):
     """The receiver cannot be reached now; delivery may be tried again."""
+
+
+class OutputConnectionLostError(OutputUnavailableError):
+    """The connection broke before the receiver answered; the event itself may be the cause."""
 
 
 class OutputRefusedError(OutputError):

@@ -1,0 +1,282 @@
+"""What happened, as CloudEvents 1.0 in structured JSON: one typed shape, bytes and schema alike."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.errors import OutputRefusedError
+from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent, WorkspaceEvent
+from monitor.model.runs import PipelineKind, RunKind, RunState, Source, Status, Trigger
+
+CONTENT_TYPE = "application/cloudevents+json"
+PAYLOAD_BYTES_LIMIT = 64 * 1024
+UNKNOWN_PIPELINE = "unknown"
+TRIMMED = " … [trimmed]"  # ends every text that was cut
+_NAME_CHARACTERS = 1_000  # of names, owners and native words; longer ones are cut
+
+_SEVERITIES: dict[EventType, str] = {
+    EventType.RUN_FAILED: "ERROR",
+    EventType.RUN_CANCELED: "WARN",
+    EventType.RUN_LOST: "WARN",
+}
+_RUN_TYPES = (*STATUS_EVENTS.values(), EventType.RUN_DETAILED)
+
+
+class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
+    """The flow or plan that ran; ``id`` is ``unknown`` where it was not told."""
+
+    kind: PipelineKind | None
+    id: str
+    name: str | None
+
+
+class RunData(Struct, frozen=True, kw_only=True, gc=False):
+    """One run as of this transition.
+
+    A time that the workspace did not report is null; ``approximate`` names those that it told
+    only indirectly. ``native_status`` is the workspace's own word.
+    """
+
+    id: str
+    kind: RunKind
+    status: Status
+    native_status: str | None
+    created: datetime | None
+    started: datetime | None
+    finished: datetime | None
+    approximate: tuple[str, ...]
+    duration_seconds: float | None
+    trigger: Trigger
+    owner: str | None
+    error: str | None
+    url: str | None
+
+
+class ParentsData(Struct, frozen=True, kw_only=True, gc=False):
+    """Ids of the runs that this run is a part of, as far as the workspace tells."""
+
+    flow_run: str | None
+    plan_run: str | None
+
+
+class RunEventData(Struct, frozen=True, kw_only=True, gc=False):
+    """What a run's event tells. ``before`` is the status that the run was last known to have."""
+
+    workspace: str
+    pipeline: PipelineData
+    run: RunData
+    parents: ParentsData
+    before: Status | None
+    observed_by: Source
+
+
+class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
+    """What changed about a workspace: ``what`` went from ``before`` to ``after``."""
+
+    workspace: str
+    what: str
+    number: int
+    before: str | None
+    after: str | None
+
+
+class Envelope(Struct, frozen=True, kw_only=True, gc=False):
+    """The attributes that all events share. ``time`` is the workspace's, absent if unknown."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    subject: str
+    time: datetime | msgspec.UnsetType = msgspec.UNSET
+    recordedtime: datetime
+    partitionkey: str
+    sequence: str
+    severitytext: str
+    datacontenttype: str = "application/json"
+    dataschema: str
+
+
+class RunMessage(Envelope, frozen=True, kw_only=True, gc=False):
+    """An event of a run, ready to be sent."""
+
+    data: RunEventData
+
+
+class WorkspaceMessage(Envelope, frozen=True, kw_only=True, gc=False):
+    """An event of a workspace, ready to be sent."""
+
+    data: WorkspaceEventData
+
+
+Message = RunMessage | WorkspaceMessage
+
+_encoder = msgspec.json.Encoder()
+
+
+def message_of(event: Event, *, position: int) -> Message:
+    """Return the event as its message; ``position`` is its place in the log."""
+    if isinstance(event, RunEvent):
+        return _run_message(event, position)
+    return _workspace_message(event, position)
+
+
+def encode(message: Message) -> bytes:
+    """Return the message as JSON of at most `PAYLOAD_BYTES_LIMIT`, its error cut if need be.
+
+    Raises:
+        OutputRefusedError: it is too large even without its error text.
+    """
+    payload = _encoder.encode(message)
+    while len(payload) > PAYLOAD_BYTES_LIMIT:
+        shorter = _with_shorter_error(message)
+        if shorter is None:
+            raise OutputRefusedError(f"{len(payload)} bytes are more than a message may hold")
+        message = shorter
+        payload = _encoder.encode(message)
+    return payload
+
+
+def type_name(event_type: EventType) -> str:
+    """Return the attribute ``type``, such as ``dataprep.run.failed.v1``."""
+    return f"dataprep.{event_type}.v1"
+
+
+def json_schemas() -> dict[str, dict[str, Any]]:
+    """Return one JSON Schema for each type of message, by the attribute ``type``."""
+    shapes: dict[EventType, type[Message]] = dict.fromkeys(_RUN_TYPES, RunMessage)
+    shapes[EventType.WORKSPACE_CHANGED] = WorkspaceMessage
+    return {type_name(one): _json_schema(type_name(one), shape) for one, shape in shapes.items()}
+
+
+def pipeline_id_of(run: RunState) -> str:
+    """Return the id of the run's pipeline, or the word for one that was not told."""
+    return run.pipeline.id if run.pipeline is not None else UNKNOWN_PIPELINE
+
+
+def _run_message(event: RunEvent, position: int) -> RunMessage:
+    run = event.run
+    path = "/".join(_level(one) for one in (run.key.workspace, run.key.kind, pipeline_id_of(run)))
+    return RunMessage(
+        specversion="1.0",
+        id=event.id,
+        source=f"/dataprep/{path}",
+        type=type_name(event.type),
+        subject=f"run/{run.key.id}",
+        time=event.occurred_at or msgspec.UNSET,
+        recordedtime=event.recorded_at,
+        partitionkey=path,
+        sequence=f"{position:020d}",
+        severitytext=_SEVERITIES.get(event.type, "INFO"),
+        dataschema=_schema_name(type_name(event.type)),
+        data=RunEventData(
+            workspace=run.key.workspace,
+            pipeline=_pipeline_data(run),
+            run=_run_data(run),
+            parents=ParentsData(flow_run=run.parents.flow_run, plan_run=run.parents.plan_run),
+            before=event.before,
+            observed_by=event.observed_by,
+        ),
+    )
+
+
+def _workspace_message(event: WorkspaceEvent, position: int) -> WorkspaceMessage:
+    return WorkspaceMessage(
+        specversion="1.0",
+        id=event.id,
+        source=f"/dataprep/{_level(event.workspace)}",
+        type=type_name(event.type),
+        subject=event.what,
+        time=event.occurred_at or msgspec.UNSET,
+        recordedtime=event.recorded_at,
+        partitionkey=_level(event.workspace),
+        sequence=f"{position:020d}",
+        severitytext="INFO",
+        dataschema=_schema_name(type_name(event.type)),
+        data=WorkspaceEventData(
+            workspace=event.workspace,
+            what=event.what,
+            number=event.number,
+            before=_clipped(event.before),
+            after=_clipped(event.after),
+        ),
+    )
+
+
+def _pipeline_data(run: RunState) -> PipelineData:
+    if run.pipeline is None:
+        return PipelineData(kind=None, id=UNKNOWN_PIPELINE, name=None)
+    return PipelineData(
+        kind=run.pipeline.kind, id=run.pipeline.id, name=_clipped(run.pipeline.name)
+    )
+
+
+def _run_data(run: RunState) -> RunData:
+    return RunData(
+        id=run.key.id,
+        kind=run.key.kind,
+        status=run.status,
+        native_status=_clipped(run.native_status),
+        created=run.created_at,
+        started=run.started_at,
+        finished=run.finished_at,
+        approximate=tuple(one.removesuffix("_at") for one in run.approximate),
+        duration_seconds=run.duration_seconds,
+        trigger=run.trigger,
+        owner=_clipped(run.owner),
+        error=run.error,
+        # Half an address leads nowhere.
+        url=run.url if run.url is None or len(run.url) <= _NAME_CHARACTERS else None,
+    )
+
+
+def _with_shorter_error(message: Message) -> Message | None:
+    # Halving, because escapes make the bytes of a text unforeseeable.
+    if not isinstance(message, RunMessage) or message.data.run.error is None:
+        return None
+    kept = message.data.run.error.removesuffix(TRIMMED)
+    if not kept:
+        return None
+    error = kept[: len(kept) // 2] + TRIMMED
+    run = msgspec.structs.replace(message.data.run, error=error)
+    return msgspec.structs.replace(message, data=msgspec.structs.replace(message.data, run=run))
+
+
+def _clipped(text: str | None) -> str | None:
+    if text is None or len(text) <= _NAME_CHARACTERS:
+        return text
+    return text[:_NAME_CHARACTERS] + TRIMMED
+
+
+def _level(text: str) -> str:
+    # What is legal in a path stays as it is; ids are numbers or UUIDs, so usually everything.
+    return quote(text, safe="")
+
+
+def _schema_name(name: str) -> str:
+    return f"urn:dataprep-monitor:schema:{name}"
+
+
+def _json_schema(name: str, shape: type[Message]) -> dict[str, Any]:
+    (reference,), components = msgspec.json.schema_components(
+        [shape], ref_template="#/$defs/{name}"
+    )
+    outermost = reference["$ref"].removeprefix("#/$defs/")
+    schema: dict[str, Any] = dict(components.pop(outermost))
+    schema["properties"] = {
+        **schema["properties"],
+        "specversion": {"const": "1.0"},
+        "type": {"const": name},
+        "dataschema": {"const": _schema_name(name)},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": _schema_name(name),
+        **schema,
+        "$defs": components,
+    }

@@ -1,0 +1,196 @@
+"""Stays connected to the broker: asks again with growing waits, greets on every connect."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import datetime
+
+import structlog
+from aiomqtt.client import ProtocolVersion
+from prometheus_client import CollectorRegistry, Gauge
+
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
+from monitor.outputs.mqtt_client import Link, Outgoing, VersionRefusedError, tls_context
+from monitor.outputs.mqtt_states import BridgeInfo, BridgeState, encode
+from monitor.outputs.mqtt_topics import Topics
+from monitor.outputs.settings import MqttProtocol, MqttSettings
+
+log = structlog.get_logger()
+
+JSON = "application/json"
+_WATCH_SECONDS = 1.0
+
+_VERSIONS = {
+    MqttProtocol.AUTO: (ProtocolVersion.V5, ProtocolVersion.V311),
+    MqttProtocol.V5: (ProtocolVersion.V5,),
+    MqttProtocol.V311: (ProtocolVersion.V311,),
+}
+
+
+class Connection:
+    """The present link, if there is one, and how things stand otherwise."""
+
+    def __init__(
+        self,
+        settings: MqttSettings,
+        *,
+        topics: Topics,
+        info: BridgeInfo,
+        clock: Clock,
+        registry: CollectorRegistry,
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._info = info
+        self._clock = clock
+        self._versions = _VERSIONS[settings.protocol]
+        self._opened: Link | None = None  # accepted by the broker, perhaps not yet greeted
+        self._link: Link | None = None
+        self._is_ready = asyncio.Event()
+        self._jitter = random.SystemRandom()
+        self.since: datetime | None = None  # of the present state, connected or not
+        self.reason = "not connected yet"  # why there is no link
+        self._connected = Gauge(
+            "dataprep_monitor_mqtt_connected",
+            "1 while the broker has accepted the connection and acknowledged the greeting.",
+            ["broker"],
+            registry=registry,
+        ).labels(str(settings.broker))
+
+    @property
+    def link(self) -> Link | None:
+        """The link that messages may be sent on now."""
+        return self._link
+
+    async def ready(self) -> Link:
+        """Wait for a link on which the greeting has been acknowledged."""
+        while self._link is None:
+            await self._is_ready.wait()
+        return self._link
+
+    async def run(self) -> None:
+        """Stay connected until cancelled, then say goodbye."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._stay_connected(), name="mqtt: stay connected")
+            tasks.create_task(self._watch(), name="mqtt: watch for overdue answers")
+
+    async def _watch(self) -> None:
+        while True:
+            await self._clock.sleep(_WATCH_SECONDS)
+            if self._opened is not None:
+                self._opened.give_up_if_overdue()
+
+    async def _stay_connected(self) -> None:
+        broker = str(self._settings.broker)
+        attempt = 0
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await self._hold(await self._open())
+            except OutputUnavailableError as exc:
+                self.reason = str(exc)
+            if self._clock.monotonic() - began > self._settings.reconnect_cap_seconds:
+                attempt = 0  # it held for a while, so this is not a broker that throws us out
+            attempt += 1
+            wait_seconds = self._backoff_seconds(attempt)
+            log.warning(
+                "no connection to the broker",
+                broker=broker,
+                reason=self.reason,
+                retry_in_seconds=round(wait_seconds, 1),
+            )
+            await self._clock.sleep(wait_seconds)
+
+    async def _open(self) -> Link:
+        """Return a link in the first version of MQTT that the broker speaks."""
+        settings = self._settings
+        will = self._bridge_state("offline")
+        tls = None
+        if settings.broker.is_encrypted:
+            # Read anew each time, so that a renewed certificate needs no restart.
+            tls = await asyncio.to_thread(tls_context, settings)
+        refusal = OutputUnavailableError("no version of MQTT to try")
+        for version in self._versions:
+            link = Link(settings, clock=self._clock, version=version, will=will, tls=tls)
+            try:
+                await link.open()
+            except VersionRefusedError as exc:
+                refusal = exc
+                self._learn(version, exc)
+            else:
+                return link
+        raise refusal
+
+    def _learn(self, version: ProtocolVersion, refusal: VersionRefusedError) -> None:
+        # A broker that merely hung up may have been about to stop, so 5 is asked for again.
+        every = _VERSIONS[self._settings.protocol]
+        if version is ProtocolVersion.V5 and refusal.is_certain and len(every) > 1:
+            log.info("the broker does not speak MQTT 5; using 3.1.1")
+            self._versions = (ProtocolVersion.V311,)
+        else:
+            self._versions = every
+
+    async def _hold(self, link: Link) -> None:
+        """Greet, offer the link to all, and return when it is lost."""
+        self._opened = link
+        try:
+            await self._greet(link)
+            self._show(link, reason="")
+            log.info("connected to the broker", mqtt_version=5 if link.is_version_5 else "3.1.1")
+            self.reason = await asyncio.shield(link.lost)
+        except asyncio.CancelledError:
+            await self._say_goodbye(link)
+            raise
+        finally:
+            link.abort("given up")
+            self._opened = None
+            self._show(None, reason=self.reason)
+
+    async def _greet(self, link: Link) -> None:
+        info = Outgoing(
+            topic=self._topics.bridge_info,
+            payload=encode(self._info),
+            retain=True,
+            content_type=JSON,
+        )
+        told = [link.send(self._bridge_state("online")), link.send(info)]
+        for failure in await asyncio.gather(*told, return_exceptions=True):
+            if isinstance(failure, OutputRefusedError):
+                # Whoever may not greet may still be allowed to tell events.
+                log.warning("the broker refused the greeting", reason=str(failure))
+            elif failure is not None:
+                raise failure
+
+    async def _say_goodbye(self, link: Link) -> None:
+        try:
+            async with asyncio.timeout(self._settings.stop_timeout_seconds):
+                await link.send(self._bridge_state("stopped"))
+                await link.close()
+        except (OutputError, TimeoutError) as exc:
+            log.warning("the broker did not hear the goodbye", reason=str(exc))
+
+    def _bridge_state(self, state: str) -> Outgoing:
+        return Outgoing(
+            topic=self._topics.bridge_state,
+            payload=encode(BridgeState(state)),
+            retain=True,
+            content_type=JSON,
+        )
+
+    def _show(self, link: Link | None, *, reason: str) -> None:
+        self._link = link
+        self.reason = reason
+        self.since = self._clock.now()
+        self._connected.set(0 if link is None else 1)
+        if link is None:
+            self._is_ready.clear()
+        else:
+            self._is_ready.set()
+
+    def _backoff_seconds(self, attempt: int) -> float:
+        settings = self._settings
+        doubled = settings.reconnect_base_seconds * 2.0 ** min(attempt - 1, 60)
+        # Half of it by chance, so that many daemons do not fall upon a returning broker at once.
+        return min(doubled, settings.reconnect_cap_seconds) * self._jitter.uniform(0.5, 1.0)

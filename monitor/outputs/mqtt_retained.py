@@ -1,0 +1,192 @@
+"""Keeps the retained topics equal to what is known, on whatever the broker remembers.
+
+The store lists every retained topic of ours *before* it is first published, so that one that was
+published and is wanted no more can be found and deleted after any crash. Nothing else is deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+import structlog
+
+from monitor.bus.contract import EventBus, Step
+from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
+from monitor.model.events import Event, RunEvent
+from monitor.outputs.mqtt_client import Link, Outgoing
+from monitor.outputs.mqtt_connection import JSON, Connection
+from monitor.outputs.mqtt_states import AnyRetained, NextStart, PipelineIdentity, Present
+from monitor.outputs.mqtt_topics import Topics
+from monitor.outputs.settings import MqttSettings
+from monitor.tracking.knowledge import KnowledgeView
+
+log = structlog.get_logger()
+
+_KEY = "retained:"  # begins the keys of the list in the consumer's state
+_LISTED = b"1"
+_AT_ONCE = 100  # messages on their way, and topics listed in one commit
+_STORE_SECONDS = 10.0
+
+
+class RetainedStates:
+    """Publishes states when they change, all of them on every connect, and deletes leftovers."""
+
+    def __init__(
+        self,
+        *,
+        consumer: str,
+        bus: EventBus,
+        view: KnowledgeView,
+        topics: Topics,
+        connection: Connection,
+        clock: Clock,
+        settings: MqttSettings,
+        next_start: NextStart,
+    ) -> None:
+        self._consumer = consumer
+        self._bus = bus
+        self._view = view
+        self._topics = topics
+        self._connection = connection
+        self._clock = clock
+        self._settings = settings
+        self._next_start = next_start
+        self._listed: set[str] = set()
+        self._told: dict[str, tuple[int, float]] = {}  # topic -> essence, and when; of this link
+        self._touched: set[PipelineIdentity] = set()
+        self._has_touched_workspaces = False
+
+    async def open(self) -> None:
+        """Read the list of topics and put the bridge's own on it; to be called before connecting.
+
+        Raises:
+            BusUnavailableError: the list cannot be read or written.
+        """
+        state = await self._bus.consumer_state(self._consumer)
+        self._listed = {key.removeprefix(_KEY) for key in state if key.startswith(_KEY)}
+        await self._list([self._topics.bridge_state, self._topics.bridge_info])
+
+    def touch(self, event: Event) -> None:
+        """Look at what the event is about with the next tick."""
+        if not isinstance(event, RunEvent):
+            self._has_touched_workspaces = True
+        elif event.run.pipeline is not None:
+            key = event.run.key
+            self._touched.add((key.workspace, key.kind, event.run.pipeline.id))
+
+    async def run(self) -> None:
+        """Keep the broker's memory right until cancelled."""
+        while True:
+            link = await self._connection.ready()
+            self._told.clear()
+            try:
+                await self._follow(link)
+            except OutputUnavailableError as exc:
+                log.info("retained states wait for the broker", reason=str(exc))
+            except BusUnavailableError as exc:
+                log.warning("retained states wait for the store", reason=str(exc))
+            await self._clock.sleep(self._settings.state_interval_seconds)
+
+    async def _follow(self, link: Link) -> None:
+        """Tick until the link is lost. A tick is the least time between two messages of a topic."""
+        looked_at_all: float | None = None
+        while link is self._connection.link:
+            now = self._clock.monotonic()
+            if looked_at_all is None or now - looked_at_all >= self._settings.state_scan_seconds:
+                looked_at_all = now
+                await self._look(link, only=None)
+            elif self._touched or self._has_touched_workspaces:
+                await self._look(link, only=self._touched)
+            await self._clock.sleep(self._settings.state_interval_seconds)
+
+    async def _look(self, link: Link, *, only: Collection[PipelineIdentity] | None) -> None:
+        self._touched = set()
+        self._has_touched_workspaces = False
+        present = Present(self._view, self._topics, self._next_start)
+        await self._publish(link, self._news(present.workspaces()))
+        identities = iter(present.identities() if only is None else only)
+        while some := list(islice(identities, _AT_ONCE)):
+            states = [one for identity in some if (one := present.pipeline(identity)) is not None]
+            await self._publish(link, self._news(states))
+            await self._clock.sleep(0)  # thousands of pipelines must not hold up a callback
+        if only is None:
+            await self._delete(link, self._leftovers(present))
+
+    def _news(self, states: Iterable[AnyRetained]) -> list[tuple[AnyRetained, int]]:
+        now = self._clock.monotonic()
+        news: list[tuple[AnyRetained, int]] = []
+        for state in states:
+            essence = state.essence()
+            told = self._told.get(state.topic)
+            if told is not None and told[0] == essence:
+                age_seconds = now - told[1]
+                if not state.is_alive or age_seconds < self._settings.state_refresh_seconds:
+                    continue
+            news.append((state, essence))
+        return news
+
+    async def _publish(self, link: Link, news: list[tuple[AnyRetained, int]]) -> None:
+        if not news:
+            return
+        await self._list([state.topic for state, _ in news])
+        now = self._clock.monotonic()
+        answers = [link.send(_message(state.topic, state.payload())) for state, _ in news]
+        taken = await _taken([state.topic for state, _ in news], answers)
+        for state, essence in news:
+            # A refused one is marked too: it is tried again when it changes, not every second.
+            self._told[state.topic] = (essence, now)
+        if len(taken) < len(news):
+            log.warning("the broker refused retained states", count=len(news) - len(taken))
+
+    def _leftovers(self, present: Present) -> list[str]:
+        wanted = {self._topics.bridge_state, self._topics.bridge_info}
+        wanted.update(self._topics.pipeline_state(*one) for one in present.identities())
+        configured = {state.state.workspace: state.topic for state in present.workspaces()}
+        wanted.update(configured.values())
+        leftovers: list[str] = []
+        for topic in self._listed - wanted:
+            workspace = self._topics.workspace_of(topic)
+            # Until a workspace has answered, what is not known of it may still be there.
+            if workspace not in configured or present.is_confirmed(workspace):
+                leftovers.append(topic)
+        return leftovers
+
+    async def _delete(self, link: Link, topics: list[str]) -> None:
+        remaining = iter(topics)
+        while some := list(islice(remaining, _AT_ONCE)):
+            gone = await _taken(some, [link.send(_message(topic, b"")) for topic in some])
+            await self._store(dict.fromkeys((_KEY + topic for topic in gone), None))
+            self._listed.difference_update(gone)
+            for topic in gone:
+                self._told.pop(topic, None)
+            log.info("retained leftovers deleted", count=len(gone), refused=len(some) - len(gone))
+
+    async def _list(self, topics: Iterable[str]) -> None:
+        new = [topic for topic in topics if topic not in self._listed]
+        if new:
+            await self._store({_KEY + topic: _LISTED for topic in new})
+            self._listed.update(new)
+
+    async def _store(self, state: dict[str, bytes | None]) -> None:
+        step = Step(consumer=self._consumer, state=state)
+        await self._bus.advance(step, timeout_seconds=_STORE_SECONDS)
+
+
+def _message(topic: str, payload: bytes) -> Outgoing:
+    return Outgoing(topic=topic, payload=payload, retain=True, content_type=JSON)
+
+
+async def _taken(topics: list[str], answers: list[asyncio.Future[None]]) -> list[str]:
+    """Wait for all answers and return the topics that the broker took.
+
+    Raises:
+        OutputUnavailableError: the link was lost, or the broker cannot take them now.
+    """
+    outcomes = await asyncio.gather(*answers, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, OutputRefusedError):
+            raise outcome
+    return [topic for topic, outcome in zip(topics, outcomes, strict=True) if outcome is None]

@@ -1,0 +1,260 @@
+"""What the retained topics say: the present as payloads. No I/O and no clock."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.knowledge import ActiveRun, PipelineStanding, WorkspaceStanding
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
+from monitor.outputs.mqtt_topics import Topics
+from monitor.tracking.knowledge import KnowledgeView
+
+ACTIVE_RUNS_LISTED = 50  # per pipeline; ``active_count`` tells them all
+
+NextStart = Callable[[str, Pipeline], datetime | None]
+PipelineIdentity = tuple[str, RunKind, str]  # workspace, kind of run, pipeline id
+
+_SEVERITY = {Status.FAILED: 3, Status.LOST: 2, Status.CANCELED: 1}
+_encoder = msgspec.json.Encoder()
+
+
+class BridgeInfo(Struct, frozen=True, kw_only=True):
+    """What this instance says about itself; two configurations never have one ``config_hash``."""
+
+    version: str
+    contract_version: str = "1"
+    workspaces: tuple[str, ...]
+    config_hash: str
+
+
+class BridgeState(Struct, frozen=True):
+    """``online``, ``stopped`` after a clean stop, ``offline`` as the last will."""
+
+    state: str
+
+
+class WorkspaceState(Struct, frozen=True, kw_only=True):
+    """How a workspace answers. ``known_at`` is our time of the last confirmation."""
+
+    workspace: str
+    state: str
+    since: datetime | None
+    reason: str | None
+    edition: str | None
+    known_at: datetime | None
+
+
+class PipelineData(Struct, frozen=True, kw_only=True):
+    """The flow or plan; the name is the present one."""
+
+    kind: PipelineKind
+    id: str
+    name: str | None
+
+
+class ActiveRunData(Struct, frozen=True, kw_only=True):
+    """A run that has not ended. Instants are the workspace's."""
+
+    id: str
+    status: Status
+    native_status: str | None
+    created: datetime | None
+    started: datetime | None
+    percent_complete: float | None
+    heartbeat: datetime | None
+    url: str | None
+
+
+class LastRunData(Struct, frozen=True, kw_only=True):
+    """The run that ended last; where recipes run apart, that of the worst of them."""
+
+    id: str | None
+    status: Status | None
+    started: datetime | None
+    finished: datetime | None
+    duration_seconds: float | None
+
+
+class PipelineState(Struct, frozen=True, kw_only=True):
+    """One pipeline's snapshot for one kind of run.
+
+    ``known_at`` is our time at which the least recently confirmed part of it was confirmed, by
+    ``known_by``. ``last_success`` is null while a recipe of it has never succeeded.
+    """
+
+    workspace: str
+    kind: RunKind
+    pipeline: PipelineData
+    active_count: int
+    active_runs: tuple[ActiveRunData, ...]
+    last_run: LastRunData | None
+    last_success: datetime | None
+    consecutive_failures: int
+    next_expected_start: datetime | None
+    known_at: datetime | None
+    known_by: Source | None
+
+
+T = TypeVar("T", WorkspaceState, PipelineState)
+
+
+class Retained(Struct, Generic[T], frozen=True):
+    """What one topic should hold. A change of ``known_at`` alone is no news."""
+
+    topic: str
+    state: T
+    is_alive: bool  # its ``known_at`` moves, and is worth telling from time to time
+
+    def payload(self) -> bytes:
+        return _encoder.encode(self.state)
+
+    def essence(self) -> int:
+        """Return a number that changes when the state does, apart from its age."""
+        timeless: dict[str, None] = {"known_at": None}
+        if isinstance(self.state, PipelineState):
+            timeless["known_by"] = None
+        return hash(_encoder.encode(msgspec.structs.replace(self.state, **timeless)))
+
+
+AnyRetained = Retained[WorkspaceState] | Retained[PipelineState]
+
+
+class Present:
+    """One look at what is known, grouped by pipeline."""
+
+    def __init__(self, view: KnowledgeView, topics: Topics, next_start: NextStart) -> None:
+        self._topics = topics
+        self._next_start = next_start
+        self._confirmed = view.confirmed()
+        self._names = {(one.workspace, one.kind, one.id): one.name for one in view.pipelines()}
+        self._workspaces = {one.workspace: one for one in view.workspaces()}
+        self._standings: defaultdict[PipelineIdentity, list[PipelineStanding]] = defaultdict(list)
+        for standing in view.standings():
+            identity = (standing.workspace, standing.run_kind, standing.pipeline.id)
+            self._standings[identity].append(standing)
+        self._active: defaultdict[PipelineIdentity, list[ActiveRun]] = defaultdict(list)
+        for active in view.active_runs():
+            if (pipeline := active.run.pipeline) is not None:
+                key = active.run.key
+                self._active[key.workspace, key.kind, pipeline.id].append(active)
+
+    def workspaces(self) -> Iterator[Retained[WorkspaceState]]:
+        for standing in self._workspaces.values():
+            yield self._workspace(standing)
+
+    def identities(self) -> set[PipelineIdentity]:
+        """Return every pipeline of a configured workspace that has run or is running."""
+        known = {*self._standings, *self._active}
+        return {one for one in known if one[0] in self._workspaces}
+
+    def is_confirmed(self, workspace: str) -> bool:
+        """True once the workspace has answered, so that what is not known is not there."""
+        standing = self._workspaces.get(workspace)
+        return standing is not None and standing.known_at is not None
+
+    def pipeline(self, identity: PipelineIdentity) -> Retained[PipelineState] | None:
+        """Return one pipeline's snapshot, None where nothing is known of it."""
+        workspace, kind, pipeline_id = identity
+        standings = self._standings.get(identity, [])
+        active = self._active.get(identity, [])
+        pipeline = _pipeline_of(standings, active)
+        if pipeline is None or workspace not in self._workspaces:
+            return None
+        name = self._names.get((workspace, pipeline.kind, pipeline_id)) or pipeline.name
+        worst = max(standings, key=_badness, default=None)
+        oldest = min(active, key=lambda one: one.confirmed_at, default=None)
+        state = PipelineState(
+            workspace=workspace,
+            kind=kind,
+            pipeline=PipelineData(kind=pipeline.kind, id=pipeline_id, name=name),
+            active_count=len(active),
+            active_runs=_listed(active),
+            last_run=None if worst is None else _last_run(worst),
+            last_success=_last_success(standings),
+            consecutive_failures=max((one.consecutive_failures for one in standings), default=0),
+            next_expected_start=self._next_start(workspace, pipeline),
+            known_at=self._confirmed.get((workspace, kind))
+            if oldest is None
+            else oldest.confirmed_at,
+            known_by=None if oldest is None else oldest.confirmed_by,
+        )
+        topic = self._topics.pipeline_state(workspace, kind, pipeline_id)
+        return Retained(topic, state, is_alive=bool(active))
+
+    def _workspace(self, standing: WorkspaceStanding) -> Retained[WorkspaceState]:
+        state = WorkspaceState(
+            workspace=standing.workspace,
+            state=standing.reachability,
+            since=standing.since,
+            reason=standing.reason,
+            edition=standing.edition,
+            known_at=standing.known_at,
+        )
+        return Retained(self._topics.workspace_state(standing.workspace), state, is_alive=True)
+
+
+def encode(state: BridgeInfo | BridgeState) -> bytes:
+    return _encoder.encode(state)
+
+
+def _pipeline_of(
+    standings: Iterable[PipelineStanding], active: Iterable[ActiveRun]
+) -> Pipeline | None:
+    for standing in standings:
+        return standing.pipeline
+    return next((one.run.pipeline for one in active), None)
+
+
+def _badness(standing: PipelineStanding) -> tuple[int, int, float]:
+    severity = 0 if standing.last_status is None else _SEVERITY.get(standing.last_status, 0)
+    finished = standing.last_finished_at
+    return (
+        severity,
+        standing.consecutive_failures,
+        0.0 if finished is None else finished.timestamp(),
+    )
+
+
+def _last_run(standing: PipelineStanding) -> LastRunData:
+    return LastRunData(
+        id=standing.last_run_id,
+        status=standing.last_status,
+        started=standing.last_started_at,
+        finished=standing.last_finished_at,
+        duration_seconds=standing.last_duration_seconds,
+    )
+
+
+def _last_success(standings: Iterable[PipelineStanding]) -> datetime | None:
+    # The worst recipe speaks for the pipeline; one that never succeeded is worse than any.
+    oldest: datetime | None = None
+    for standing in standings:
+        if standing.last_success_at is None:
+            return None
+        if oldest is None or standing.last_success_at < oldest:
+            oldest = standing.last_success_at
+    return oldest
+
+
+def _listed(active: Iterable[ActiveRun]) -> tuple[ActiveRunData, ...]:
+    # By id, so that the same runs always make the same payload.
+    ordered = sorted(active, key=lambda one: (len(one.run.key.id), one.run.key.id))
+    return tuple(
+        ActiveRunData(
+            id=one.run.key.id,
+            status=one.run.status,
+            native_status=one.run.native_status,
+            created=one.run.created_at,
+            started=one.run.started_at,
+            percent_complete=one.percent_complete,
+            heartbeat=one.heartbeat_at,
+            url=one.run.url,
+        )
+        for one in ordered[:ACTIVE_RUNS_LISTED]
+    )

@@ -1,0 +1,57 @@
+"""Which topic tells what. Ids in topics, never names, so that a rename moves nothing."""
+
+from __future__ import annotations
+
+import re
+
+from monitor.model.events import Event, EventType, RunEvent
+from monitor.model.runs import RunKind
+from monitor.outputs.cloudevents import pipeline_id_of
+
+# Wildcards, the level separator, and what MQTT forbids or frowns upon; also the escape itself.
+_ILLEGAL_IN_LEVEL = re.compile(r"[+#/%\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_LEVEL_CHARACTERS = 200  # an id longer than this is not one that a workspace hands out
+
+
+class Topics:
+    """The topics of one instance of the monitor on one broker."""
+
+    def __init__(self, *, prefix: str, instance: str) -> None:
+        self._prefix = prefix
+        self._bridge = f"{prefix}/bridge/{instance}"
+        self.bridge_state = f"{self._bridge}/state"
+        self.bridge_info = f"{self._bridge}/info"
+
+    def workspace_state(self, workspace: str) -> str:
+        return f"{self._prefix}/{level(workspace)}/state"
+
+    def pipeline_state(self, workspace: str, kind: RunKind, pipeline_id: str) -> str:
+        return f"{self._prefix}/{level(workspace)}/{kind}/{level(pipeline_id)}/state"
+
+    def event(self, event: Event) -> str | None:
+        """Return where the event is told; None for one that is not told on MQTT."""
+        if event.type is EventType.RUN_DETAILED:
+            return None
+        workspace = level(event.workspace)
+        if isinstance(event, RunEvent):
+            pipeline = f"{event.run.key.kind}/{level(pipeline_id_of(event.run))}"
+            return f"{self._prefix}/{workspace}/{pipeline}/event/{event.type.removeprefix('run.')}"
+        # "capability:list_changes" is told under "capability"; the rest is in the payload.
+        return f"{self._prefix}/{workspace}/event/{level(event.what.partition(':')[0])}"
+
+    def workspace_of(self, topic: str) -> str | None:
+        """Return the workspace level of one of our topics, None for any other topic."""
+        rest = topic.removeprefix(f"{self._prefix}/")
+        if rest == topic or topic.startswith(f"{self._prefix}/bridge/"):
+            return None
+        return rest.partition("/")[0]
+
+
+def level(text: str) -> str:
+    """Return the text as one topic level; what is not allowed there is written as ``%XX``."""
+    escaped = _ILLEGAL_IN_LEVEL.sub(lambda match: _percent(match[0]), text[:_LEVEL_CHARACTERS])
+    return escaped or "%"
+
+
+def _percent(character: str) -> str:
+    return "".join(f"%{one:02X}" for one in character.encode("utf-8", "surrogatepass"))

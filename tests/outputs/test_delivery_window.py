@@ -1,0 +1,116 @@
+"""What is sent again after a failure, and what is given up. No I/O and no clock."""
+
+from __future__ import annotations
+
+from monitor.model.runs import Pipeline, PipelineKind, Status
+from monitor.outputs.delivery_window import CAREFUL_AFTER, Entry, State, Window
+from tests.outputs.stories import run_event
+
+OTHER_FLOW = Pipeline(kind=PipelineKind.FLOW, id="8", name="returns")
+ATTEMPTS = 3
+
+
+def window_of(*runs: tuple[str, Pipeline | None]) -> Window:
+    """Return a window with one event per (run, pipeline)."""
+    window = Window()
+    for position, (run_id, pipeline) in enumerate(runs, start=1):
+        window.append(position, run_event(run_id, Status.RUNNING, pipeline=pipeline))
+    return window
+
+
+def send_all(window: Window) -> list[Entry]:
+    """Hand on whatever may be handed on."""
+    sent = list(window.waiting())
+    for entry in sent:
+        window.mark_sent(entry, at=0.0)
+    return sent
+
+
+def positions(window: Window) -> list[int]:
+    """Return the positions that would be handed on now."""
+    return [entry.position for entry in window.waiting()]
+
+
+FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+
+
+def test_only_the_unbroken_prefix_is_taken() -> None:
+    """An answer that arrives early waits for those before it."""
+    window = window_of(("1", FLOW), ("2", FLOW), ("3", FLOW))
+    first, second, third = send_all(window)
+    window.mark_settled(second, reason=None)
+    assert window.take_settled() == []
+    window.mark_settled(first, reason=None)
+    assert window.take_settled() == [first, second]
+    window.mark_settled(third, reason=None)
+    assert [one.position for one in window.take_settled()] == [3]
+
+
+def test_a_pipeline_is_sent_again_from_its_first_failure_on() -> None:
+    """What was acknowledged behind the failure is told again; other pipelines are not."""
+    window = window_of(("1", FLOW), ("2", OTHER_FLOW), ("3", FLOW), ("4", OTHER_FLOW))
+    one, two, three, four = send_all(window)
+    window.mark_failed(one, is_connection_lost=True)
+    for entry in (two, three):
+        window.mark_settled(entry, reason=None)
+    window.mark_failed(four, is_connection_lost=True)
+    window.rewind(attempts=ATTEMPTS)
+    assert positions(window) == [1, 3, 4]
+
+
+def test_a_run_stays_in_order_when_its_pipeline_becomes_known() -> None:
+    """Events of one run hang together although the first one knew no pipeline."""
+    window = window_of(("1", None), ("1", FLOW), ("2", FLOW))
+    one, two, three = send_all(window)
+    window.mark_failed(one, is_connection_lost=True)
+    window.mark_settled(two, reason=None)
+    window.mark_settled(three, reason=None)
+    window.rewind(attempts=ATTEMPTS)
+    assert positions(window) == [1, 2, 3]
+
+
+def test_an_event_that_others_overtake_is_given_up() -> None:
+    """A receiver that takes later events is alive, so the event itself is at fault."""
+    window = window_of(("1", FLOW), *[("2", OTHER_FLOW)] * ATTEMPTS)
+    entries = list(window.waiting())
+    for later in entries[1:]:
+        window.mark_sent(entries[0], at=0.0)
+        window.mark_sent(later, at=0.0)
+        window.mark_failed(entries[0], is_connection_lost=False)
+        window.mark_settled(later, reason=None)
+        window.rewind(attempts=ATTEMPTS)
+    assert entries[0].state is State.SETTLED
+    assert entries[0].reason == f"failed {ATTEMPTS} times while others were taken"
+
+
+def test_a_receiver_that_takes_nothing_costs_no_event() -> None:
+    """However long the receiver is away, nothing is given up for it."""
+    window = window_of(("1", FLOW), ("2", FLOW))
+    for _ in range(50):
+        for entry in send_all(window):
+            window.mark_failed(entry, is_connection_lost=False)
+        window.rewind(attempts=ATTEMPTS)
+    assert positions(window) == [1, 2]
+
+
+def test_an_event_that_breaks_the_connection_is_found_by_sending_it_alone() -> None:
+    """Only the oldest one is tried after repeated breaks; if it breaks again it is given up."""
+    window = window_of(("1", FLOW), ("2", OTHER_FLOW))
+    for _ in range(CAREFUL_AFTER):
+        for entry in send_all(window):
+            window.mark_failed(entry, is_connection_lost=True)
+        window.rewind(attempts=ATTEMPTS)
+    for _ in range(ATTEMPTS):
+        (alone,) = send_all(window)
+        assert alone.position == 1
+        window.mark_failed(alone, is_connection_lost=True)
+        window.rewind(attempts=ATTEMPTS)
+    assert [one.position for one in window.take_settled()] == [1]
+    assert positions(window) == [2]
+
+
+def test_a_gap_passes_by_itself() -> None:
+    """Places that retention took need no answer."""
+    window = Window()
+    window.append(9, None)
+    assert [one.position for one in window.take_settled()] == [9]

@@ -1,0 +1,182 @@
+"""Real servers for tests: started on free ports, stopped by their own process id."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import shutil
+import signal
+import socket
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+START_SECONDS = 10.0
+STOP_SECONDS = 10.0
+
+
+def program(name: str) -> str:
+    """Return where a server's program is; skip without it, but fail where CI is set."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if found is None:
+        reason = f"{name} is not installed; `make servers` installs it"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+class Mosquitto:
+    """A broker on a port of its own. Remembers nothing over a restart unless told to."""
+
+    def __init__(
+        self, folder: Path, *, listener: Iterable[str] = (), options: Iterable[str] = ()
+    ) -> None:
+        self.port = free_port()
+        self._program = program("mosquitto")
+        self._process: Process | None = None
+        self._log: asyncio.Task[None] | None = None
+        self.lines: list[str] = []
+        self._configuration = folder / f"mosquitto-{self.port}.conf"
+        lines = [
+            f"user {getpass.getuser()}",
+            "per_listener_settings false",
+            "set_tcp_nodelay true",
+            "log_dest stderr",
+            "log_type error",
+            "log_type warning",
+            "log_type notice",
+            "log_type information",
+            *options,
+            f"listener {self.port} 127.0.0.1",
+            *listener,
+        ]
+        if not any(one.startswith("allow_anonymous") for one in options):
+            lines.append("allow_anonymous true")
+        self._configuration.write_text("\n".join(lines) + "\n")
+
+    @property
+    def url(self) -> str:
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        """Return when the broker accepts connections."""
+        self._process = await asyncio.create_subprocess_exec(
+            self._program, "-c", str(self._configuration), stdout=DEVNULL, stderr=PIPE
+        )
+        is_running = asyncio.Event()
+        self._log = asyncio.create_task(self._read_log(self._process, is_running))
+        async with asyncio.timeout(START_SECONDS):
+            await is_running.wait()
+        if self._process.returncode is not None:
+            pytest.fail("mosquitto did not start: " + " | ".join(self.lines[-5:]))
+
+    async def stop(self, *, at_once: bool = False) -> None:
+        """End the broker; ``at_once`` kills it, as a failing machine does."""
+        process, self._process = self._process, None
+        if process is None or self._log is None:
+            return
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL if at_once else signal.SIGTERM)
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+            await self._log
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def _read_log(self, process: Process, is_running: asyncio.Event) -> None:
+        if process.stderr is not None:
+            async for line in process.stderr:
+                self.lines.append(line.decode(errors="replace").rstrip())
+                if self.lines[-1].endswith(" running"):
+                    is_running.set()
+        await process.wait()
+        is_running.set()
+
+
+class Relay:
+    """Stands between a client and a server, to cut their connections and to hold answers back."""
+
+    def __init__(self, target_port: int) -> None:
+        self._target_port = target_port
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._pumps: set[asyncio.Task[None]] = set()
+        self.port = 0
+        self.connections = 0
+        self.is_deaf = False  # answers of the server are thrown away
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = int(self._server.sockets[0].getsockname()[1])
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+
+    def cut(self) -> None:
+        """Break every connection without a goodbye."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers |= {writer, far_writer}
+        self._pump(reader, far_writer, is_answer=False)
+        self._pump(far_reader, writer, is_answer=True)
+
+    def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
+    ) -> None:
+        pump = asyncio.create_task(self._forward(reader, writer, is_answer=is_answer))
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
+    ) -> None:
+        try:
+            while chunk := await reader.read(65_536):
+                if not (is_answer and self.is_deaf):
+                    writer.write(chunk)
+                    await writer.drain()
+        except OSError:
+            pass  # cut; the other side is told below
+        finally:
+            writer.transport.abort()
+            self._writers.discard(writer)

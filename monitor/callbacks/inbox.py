@@ -127,7 +127,7 @@ class InboxReader:
         if exists:
             await self._take([callback], tries=waiting.tries + 1)
         elif exists is False or age_seconds > self._settings.give_up_seconds:
-            await self._observer.dismiss(self._workspace, [callback.id])
+            await self._observer.dismiss([callback.id])
             self._waiting.pop(callback.id, None)
 
     async def _rest(self) -> None:

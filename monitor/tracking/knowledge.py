@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -79,6 +80,20 @@ class Knowledge:
         self._labels: dict[PipelineId, str] = {}
         self.view = KnowledgeView(self)
 
+    def add_workspace(self, name: str) -> None:
+        """Begin to know a workspace; one that is known keeps what is known of it."""
+        self.workspaces.setdefault(name, WorkspaceStanding(workspace=name))
+
+    def remove_workspace(self, name: str) -> None:
+        """Forget a workspace that is no longer watched, with all that is its own."""
+        self.workspaces.pop(name, None)
+        self._names = {key: value for key, value in self._names.items() if key[0] != name}
+        self._labels.clear()
+        for key in [key for key in self.active if key.workspace == name]:
+            del self.active[key]
+        for known in (self.standings, self.polls, self.confirmed):
+            _drop_workspace(known, name)
+
     def update_workspace(self, name: str, **changes: object) -> WorkspaceStanding:
         """Overwrite fields of one workspace's standing and return the new one."""
         standing = msgspec.structs.replace(self.workspaces[name], **changes)
@@ -153,6 +168,11 @@ class Knowledge:
                 label = name
                 taken.add((workspace, kind, name))
             self._labels[identity] = label
+
+
+def _drop_workspace(known: MutableMapping[Any, Any], name: str) -> None:
+    for key in [key for key in known if key[0] == name]:
+        del known[key]
 
 
 def _by_number(identity: PipelineId) -> tuple[str, str, int, str]:

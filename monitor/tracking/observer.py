@@ -137,15 +137,16 @@ class Observer:
         self._count(sightings, judged.transitions)
         return [transition.outcome for transition in judged.transitions]
 
-    async def dismiss(self, workspace: str, inbox_ids: Sequence[int]) -> None:
+    async def dismiss(self, inbox_ids: Sequence[int]) -> None:
         """Give up stored callbacks whose runs the workspace never confirmed, and count them."""
         await self._commit(Change(settled=tuple(inbox_ids)))
-        self._sightings.labels(Source.CALLBACK, Outcome.UNCONFIRMED).inc(len(inbox_ids))
-        log.warning(
-            "callbacks named runs that the workspace does not know",
-            workspace=workspace,
-            count=len(inbox_ids),
-        )
+        self.give_up(len(inbox_ids))
+
+    def give_up(self, count: int) -> None:
+        """Count callbacks that left the inbox without their runs ever having been confirmed."""
+        if count:
+            self._sightings.labels(Source.CALLBACK, Outcome.UNCONFIRMED).inc(count)
+            log.warning("callbacks named runs that the workspace does not know", count=count)
 
     def ignore(self, source: Source, *, count: int = 1) -> None:
         """Count looks at what is never followed, such as samples."""

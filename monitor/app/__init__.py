@@ -1,0 +1,1 @@
+"""Puts the rooms together: builds them, starts them in order, drains them in reverse."""

@@ -1,0 +1,328 @@
+"""The daemon: named steps, started in order, drained in reverse. No signals, no files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import structlog
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from monitor import __version__
+from monitor.app.following import FollowedWorkspace
+from monitor.app.housekeeping import keep_house
+from monitor.app.readiness import readiness_checks
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks.listener import CallbackListener
+from monitor.callbacks.settings import CallbackSettings
+from monitor.catalogue.capabilities import Capability
+from monitor.config import Configuration, WorkspaceConfiguration, config_hash
+from monitor.model.clock import Clock
+from monitor.model.errors import ConfigurationError
+from monitor.model.runs import RunKey, RunKind
+from monitor.outputs.delivery import DeliveryMetrics
+from monitor.outputs.metrics import CONSUMER as METRICS_CONSUMER
+from monitor.outputs.metrics import Metrics
+from monitor.outputs.mqtt import CONSUMER as MQTT_CONSUMER
+from monitor.outputs.mqtt import MqttOutput
+from monitor.outputs.mqtt_states import BridgeInfo
+from monitor.supervisor import Supervisor
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.observer import Observer
+from monitor.web.api import Requests
+from monitor.web.server import Server
+
+log = structlog.get_logger()
+
+_DRAIN_SECONDS = 10.0
+# Changing these means other sockets or another store; a running daemon keeps those it has.
+_NEEDS_RESTART = ("server", "callbacks", "storage", "tracking", "metrics", "mqtt")
+
+
+class Addresses(Struct, frozen=True, kw_only=True):
+    """Where the daemon really listens, also where the settings say port 0."""
+
+    server_port: int
+    callbacks_port: int | None
+
+
+class Daemon:
+    """One monitor. Build it, then `run` it once."""
+
+    def __init__(
+        self, configuration: Configuration, *, clock: Clock, registry: CollectorRegistry
+    ) -> None:
+        self._configuration = configuration
+        self._clock = clock
+        self._registry = registry
+        self._supervisor = Supervisor(clock=clock, registry=registry)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._followed: dict[str, FollowedWorkspace] = {}
+        self._listener: CallbackListener | None = None
+        self._mqtt: MqttOutput | None = None
+        self._reloading = asyncio.Lock()
+
+    async def run(
+        self, stop: asyncio.Event, *, on_started: Callable[[Addresses], None] | None = None
+    ) -> None:
+        """Start everything, run until ``stop`` is set, and drain.
+
+        Raises:
+            BusError: the store cannot be opened or was lost.
+            ConfigurationError: an address cannot be listened on.
+        """
+        bus = await SqliteBus.open(
+            self._configuration.storage, clock=self._clock, registry=self._registry
+        )
+        try:
+            await self._run_on(bus, stop, on_started)
+        finally:
+            await bus.close()
+            log.info("daemon stopped")
+
+    async def _run_on(
+        self,
+        bus: SqliteBus,
+        stop: asyncio.Event,
+        on_started: Callable[[Addresses], None] | None,
+    ) -> None:
+        self._build(bus)
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                try:
+                    addresses = await self._start(bus)
+                    if on_started is not None:
+                        on_started(addresses)
+                    await stop.wait()
+                finally:
+                    await self._drain(is_orderly=stop.is_set())
+        except ExceptionGroup as failures:
+            # A vital task's failure has been logged with its trace; the first one names it.
+            raise _first(failures) from failures
+
+    def _build(self, bus: SqliteBus) -> None:
+        configuration, clock, registry = self._configuration, self._clock, self._registry
+        self._bus = bus
+        self._knowledge = Knowledge([one.name for one in configuration.workspaces])
+        self._observer = Observer(
+            bus=bus,
+            knowledge=self._knowledge,
+            clock=clock,
+            registry=registry,
+            settings=configuration.tracking,
+        )
+        self._metrics = Metrics(
+            bus=bus,
+            knowledge=self._knowledge.view,
+            clock=clock,
+            registry=registry,
+            settings=configuration.metrics,
+            version=__version__,
+            capabilities=list(Capability),
+        )
+        self._metrics.configuration_taken(config_hash(configuration))
+        if configuration.mqtt is not None:
+            self._mqtt = MqttOutput(
+                configuration.mqtt,
+                bus=bus,
+                view=self._knowledge.view,
+                clock=clock,
+                registry=registry,
+                metrics=DeliveryMetrics(registry),
+                info=BridgeInfo(
+                    version=__version__,
+                    workspaces=tuple(one.name for one in configuration.workspaces),
+                    config_hash=config_hash(configuration),
+                ),
+            )
+        self._server = Server(
+            settings=configuration.server,
+            bus=bus,
+            view=self._knowledge.view,
+            clock=clock,
+            render_metrics=self._metrics.exposition.render,
+            checks=readiness_checks(
+                bus=bus,
+                view=self._knowledge.view,
+                clock=clock,
+                supervisor=self._supervisor,
+                mqtt=lambda: self._mqtt,
+            ),
+            requests=Requests(track=self._track, webhooks=self._act_on_webhooks),
+        )
+        if configuration.callbacks is not None:
+            self._listener = CallbackListener(
+                settings=configuration.callbacks,
+                workspaces=_callback_settings(configuration.workspaces),
+                bus=bus,
+                clock=clock,
+                registry=registry,
+                on_stored=self._callback_stored,
+            )
+
+    async def _start(self, bus: SqliteBus) -> Addresses:
+        """Start the steps in their order; each rests on those before it."""
+        self._spawn("store", bus.watch, vital=True)
+        for configuration in self._configuration.workspaces:
+            await self._prepare(configuration)
+        await self._start_outputs(bus)
+        server_port = await self._server.start()
+        for followed in self._followed.values():
+            self._follow(followed)
+        # Last: a callback that is accepted finds somebody who reads it.
+        callbacks_port = await self._listener.start() if self._listener is not None else None
+        log.info(
+            "daemon started",
+            workspaces=list(self._followed),
+            server_port=server_port,
+            callbacks_port=callbacks_port,
+        )
+        return Addresses(server_port=server_port, callbacks_port=callbacks_port)
+
+    async def _start_outputs(self, bus: SqliteBus) -> None:
+        consumers = [METRICS_CONSUMER]
+        if self._mqtt is not None:
+            consumers.append(MQTT_CONSUMER)
+        for followed in self._followed.values():
+            consumers.extend(followed.consumers())
+        for dropped in await bus.keep_only(consumers):
+            log.info("consumer is no longer configured and was dropped", consumer=dropped)
+        self._spawn("metrics", self._metrics.consumer.run)
+        self._spawn("loop lag", self._metrics.loop_lag.run)
+        self._spawn(
+            "retention",
+            lambda: keep_house(
+                bus=bus,
+                observer=self._observer,
+                clock=self._clock,
+                settings=self._configuration.storage,
+            ),
+        )
+        if self._mqtt is not None:
+            self._spawn("mqtt", self._mqtt.run)
+
+    async def _drain(self, *, is_orderly: bool) -> None:
+        """Stop what brings events in, then, in an orderly stop, let them out within a bound."""
+        log.info("daemon drains")
+        if self._listener is not None:
+            await self._listener.stop()
+        for followed in list(self._followed.values()):
+            await self._unfollow(followed)
+        if is_orderly and self._mqtt is not None:
+            delivered = await self._mqtt.drain(timeout_seconds=_DRAIN_SECONDS)
+            if not delivered:
+                log.warning("mqtt is behind; the rest is delivered after the next start")
+        await self._server.stop()
+        await self._cancel(list(self._tasks))
+
+    async def _prepare(self, configuration: WorkspaceConfiguration) -> FollowedWorkspace:
+        followed = FollowedWorkspace(
+            configuration,
+            bus=self._bus,
+            observer=self._observer,
+            knowledge=self._knowledge,
+            clock=self._clock,
+            registry=self._registry,
+            instance=_instance(self._configuration),
+        )
+        await followed.open()
+        self._followed[followed.name] = followed
+        return followed
+
+    def _follow(self, followed: FollowedWorkspace) -> None:
+        for name, run in followed.tasks().items():
+            self._spawn(name, run)
+
+    async def _unfollow(self, followed: FollowedWorkspace) -> None:
+        await self._cancel(followed.tasks())
+        await followed.close()
+        self._followed.pop(followed.name, None)
+
+    def _spawn(self, name: str, run: Callable[[], Awaitable[None]], *, vital: bool = False) -> None:
+        # The store's watch returns when the store is closed; everything else runs for ever.
+        supervised = self._supervisor.supervise(name, run, vital=vital, finite=vital)
+        self._tasks[name] = self._group.create_task(supervised, name=name)
+
+    async def _cancel(self, names: Iterable[str]) -> None:
+        tasks = [self._tasks.pop(name) for name in names if name in self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- what the outside asks for ---
+
+    async def reload(self, configuration: Configuration) -> list[str]:
+        """Take a new configuration; return the sections that a restart alone can change."""
+        async with self._reloading:
+            before = {one.name: one for one in self._configuration.workspaces}
+            after = {one.name: one for one in configuration.workspaces}
+            for name, followed in list(self._followed.items()):
+                if after.get(name) != before[name]:
+                    await self._unfollow(followed)
+                    if name not in after:
+                        self._knowledge.remove_workspace(name)
+            for name, wanted in after.items():
+                if name not in self._followed:
+                    self._knowledge.add_workspace(name)
+                    self._follow(await self._prepare(wanted))
+            if self._listener is not None:
+                self._listener.replace_workspaces(_callback_settings(configuration.workspaces))
+            waiting = [
+                section
+                for section in _NEEDS_RESTART
+                if getattr(configuration, section) != getattr(self._configuration, section)
+            ]
+            self._configuration = configuration
+            self._metrics.configuration_taken(config_hash(configuration))
+            log.info("configuration reloaded", waiting_for_restart=waiting)
+            return waiting
+
+    def refuse_configuration(self) -> None:
+        """Say that a new configuration could not be used; the one in force stays."""
+        self._metrics.configuration_refused()
+
+    def _callback_stored(self, workspace: str) -> None:
+        self._knowledge.update_workspace(workspace, last_callback_at=self._clock.now())
+        followed = self._followed.get(workspace)
+        if followed is not None and followed.inbox is not None:
+            followed.inbox.notify()
+
+    def _one(self, workspace: str | None) -> FollowedWorkspace:
+        if workspace is None and len(self._followed) == 1:
+            return next(iter(self._followed.values()))
+        if workspace is None:
+            names = ", ".join(self._followed)
+            raise ConfigurationError(f"workspace is not named; it is one of {names}")
+        followed = self._followed.get(workspace)
+        if followed is None:
+            names = ", ".join(self._followed)
+            raise ConfigurationError(f"workspace {workspace!r} is not configured; known: {names}")
+        return followed
+
+    async def _track(self, workspace: str | None, kind: RunKind, run_id: str) -> str:
+        followed = self._one(workspace)
+        await followed.poller.track(kind, run_id)
+        return f"following {RunKey(followed.name, kind, run_id)}"
+
+    async def _act_on_webhooks(
+        self, workspace: str | None, action: str, flow: str | None
+    ) -> list[dict[str, Any]]:
+        return await self._one(workspace).act_on_webhooks(action, flow)
+
+
+def _callback_settings(
+    workspaces: Iterable[WorkspaceConfiguration],
+) -> dict[str, CallbackSettings]:
+    return {one.name: one.callbacks for one in workspaces if one.callbacks is not None}
+
+
+def _instance(configuration: Configuration) -> str:
+    return configuration.mqtt.instance if configuration.mqtt is not None else "monitor"
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

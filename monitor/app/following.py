@@ -1,0 +1,124 @@
+"""All that follows one workspace, put together: client, poller, inbox, webhook tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import EventBus
+from monitor.callbacks.inbox import InboxReader
+from monitor.callbacks.misses import MissWatch
+from monitor.callbacks.registrar import Registrar
+from monitor.config import WorkspaceConfiguration
+from monitor.model.clock import Clock
+from monitor.model.errors import ConfigurationError
+from monitor.polling.poller import WorkspacePoller
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.observer import Observer
+from monitor.workspace.client import WorkspaceClient
+
+
+class FollowedWorkspace:
+    """One workspace and the tasks that follow it. Callbacks only where they are configured."""
+
+    def __init__(
+        self,
+        configuration: WorkspaceConfiguration,
+        *,
+        bus: EventBus,
+        observer: Observer,
+        knowledge: Knowledge,
+        clock: Clock,
+        registry: CollectorRegistry,
+        instance: str,
+    ) -> None:
+        self.configuration = configuration
+        self.name = configuration.name
+        self._observer = observer
+        self._client = WorkspaceClient(configuration.workspace, clock=clock, registry=registry)
+        self.poller = WorkspacePoller(
+            client=self._client,
+            observer=observer,
+            knowledge=knowledge,
+            bus=bus,
+            clock=clock,
+            registry=registry,
+            settings=configuration.poll,
+        )
+        self.inbox: InboxReader | None = None
+        self.registrar: Registrar | None = None
+        self._misses: MissWatch | None = None
+        if (settings := configuration.callbacks) is not None:
+            self.inbox = InboxReader(
+                self.name,
+                settings=settings,
+                bus=bus,
+                observer=observer,
+                clock=clock,
+                complete=self.poller.details.complete,
+                confirm=self.poller.confirm,
+                wake=self.poller.wake,
+            )
+            self.registrar = Registrar(
+                self._client,
+                settings=settings,
+                bus=bus,
+                knowledge=knowledge,
+                clock=clock,
+                instance=instance,
+            )
+            self._misses = MissWatch(
+                self.name, settings=settings, bus=bus, knowledge=knowledge, clock=clock
+            )
+
+    def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what must be kept running, by name."""
+        running: dict[str, Callable[[], Awaitable[None]]] = {f"poller {self.name}": self.poller.run}
+        if self.inbox is not None:
+            running[f"inbox {self.name}"] = self.inbox.run
+        if self.registrar is not None and self.registrar.is_switched_on:
+            running[f"registrar {self.name}"] = self.registrar.run
+        if self._misses is not None:
+            running[f"misses {self.name}"] = self._misses.run
+        return running
+
+    def consumers(self) -> list[str]:
+        """Return the consumers of the bus that belong to this workspace."""
+        return [MissWatch.consumer(self.name)] if self._misses is not None else []
+
+    async def open(self) -> None:
+        """Load what the store knows of the workspace."""
+        await self._observer.open(self.name)
+
+    async def close(self) -> None:
+        """Release the connections, once the tasks have ended."""
+        await self._client.close()
+
+    async def act_on_webhooks(self, action: str, flow: str | None) -> list[dict[str, Any]]:
+        """List, synchronise, test or delete the webhook tasks of ours.
+
+        Raises:
+            ConfigurationError: callbacks are not configured for this workspace.
+            WorkspaceError: the workspace did not do it.
+        """
+        registrar = self.registrar
+        if registrar is None or not registrar.is_switched_on:
+            raise ConfigurationError(
+                f"workspaces.{self.name}.callbacks.public_url is not set: "
+                "no webhook tasks are kept in this workspace"
+            )
+        if action == "test":
+            tested = await registrar.test()
+            row = {"status_code": tested.status_code, "error": tested.error, "ok": tested.is_ok}
+            return [{"workspace": self.name, **row}]
+        if action == "sync":
+            standings = await registrar.sync(flow)
+        elif action == "delete":
+            standings = await registrar.delete(flow)
+        else:
+            standings = registrar.standings()
+        rows: list[dict[str, Any]] = msgspec.to_builtins(standings)
+        return [{"workspace": self.name, **row} for row in rows]

@@ -1,0 +1,66 @@
+"""What must be well for the daemon to do what it is there for, one named check each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from monitor.bus.contract import Change, EventBus, Note
+from monitor.model.clock import Clock
+from monitor.model.errors import BusError
+from monitor.outputs.mqtt import MqttOutput
+from monitor.supervisor import Supervisor, TaskState
+from monitor.tracking.knowledge import KnowledgeView
+from monitor.web.health import Check, Finding
+
+_PROBE_SECONDS = 3.0
+# No workspace can have this name, so the probe's note stands in nobody's way.
+_PROBE = Note(workspace="bridge", topic="readiness", key="probe", value=b"")
+
+
+def readiness_checks(
+    *,
+    bus: EventBus,
+    view: KnowledgeView,
+    clock: Clock,
+    supervisor: Supervisor,
+    mqtt: Callable[[], MqttOutput | None],
+) -> Mapping[str, Check]:
+    """Return the checks of ``/readyz`` by name."""
+
+    async def store() -> Finding:
+        try:
+            await bus.commit(Change(notes=(_PROBE,)), timeout_seconds=_PROBE_SECONDS)
+        except BusError as exc:
+            return Finding(ok=False, detail=f"cannot be written: {exc}")
+        return Finding(ok=True, detail="writable")
+
+    async def polls() -> Finding:
+        now = clock.now()
+        late = [
+            f"{one.workspace}/{one.poll} ({one.last_outcome})"
+            for one in view.polls()
+            if one.is_expected_by is not None and one.is_expected_by < now
+        ]
+        if late:
+            return Finding(ok=False, detail=f"late: {', '.join(sorted(late))}")
+        begun = {one.workspace for one in view.polls()}
+        waiting = [one.workspace for one in view.workspaces() if one.workspace not in begun]
+        if waiting:
+            return Finding(ok=False, detail=f"not polled yet: {', '.join(waiting)}")
+        return Finding(ok=True, detail="all recent")
+
+    async def broker() -> Finding:
+        output = mqtt()
+        if output is None:
+            return Finding(ok=True, detail="not configured")
+        return Finding(ok=output.is_connected, detail=output.standing)
+
+    async def tasks() -> Finding:
+        failed = [
+            f"{name}: {standing.reason}"
+            for name, standing in supervisor.standing().items()
+            if standing.state is TaskState.FAILED
+        ]
+        return Finding(ok=not failed, detail="; ".join(failed) or "all running")
+
+    return {"store": store, "polls": polls, "mqtt": broker, "tasks": tasks}

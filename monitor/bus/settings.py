@@ -1,0 +1,47 @@
+"""Where the store is, how long a write may take, and how long things are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Meta, Struct
+
+from monitor.bus.contract import Retention
+from monitor.model.errors import ConfigurationError
+
+Seconds = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(gt=0)]
+
+
+class StorageSettings(Struct, frozen=True, kw_only=True):
+    """The section ``[storage]``; its ``retention`` is a section of its own below it."""
+
+    # One file, absolute: sqlite:// and then the path.
+    url: str = "sqlite:///var/lib/dataprep-monitor/state.db"
+    # How long a write may wait where its caller names no time of its own.
+    commit_timeout_seconds: Seconds = 10.0
+    # How long a read may take before it is interrupted.
+    read_timeout_seconds: Seconds = 30.0
+    # A transaction that has begun is awaited this much longer than its caller wanted; then the
+    # disk counts as hung and the daemon ends, because a half-dead store must not look alive.
+    stall_seconds: Seconds = 30.0
+    # Writes that may wait at a time; one more is refused at once.
+    queue_bound: Count = 10_000
+    # How often retention is applied.
+    prune_seconds: Seconds = 60.0
+    retention: Retention = Retention()
+
+
+def store_path(url: str) -> Path:
+    """Return the file that a ``sqlite:///`` URL names.
+
+    Raises:
+        ConfigurationError: another scheme, or no absolute path.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "sqlite" or parts.netloc or parts.path in ("", "/"):
+        fault = f"storage.url is {url!r}; it must be sqlite:// followed by an absolute path"
+        raise ConfigurationError(fault)
+    return Path(unquote(parts.path))

@@ -1,0 +1,49 @@
+"""Many rows with few statements.
+
+Each statement, and each row that is fetched, lets go of the interpreter's lock and may wait 5 ms to
+get it back while the event loop is busy. A hundred small statements would cost half a second then;
+one large statement costs what a small one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from sqlite3 import Connection
+
+# Rows of one statement; a few sizes, so that each statement is prepared once and kept.
+_SIZES = (128, 64, 32, 16, 8, 4, 2, 1)
+
+
+class Insertion:
+    """An INSERT for any number of rows: ``head``, the rows, ``tail``."""
+
+    def __init__(self, head: str, *, width: int, tail: str = "") -> None:
+        row = f"({', '.join('?' * width)})"
+        self._statements = {
+            size: f"{head} VALUES {', '.join([row] * size)} {tail}" for size in _SIZES
+        }
+
+    def run(self, db: Connection, rows: Iterable[Sequence[object]]) -> None:
+        """Insert the rows in their order."""
+        remaining = list(rows)
+        start = 0
+        for size in _SIZES:
+            while len(remaining) - start >= size:
+                piece = remaining[start : start + size]
+                db.execute(self._statements[size], list(chain.from_iterable(piece)))
+                start += size
+
+
+class Gathering:
+    """A SELECT whose rows come back as one JSON array, in the order of ``rows``.
+
+    ``rows`` is a SELECT, ``item`` the SQL expression that makes JSON text of one of its rows.
+    """
+
+    def __init__(self, rows: str, *, item: str = "body") -> None:
+        self._statement = f"SELECT '[' || coalesce(group_concat({item}), '') || ']' FROM ({rows})"  # noqa: S608 - constants of this package
+
+    def ask(self, db: Connection, values: Sequence[object] | Mapping[str, object]) -> str:
+        (array,) = db.execute(self._statement, values).fetchone()
+        return str(array)

@@ -1,0 +1,38 @@
+"""Changes on their way into the store, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import chain
+from sqlite3 import Connection
+from typing import NamedTuple
+
+from monitor.bus.contract import Change, Note
+from monitor.bus.sqlite import inbox, log, notes, runs
+
+
+class Prepared(NamedTuple):
+    """A change as rows: encoding it is the caller's work and not the transaction's."""
+
+    runs: list[runs.RunRow]
+    events: list[log.EventRow]
+    notes: tuple[Note, ...]
+    settled: tuple[int, ...]
+    at: datetime
+
+
+def prepared(change: Change, *, now: datetime) -> Prepared:
+    return Prepared(
+        runs.rows(change.runs), log.rows(change.events), change.notes, change.settled, now
+    )
+
+
+def store(db: Connection, changes: Sequence[Prepared]) -> list[None]:
+    """Store the changes as if one after the other."""
+    runs.store(db, chain.from_iterable(change.runs for change in changes))
+    log.append(db, chain.from_iterable(change.events for change in changes))
+    notes.store(db, chain.from_iterable(change.notes for change in changes))
+    settled = list(chain.from_iterable(change.settled for change in changes))
+    inbox.settle(db, settled, now=max(change.at for change in changes))
+    return [None] * len(changes)

@@ -1,0 +1,73 @@
+"""Opens the file, and turns what SQLite complains about into our errors."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from monitor.model.errors import BusUnavailableError
+
+# Short, because the writer repeats its attempt for as long as somebody still waits for it.
+_BUSY_TIMEOUT_MILLISECONDS = 100
+# The write-ahead log is cut back to this after a burst.
+_WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_CACHE_KIBIBYTES = 16 * 1024
+_STATEMENTS_KEPT = 256
+_PRIMARY_CODE = 0xFF
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open an existing file for writing, with every change on disk before COMMIT returns.
+
+    The file must exist: a store that was deleted under us must not come back empty.
+    """
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        timeout=_BUSY_TIMEOUT_MILLISECONDS / 1000,
+        cached_statements=_STATEMENTS_KEPT,
+    )
+    try:
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            f"busy_timeout = {_BUSY_TIMEOUT_MILLISECONDS}",
+            f"journal_size_limit = {_WAL_LIMIT_BYTES}",
+            f"cache_size = -{_CACHE_KIBIBYTES}",
+            "temp_store = MEMORY",
+        ):
+            db.execute(f"PRAGMA {pragma}")
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
+
+
+def connect_reading(path: Path) -> sqlite3.Connection:
+    """Open an existing file for looking only."""
+    db = connect(path)
+    db.execute("PRAGMA query_only = ON")
+    return db
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """True when somebody else holds the file at the moment."""
+    return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def is_damaged(error: sqlite3.Error) -> bool:
+    """True when the file is not, or is no longer, a sound database."""
+    return _primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def unavailable(error: Exception) -> BusUnavailableError:
+    """Return our error for one of SQLite's; the caller raises it ``from`` the original."""
+    return BusUnavailableError(f"the store did not take it: {error}")
+
+
+def _primary_code(error: sqlite3.Error) -> int | None:
+    # Errors of the binding itself carry no code.
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & _PRIMARY_CODE

@@ -1,0 +1,50 @@
+"""One daemon for one file: the kernel holds the lock and lets go of it whatever happens."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from datetime import datetime
+from pathlib import Path
+
+from monitor.model.errors import BusHeldError, BusUnavailableError
+
+_OWNER_ONLY = 0o600
+_HOLDER_BYTES = 200
+
+
+class StoreLock:
+    """Holds ``<file>.lock`` from construction until `release`, or until the process is gone.
+
+    The lock file is never removed: whoever waits for the old one would hold a lock on nothing.
+
+    Raises:
+        BusHeldError: somebody holds it; the message names the process.
+        BusUnavailableError: the lock file cannot be made.
+    """
+
+    def __init__(self, store: Path, *, now: datetime) -> None:
+        path = store.with_name(f"{store.name}.lock")
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
+        except OSError as exc:
+            raise BusUnavailableError(f"{path} cannot be opened: {exc.strerror}") from exc
+        try:
+            self._acquire(store, now)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+    def _acquire(self, store: Path, now: datetime) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            holder = os.pread(self._descriptor, _HOLDER_BYTES, 0).decode(errors="replace").split()
+            # The holder writes its name just after taking the lock; it may not be there yet.
+            who = f"process {holder[0]} since {holder[1]}" if len(holder) > 1 else "another process"
+            raise BusHeldError(f"the store {store} is held by {who}") from exc
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()} {now.isoformat()}\n".encode(), 0)

@@ -1,0 +1,77 @@
+"""The log of events. Positions have no holes, so their differences count events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from sqlite3 import Connection
+
+from monitor.bus.contract import Batch, Gap, Recorded
+from monitor.bus.sqlite import codec
+from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.model.events import Event
+
+EventRow = tuple[str, int, bytes]  # id, recorded_at, body
+
+_INSERT = Insertion("INSERT INTO event (id, recorded_at, body)", width=3)
+_HELD = Gathering(
+    "SELECT id FROM event WHERE id IN (SELECT value FROM json_each(?))", item="json_quote(id)"
+)
+_READ = Gathering(
+    "SELECT position, body FROM event WHERE position > ? ORDER BY position LIMIT ?",
+    item="'[' || position || ',' || body || ']'",
+)
+
+
+def rows(events: Iterable[Event]) -> list[EventRow]:
+    return [
+        (event.id, codec.microseconds(event.recorded_at), codec.encode(event)) for event in events
+    ]
+
+
+def append(db: Connection, events: Iterable[EventRow]) -> None:
+    """Add the events whose ids the log does not hold, in their order."""
+    new: dict[str, EventRow] = {}
+    for row in events:
+        new.setdefault(row[0], row)
+    if not new:
+        return
+    # Looked up first: INSERT OR IGNORE would use up a position for every event that it ignores.
+    for held in codec.decode_texts(_HELD.ask(db, (codec.encode(list(new)),))):
+        del new[held]
+    _INSERT.run(db, new.values())
+
+
+def newest_position(db: Connection) -> int:
+    """Return the last position ever given, whether or not its event is still held."""
+    row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'event'").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def oldest_position(db: Connection) -> int:
+    """Return the first position still held; the newest and one more when none is."""
+    (oldest,) = db.execute("SELECT min(position) FROM event").fetchone()
+    return newest_position(db) + 1 if oldest is None else int(oldest)
+
+
+def read(db: Connection, *, after: int, limit: int) -> list[Recorded]:
+    found = codec.decode_recorded(_READ.ask(db, (after, limit)))
+    return [Recorded(position, event) for position, event in found]
+
+
+def read_batch(db: Connection, *, after: int, limit: int) -> Batch:
+    """Return events, and what is missing between ``after`` and the first that is still held."""
+    oldest = oldest_position(db)
+    gap = None
+    if after + 1 < oldest:
+        gap = Gap(until=oldest - 1, lost=oldest - 1 - after)
+    return Batch(events=tuple(read(db, after=after, limit=limit)), gap=gap)
+
+
+def position_before(db: Connection, recorded_at: datetime) -> int:
+    """Return the position in front of the first event recorded at or after that instant."""
+    (first,) = db.execute(
+        "SELECT min(position) FROM event INDEXED BY event_recorded WHERE recorded_at >= ?",
+        (codec.microseconds(recorded_at),),
+    ).fetchone()
+    return newest_position(db) if first is None else int(first) - 1

@@ -1,0 +1,82 @@
+"""What leaves the store, in pieces small enough that other writes pass between them.
+
+Each function here removes one piece and says what it took; the caller repeats it until it takes
+less than a whole piece. The limits are looked up again for every piece, because consumers move
+and new ones subscribe in between.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from sqlite3 import Connection
+
+from monitor.bus.contract import Retention, StoredCallback
+from monitor.bus.sqlite import codec, inbox, log
+from monitor.bus.sqlite.bulk import Gathering
+
+PIECE = 1_000
+# Settled callbacks remembered at most, whatever arrives within their day.
+SETTLED_BOUND = 500_000
+
+_EXPIRED = Gathering(
+    "SELECT id, body FROM callback WHERE settled_at IS NULL AND received_at < ?"
+    " ORDER BY id LIMIT ?",
+    item="'[' || id || ',' || body || ']'",
+)
+
+
+def cut_events(db: Connection, retention: Retention, now: datetime) -> int:
+    """Remove the oldest events as far as age, count and the consumers' positions allow."""
+    oldest, newest = log.oldest_position(db), log.newest_position(db)
+    end = oldest + PIECE - 1
+    (first_young,) = db.execute(
+        "SELECT min(position) FROM event WHERE position BETWEEN ? AND ? AND recorded_at >= ?",
+        (oldest, end, _cutoff(now, retention.events_seconds)),
+    ).fetchone()
+    aged = end if first_young is None else first_young - 1
+    (slowest,) = db.execute("SELECT min(position) FROM consumer").fetchone()
+    wanted = max(aged, newest - retention.events_count)
+    allowed = wanted if slowest is None else min(wanted, slowest)
+    last = min(end, newest, max(allowed, newest - retention.events_hard_cap))
+    if last < oldest:
+        return 0
+    return db.execute("DELETE FROM event WHERE position <= ?", (last,)).rowcount
+
+
+def forget_runs(db: Connection, retention: Retention, now: datetime) -> int:
+    """Remove the finished runs that ended first."""
+    return db.execute(
+        "DELETE FROM run WHERE number IN"
+        " (SELECT number FROM run WHERE ended_at < ? ORDER BY ended_at LIMIT ?)",
+        (_cutoff(now, retention.runs_seconds), PIECE),
+    ).rowcount
+
+
+def expire_callbacks(db: Connection, retention: Retention, now: datetime) -> list[StoredCallback]:
+    """Remove callbacks that have waited too long, and return them."""
+    cutoff = _cutoff(now, retention.callbacks_seconds)
+    expired = inbox.stored(_EXPIRED.ask(db, (cutoff, PIECE)))
+    db.execute(
+        "DELETE FROM callback WHERE id IN (SELECT value FROM json_each(?))",
+        (codec.encode([callback.id for callback in expired]),),
+    )
+    return expired
+
+
+def forget_settled(db: Connection, now: datetime) -> int:
+    """Remove settled callbacks whose repetition need no longer be recognised."""
+    beyond_bound = db.execute(
+        "SELECT settled_at FROM callback WHERE settled_at IS NOT NULL"
+        " ORDER BY settled_at DESC LIMIT 1 OFFSET ?",
+        (SETTLED_BOUND,),
+    ).fetchone()
+    too_old = codec.microseconds(now - inbox.SETTLED_MEMORY)
+    return db.execute(
+        "DELETE FROM callback WHERE id IN (SELECT id FROM callback"
+        " WHERE settled_at IS NOT NULL AND settled_at <= ? ORDER BY settled_at LIMIT ?)",
+        (too_old if beyond_bound is None else max(too_old, beyond_bound[0]), PIECE),
+    ).rowcount
+
+
+def _cutoff(now: datetime, seconds: float) -> int:
+    return codec.microseconds(now - timedelta(seconds=seconds))

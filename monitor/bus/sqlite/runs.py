@@ -1,0 +1,134 @@
+"""The states of runs, active and finished. No question here looks at all of them."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from sqlite3 import Connection
+
+import msgspec
+
+from monitor.bus.sqlite import codec
+from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.model.runs import RunKey, RunKind, RunState, Status
+
+RunRow = tuple[str, str, str, str, int, int | None, str | None, str | None, bytes]
+
+_KEYS_AT_A_TIME = 500
+
+_STORE = Insertion(
+    "INSERT INTO run (workspace, kind, id, status, created_at, ended_at, flow_run, plan_run, body)",
+    width=9,
+    tail=" ON CONFLICT (workspace, kind, id) DO UPDATE SET"
+    " status = excluded.status, created_at = excluded.created_at,"
+    " ended_at = excluded.ended_at, flow_run = excluded.flow_run,"
+    " plan_run = excluded.plan_run, body = excluded.body",
+)
+_BY_KEY = Gathering(
+    "SELECT body FROM run WHERE workspace = ? AND kind = ?"
+    " AND id IN (SELECT value FROM json_each(?))"
+)
+_ACTIVE = Gathering(
+    "SELECT body FROM run WHERE workspace = ? AND ended_at IS NULL ORDER BY created_at, number"
+)
+_CHILDREN = {
+    RunKind.FLOW_RUN: Gathering(
+        "SELECT body FROM run WHERE workspace = ? AND flow_run = ? ORDER BY created_at, number"
+    ),
+    RunKind.PLAN_RUN: Gathering(
+        "SELECT body FROM run WHERE workspace = ? AND plan_run = ? ORDER BY created_at, number"
+    ),
+}
+_NEWEST = Gathering(
+    "SELECT created_at, number FROM run WHERE workspace = ? AND kind = ? AND status = ?"
+    " ORDER BY created_at DESC, number DESC LIMIT ?",
+    item="'[' || created_at || ',' || number || ']'",
+)
+_BY_NUMBER = Gathering(
+    "SELECT body FROM run WHERE number IN (SELECT value FROM json_each(?))"
+    " ORDER BY created_at DESC, number DESC"
+)
+_decode_newest = msgspec.json.Decoder(list[tuple[int, int]]).decode
+
+
+def rows(runs: Iterable[RunState]) -> list[RunRow]:
+    return [_row(run) for run in runs]
+
+
+def store(db: Connection, runs: Iterable[RunRow]) -> None:
+    """Write the states over the ones that are stored; of two for one run the later counts."""
+    _STORE.run(db, {row[:3]: row for row in runs}.values())
+
+
+def by_key(db: Connection, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
+    ids: defaultdict[tuple[str, RunKind], list[str]] = defaultdict(list)
+    for key in keys:
+        ids[key.workspace, key.kind].append(key.id)
+    found: dict[RunKey, RunState] = {}
+    for (workspace, kind), wanted in ids.items():
+        for start in range(0, len(wanted), _KEYS_AT_A_TIME):
+            piece = codec.encode(wanted[start : start + _KEYS_AT_A_TIME])
+            bodies = _BY_KEY.ask(db, (workspace, kind, piece))
+            found.update((run.key, run) for run in codec.decode_runs(bodies))
+    return found
+
+
+def active(db: Connection, workspace: str) -> list[RunState]:
+    return codec.decode_runs(_ACTIVE.ask(db, (workspace,)))
+
+
+def children(db: Connection, key: RunKey) -> list[RunState]:
+    question = _CHILDREN.get(key.kind)
+    if question is None:
+        return []
+    return codec.decode_runs(question.ask(db, (key.workspace, key.id)))
+
+
+def recent(
+    db: Connection,
+    *,
+    workspace: str | None,
+    kind: RunKind | None,
+    status: Status | None,
+    limit: int,
+) -> list[RunState]:
+    """Merge the newest of each workspace, kind and status: a filter that fits few costs little."""
+    newest: list[tuple[int, int]] = []
+    for one_workspace in _workspaces(db) if workspace is None else (workspace,):
+        for one_kind in RunKind if kind is None else (kind,):
+            for one_status in Status if status is None else (status,):
+                found = _NEWEST.ask(db, (one_workspace, one_kind, one_status, limit))
+                newest += _decode_newest(found)
+    numbers = [number for _, number in heapq.nlargest(limit, newest)]
+    return codec.decode_runs(_BY_NUMBER.ask(db, (codec.encode(numbers),)))
+
+
+def _row(run: RunState) -> RunRow:
+    begun_at = run.created_at or run.started_at or run.finished_at or run.confirmed_at
+    ended_at = None
+    if run.status.is_terminal:
+        ended_at = codec.microseconds(run.finished_at or run.updated_at or run.confirmed_at)
+    return (
+        run.key.workspace,
+        run.key.kind,
+        run.key.id,
+        run.status,
+        codec.microseconds(begun_at),
+        ended_at,
+        run.parents.flow_run,
+        run.parents.plan_run,
+        codec.encode(run),
+    )
+
+
+def _workspaces(db: Connection) -> Iterator[str]:
+    # Jumps from name to name through the index; SELECT DISTINCT would read every entry.
+    name = ""
+    while True:
+        (name,) = db.execute(
+            "SELECT min(workspace) FROM run WHERE workspace > ?", (name,)
+        ).fetchone()
+        if name is None:
+            return
+        yield name

@@ -1,0 +1,290 @@
+"""The embedded store as the bus contract wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, Self, TypeVar
+
+import structlog
+from prometheus_client import CollectorRegistry, Histogram
+
+from monitor.bus.contract import (
+    Batch,
+    BusStanding,
+    Change,
+    DeadLetter,
+    Gap,
+    Pruned,
+    Received,
+    Recorded,
+    Retention,
+    Start,
+    Step,
+    StoredCallback,
+)
+from monitor.bus.settings import StorageSettings, store_path
+from monitor.bus.sqlite import changes, inbox, log, notes, progress, pruning, runs
+from monitor.bus.sqlite.connection import connect, connect_reading
+from monitor.bus.sqlite.growth import Growth
+from monitor.bus.sqlite.lock import StoreLock
+from monitor.bus.sqlite.reader import Reader
+from monitor.bus.sqlite.upgrade import prepare
+from monitor.bus.sqlite.writer import Writer
+from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
+from monitor.model.runs import RunKey, RunKind, RunState, Status
+
+T = TypeVar("T")
+
+logger = structlog.get_logger()
+
+_DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class SqliteBus:
+    """One file, held by one daemon: `EventBus` as an embedded store. Made by `open`.
+
+    An event id is unique among the events held, so retention could let an old one in again. It
+    does not come: a run that is remembered tells nothing twice, and one that has been forgotten
+    since its end is historical. If the machine fails right after a failed write, what was refused
+    may be there after all, state and events together; taking it again makes the same ids.
+    """
+
+    def __init__(
+        self,
+        *,
+        lock: StoreLock,
+        writer: Writer,
+        reader: Reader,
+        growth: Growth,
+        clock: Clock,
+        settings: StorageSettings,
+        path: Path,
+    ) -> None:
+        self._lock = lock
+        self._writer = writer
+        self._reader = reader
+        self._growth = growth
+        self._clock = clock
+        self._settings = settings
+        self._path = path
+        self._is_closed = False
+
+    @classmethod
+    async def open(
+        cls, where: StorageSettings | Path, *, clock: Clock, registry: CollectorRegistry
+    ) -> Self:
+        """Take the file for this process, creating or upgrading it.
+
+        Raises:
+            BusHeldError: another daemon has it; the message names its process.
+            BusSchemaError: a newer monitor wrote it, or it is no store of the monitor.
+            BusUnavailableError: it cannot be opened or made.
+            ConfigurationError: the settings name no file.
+        """
+        settings = where if isinstance(where, StorageSettings) else StorageSettings()
+        path = where if isinstance(where, Path) else store_path(settings.url)
+        lock = await asyncio.to_thread(_take, path, clock.now())
+        reader = Reader(
+            partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
+        )
+        try:
+            growth = Growth(await reader.ask(log.newest_position))
+            writer = Writer(
+                partial(connect, path),
+                clock=clock,
+                durations=_durations(registry),
+                on_commit=growth.reach,
+                queue_bound=settings.queue_bound,
+                stall_seconds=settings.stall_seconds,
+            )
+        except BaseException:
+            await reader.close()
+            lock.release()
+            raise
+        logger.info("store opened", store=str(path))
+        return cls(
+            lock=lock,
+            writer=writer,
+            reader=reader,
+            growth=growth,
+            clock=clock,
+            settings=settings,
+            path=path,
+        )
+
+    async def watch(self) -> None:
+        """Return when the bus is closed.
+
+        Raises:
+            BusUnavailableError: the writer has died; the daemon must not go on without it.
+        """
+        await self._writer.watch()
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._growth.end()
+        await self._writer.close()
+        await self._reader.close()
+        self._lock.release()
+        logger.info("store closed", store=str(self._path))
+
+    async def commit(self, change: Change, *, timeout_seconds: float) -> None:
+        """As the contract says. Cancelled while it is being stored, it may have been kept."""
+        prepared = changes.prepared(change, now=self._clock.now())
+        await self._writer.write(changes.store, prepared, timeout_seconds=timeout_seconds)
+
+    async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
+        return await self._reader.ask(partial(runs.by_key, keys=keys))
+
+    async def active_runs(self, workspace: str) -> list[RunState]:
+        return await self._reader.ask(partial(runs.active, workspace=workspace))
+
+    async def recent_runs(
+        self,
+        *,
+        workspace: str | None = None,
+        kind: RunKind | None = None,
+        status: Status | None = None,
+        limit: int,
+    ) -> list[RunState]:
+        return await self._reader.ask(
+            partial(runs.recent, workspace=workspace, kind=kind, status=status, limit=limit)
+        )
+
+    async def children(self, key: RunKey) -> list[RunState]:
+        return await self._reader.ask(partial(runs.children, key=key))
+
+    async def notes(self, workspace: str, topic: str) -> dict[str, bytes]:
+        return await self._reader.ask(partial(notes.of_topic, workspace=workspace, topic=topic))
+
+    async def receive(
+        self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
+    ) -> Received:
+        arrival = inbox.arrival(callback, bound=inbox_bound, now=self._clock.now())
+        return await self._writer.write(inbox.receive, arrival, timeout_seconds=timeout_seconds)
+
+    async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> list[StoredCallback]:
+        return await self._reader.ask(
+            partial(inbox.waiting, workspace=workspace, after=after, limit=limit)
+        )
+
+    async def subscribe(self, consumer: str, *, start: Start) -> int:
+        return await self._write(partial(progress.subscribe, consumer=consumer, start=start))
+
+    async def keep_only(self, consumers: Collection[str]) -> list[str]:
+        return await self._write(partial(progress.keep_only, consumers=frozenset(consumers)))
+
+    async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
+        def find(db: Connection) -> tuple[Batch, Gap | None]:
+            batch = log.read_batch(db, after=after, limit=limit)
+            return batch, progress.uncounted(db, consumer, batch.gap)
+
+        batch, uncounted = await self._reader.ask(find)
+        if uncounted is not None:
+            await self._write(partial(progress.count_loss, consumer=consumer, gap=uncounted))
+            logger.warning("retention overtook a consumer", consumer=consumer, lost=uncounted.lost)
+        return batch
+
+    async def events(self, *, after: int, limit: int) -> list[Recorded]:
+        return await self._reader.ask(partial(log.read, after=after, limit=limit))
+
+    async def events_since(self, recorded_at: datetime) -> int:
+        return await self._reader.ask(partial(log.position_before, recorded_at=recorded_at))
+
+    async def wait(self, after: int, *, timeout_seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                has_grown = await self._growth.beyond(after)
+        except TimeoutError:
+            return False
+        if not has_grown:
+            raise BusUnavailableError("the store is closed")
+        return True
+
+    async def advance(self, step: Step, *, timeout_seconds: float) -> None:
+        take = partial(progress.advance, step=step, events=log.rows(step.events))
+        await self._writer.write(_each, take, timeout_seconds=timeout_seconds)
+
+    async def consumer_state(self, consumer: str) -> dict[str, bytes]:
+        return await self._reader.ask(partial(progress.state, consumer=consumer))
+
+    async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
+        return await self._reader.ask(
+            partial(progress.dead_letters, consumer=consumer, limit=limit)
+        )
+
+    async def standing(self) -> BusStanding:
+        def find(db: Connection) -> BusStanding:
+            return BusStanding(
+                newest_position=log.newest_position(db),
+                oldest_position=log.oldest_position(db),
+                consumers=progress.standings(db),
+                inbox=inbox.sizes(db),
+                store_bytes=_store_bytes(self._path),
+            )
+
+        return await self._reader.ask(find)
+
+    async def prune(self, retention: Retention, *, now: datetime) -> Pruned:
+        events = await self._in_pieces(partial(pruning.cut_events, retention=retention, now=now))
+        forgotten = await self._in_pieces(
+            partial(pruning.forget_runs, retention=retention, now=now)
+        )
+        await self._in_pieces(partial(pruning.forget_settled, now=now))
+        expired: list[StoredCallback] = []
+        expire = partial(pruning.expire_callbacks, retention=retention, now=now)
+        while piece := await self._write(expire):
+            expired += piece
+        return Pruned(events=events, runs=forgotten, callbacks=tuple(expired))
+
+    async def _in_pieces(self, remove: Callable[[Connection], int]) -> int:
+        removed = 0
+        while piece := await self._write(remove):
+            removed += piece
+        return removed
+
+    async def _write(self, work: Callable[[Connection], T]) -> T:
+        limit = self._settings.commit_timeout_seconds
+        # What `_each` returns for this work is what this work returns.
+        result: T = await self._writer.write(_each, work, timeout_seconds=limit)
+        return result
+
+
+def _each(db: Connection, works: Sequence[Callable[[Connection], Any]]) -> list[Any]:
+    return [work(db) for work in works]
+
+
+def _take(path: Path, now: datetime) -> StoreLock:
+    lock = StoreLock(path, now=now)
+    try:
+        prepare(path)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def _durations(registry: CollectorRegistry) -> Histogram:
+    return Histogram(
+        "dataprep_monitor_commit_duration_seconds",
+        "Time from the start of a transaction to its being durable; one holds many changes.",
+        buckets=_DURATION_BUCKETS,
+        registry=registry,
+    )
+
+
+def _store_bytes(path: Path) -> int:
+    """Return the size of the file and its write-ahead log, which a clean close removes."""
+    sizes = [path.stat().st_size]
+    with contextlib.suppress(FileNotFoundError):
+        sizes.append(path.with_name(f"{path.name}-wal").stat().st_size)
+    return sum(sizes)

@@ -1,0 +1,101 @@
+"""Brings a file to the newest schema: numbered SQL files, each in a transaction of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import structlog
+
+from monitor.bus.sqlite.connection import connect, is_damaged
+from monitor.model.errors import BusSchemaError, BusUnavailableError
+
+log = structlog.get_logger()
+
+APPLICATION_ID = 1146113357
+_FILE_NAME = re.compile(r"(\d{4})_\w+\.sql")
+_OWNER_ONLY_FILE = 0o600
+_OWNER_ONLY_FOLDER = 0o700
+
+
+def prepare(path: Path, *, schema: Traversable | None = None) -> None:
+    """Create the file where there is none, and bring it to the newest schema.
+
+    Raises:
+        BusSchemaError: a newer monitor wrote it, or it is no store of the monitor.
+        BusUnavailableError: it cannot be opened, made or written.
+    """
+    files = schema_files(schema or resources.files("monitor.bus.sqlite") / "schema")
+    try:
+        _create(path)
+        _open_and_upgrade(path, files)
+    except OSError as exc:
+        raise BusUnavailableError(f"{path} cannot be made: {exc.strerror}") from exc
+    except sqlite3.Error as exc:
+        if is_damaged(exc):
+            raise BusSchemaError(f"{path} is not a sound SQLite database: {exc}") from exc
+        raise BusUnavailableError(f"{path} cannot be opened: {exc}") from exc
+
+
+def schema_files(folder: Traversable) -> dict[int, str]:
+    """Return the SQL of each version, in order."""
+    found = {
+        int(match[1]): entry.read_text("utf-8")
+        for entry in folder.iterdir()
+        if (match := _FILE_NAME.fullmatch(entry.name))
+    }
+    return dict(sorted(found.items()))
+
+
+def _create(path: Path) -> None:
+    path.parent.mkdir(mode=_OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+    # SQLite would make it readable for everybody, and gives its side files the same rights.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY_FILE))
+
+
+def _open_and_upgrade(path: Path, files: dict[int, str]) -> None:
+    _refuse_strangers(path, newest=max(files))
+    db = connect(path)
+    try:
+        present = _number(db, "user_version")
+        for version, sql in files.items():
+            if version > present:
+                _apply(db, version, sql)
+                log.info("store schema applied", store=str(path), version=version)
+    finally:
+        db.close()
+
+
+def _refuse_strangers(path: Path, *, newest: int) -> None:
+    # Read-only, so that somebody else's database is not even switched to another journal.
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    try:
+        tables = int(db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
+        if tables and _number(db, "application_id") != APPLICATION_ID:
+            raise BusSchemaError(f"{path} is an SQLite database, but not a store of the monitor")
+        present = _number(db, "user_version")
+    finally:
+        db.close()
+    if present > newest:
+        fault = (
+            f"{path} was written by a newer version of the monitor: its schema is {present}, "
+            f"this version knows up to {newest}"
+        )
+        raise BusSchemaError(fault)
+
+
+def _apply(db: sqlite3.Connection, version: int, sql: str) -> None:
+    try:
+        # The version number is part of the transaction: an upgrade is whole or has not happened.
+        db.executescript(f"BEGIN IMMEDIATE;\n{sql}\nPRAGMA user_version = {version};\nCOMMIT;")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _number(db: sqlite3.Connection, pragma: str) -> int:
+    return int(db.execute(f"PRAGMA {pragma}").fetchone()[0])

@@ -1,0 +1,314 @@
+"""One thread writes. Whatever is queued when it is free goes into one transaction.
+
+A write goes queued -> claimed -> answered. Until the writer has opened the transaction and claimed
+it, its caller may withdraw it and nothing of it is kept; once claimed it is awaited to its end. The
+queue belongs to the event loop; the connection belongs to the thread; a group of jobs belongs to
+the thread while it runs, and only ``is_claimed`` and ``is_withdrawn`` are touched by both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import structlog
+from prometheus_client import Histogram
+
+from monitor.bus.sqlite.connection import is_busy, is_damaged, unavailable
+from monitor.bus.sqlite.log import newest_position
+from monitor.model.clock import Clock
+from monitor.model.errors import BusError, BusUnavailableError
+
+log = structlog.get_logger()
+
+Item = TypeVar("Item")
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection, Sequence[Item]], Sequence[T]]
+
+# What is wrong with the job and not with the store; the rest of the group is not spoiled.
+_OWN_FAULTS = (
+    sqlite3.IntegrityError,
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    sqlite3.DataError,
+    OverflowError,
+    UnicodeEncodeError,
+    BusError,
+)
+
+
+class _Job(Generic[T]):
+    """One write that somebody waits for."""
+
+    __slots__ = ("answer", "error", "is_claimed", "is_withdrawn", "item", "result", "work")
+
+    def __init__(self, work: Work[Any, T], item: Any, answer: asyncio.Future[T]) -> None:
+        self.work = work
+        self.item = item
+        self.answer = answer
+        self.is_claimed = False
+        self.is_withdrawn = False
+        self.result: T | None = None
+        self.error: Exception | None = None
+
+
+_Group = list[_Job[Any]]
+
+
+class Writer:
+    """Runs writes in the order of their arrival, many to a transaction."""
+
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        *,
+        clock: Clock,
+        durations: Histogram,
+        on_commit: Callable[[int], None],
+        queue_bound: int,
+        stall_seconds: float,
+    ) -> None:
+        """Call ``on_commit`` on the loop after each commit, with the newest position."""
+        self._connect = connect
+        self._clock = clock
+        self._durations = durations
+        self._on_commit = on_commit
+        self._queue_bound = queue_bound
+        self._stall_seconds = stall_seconds
+        self._loop = asyncio.get_running_loop()
+        # An executor, because its futures carry to the loop whatever goes wrong in the thread.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
+        self._db: sqlite3.Connection | None = None
+        self._claiming = threading.Lock()
+        self._queue: _Group = []
+        self._is_scheduled = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._is_closed = False
+        self._ended = asyncio.Event()
+        self._death: BaseException | None = None
+        self._failed_transactions = 0
+
+    async def write(self, work: Work[Item, T], item: Item, *, timeout_seconds: float) -> T:
+        """Run ``work`` in the writer's thread and return its result once that is durable.
+
+        ``work`` is called with all items that wait for it, in their order, and returns a result
+        for each. It may be called again after what it did has been rolled back. A caller that is
+        cancelled does not learn whether a claimed write was kept.
+
+        Raises:
+            BusUnavailableError: nothing of it was kept.
+        """
+        self._refuse_if_unable()
+        job: _Job[T] = _Job(work, item, self._loop.create_future())
+        self._queue.append(job)
+        self._schedule()
+        limit = self._loop.call_later(timeout_seconds, self._expire, job, timeout_seconds)
+        try:
+            return await job.answer
+        finally:
+            limit.cancel()
+            self._withdraw(job)
+
+    async def watch(self) -> None:
+        """Return when the writer was closed.
+
+        Raises:
+            BusUnavailableError: the writer has died; nothing will be stored any more.
+        """
+        await self._ended.wait()
+        if self._death is not None:
+            raise BusUnavailableError(f"the writer has died: {self._death}") from self._death
+
+    async def close(self) -> None:
+        """Finish what is queued, then close the connection. A hung writer is left behind."""
+        self._is_closed = True
+        try:
+            async with asyncio.timeout(self._stall_seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            self._die(TimeoutError("it did not finish what was queued"), [])
+        self._ended.set()
+        if not isinstance(self._death, TimeoutError):
+            await self._loop.run_in_executor(self._thread, self._drop_connection)
+        self._thread.shutdown(wait=False)
+
+    def _refuse_if_unable(self) -> None:
+        if self._is_closed:
+            raise BusUnavailableError("the store is closed")
+        if self._death is not None:
+            raise BusUnavailableError(f"the writer has died: {self._death}") from self._death
+        if len(self._queue) >= self._queue_bound:
+            raise BusUnavailableError(f"{self._queue_bound} writes are waiting already")
+
+    def _expire(self, job: _Job[Any], timeout_seconds: float) -> None:
+        if job.answer.done():
+            return
+        if self._withdraw(job):
+            late = BusUnavailableError(f"the store was not free within {timeout_seconds:g} s")
+            job.answer.set_exception(late)
+        else:
+            # Inside a transaction: whether it is kept is decided there, and soon.
+            self._loop.call_later(self._stall_seconds, self._check_stall, job)
+
+    def _withdraw(self, job: _Job[Any]) -> bool:
+        with self._claiming:
+            job.is_withdrawn = not job.is_claimed
+            return job.is_withdrawn
+
+    def _check_stall(self, job: _Job[Any]) -> None:
+        if not job.answer.done():
+            self._die(TimeoutError("a transaction does not come to its end"), [job])
+
+    def _schedule(self) -> None:
+        if self._is_scheduled or not self._queue:
+            return
+        self._is_scheduled = True
+        self._idle.clear()
+        # Not at once: whoever runs in this turn of the loop may have something to add.
+        self._loop.call_soon(self._start_group)
+
+    def _start_group(self) -> None:
+        group, self._queue = self._queue, []
+        running = self._loop.run_in_executor(self._thread, self._transact, group)
+        running.add_done_callback(partial(self._finish, group))
+
+    def _finish(self, group: _Group, running: asyncio.Future[int | None]) -> None:
+        fatal = running.exception()
+        if fatal is not None:
+            self._die(fatal, group)
+        else:
+            newest = running.result()
+            if newest is not None:
+                self._on_commit(newest)
+            for job in group:
+                _answer(job)
+        self._is_scheduled = False
+        if self._queue:
+            self._schedule()
+        else:
+            self._idle.set()
+
+    def _die(self, cause: BaseException, group: _Group) -> None:
+        if self._death is None:
+            log.error("the store's writer has died", error=str(cause), exc_info=cause)
+            self._death = cause
+        for job in [*group, *self._queue]:
+            job.error = BusUnavailableError(f"the writer has died: {cause}")
+            _answer(job)
+        self._queue.clear()
+        self._ended.set()
+        self._idle.set()
+
+    # From here on in the writer's thread.
+
+    def _transact(self, group: _Group) -> int | None:
+        """Give each job its result or error; return the newest position if all was committed."""
+        try:
+            if self._db is None:
+                self._db = self._connect()
+            if not self._begin(self._db, group):
+                return None
+            began = self._clock.monotonic()
+            newest = self._run(self._db, self._claim(group))
+            self._db.execute("COMMIT")
+        except sqlite3.Error as exc:
+            if is_damaged(exc):
+                raise
+            self._fail(group, exc)
+            return None
+        self._durations.observe(self._clock.monotonic() - began)
+        self._note_success()
+        return newest
+
+    def _begin(self, db: sqlite3.Connection, group: _Group) -> bool:
+        """Open a transaction, trying for as long as anybody waits for it; False if nobody does."""
+        while any(not job.is_withdrawn for job in group):
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as exc:
+                # Each attempt waits for SQLite's own short busy time-out.
+                if not is_busy(exc):
+                    raise
+            else:
+                return True
+        return False
+
+    def _claim(self, group: _Group) -> _Group:
+        with self._claiming:
+            claimed = [job for job in group if not job.is_withdrawn]
+            for job in claimed:
+                job.is_claimed = True
+        return claimed
+
+    def _run(self, db: sqlite3.Connection, jobs: _Group) -> int:
+        try:
+            _run_together(db, jobs)
+        except _OWN_FAULTS:
+            # Rare, so a savepoint for each job is paid for only then.
+            db.execute("ROLLBACK")
+            db.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                _run_alone(db, job)
+        return newest_position(db)
+
+    def _fail(self, group: _Group, cause: sqlite3.Error) -> None:
+        for job in group:
+            job.error = unavailable(cause)
+            job.error.__cause__ = cause
+        # After some failures a connection stays unusable; a new one does not.
+        self._drop_connection()
+        self._failed_transactions += 1
+        if self._failed_transactions == 1:
+            log.warning("the store cannot be written", error=str(cause), writes=len(group))
+
+    def _note_success(self) -> None:
+        if self._failed_transactions:
+            log.info("the store can be written again", failures=self._failed_transactions)
+            self._failed_transactions = 0
+
+    def _drop_connection(self) -> None:
+        if self._db is not None:
+            # Closing rolls back what was open.
+            self._db.close()
+            self._db = None
+
+
+def _run_together(db: sqlite3.Connection, jobs: _Group) -> None:
+    # Their callers all wait at the same time, so no order between different works was promised.
+    by_work: defaultdict[Work[Any, Any], _Group] = defaultdict(list)
+    for job in jobs:
+        by_work[job.work].append(job)
+    for work, alike in by_work.items():
+        results = work(db, [job.item for job in alike])
+        for job, result in zip(alike, results, strict=True):
+            job.result = result
+
+
+def _run_alone(db: sqlite3.Connection, job: _Job[Any]) -> None:
+    db.execute("SAVEPOINT one")
+    try:
+        (job.result,) = job.work(db, [job.item])
+    except BusError as exc:
+        db.execute("ROLLBACK TO one")
+        job.error = exc
+    except _OWN_FAULTS as exc:
+        db.execute("ROLLBACK TO one")
+        job.error = unavailable(exc)
+        job.error.__cause__ = exc
+    db.execute("RELEASE one")
+
+
+def _answer(job: _Job[Any]) -> None:
+    if job.answer.done():
+        return
+    if job.error is not None:
+        job.answer.set_exception(job.error)
+    else:
+        job.answer.set_result(job.result)

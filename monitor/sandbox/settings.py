@@ -14,6 +14,7 @@ class WorldOptions(Struct, kw_only=True):
     clock_offset_seconds: float = 0.0  # workspace time minus the handed clock's
     plan_runs_name_plans: bool = False  # a plan run shows the plan's id, not its snapshot's
     snapshot_every_plan_run: bool = False  # else a snapshot lasts until the plan is edited
+    library_rows: str = "with_flow"  # or "bare": the job library shows neither flow nor flow run
     samples_fire_webhooks: bool = False  # sampling job groups send callbacks too
     cancels_fail: bool = False  # canceling a plan run leaves its job groups running
 
@@ -25,7 +26,7 @@ class WorkSettings(Struct, frozen=True, kw_only=True):
     queue_seconds: tuple[float, float] = (2.0, 12.0)  # Created to InProgress
     work_seconds: tuple[float, float] = (20.0, 100.0)  # InProgress to the end
     hand_over_seconds: tuple[float, float] = (1.0, 6.0)  # one run's end to the next one's start
-    steps_per_job: int = 4  # heartbeats in a job's life
+    steps_per_job: int = 4  # heartbeats in a job's life; at least 2
     cancel_ratio: float = 0.04  # of job groups, where no outcome was ordered
     failure_factor: float = 1.0  # multiplies each flow's own failure ratio
     runs_kept: int = 50_000  # ended job groups; older ones are forgotten
@@ -39,7 +40,7 @@ class TrafficSettings(Struct, frozen=True, kw_only=True):
     plan_runs_per_hour: float = 8.0
     job_groups_per_hour: float = 20.0
     samples_per_hour: float = 6.0
-    active_job_groups: int = 400  # with more than this active nothing is started
+    active_runs: int = 400  # with this many active nothing is started
 
 
 class DeliverySettings(Struct, frozen=True, kw_only=True):
@@ -64,4 +65,5 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
     work: WorkSettings = WorkSettings()
     traffic: TrafficSettings | None = TrafficSettings()  # None starts nothing by itself
     schedules_fire: bool = True
+    is_busy_at_once: bool = True  # else traffic and schedules wait for `Sandbox.open_for_work`
     deliveries: DeliverySettings = DeliverySettings()

@@ -1,0 +1,271 @@
+"""Sends callbacks: the tasks that are registered with flows, and the requests of plans.
+
+Known of the real thing: textual substitution of ``$jobId`` and ``$jobStatus``, 30 seconds for each
+request, 2xx is success, retries where the task asks for them. Assumed here, and nowhere else: the
+signature's form, the waits between retries, that a canceled job group fires nothing, that redirects
+are not followed, and ``application/json`` where a task names no content type.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+import aiohttp
+import structlog
+
+from monitor.sandbox.objects import HttpTask, WebhookFlowTask
+from monitor.sandbox.runs import JobGroup, NativeStatus, PlanSnapshotRun
+from monitor.sandbox.settings import DeliverySettings
+from monitor.sandbox.world import World
+
+log = structlog.get_logger()
+
+SIGNATURE_HEADER = "X-Webhook-Signature"
+_EVENTS = {
+    "onJobSuccess": frozenset({NativeStatus.COMPLETE}),
+    "onJobFailure": frozenset({NativeStatus.FAILED}),
+    "onJobDone": frozenset({NativeStatus.COMPLETE, NativeStatus.FAILED}),
+}
+_SUCCESS = range(200, 300)
+_HEARTBEAT_SECONDS = 3_600.0
+
+
+class DeliveryState(StrEnum):
+    """Where a delivery is."""
+
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    DROPPED = "dropped"  # too many were waiting; it was never sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one request came to: a status, or the reason why there is none."""
+
+    status_code: int | None = None
+    error: str | None = None
+
+    @property
+    def is_success(self) -> bool:
+        return self.status_code is not None and self.status_code in _SUCCESS
+
+
+@dataclass(slots=True, kw_only=True)
+class Delivery:
+    """One line of the delivery log. ``answers`` has one entry for each attempt."""
+
+    task_id: int | None  # None for the request of a plan
+    run_id: int
+    url: str = field(repr=False)  # people put secrets into it
+    begun_at: datetime
+    state: DeliveryState = DeliveryState.WAITING
+    answers: list[Answer] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What is sent, with everything filled in."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: str
+    secret_key: str | None
+    is_verified: bool
+    retries: int
+
+
+def signature(secret_key: str, body: bytes, *, at_milliseconds: int) -> str:
+    """Return the header's value: HMAC-SHA256 over the time, a dot and the raw body."""
+    signed = f"{at_milliseconds}.".encode() + body
+    digest = hmac.new(secret_key.encode(), signed, hashlib.sha256).hexdigest()
+    return f"t={at_milliseconds},sha256={digest}"
+
+
+class Deliveries:
+    """Sends each callback in a task of its own; a bounded number wait and a few are in the air."""
+
+    def __init__(self, world: World, settings: DeliverySettings) -> None:
+        self.log: deque[Delivery] = deque(maxlen=settings.log_kept)
+        self._world = world
+        self._settings = settings
+        self._slots = asyncio.Semaphore(settings.at_once)
+        self._group: asyncio.TaskGroup | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._waiting = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    async def run(self) -> None:
+        """Send until cancelled; what is then under way is given up. Before it all is dropped."""
+        timeout = aiohttp.ClientTimeout(total=self._settings.time_limit_seconds)
+        async with (
+            aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            asyncio.TaskGroup() as group,
+        ):
+            self._session, self._group = session, group
+            try:
+                while True:
+                    await self._world.clock.sleep(_HEARTBEAT_SECONDS)
+            finally:
+                self._session = self._group = None
+
+    async def idle(self, *, timeout_seconds: float) -> bool:
+        """Return True as soon as nothing is waiting, False after the time-out (real seconds)."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._is_idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def on_job_group_ended(self, job_group: JobGroup) -> None:
+        """Send what the flow's tasks want to be told about this end."""
+        if not job_group.fires_webhooks:
+            return
+        for task in self._world.webhook_tasks_of(job_group.flow_id):
+            if job_group.status in _EVENTS[task.trigger_event] and (
+                task.trigger_object == "any" or job_group.recipe_id in task.flow_node_ids
+            ):
+                self._begin(task.id, job_group.id, self._request_of(task, job_group))
+
+    async def send_plan_request(self, http_task: HttpTask, plan_run: PlanSnapshotRun) -> bool:
+        """Send the request of a plan's HTTP node; True where it was answered 2xx."""
+        plan = self._world.plans.get(plan_run.plan_id, with_deleted=True)
+        names = {
+            "{{$plan.runId}}": str(plan_run.id),
+            "{{$plan.name}}": plan.name if plan else "",
+        }
+        request = _Request(
+            method=http_task.method,
+            url=_filled(http_task.url, names),
+            headers={name: _filled(value, names) for name, value in http_task.headers.items()},
+            body=_filled(http_task.body, names),
+            secret_key=http_task.secret_key or None,
+            is_verified=http_task.ssl_verification,
+            retries=http_task.max_retries,
+        )
+        delivery = Delivery(
+            task_id=None, run_id=plan_run.id, url=request.url, begun_at=self._world.now()
+        )
+        self.log.append(delivery)
+        await self._deliver(delivery, request)
+        return delivery.state is DeliveryState.DELIVERED
+
+    async def test(
+        self,
+        *,
+        url: str,
+        method: str,
+        body: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        secret_key: str | None = None,
+        ssl_verification: bool = True,
+    ) -> Answer:
+        """Send one request now, as it is: no run is behind it, so nothing is filled in."""
+        request = _Request(
+            method=method,
+            url=url,
+            headers=headers or {},
+            body=body or "",
+            secret_key=secret_key,
+            is_verified=ssl_verification,
+            retries=0,
+        )
+        return await self._send(request)
+
+    def _request_of(self, task: WebhookFlowTask, job_group: JobGroup) -> _Request:
+        names = {"$jobId": str(job_group.id), "$jobStatus": job_group.status.value}
+        return _Request(
+            method=task.method,
+            url=_filled(task.url, names),
+            headers={name: _filled(value, names) for name, value in task.headers.items()},
+            body=_filled(task.body or "", names),
+            secret_key=task.secret_key,
+            is_verified=task.ssl_verification,
+            retries=self._settings.retries if task.retry_on_failure else 0,
+        )
+
+    def _begin(self, task_id: int, run_id: int, request: _Request) -> None:
+        delivery = Delivery(
+            task_id=task_id, run_id=run_id, url=request.url, begun_at=self._world.now()
+        )
+        self.log.append(delivery)
+        if self._group is None or self._waiting >= self._settings.waiting:
+            delivery.state = DeliveryState.DROPPED
+            log.warning("a callback was dropped", task=task_id, job_group=run_id)
+            return
+        self._waiting += 1
+        self._is_idle.clear()
+        name = f"delivery-{task_id}-{run_id}"
+        self._group.create_task(self._deliver(delivery, request), name=name).add_done_callback(
+            self._finished
+        )
+
+    def _finished(self, _: asyncio.Task[None]) -> None:
+        self._waiting -= 1
+        if self._waiting == 0:
+            self._is_idle.set()
+
+    async def _deliver(self, delivery: Delivery, request: _Request) -> None:
+        for attempt in range(request.retries + 1):
+            if attempt > 0:
+                await self._world.clock.sleep(self._backoff_seconds(attempt))
+            async with self._slots:
+                answer = await self._send(request)
+            delivery.answers.append(answer)
+            if answer.is_success:
+                delivery.state = DeliveryState.DELIVERED
+                return
+        delivery.state = DeliveryState.FAILED
+        log.info("a callback failed", task=delivery.task_id, run=delivery.run_id)
+
+    def _backoff_seconds(self, attempt: int) -> float:
+        settings = self._settings
+        return min(
+            settings.backoff_seconds * 2.0 ** min(attempt - 1, 60), settings.backoff_cap_seconds
+        )
+
+    async def _send(self, request: _Request) -> Answer:
+        if self._session is None:
+            return Answer(error="the workspace is not running")
+        body = request.body.encode()
+        headers = dict(request.headers)
+        if not any(name.lower() == "content-type" for name in headers):
+            headers["Content-Type"] = "application/json"
+        if request.secret_key:
+            at_milliseconds = int(self._world.now().timestamp() * 1_000)
+            headers[SIGNATURE_HEADER] = signature(
+                request.secret_key, body, at_milliseconds=at_milliseconds
+            )
+        try:
+            async with self._session.request(
+                request.method.upper(),
+                request.url,
+                data=body,
+                headers=headers,
+                ssl=request.is_verified,
+                allow_redirects=False,
+            ) as response:
+                return Answer(status_code=response.status)
+        except TimeoutError:
+            return Answer(error=f"no answer within {self._settings.time_limit_seconds:g} seconds")
+        except (
+            aiohttp.ClientError,
+            ValueError,
+        ) as exc:  # ValueError: a header or URL unfit to send
+            return Answer(error=f"{type(exc).__name__}: the request could not be sent")
+
+
+def _filled(text: str, names: Mapping[str, str]) -> str:
+    for name, value in names.items():
+        text = text.replace(name, value)
+    return text

@@ -1,0 +1,265 @@
+"""How a job group goes: it waits, its jobs work one after the other, and it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monitor.sandbox.engine_states import States
+from monitor.sandbox.engine_tasks import Tasks
+from monitor.sandbox.objects import Recipe
+from monitor.sandbox.runs import SAMPLING_LIKE, Job, JobGroup, NativeStatus, RanFor, RanFrom
+from monitor.sandbox.settings import WorkSettings
+from monitor.sandbox.world import World
+
+_ERRORS = (
+    "Dataflow job failed: workers could not be started within the quota of the project",
+    "Column 'amount' could not be converted to Decimal",
+    "The connection was closed while reading the table",
+    "Output path is not writable by the service account",
+    "Executor lost: container exceeded its memory limit",
+)
+
+
+class Outcome(StrEnum):
+    """How a job group is to end. ``hang`` never ends: its heartbeat stops."""
+
+    COMPLETE = "complete"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    HANG = "hang"
+
+
+@dataclass(slots=True, kw_only=True)
+class Order:
+    """What the next ``count`` job groups that fit shall be like; None leaves it to chance.
+
+    Seconds are of work: ``speed`` divides them.
+    """
+
+    count: int = 1
+    flow_id: int | None = None
+    recipe_id: int | None = None
+    outcome: Outcome | None = None
+    queue_seconds: float | None = None
+    work_seconds: float | None = None
+    error_message: str | None = None
+
+    def fits(self, recipe: Recipe) -> bool:
+        return self.flow_id in (None, recipe.flow_id) and self.recipe_id in (None, recipe.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fate:
+    """What will become of one job group, decided when it is made."""
+
+    outcome: Outcome
+    queue_seconds: float
+    step_seconds: float
+    steps: int  # done until the end; fewer than all of them where it does not complete
+    error_message: str
+
+
+class JobGroups:
+    """Makes job groups and does their work."""
+
+    def __init__(
+        self, world: World, states: States, tasks: Tasks, *, settings: WorkSettings
+    ) -> None:
+        self._world = world
+        self._states = states
+        self._tasks = tasks
+        self._settings = settings
+        self._orders: list[Order] = []
+
+    def order(self, order: Order) -> None:
+        """Decide about job groups to come; earlier orders are served first."""
+        self._orders.append(order)
+
+    def start(
+        self,
+        recipe: Recipe,
+        *,
+        by: int,
+        ran_from: RanFrom,
+        ran_for: RanFor,
+        profiling: bool,
+        flow_run_id: int | None = None,
+        plan_run_id: int | None = None,
+        fires_webhooks: bool = True,
+    ) -> JobGroup:
+        """Make a job group with its jobs, all ``Created``, and let it go."""
+        world = self._world
+        job_group = world.create(
+            JobGroup,
+            by=by,
+            flow_id=recipe.flow_id,
+            recipe_id=recipe.id,
+            ran_from=ran_from,
+            ran_for=ran_for,
+            profiling_enabled=profiling,
+            flow_run_id=flow_run_id,
+            plan_run_id=plan_run_id,
+            fires_webhooks=fires_webhooks
+            and (ran_for not in SAMPLING_LIKE or world.options.samples_fire_webhooks),
+        )
+        chance = world.random("job_group", job_group.id)
+        job_group.snapshot_id = 100_000 + job_group.id
+        job_group.session_id = f"{chance.getrandbits(64):016x}"
+        for job_type in self._job_types(recipe, job_group):
+            job = world.create(
+                Job,
+                by=by,
+                job_group_id=job_group.id,
+                job_type=job_type,
+                execution_language="photon" if job_type in ("wrangle", "profile") else None,
+                created_at=job_group.created_at,
+            )
+            job_group.job_ids.append(job.id)
+        fate = self._fate(recipe, job_group)
+        self._states.create(job_group)
+        self._tasks.begin(f"job-group-{job_group.id}", lambda: self._work(job_group, fate))
+        return job_group
+
+    def cancel(self, job_group: JobGroup, *, by: int | None = None) -> list[int]:
+        """End an active job group as ``Canceled``; return the ids of the jobs that this stopped."""
+        if not self._states.is_active(job_group):
+            return []
+        if by is not None:
+            job_group.updater_id = by
+        stopped = self._end_jobs(job_group, NativeStatus.CANCELED)
+        self._states.end(job_group, NativeStatus.CANCELED)
+        return stopped
+
+    async def pause(self, seconds: float) -> None:
+        """Let work time pass."""
+        await self._world.clock.sleep(seconds / self._settings.speed)
+
+    async def _work(self, job_group: JobGroup, fate: _Fate) -> None:
+        await self.pause(fate.queue_seconds)
+        self._states.begin(job_group)
+        steps_left = fate.steps
+        for job in self._world.jobs_of(job_group):
+            if not self._states.is_active(job_group) or steps_left == 0:
+                break
+            self._begin_job(job)
+            for step in range(min(self._settings.steps_per_job, steps_left)):
+                await self.pause(fate.step_seconds)
+                if not self._states.is_active(job_group):
+                    return
+                steps_left -= 1
+                self._beat(job, step + 1)
+            if job.percent_complete == 100:  # noqa: PLR2004 - a percentage
+                self._end_job(job, NativeStatus.COMPLETE)
+        await self._end(job_group, fate)
+
+    async def _end(self, job_group: JobGroup, fate: _Fate) -> None:
+        if not self._states.is_active(job_group):
+            return
+        if fate.outcome is Outcome.HANG:
+            await self._states.over(job_group)
+        elif fate.outcome is Outcome.CANCELED:
+            self.cancel(job_group)
+        elif fate.outcome is Outcome.FAILED:
+            self._fail(job_group, fate.error_message)
+            self._states.end(job_group, NativeStatus.FAILED)
+        else:
+            self._states.end(job_group, NativeStatus.COMPLETE)
+
+    def _fail(self, job_group: JobGroup, message: str) -> None:
+        guilty = next(job for job in self._world.jobs_of(job_group) if not job.status.is_over)
+        if guilty.started_at is None:
+            self._begin_job(guilty)
+        guilty.error_message = message
+        self._end_job(guilty, NativeStatus.FAILED)
+        self._end_jobs(job_group, NativeStatus.CANCELED)
+
+    def _begin_job(self, job: Job) -> None:
+        now = self._world.now()
+        job.status = NativeStatus.IN_PROGRESS
+        job.started_at = job.updated_at = job.last_heartbeat_at = now
+
+    def _beat(self, job: Job, step: int) -> None:
+        job.percent_complete = 100 * step // self._settings.steps_per_job
+        job.updated_at = job.last_heartbeat_at = self._world.now()
+
+    def _end_job(self, job: Job, status: NativeStatus) -> None:
+        job.status = status
+        job.finished_at = job.updated_at = self._world.now()
+
+    def _end_jobs(self, job_group: JobGroup, status: NativeStatus) -> list[int]:
+        unfinished = [job for job in self._world.jobs_of(job_group) if not job.status.is_over]
+        for job in unfinished:
+            self._end_job(job, status)
+        return [job.id for job in unfinished]
+
+    def _job_types(self, recipe: Recipe, job_group: JobGroup) -> list[str]:
+        alone = {
+            RanFor.SAMPLING: ["wrangle"],
+            RanFor.REFRESH: ["wrangle"],
+            RanFor.PENDING_DATASOURCE: ["ingest"],
+            RanFor.PROFILE: ["profile"],
+            RanFor.PUBLISH: ["publish"],
+        }
+        if job_group.ran_for in alone:
+            return alone[job_group.ran_for]
+        world = self._world
+        datasets = [world.imported_datasets.get(one) for one in recipe.dataset_ids]
+        types = ["ingest"] if any(one and one.connection_id for one in datasets) else []
+        types.append("wrangle")
+        if job_group.profiling_enabled:
+            types.append("profile")
+        is_scheduled = job_group.ran_from is RanFrom.SCHEDULE
+        outputs = world.outputs_of(recipe.id)
+        chosen = [one for one in outputs if one.is_adhoc is not is_scheduled] or outputs
+        for output in chosen:
+            types.extend("filewriter" for _ in world.write_settings_of(output.id))
+            types.extend("publish" for _ in world.publications_of(output.id))
+        return types
+
+    def _fate(self, recipe: Recipe, job_group: JobGroup) -> _Fate:
+        """Decide by the seed and the id, so that the order of other things does not matter."""
+        settings = self._settings
+        chance = self._world.random("fate", job_group.id)
+        queue_seconds = chance.uniform(*settings.queue_seconds)
+        work_seconds = chance.uniform(*settings.work_seconds)
+        error_message = chance.choice(_ERRORS)
+        outcome = self._outcome_by_chance(recipe, chance.random())
+        all_steps = settings.steps_per_job * len(job_group.job_ids)
+        steps_if_cut = chance.randrange(1, all_steps)  # at least one job is left unfinished
+        order = self._take_order(recipe)
+        if order is not None:
+            outcome = order.outcome or outcome
+            error_message = order.error_message or error_message
+            queue_seconds = _given(order.queue_seconds, queue_seconds)
+            work_seconds = _given(order.work_seconds, work_seconds)
+        steps = all_steps if outcome is Outcome.COMPLETE else steps_if_cut
+        return _Fate(
+            outcome=outcome,
+            queue_seconds=queue_seconds,
+            step_seconds=work_seconds / steps,
+            steps=steps,
+            error_message=error_message,
+        )
+
+    def _outcome_by_chance(self, recipe: Recipe, drawn: float) -> Outcome:
+        flow = self._world.flows.get(recipe.flow_id, with_deleted=True)
+        failure_ratio = self._settings.failure_factor * (flow.failure_ratio if flow else 0.0)
+        if drawn < failure_ratio:
+            return Outcome.FAILED
+        if drawn < failure_ratio + self._settings.cancel_ratio:
+            return Outcome.CANCELED
+        return Outcome.COMPLETE
+
+    def _take_order(self, recipe: Recipe) -> Order | None:
+        for order in self._orders:
+            if order.fits(recipe):
+                order.count -= 1
+                if order.count <= 0:
+                    self._orders.remove(order)
+                return order
+        return None
+
+
+def _given(ordered: float | None, drawn: float) -> float:
+    return drawn if ordered is None else ordered

@@ -1,0 +1,113 @@
+"""Lets the schedules fire, by the workspace's wall time; ``speed`` has no say in it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+import structlog
+
+from monitor.sandbox.engine import Engine
+from monitor.sandbox.engine_flows import NothingToRunError
+from monitor.sandbox.objects import Schedule, ScheduleHistory
+from monitor.sandbox.runs import RanFrom
+from monitor.sandbox.world import World
+from monitor.schedules import times_between
+
+log = structlog.get_logger()
+
+_LONGEST_SLEEP_SECONDS = 60.0  # so that a clock that was set is noticed
+_CATCH_UP = 1  # of several times that passed while nobody looked, a schedule fires this many
+
+
+class ScheduleRunner:
+    """Starts what schedules name, when they name it."""
+
+    def __init__(self, world: World, engine: Engine) -> None:
+        self._world = world
+        self._engine = engine
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Fire no more."""
+        self._is_stopped = True
+
+    async def run(self) -> None:
+        """Fire until stopped or cancelled. What was due before is not made up for."""
+        looked_at = self._world.now()
+        while not self._is_stopped:
+            await self._wait(self._seconds_to_next(looked_at))
+            now = self._world.now()
+            if now > looked_at and not self._is_stopped:
+                for schedule in self._enabled():
+                    self._fire_if_due(schedule, looked_at, now)
+                looked_at = now
+
+    def _enabled(self) -> list[Schedule]:
+        return [schedule for schedule in self._world.schedules.live() if schedule.enabled]
+
+    def _seconds_to_next(self, looked_at: datetime) -> float:
+        horizon = looked_at + timedelta(seconds=_LONGEST_SLEEP_SECONDS)
+        soonest = min(
+            (
+                time
+                for schedule in self._enabled()
+                for time in times_between(schedule.triggers, looked_at, horizon, limit=1)
+            ),
+            default=horizon,
+        )
+        return max(0.0, (soonest - self._world.now()).total_seconds())
+
+    async def _wait(self, seconds: float) -> None:
+        """Return after ``seconds``, or when a schedule has changed."""
+        sleep = asyncio.create_task(self._world.clock.sleep(seconds), name="until-next-schedule")
+        change = asyncio.create_task(self._engine.changed_schedules.wait(), name="schedule-change")
+        try:
+            await asyncio.wait({sleep, change}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            change.cancel()
+        self._engine.changed_schedules.clear()
+
+    def _fire_if_due(self, schedule: Schedule, begin: datetime, now: datetime) -> None:
+        # A schedule that was changed meanwhile was not there before its change.
+        begin = max(begin, schedule.updated_at)
+        for _ in times_between(schedule.triggers, begin, now, limit=_CATCH_UP):
+            self._fire(schedule)
+
+    def _fire(self, schedule: Schedule) -> None:
+        history = self._history(schedule)
+        for task in schedule.tasks:
+            try:
+                if task.kind == "plan" and (plan := self._world.plans.get(task.target_id)):
+                    self._engine.start_plan_run(
+                        plan,
+                        by=schedule.creator_id,
+                        ran_from=RanFrom.SCHEDULE,
+                        schedule_history_id=history.id,
+                    )
+                elif task.kind == "flow" and (flow := self._world.flows.get(task.target_id)):
+                    self._engine.start_flow_run(
+                        flow,
+                        by=schedule.creator_id,
+                        ran_from=RanFrom.SCHEDULE,
+                        schedule_execution_id=history.id,
+                    )
+            except NothingToRunError as exc:
+                log.warning("a schedule had nothing to run", schedule=schedule.id, reason=str(exc))
+
+    def _history(self, schedule: Schedule) -> ScheduleHistory:
+        """Return the record of the schedule's present definition, made when it first fires."""
+        for history in self._world.schedule_histories.live():
+            if history.schedule_id == schedule.id and history.created_at >= schedule.updated_at:
+                return history
+        return self._world.create(
+            ScheduleHistory,
+            by=schedule.creator_id,
+            schedule_id=schedule.id,
+            name=schedule.name,
+            triggers=schedule.triggers,
+            tasks=schedule.tasks,
+            enabled=schedule.enabled,
+            documents=schedule.documents,
+        )

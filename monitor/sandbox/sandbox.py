@@ -1,0 +1,139 @@
+"""One whole sandbox: a world in which things run, and the API that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+from aiohttp import web
+
+from monitor.catalogue.operations import Edition, operation
+from monitor.model.clock import Clock
+from monitor.sandbox.deliveries import Deliveries
+from monitor.sandbox.engine import Engine
+from monitor.sandbox.engine_schedules import ScheduleRunner
+from monitor.sandbox.http.server import build_app
+from monitor.sandbox.ledger import Ledger
+from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.seeding import seed_world
+from monitor.sandbox.settings import SandboxSettings
+from monitor.sandbox.traffic import Traffic
+from monitor.sandbox.world import World
+
+log = structlog.get_logger()
+
+_STOP_SECONDS = 5.0
+
+
+class Sandbox:
+    """Wires the parts together. ``token`` is an administrator's; ``url`` is set while it runs."""
+
+    def __init__(self, settings: SandboxSettings, clock: Clock) -> None:
+        self.settings = settings
+        self.world = World(clock=clock, seed=settings.seed, options=settings.options)
+        self.ledger = Ledger(kept=settings.work.ledger_kept)
+        self.engine = Engine(self.world, ledger=self.ledger, settings=settings.work)
+        self.deliveries = Deliveries(self.world, settings.deliveries)
+        self.token = seed_world(
+            self.world,
+            token=settings.token,
+            with_plans=_offers(settings.edition, "runPlan"),
+            with_schedules=_offers(settings.edition, "listSchedules"),
+        )
+        self.url: str | None = None
+        self._schedules = ScheduleRunner(self.world, self.engine)
+        self._traffic: Traffic | None = None
+        self._is_open = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+        self._runner: web.AppRunner | None = None
+        self.engine.on_job_group_ended(self.deliveries.on_job_group_ended)
+        self.engine.send_plan_requests_by(self.deliveries.send_plan_request)
+
+    async def start(self, port: int = 0, *, host: str = "127.0.0.1") -> str:
+        """Listen, let things run, and return the base URL. Port 0 takes a free one.
+
+        Raises:
+            OSError: the port cannot be had.
+        """
+        app = build_app(
+            self.world,
+            engine=self.engine,
+            deliveries=self.deliveries,
+            ledger=self.ledger,
+            edition=self.settings.edition,
+        )
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, host, port).start()
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        address = self._runner.addresses[0]
+        self.url = f"http://{address[0]}:{address[1]}"
+        self._life = asyncio.create_task(self._live(), name="sandbox")
+        self._life.add_done_callback(_say_if_failed)
+        if self.settings.is_busy_at_once:
+            self.open_for_work()
+        return self.url
+
+    def open_for_work(self) -> None:
+        """Let traffic and schedules begin, where the settings have them."""
+        self._is_open.set()
+
+    def register_callbacks(
+        self, url: str, *, body: str, headers: Mapping[str, str] | None = None
+    ) -> list[int]:
+        """Give every flow a webhook task, as people make them by hand; return the tasks' ids."""
+        return [
+            self.world.create(
+                WebhookFlowTask,
+                by=flow.creator_id,
+                flow_id=flow.id,
+                name="made by hand",
+                url=url,
+                body=body,
+                headers=dict(headers or {}),
+                retry_on_failure=True,
+            ).id
+            for flow in self.world.flows.live()
+        ]
+
+    def stop_starting(self) -> None:
+        """Start nothing more by itself; what runs goes on, and the API still can start things."""
+        if self._traffic is not None:
+            self._traffic.stop()
+        self._schedules.stop()
+
+    async def stop(self) -> None:
+        """End everything at once; unfinished runs stay unfinished."""
+        if self._life is not None:
+            self._life.cancel()
+            await asyncio.wait({self._life}, timeout=_STOP_SECONDS)
+            self._life = None
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        self.url = None
+
+    async def _live(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.deliveries.run(), name="deliveries")
+            group.create_task(self.engine.run(), name="engine")
+            await self._is_open.wait()
+            if self.settings.schedules_fire:
+                group.create_task(self._schedules.run(), name="schedules")
+            if self.settings.traffic is not None:
+                self._traffic = Traffic(self.world, self.engine, self.settings.traffic)
+                group.create_task(self._traffic.run(), name="traffic")
+
+
+def _offers(edition: Edition, operation_id: str) -> bool:
+    return operation(operation_id).is_offered_in(edition)
+
+
+def _say_if_failed(life: asyncio.Task[None]) -> None:
+    # Nobody awaits the sandbox's life: a fault in it would otherwise look like a quiet workspace.
+    if not life.cancelled() and (error := life.exception()) is not None:
+        log.error("the sandbox has stopped by a fault of its own", exc_info=error)

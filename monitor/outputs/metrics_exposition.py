@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+import structlog
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
@@ -14,6 +16,8 @@ from prometheus_client.registry import Collector
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.metrics_collector import PictureCollector
 from monitor.outputs.metrics_picture import Picture
+
+log = structlog.get_logger()
 
 Encoder = Callable[[Collector], bytes]
 
@@ -66,7 +70,7 @@ class Exposition:
         if making is None:
             making = asyncio.create_task(self._make(encoder), name=f"render {content_type}")
             self._making[content_type] = making
-            making.add_done_callback(lambda _: self._making.pop(content_type, None))
+            making.add_done_callback(partial(self._made, content_type))
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 # Shielded: one scraper that hangs up does not take the page from the others.
@@ -84,6 +88,12 @@ class Exposition:
         for task in making:
             task.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _made(self, content_type: str, made: asyncio.Task[bytes]) -> None:
+        self._making.pop(content_type, None)
+        # Everybody who waited may be gone; a failure that nobody took is not lost in silence.
+        if not made.cancelled() and (error := made.exception()) is not None:
+            log.warning("a metrics page could not be made", reason=repr(error))
 
     async def _make(self, encoder: Encoder) -> bytes:
         picture = await self._gather()

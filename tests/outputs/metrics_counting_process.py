@@ -1,0 +1,40 @@
+"""A process that counts the events of a store until it is killed; says so after each batch."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.clock import SystemClock
+from monitor.outputs.metrics import Metrics
+from monitor.outputs.settings import MetricsSettings
+from monitor.tracking.knowledge import Knowledge
+
+
+async def count(store: Path) -> None:
+    clock, registry = SystemClock(), CollectorRegistry()
+    bus = await SqliteBus.open(store, clock=clock, registry=registry)
+    metrics = Metrics(
+        bus=bus,
+        knowledge=Knowledge(["one"]).view,
+        clock=clock,
+        registry=registry,
+        settings=MetricsSettings(batch_size=2),
+        version="0",
+    )
+    await metrics.consumer.restore()
+    while await metrics.consumer.count_some():
+        sys.stdout.write(f"{metrics.consumer.position}\n")
+        sys.stdout.flush()
+    sys.stdout.write("done\n")
+    sys.stdout.flush()
+    # Waits for the kill: an orderly end is not what is tested.
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(count(Path(sys.argv[1])))

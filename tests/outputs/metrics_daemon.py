@@ -1,0 +1,88 @@
+"""The metrics of a whole daemon, over a real store and knowledge that a test writes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import Change
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.events import Event
+from monitor.model.knowledge import ActiveRun, PipelineStanding, Reachability
+from monitor.model.runs import Pipeline, RunKind, RunState, Source
+from monitor.outputs.metrics import Metrics
+from monitor.outputs.settings import MetricsSettings
+from monitor.tracking.knowledge import Knowledge
+from tests.clocks import ManualClock
+from tests.outputs.metrics_examples import NOON
+
+
+class Daemon:
+    """The metrics of a daemon with a real store; its knowledge is written by the test."""
+
+    def __init__(self, bus: SqliteBus, clock: ManualClock, settings: MetricsSettings) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.knowledge = Knowledge(["one"])
+        self.registry = CollectorRegistry()
+        self.settings = settings
+        self.metrics = self.restarted()
+
+    def restarted(self) -> Metrics:
+        """Return the metrics of a process that starts over the same store and knowledge."""
+        return Metrics(
+            bus=self.bus,
+            knowledge=self.knowledge.view,
+            clock=self.clock,
+            registry=CollectorRegistry(),
+            settings=self.settings,
+            version="1.2.3",
+            capabilities=("list_changes", "list_plans"),
+        )
+
+    async def tell(self, *events: Event) -> None:
+        await self.bus.commit(Change(events=events), timeout_seconds=5)
+
+    async def page(self, accept: str = "") -> bytes:
+        await self.metrics.consumer.restore()
+        while await self.metrics.consumer.count_some():
+            pass
+        body, _ = await self.metrics.exposition.render(accept)
+        return body
+
+    def reachable(self) -> None:
+        self.knowledge.update_workspace(
+            "one", reachability=Reachability.REACHABLE, since=self.clock.now()
+        )
+        for kind in RunKind:
+            self.knowledge.confirm("one", kind, self.clock.now())
+
+    def activate(self, state: RunState) -> None:
+        self.knowledge.active[state.key] = ActiveRun(
+            run=state, confirmed_at=self.clock.now(), confirmed_by=Source.POLL
+        )
+
+    def stand(self, recipe_id: str | None, pipeline: Pipeline, **fields: object) -> None:
+        standing = PipelineStanding(
+            workspace="one",
+            run_kind=RunKind.JOB_GROUP if recipe_id else RunKind.PLAN_RUN,
+            pipeline=pipeline,
+            recipe_id=recipe_id,
+        )
+        key = ("one", standing.run_kind, pipeline.id, recipe_id)
+        self.knowledge.standings[key] = msgspec.structs.replace(standing, **fields)
+
+
+@asynccontextmanager
+async def a_daemon(store: Path, settings: MetricsSettings | None = None) -> AsyncIterator[Daemon]:
+    clock = ManualClock(NOON + timedelta(minutes=1))
+    bus = await SqliteBus.open(store, clock=clock, registry=CollectorRegistry())
+    made = Daemon(bus, clock, settings or MetricsSettings())
+    yield made
+    await made.metrics.exposition.close()
+    await bus.close()

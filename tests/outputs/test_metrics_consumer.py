@@ -1,0 +1,251 @@
+"""Each event counts once: over restarts, over kill -9, and while the store fails."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import Change, Retention, Step
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.errors import BusUnavailableError
+from monitor.model.events import Event
+from monitor.model.runs import RunKind, Status
+from monitor.outputs.metrics_consumer import CONSUMER, MetricsConsumer
+from monitor.outputs.metrics_counting import Limits
+from monitor.outputs.metrics_rows import OTHER, Identity, RunCounts
+from monitor.outputs.settings import MetricsSettings
+from monitor.tracking.knowledge import Knowledge
+from tests.clocks import ManualClock
+from tests.outputs.metrics_examples import NOON, event, history, plan, run
+
+ROOT = Path(__file__).parent.parent.parent
+DAILY = Identity("one", RunKind.PLAN_RUN, "7")
+
+
+class Workshop:
+    """A store, and consumers made over it as a restart makes them."""
+
+    def __init__(self, bus: SqliteBus, clock: ManualClock) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.knowledge = Knowledge(["one"])
+        self.registry = CollectorRegistry()
+
+    async def append(self, events: Sequence[Event]) -> None:
+        await self.bus.commit(Change(events=tuple(events)), timeout_seconds=5)
+
+    def consumer(self, *, batch_size: int = 3, places: int = 100) -> MetricsConsumer:
+        self.registry = CollectorRegistry()
+        return MetricsConsumer(
+            bus=self.bus,
+            knowledge=self.knowledge.view,
+            clock=self.clock,
+            registry=self.registry,
+            settings=MetricsSettings(batch_size=batch_size, wait_seconds=0.1),
+            limits=Limits(places=places, forget_seconds=86_400),
+        )
+
+
+@pytest.fixture
+async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
+    clock = ManualClock()
+    bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+    yield Workshop(bus, clock)
+    await bus.close()
+
+
+async def drain(consumer: MetricsConsumer) -> None:
+    await consumer.restore()
+    while await consumer.count_some():
+        pass
+
+
+def ended(consumer: MetricsConsumer, identity: Identity = DAILY) -> dict[Status, int]:
+    row = consumer.rows[identity.key]
+    assert isinstance(row, RunCounts)
+    return row.ended
+
+
+def runs(count: int, *, first: int = 0) -> list[Event]:
+    return [
+        one
+        for number in range(first, first + count)
+        for one in history(run(number, Status.SUCCEEDED, pipeline=plan(7, "daily")))
+    ]
+
+
+async def test_a_new_consumer_begins_with_the_oldest_event(workshop: Workshop) -> None:
+    """What happened before the consumer was first started is counted too."""
+    await workshop.append(runs(4))
+    consumer = workshop.consumer()
+    await drain(consumer)
+    assert ended(consumer) == {Status.SUCCEEDED: 4}
+
+
+async def test_a_restart_goes_on_where_the_store_stands(workshop: Workshop) -> None:
+    """A consumer made anew has the same counts, and counts only what is new."""
+    await workshop.append(runs(4))
+    first = workshop.consumer()
+    await drain(first)
+    await workshop.append(runs(2, first=10))
+    second = workshop.consumer()
+    await second.restore()
+    assert second.rows == first.rows
+    await drain(second)
+    assert ended(second) == {Status.SUCCEEDED: 6}
+
+
+async def test_a_consumer_that_stops_between_batches_counts_nothing_twice(
+    workshop: Workshop,
+) -> None:
+    """Counts and position are one step: any number of restarts gives the same sums."""
+    await workshop.append(runs(10))
+    for _ in range(40):
+        consumer = workshop.consumer(batch_size=1)
+        await consumer.restore()
+        await consumer.count_some()
+    assert ended(consumer) == {Status.SUCCEEDED: 10}
+    assert not await consumer.count_some()
+
+
+async def test_kill_9_counts_nothing_twice_and_loses_nothing(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    """Processes that are killed while they count leave exactly the true counts behind."""
+    await workshop.append(runs(40))
+    await workshop.bus.close()
+    store = tmp_path / "state.db"
+    for lines in (3, 1, 17):
+        await asyncio.to_thread(_count_and_kill, store, lines)
+    last = await asyncio.to_thread(_count_and_kill, store, None)
+    assert last == "done"
+    bus = await SqliteBus.open(store, clock=workshop.clock, registry=CollectorRegistry())
+    try:
+        consumer = Workshop(bus, workshop.clock).consumer()
+        await consumer.restore()
+        assert ended(consumer) == {Status.SUCCEEDED: 40}
+        row = consumer.rows[DAILY.key]
+        assert isinstance(row, RunCounts)
+        assert (sum(row.durations.counts), sum(row.started.values())) == (40, 40)
+    finally:
+        await bus.close()
+
+
+def _count_and_kill(store: Path, lines: int | None) -> str:
+    """Let a process count for some batches, or until it is done; return what it said last."""
+    command = [sys.executable, "-m", "tests.outputs.metrics_counting_process", str(store)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = ""
+        for number, line in enumerate(process.stdout, start=1):
+            said = line.strip()
+            if said == "done" or number == lines:
+                break
+        process.kill()
+        return said
+
+
+async def test_what_is_shown_is_durable(workshop: Workshop) -> None:
+    """A step that the store refuses changes nothing that is shown, and is taken again whole."""
+    await workshop.append(runs(1))
+    consumer = workshop.consumer()
+    await drain(consumer)
+    rows, position = consumer.rows, consumer.position
+    await workshop.append(runs(1, first=5))
+    await workshop.bus.close()
+    with pytest.raises(BusUnavailableError):
+        await consumer.count_some()
+    assert (consumer.rows, consumer.position) == (rows, position)
+
+
+async def test_counting_goes_on_by_itself_when_the_store_does_not_answer(
+    workshop: Workshop,
+) -> None:
+    """While the store is gone the task stays alive and asks again, with growing waits."""
+    await workshop.bus.close()
+    consumer = workshop.consumer()
+    task = asyncio.create_task(consumer.run())
+    for _ in range(6):
+        await workshop.clock.advance(40)
+        await asyncio.sleep(0)
+    assert not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_running_consumer_counts_what_is_appended(workshop: Workshop) -> None:
+    """The task is woken by the log and needs no second push."""
+    consumer = workshop.consumer()
+    task = asyncio.create_task(consumer.run())
+    await workshop.append(runs(3))
+    async with asyncio.timeout(5):
+        while DAILY.key not in consumer.rows or ended(consumer) != {Status.SUCCEEDED: 3}:
+            await workshop.bus.standing()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended(consumer) == {Status.SUCCEEDED: 3}
+
+
+async def test_a_gap_is_stepped_over(workshop: Workshop) -> None:
+    """Events that retention took before they were counted do not hold the consumer."""
+    await workshop.append(runs(2))
+    consumer = workshop.consumer()
+    await consumer.restore()
+    cap = Retention(events_count=1, events_hard_cap=1)
+    await workshop.bus.prune(cap, now=NOON + timedelta(days=1))
+    await drain(consumer)
+    standing = await workshop.bus.standing()
+    mine = next(one for one in standing.consumers if one.consumer == CONSUMER)
+    assert (mine.backlog, mine.lost > 0) == (0, True)
+
+
+async def test_a_damaged_row_begins_anew_and_the_others_stay(workshop: Workshop) -> None:
+    """One unreadable row costs its own count only."""
+    await workshop.append([*runs(1), *history(run(9, Status.FAILED, pipeline=plan(8)))])
+    await drain(workshop.consumer())
+    damage = Step(consumer=CONSUMER, state={DAILY.key: b"{"})
+    await workshop.bus.advance(damage, timeout_seconds=5)
+    consumer = workshop.consumer()
+    await consumer.restore()
+    assert DAILY.key not in consumer.rows
+    assert ended(consumer, Identity("one", RunKind.PLAN_RUN, "8")) == {Status.FAILED: 1}
+
+
+async def test_a_smaller_budget_is_applied_at_the_start_and_is_durable(
+    workshop: Workshop,
+) -> None:
+    """After a restart with fewer places the rows fit them, and no count is lost."""
+    for number in range(4):
+        await workshop.append(history(run(number, Status.SUCCEEDED, pipeline=plan(number))))
+    await drain(workshop.consumer())
+    await workshop.consumer(places=1).restore()
+    consumer = workshop.consumer(places=1)
+    await consumer.restore()
+    rows = [row for row in consumer.rows.values() if isinstance(row, RunCounts)]
+    assert len(rows) == 2
+    assert sum(row.ended[Status.SUCCEEDED] for row in rows) == 4
+    assert ended(consumer, Identity("one", RunKind.PLAN_RUN, OTHER))[Status.SUCCEEDED] == 3
+
+
+async def test_events_and_their_lag_are_counted_by_this_process(workshop: Workshop) -> None:
+    """The lag is corrected by how far the workspace's clock is ahead of ours."""
+    workshop.knowledge.update_workspace("one", clock_skew_seconds=5.0)
+    late = event(run(1, Status.SUCCEEDED, pipeline=plan(7)))
+    untimed = msgspec.structs.replace(late, id="one:plan_run:2:succeeded", occurred_at=None)
+    await workshop.append([late, untimed])
+    await drain(workshop.consumer())
+    value = workshop.registry.get_sample_value
+    assert value("dataprep_monitor_events_total", {"type": "run.succeeded"}) == 2
+    assert value("dataprep_monitor_events_total", {"type": "run.lost"}) == 0
+    assert value("dataprep_monitor_event_lag_seconds_sum", {"source": "poll"}) == 7.0
+    assert value("dataprep_monitor_event_lag_seconds_count", {"source": "poll"}) == 1

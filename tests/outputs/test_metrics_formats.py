@@ -1,0 +1,239 @@
+"""The page as scrapers read it: both formats, their parsers, promtool, and every promised name."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.openmetrics import parser as openmetrics_parser
+from prometheus_client.parser import text_string_to_metric_families as text_families
+from prometheus_client.samples import Sample
+
+from monitor.bus.contract import Start
+from monitor.model.events import EventType
+from monitor.model.knowledge import PollStanding, ScheduleKnown
+from monitor.model.runs import JobCount, PipelineKind, RunKind, Status
+from tests.outputs.metrics_daemon import Daemon, a_daemon
+from tests.outputs.metrics_examples import NOON, event, flow, history, plan, run
+from tests.servers import program
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+
+# Name, type and labels of everything that the public face promises from this room.
+ID = ("workspace", "kind", "pipeline")
+FACE: dict[str, tuple[str, tuple[str, ...]]] = {
+    "dataprep_workspace_up": ("gauge", ("workspace",)),
+    "dataprep_pipeline_info": (
+        "gauge",
+        ("workspace", "pipeline", "pipeline_kind", "pipeline_id", "schedule"),
+    ),
+    "dataprep_runs_started_total": ("counter", (*ID, "trigger")),
+    "dataprep_runs_total": ("counter", (*ID, "result")),
+    "dataprep_runs_active": ("gauge", (*ID, "status")),
+    "dataprep_run_duration_seconds": ("histogram", ID),
+    "dataprep_run_queue_seconds": ("histogram", ("workspace", "kind")),
+    "dataprep_oldest_active_run_timestamp_seconds": ("gauge", ID),
+    "dataprep_last_run_started_timestamp_seconds": ("gauge", ID),
+    "dataprep_last_run_completed_timestamp_seconds": ("gauge", ID),
+    "dataprep_last_run_success_timestamp_seconds": ("gauge", ID),
+    "dataprep_last_run_duration_seconds": ("gauge", ID),
+    "dataprep_last_run_result": ("gauge", (*ID, "result")),
+    "dataprep_consecutive_failures": ("gauge", ID),
+    "dataprep_jobs_total": ("counter", ("workspace", "job_type", "result")),
+    "dataprep_knowledge_timestamp_seconds": ("gauge", ("workspace", "kind")),
+    "dataprep_workspace_clock_skew_seconds": ("gauge", ("workspace",)),
+    "dataprep_capability": ("gauge", ("workspace", "capability")),
+    "dataprep_schedule_enabled": ("gauge", ("workspace", "schedule")),
+    "dataprep_monitor_poll_last_success_timestamp_seconds": ("gauge", ("workspace", "poll")),
+    "dataprep_monitor_callback_last_received_timestamp_seconds": ("gauge", ("workspace",)),
+    "dataprep_monitor_webhook_tasks": ("gauge", ("workspace", "state")),
+    "dataprep_monitor_callbacks_missed_total": ("counter", ("workspace",)),
+    "dataprep_monitor_events_total": ("counter", ("type",)),
+    "dataprep_monitor_event_lag_seconds": ("histogram", ("source",)),
+    "dataprep_monitor_consumer_backlog": ("gauge", ("consumer",)),
+    "dataprep_monitor_consumer_oldest_timestamp_seconds": ("gauge", ("consumer",)),
+    "dataprep_monitor_events_lost_total": ("counter", ("consumer",)),
+    "dataprep_monitor_store_bytes": ("gauge", ()),
+    "dataprep_monitor_dead_letters": ("gauge", ("output",)),
+    "dataprep_monitor_build_info": ("gauge", ("version", "python_version")),
+    "dataprep_monitor_config_info": ("gauge", ("hash",)),
+    "dataprep_monitor_config_last_reload_successful": ("gauge", ()),
+    "dataprep_monitor_series": ("gauge", ()),
+    "dataprep_monitor_series_dropped_total": ("counter", ("metric",)),
+    "dataprep_monitor_event_loop_lag_seconds": ("histogram", ()),
+    "process_start_time_seconds": ("gauge", ()),
+    "python_gc_collections_total": ("counter", ("generation",)),
+}
+
+# Part of the public face, and without a source so far: absent, not 0.
+WITHOUT_SOURCE = (
+    "dataprep_expected_start_timestamp_seconds",
+    "dataprep_missed_runs_total",
+    "dataprep_objects",
+    "dataprep_connection_up",
+    "dataprep_token_expiry_timestamp_seconds",
+    "dataprep_output_values_ratio",
+    "dataprep_usage",
+    "dataprep_run_duration_limit_seconds",
+    "dataprep_monitor_alerts",
+    "dataprep_monitor_silences",
+)
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
+    """A daemon in which everything that has a series has happened."""
+    async with a_daemon(tmp_path / "state.db") as made:
+        await _everything_happens(made)
+        yield made
+
+
+async def _everything_happens(daemon: Daemon) -> None:
+    daemon.reachable()
+    odd = 'orders\n"new" \\ Größe'
+    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", odd)
+    ended = run(
+        1,
+        Status.SUCCEEDED,
+        kind=RunKind.JOB_GROUP,
+        pipeline=flow(3, odd),
+        jobs=(JobCount(job_type="wrangle", status="Complete", count=2),),
+    )
+    await daemon.tell(*history(ended), event(ended, EventType.RUN_DETAILED))
+    await daemon.tell(*history(run(2, Status.FAILED, pipeline=plan(7, "daily"))))
+    await daemon.page()
+    # One event and one more consumer that nobody has served yet.
+    await daemon.tell(event(run(3, Status.FAILED, pipeline=plan(7, "daily"))))
+    await daemon.bus.subscribe("mqtt", start=Start.OLDEST)
+    daemon.activate(run(4, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
+    daemon.stand(
+        None,
+        plan(7, "daily"),
+        last_started_at=NOON,
+        last_finished_at=NOON,
+        last_success_at=NOON,
+        last_status=Status.SUCCEEDED,
+        last_duration_seconds=1.5,
+    )
+    daemon.knowledge.record_poll(
+        PollStanding(
+            workspace="one",
+            poll="changes",
+            last_attempt_at=NOON,
+            last_success_at=NOON,
+            last_outcome="ok",
+        )
+    )
+    schedule = ScheduleKnown(
+        id="5", name="hourly", is_enabled=True, triggers=(), pipelines=(flow(3),)
+    )
+    daemon.knowledge.update_workspace(
+        "one",
+        edition="RL",
+        clock_skew_seconds=0.5,
+        schedules=(schedule,),
+        webhook_tasks={"verified": 1},
+        last_callback_at=NOON,
+    )
+    daemon.metrics.configuration_taken("abc123")
+
+
+async def test_every_promised_metric_with_a_source_is_there(daemon: Daemon) -> None:
+    """Name, type, help and labels are those of the public face."""
+    page, _ = await daemon.metrics.exposition.render("")
+    families = {_name(one.name, one.type): one for one in text_families(page.decode())}
+    found = {
+        name: (families[name].type, _labels(families[name].samples))
+        for name in FACE
+        if name in families
+    }
+    assert found == {name: (kind, frozenset(labels)) for name, (kind, labels) in FACE.items()}
+    assert [name for name in FACE if not families[name].documentation] == []
+
+
+async def test_nothing_beyond_the_public_face_is_there(daemon: Daemon) -> None:
+    """No series of ours goes by a name that nobody was told, and none lacks a source."""
+    page, _ = await daemon.metrics.exposition.render("")
+    names = {_name(one.name, one.type) for one in text_families(page.decode())}
+    ours = {name for name in names if name.startswith("dataprep_")}
+    assert ours <= set(FACE)
+    assert not names.intersection(WITHOUT_SOURCE)
+
+
+async def test_openmetrics_is_read_by_its_parser_with_units_and_exemplars(daemon: Daemon) -> None:
+    """Counters and buckets carry the id of the run that moved them last."""
+    page, content_type = await daemon.metrics.exposition.render(OPENMETRICS)
+    assert content_type.startswith("application/openmetrics-text; version=1.0.0")
+    families = {one.name: one for one in openmetrics_families(page.decode())}
+    assert families["dataprep_run_duration_seconds"].unit == "seconds"
+    assert families["dataprep_pipeline"].type == "info"
+    exemplars = {
+        (sample.name, sample.exemplar.labels["run_id"])
+        for family in families.values()
+        for sample in family.samples
+        if sample.exemplar is not None
+    }
+    assert exemplars == {
+        ("dataprep_runs_started_total", "1"),
+        ("dataprep_runs_started_total", "2"),
+        ("dataprep_runs_total", "1"),
+        ("dataprep_runs_total", "2"),
+        ("dataprep_run_duration_seconds_bucket", "1"),
+        ("dataprep_run_duration_seconds_bucket", "2"),
+        ("dataprep_run_queue_seconds_bucket", "1"),
+        ("dataprep_run_queue_seconds_bucket", "2"),
+        ("dataprep_jobs_total", "1"),
+    }
+
+
+async def test_both_formats_say_the_same(daemon: Daemon) -> None:
+    """What is watched has the same series and values in either format."""
+    text, _ = await daemon.metrics.exposition.render("text/plain")
+    openmetrics, _ = await daemon.metrics.exposition.render(OPENMETRICS)
+    assert b"_created" not in text + openmetrics
+    assert _watched(
+        sample for one in text_families(text.decode()) for sample in one.samples
+    ) == _watched(
+        sample for one in openmetrics_families(openmetrics.decode()) for sample in one.samples
+    )
+
+
+async def test_promtool_finds_nothing(daemon: Daemon) -> None:
+    """The page keeps every rule of the tool that ships with Prometheus."""
+    promtool = program("promtool")
+    page, _ = await daemon.metrics.exposition.render("")
+    checked = await asyncio.to_thread(
+        subprocess.run,
+        [promtool, "check", "metrics"],
+        input=page,
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+
+
+def openmetrics_families(page: str) -> list[Metric]:
+    """Read a page strictly: the parser refuses what OpenMetrics does not allow."""
+    read = openmetrics_parser.text_string_to_metric_families
+    return list(read(page))  # type: ignore[no-untyped-call]  # the library has no types here
+
+
+def _name(family: str, kind: str) -> str:
+    return f"{family}_total" if kind == "counter" else family
+
+
+def _labels(samples: list[Sample]) -> frozenset[str]:
+    return frozenset(name for one in samples for name in one.labels if name != "le")
+
+
+def _watched(samples: Iterable[Sample]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    return {
+        (one.name, frozenset(one.labels.items())): one.value
+        for one in samples
+        if one.name.startswith("dataprep_") and not one.name.startswith("dataprep_monitor_")
+    }

@@ -1,0 +1,296 @@
+"""What the metrics page shows, read back from the page itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from monitor.model.knowledge import (
+    PollStanding,
+    Reachability,
+    ScheduleKnown,
+)
+from monitor.model.runs import (
+    PipelineKind,
+    Status,
+)
+from monitor.model.triggers import HourlyTrigger
+from monitor.tracking.knowledge import Knowledge
+from tests.outputs.metrics_daemon import Daemon, a_daemon
+from tests.outputs.metrics_examples import (
+    NOON,
+    flow,
+    history,
+    named,
+    plan,
+    run,
+    samples,
+    series,
+)
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
+    async with a_daemon(tmp_path / "state.db") as made:
+        yield made
+
+
+ID = {"workspace": "one", "kind": "plan_run"}
+
+
+async def test_counters_carry_the_present_name_and_survive_restart_and_rename(
+    daemon: Daemon,
+) -> None:
+    """A new name moves the same count to a new label; a restart moves nothing."""
+    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
+    await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7, "daily"))))
+    before = samples(await daemon.page())
+    assert before[series("dataprep_runs_total", **ID, pipeline="daily", result="succeeded")] == 1
+    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
+    daemon.metrics = daemon.restarted()
+    after = samples(await daemon.page())
+    assert after[series("dataprep_runs_total", **ID, pipeline="nightly", result="succeeded")] == 1
+    assert (
+        after[series("dataprep_runs_started_total", **ID, pipeline="nightly", trigger="schedule")]
+        == 1
+    )
+    assert after[series("dataprep_run_duration_seconds_sum", **ID, pipeline="nightly")] == 45.0
+    assert series("dataprep_runs_total", **ID, pipeline="daily", result="succeeded") not in after
+
+
+async def test_a_name_is_known_before_the_inventory_is_read(daemon: Daemon) -> None:
+    """After a restart the counters carry the name that the runs told, not a bare id."""
+    await daemon.tell(*history(run(1, Status.FAILED, pipeline=plan(7, "daily"))))
+    daemon.knowledge = Knowledge(["one"])
+    daemon.metrics = daemon.restarted()
+    assert samples(await daemon.page())[
+        series("dataprep_runs_total", **ID, pipeline="daily", result="failed")
+    ]
+
+
+async def test_equal_names_are_told_apart_by_id(daemon: Daemon) -> None:
+    """The lower id keeps the plain name; reserved words belong to nobody."""
+    for number in (10, 9):
+        daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, str(number), "daily")
+    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "11", "unknown")
+    gone = run(1, Status.SUCCEEDED, pipeline=plan(4, "daily"))
+    await daemon.tell(*history(gone), *history(run(2, Status.SUCCEEDED)))
+    page = samples(await daemon.page())
+    succeeded = {
+        dict(labels)["pipeline"]: value
+        for (name, labels), value in page.items()
+        if name == "dataprep_runs_total" and dict(labels)["result"] == "succeeded"
+    }
+    # The plan that is no longer listed does not take the name from those that are.
+    assert succeeded == {
+        "daily": 0,
+        "daily#10": 0,
+        "daily#4": 1,
+        "unknown": 1,
+        "unknown#11": 0,
+    }
+
+
+async def test_known_pipelines_start_at_0_and_a_never_is_absent(daemon: Daemon) -> None:
+    """A pipeline of the inventory has its counters at 0 in its kinds and no last run."""
+    daemon.reachable()
+    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
+    page = await daemon.page()
+    ended = named(page, "dataprep_runs_total")
+    assert len(ended) == 12
+    assert set(ended.values()) == {0}
+    kinds = {(dict(one)["kind"], dict(one)["pipeline"]) for one in ended}
+    assert kinds == {("flow_run", "orders"), ("job_group", "orders"), ("plan_run", "daily")}
+    assert len(named(page, "dataprep_runs_active")) == 6
+    assert b"\ndataprep_last_run" not in page
+    assert b"\ndataprep_consecutive_failures" not in page
+    assert b"\ndataprep_monitor_poll_last_success" not in page
+
+
+async def test_job_groups_show_the_worst_recipe(daemon: Daemon) -> None:
+    """Of several recipes the page shows the oldest success, the longest run, the worst end."""
+    orders = flow(3, "orders")
+    daemon.stand(
+        "a",
+        orders,
+        last_started_at=NOON,
+        last_finished_at=NOON,
+        last_success_at=NOON,
+        last_status=Status.SUCCEEDED,
+        last_duration_seconds=90.0,
+    )
+    daemon.stand(
+        "b",
+        orders,
+        last_started_at=NOON - timedelta(hours=1),
+        last_finished_at=NOON - timedelta(hours=1),
+        last_success_at=NOON - timedelta(days=1),
+        last_status=Status.FAILED,
+        last_duration_seconds=5.0,
+        consecutive_failures=3,
+    )
+    page = samples(await daemon.page())
+    labels = {"workspace": "one", "kind": "job_group", "pipeline": "orders"}
+    day_before = (NOON - timedelta(days=1)).timestamp()
+    hour_before = (NOON - timedelta(hours=1)).timestamp()
+    assert page[series("dataprep_last_run_success_timestamp_seconds", **labels)] == day_before
+    assert page[series("dataprep_last_run_started_timestamp_seconds", **labels)] == hour_before
+    assert page[series("dataprep_last_run_completed_timestamp_seconds", **labels)] == hour_before
+    assert page[series("dataprep_last_run_duration_seconds", **labels)] == 90.0
+    assert page[series("dataprep_consecutive_failures", **labels)] == 3
+    results = {
+        result: page[series("dataprep_last_run_result", **labels, result=result)]
+        for result in ("succeeded", "failed", "canceled", "lost")
+    }
+    assert results == {"succeeded": 0, "failed": 1, "canceled": 0, "lost": 0}
+
+
+async def test_active_runs_are_counted_until_they_are_unknown(daemon: Daemon) -> None:
+    """An unreachable workspace is down at once; after the limit its runs are not repeated."""
+    daemon.reachable()
+    daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
+    running = series("dataprep_runs_active", **ID, pipeline="daily", status="running")
+    oldest = series("dataprep_oldest_active_run_timestamp_seconds", **ID, pipeline="daily")
+    up = series("dataprep_workspace_up", workspace="one")
+    page = samples(await daemon.page())
+    assert (page[running], page[oldest], page[up]) == (1, NOON.timestamp(), 1)
+    daemon.knowledge.update_workspace(
+        "one", reachability=Reachability.UNREACHABLE, since=daemon.clock.now()
+    )
+    page = samples(await daemon.page())
+    assert (page[running], page[up]) == (1, 0)
+    await daemon.clock.advance(301)
+    page = samples(await daemon.page())
+    assert running not in page
+    assert oldest not in page
+    assert page[up] == 0
+
+
+async def test_runs_that_nobody_confirms_become_unknown(daemon: Daemon) -> None:
+    """A workspace that answers, but no longer lists its runs, does not repeat the old ones."""
+    daemon.reachable()
+    daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
+    await daemon.clock.advance(301)
+    assert not named(await daemon.page(), "dataprep_runs_active")
+    # Followed by id only, each run speaks for itself.
+    daemon.knowledge.confirmed.clear()
+    daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
+    page = samples(await daemon.page())
+    assert page[series("dataprep_runs_active", **ID, pipeline="daily", status="running")] == 1
+
+
+async def test_before_the_first_answer_nothing_is_said_of_a_workspace(daemon: Daemon) -> None:
+    """A workspace that was not asked yet is neither up nor down and has no idle pipelines."""
+    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
+    page = await daemon.page()
+    assert not named(page, "dataprep_workspace_up")
+    assert not named(page, "dataprep_runs_active")
+    assert not named(page, "dataprep_capability")
+
+
+async def test_the_workspace_and_its_inventory_are_shown(daemon: Daemon) -> None:
+    """Schedules, capabilities, clock skew, polls, tasks and callbacks come from knowledge."""
+    daemon.reachable()
+    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    hourly = HourlyTrigger(minute_of_hour=5)
+    schedules = tuple(
+        ScheduleKnown(
+            id=number,
+            name="hourly",
+            is_enabled=number == "2",
+            triggers=(hourly,),
+            pipelines=(flow(3),),
+        )
+        for number in ("10", "2")
+    )
+    daemon.knowledge.update_workspace(
+        "one",
+        edition="RL",
+        capabilities=frozenset({"list_changes"}),
+        clock_skew_seconds=-1.5,
+        schedules=schedules,
+        webhook_tasks={"verified": 2, "missing": 1},
+        callbacks_missed=4,
+        last_callback_at=NOON,
+    )
+    for poll, success in (("changes", NOON), ("audit", None)):
+        daemon.knowledge.record_poll(
+            PollStanding(
+                workspace="one",
+                poll=poll,
+                last_attempt_at=NOON,
+                last_success_at=success,
+                last_outcome="ok",
+            )
+        )
+    page = samples(await daemon.page())
+    one = {"workspace": "one"}
+    monitor = "dataprep_monitor"
+    for expected, value in {
+        series("dataprep_schedule_enabled", **one, schedule="hourly"): 1,
+        series("dataprep_schedule_enabled", **one, schedule="hourly#10"): 0,
+        series(
+            "dataprep_pipeline_info",
+            **one,
+            pipeline="orders",
+            pipeline_kind="flow",
+            pipeline_id="3",
+            schedule="hourly, hourly#10",
+        ): 1,
+        series("dataprep_capability", **one, capability="list_changes"): 1,
+        series("dataprep_capability", **one, capability="list_plans"): 0,
+        series("dataprep_workspace_clock_skew_seconds", **one): -1.5,
+        series(f"{monitor}_webhook_tasks", **one, state="verified"): 2,
+        series(f"{monitor}_callbacks_missed_total", **one): 4,
+        series(f"{monitor}_callback_last_received_timestamp_seconds", **one): NOON.timestamp(),
+        series(
+            f"{monitor}_poll_last_success_timestamp_seconds", **one, poll="changes"
+        ): NOON.timestamp(),
+    }.items():
+        assert page[expected] == value
+    never = series(f"{monitor}_poll_last_success_timestamp_seconds", **one, poll="audit")
+    assert never not in page
+
+
+async def test_the_store_and_the_configuration_are_shown(daemon: Daemon) -> None:
+    """Backlog and size come from the store, and a refused reload is told."""
+    await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7))))
+    await daemon.metrics.consumer.restore()
+    body, _ = await daemon.metrics.exposition.render("")
+    page = samples(body)
+    assert page[series("dataprep_monitor_consumer_backlog", consumer="metrics")] == 3
+    oldest = series("dataprep_monitor_consumer_oldest_timestamp_seconds", consumer="metrics")
+    assert page[oldest] == (NOON + timedelta(seconds=2)).timestamp()
+    assert page[series("dataprep_monitor_store_bytes")] > 0
+    assert series("dataprep_monitor_config_last_reload_successful") not in page
+    daemon.metrics.configuration_taken("abc123")
+    daemon.metrics.configuration_refused()
+    page = samples(await daemon.page())
+    assert page[series("dataprep_monitor_consumer_backlog", consumer="metrics")] == 0
+    assert oldest not in page
+    assert page[series("dataprep_monitor_config_last_reload_successful")] == 0
+    assert page[series("dataprep_monitor_config_info", hash="abc123")] == 1
+
+
+async def test_a_page_without_the_store_is_better_than_none(daemon: Daemon) -> None:
+    """When the store does not answer, its own figures are absent and the rest is there."""
+    daemon.reachable()
+    await daemon.page()
+    await daemon.bus.close()
+    body, _ = await daemon.metrics.exposition.render("")
+    page = samples(body)
+    assert page[series("dataprep_workspace_up", workspace="one")] == 1
+    assert series("dataprep_monitor_store_bytes") not in page
+
+
+async def test_a_workspace_that_is_no_longer_configured_is_not_shown(daemon: Daemon) -> None:
+    """Its counters stay in the store, and come back with it."""
+    await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7), workspace="two")))
+    assert b'workspace="two"' not in await daemon.page()
+    daemon.knowledge = Knowledge(["one", "two"])
+    daemon.metrics = daemon.restarted()
+    assert b'workspace="two"' in await daemon.page()

@@ -1,0 +1,245 @@
+"""What a list operation's query asks for, and the rows that it selects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from monitor.catalogue.operations import Operation
+from monitor.sandbox.http.assumptions import (
+    DEFAULT_LIMIT,
+    DEFAULT_SCHEDULE_LIMIT,
+    LARGEST_SCHEDULE_LIMIT,
+)
+from monitor.sandbox.http.errors import bad_parameter
+from monitor.sandbox.http.parameters import (
+    INTEGER,
+    Query,
+    boolean,
+    integer,
+    names,
+    word,
+    words,
+)
+
+T = TypeVar("T")
+Scalar = str | int | float | bool | datetime | None
+Columns = Mapping[str, Callable[[T], Scalar]]
+
+STATUSES = ("Created", "InProgress", "Complete", "Failed", "Canceled")
+RAN_FROM = ("ui", "schedule", "api")
+RAN_FOR = (
+    "recipe",
+    "sampling",
+    "pendingDatasource",
+    "plan",
+    "extract",
+    "profile",
+    "publish",
+    "refresh",
+)
+FILTER_TYPES = ("fuzzy", "contains", "exact", "exactIgnoreCase")
+SCOPES = ("all", "shared", "owned")
+DATE_LIMIT = re.compile(r"dateFilter\[(createdAt|updatedAt)\]\[(gte|gt|lte|lt)\]")
+
+
+class DateLimit(Struct, frozen=True):
+    """One bound of ``dateFilter``, in epoch milliseconds."""
+
+    field: str
+    comparison: str
+    milliseconds: int
+
+    def admits(self, value: datetime) -> bool:
+        # The workspace keeps seconds, so that what a row shows and what selects it agree.
+        seen = int(value.timestamp()) * 1000
+        match self.comparison:
+            case "gte":
+                return seen >= self.milliseconds
+            case "gt":
+                return seen > self.milliseconds
+            case "lte":
+                return seen <= self.milliseconds
+            case _:
+                return seen < self.milliseconds
+
+
+class ListQuery(Struct, frozen=True, kw_only=True):
+    """A list operation's query, judged. Empty sets and texts select everything."""
+
+    limit: int | None  # None where the operation has no pages
+    offset: int
+    sort: tuple[tuple[str, bool], ...]  # column, descending
+    filter_text: str
+    filter_fields: tuple[str, ...]
+    filter_type: str
+    fields: tuple[str, ...]
+    embeds: tuple[str, ...]
+    include_count: bool
+    include_deleted: bool
+    dates: tuple[DateLimit, ...]
+    statuses: frozenset[str]
+    ran_from: frozenset[str]
+    ran_for: frozenset[str]
+    run_by_all: bool
+    scope: str
+
+
+class Selection(Struct, Generic[T], frozen=True):
+    """One page of the selected rows, and how many there are on all pages."""
+
+    page: Sequence[T]
+    count: int
+
+
+def read_list_query(operation: Operation, query: Query) -> ListQuery:
+    """Judge the query of a list or count operation, parameter by parameter.
+
+    Raises:
+        ApiError: 400, naming the first parameter that is wrong.
+    """
+    offered = query.only(operation.query)
+    schedules = operation.resource == "Schedule"
+    return ListQuery(
+        limit=integer(
+            offered,
+            "limit",
+            DEFAULT_SCHEDULE_LIMIT if schedules else DEFAULT_LIMIT,
+            least=1,
+            most=LARGEST_SCHEDULE_LIMIT if schedules else None,
+        )
+        if "limit" in operation.query
+        else None,
+        offset=integer(offered, "offset", 0),
+        sort=read_sort(offered.get("sort")),
+        filter_text=offered.get("filter"),
+        filter_fields=names(offered.get("filterFields")),
+        filter_type=word(offered, "filterType", FILTER_TYPES, default="fuzzy"),
+        fields=names(offered.get("fields")),
+        embeds=tuple(offered.all("embed")),
+        include_count=boolean(offered, "includeCount"),
+        include_deleted=boolean(offered, "includeDeleted"),
+        dates=tuple(_dates(offered)),
+        statuses=words(offered, "status", STATUSES),
+        ran_from=words(offered, "ranfrom", RAN_FROM),
+        ran_for=words(offered, "ranfor", RAN_FOR),
+        run_by_all=word(offered, "runBy", ("all", "currentUser")) == "all",
+        scope=_scope(operation, query),
+    )
+
+
+def read_sort(text: str) -> tuple[tuple[str, bool], ...]:
+    """Return the columns of ``sort`` with their direction; a minus means descending."""
+    return tuple((part.lstrip("+-"), part.startswith("-")) for part in names(text))
+
+
+def _scope(operation: Operation, query: Query) -> str:
+    if "flowsFilter" in operation.query:
+        return word(query, "flowsFilter", SCOPES, default="owned")
+    if "ownershipFilter" in operation.query:
+        # Google's product calls the same parameter plansFilter.
+        older = word(query, "plansFilter", SCOPES, default="owned")
+        return word(query, "ownershipFilter", SCOPES, default=older)
+    return "all"
+
+
+def _dates(query: Query) -> Iterable[DateLimit]:
+    for name, text in query.items():
+        if not name.startswith("dateFilter"):
+            continue
+        limit = DATE_LIMIT.fullmatch(name)
+        if limit is None or not INTEGER.fullmatch(text):
+            raise bad_parameter(
+                name, text, "dateFilter[createdAt|updatedAt][gte|gt|lte|lt] in epoch milliseconds"
+            )
+        yield DateLimit(limit.group(1), limit.group(2), int(text))
+
+
+def select(
+    rows: Iterable[T],
+    query: ListQuery,
+    columns: Columns[T],
+    *,
+    default_filter_fields: Sequence[str] = ("name",),
+) -> Selection[T]:
+    """Return the page of ``rows`` that the query asks for; without ``sort``, in their order.
+
+    Raises:
+        ApiError: 400, when ``sort`` or ``filterFields`` names no column.
+    """
+    found = [row for row in rows if _is_admitted(row, query, columns)]
+    if query.filter_text:
+        fields = query.filter_fields or tuple(default_filter_fields)
+        filters = [column(columns, field, parameter="filterFields") for field in fields]
+        found = [
+            row
+            for row in found
+            if any(matches(read(row), query.filter_text, query.filter_type) for read in filters)
+        ]
+    found = sort_rows(found, query.sort, columns)
+    end = None if query.limit is None else query.offset + query.limit
+    return Selection(found[query.offset : end], len(found))
+
+
+def _is_admitted(row: T, query: ListQuery, columns: Columns[T]) -> bool:
+    for limit in query.dates:
+        value = columns[limit.field](row)
+        if not isinstance(value, datetime) or not limit.admits(value):
+            return False
+    return all(
+        not wanted or columns[name](row) in wanted
+        for name, wanted in (
+            ("status", query.statuses),
+            ("ranfrom", query.ran_from),
+            ("ranfor", query.ran_for),
+        )
+    )
+
+
+def sort_rows(rows: list[T], sort: Sequence[tuple[str, bool]], columns: Columns[T]) -> list[T]:
+    """Return the rows in the order asked for; absent values come first.
+
+    Raises:
+        ApiError: 400, when ``sort`` names no column.
+    """
+    for name, descending in reversed(sort):
+        read = column(columns, name, parameter="sort")
+
+        def rank(row: T, read: Callable[[T], Scalar] = read) -> tuple[bool, Scalar]:
+            value = read(row)
+            return (value is not None, 0 if value is None else value)
+
+        rows = sorted(rows, key=rank, reverse=descending)
+    return rows
+
+
+def column(columns: Columns[T], name: str, *, parameter: str) -> Callable[[T], Scalar]:
+    """Return what reads one column.
+
+    Raises:
+        ApiError: 400, naming the parameter.
+    """
+    if name not in columns:
+        raise bad_parameter(parameter, name, f"one of {', '.join(sorted(columns))}")
+    return columns[name]
+
+
+def matches(value: Scalar, wanted: str, filter_type: str) -> bool:
+    """True when a column's value fits the filter; fuzzy means: its letters, in that order."""
+    if value is None:
+        return False
+    text = str(value)
+    match filter_type:
+        case "exact":
+            return text == wanted
+        case "exactIgnoreCase":
+            return text.casefold() == wanted.casefold()
+        case "contains":
+            return wanted.casefold() in text.casefold()
+        case _:
+            letters = iter(text.casefold())
+            return all(letter in letters for letter in wanted.casefold())

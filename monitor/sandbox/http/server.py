@@ -1,0 +1,156 @@
+"""The workspace's front: from an HTTP request to the handler of its operation, and back.
+
+In this order a request is judged: token, route, quota, body, and then by its handler. Every
+answer, refusals too, carries the workspace's ``Date`` and an ``x-trifacta-request-id``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import uuid
+from email.utils import format_datetime
+
+import msgspec
+from aiohttp import ClientError, web
+
+from monitor.catalogue.operations import Edition, Operation, find
+from monitor.sandbox.deliveries import Deliveries
+from monitor.sandbox.engine import Engine
+from monitor.sandbox.http.assumptions import BODY_LIMIT_BYTES
+from monitor.sandbox.http.authentication import authenticate
+from monitor.sandbox.http.calls import Call, Reply, Services
+from monitor.sandbox.http.errors import ApiError, Json, route_not_found, validation_failed
+from monitor.sandbox.http.parameters import Query, integer
+from monitor.sandbox.http.quotas import Quotas
+from monitor.sandbox.http.registry import HANDLERS
+from monitor.sandbox.http.rendering import View
+from monitor.sandbox.ledger import Ledger
+from monitor.sandbox.world import World
+
+METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+LEDGER_PATH = "/sandbox/ledger"
+
+
+def build_app(
+    world: World, *, engine: Engine, deliveries: Deliveries, ledger: Ledger, edition: Edition
+) -> web.Application:
+    """Return the application that serves one workspace in one edition; it starts nothing.
+
+    Outside ``/v4`` there is ``GET /sandbox/ledger``, for those who run the sandbox as a process.
+    """
+    services = Services(world=world, engine=engine, deliveries=deliveries, edition=edition)
+    front = Front(services, ledger)
+    app = web.Application(client_max_size=BODY_LIMIT_BYTES)
+    app.router.add_route("*", "/{path:.*}", front.answer)
+    app.on_response_prepare.append(front.sign)
+    return app
+
+
+class Front:
+    """Answers every request of one workspace."""
+
+    def __init__(self, services: Services, ledger: Ledger) -> None:
+        self._services = services
+        self._ledger = ledger
+        self._quotas = Quotas(services.world)
+        self._request_ids = services.world.random("request ids")
+
+    async def sign(self, _request: web.Request, response: web.StreamResponse) -> None:
+        """Add what stands on every answer. The date is the workspace's, with its offset."""
+        response.headers["Date"] = format_datetime(self._services.world.now(), usegmt=True)
+        request_id = uuid.UUID(int=self._request_ids.getrandbits(128), version=4)
+        response.headers["x-trifacta-request-id"] = str(request_id)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        headers: dict[str, str] = {}
+        try:
+            reply = await self._reply(request, headers)
+        except ApiError as error:
+            return _json_response(error.status, error.body(), headers | error.headers)
+        if reply.content is None:
+            return _json_response(reply.status, reply.body, headers)
+        if reply.status in {204, 304}:
+            return web.Response(status=reply.status, headers=headers)
+        return web.Response(
+            status=reply.status,
+            body=reply.content,
+            content_type=reply.content_type,
+            headers=headers,
+        )
+
+    async def _reply(self, request: web.Request, headers: dict[str, str]) -> Reply:
+        """Judge and serve a request; ``headers`` receives what even a refusal shall carry."""
+        path = readable(request.path)
+        query = Query((readable(name), readable(text)) for name, text in request.query.items())
+        if path == LEDGER_PATH and request.method == "GET":
+            newest = integer(query, "newest", 1_000)
+            return Reply(body=self._ledger.document(newest=newest))
+        if path != "/v4" and not path.startswith("/v4/"):
+            raise route_not_found(request.method, path)
+        world = self._services.world
+        person = authenticate(world, readable(request.headers.get("Authorization", "")))
+        operation, path_values = self._route(request.method, path)
+        headers.update(self._quotas.take(operation, person.id))
+        call = Call(
+            operation=operation,
+            path_values=path_values,
+            query=query,
+            body=await _body(request) if operation.method in METHODS_WITH_BODY else None,
+            execution_id=readable(request.headers.get("x-execution-id", "")).strip(),
+            base_url=f"{request.scheme}://{readable(request.host)}",
+            person=person,
+            services=self._services,
+            view=View(world, person),
+        )
+        found = HANDLERS[operation.operation_id](call)
+        return await found if inspect.isawaitable(found) else found
+
+    def _route(self, method: str, path: str) -> tuple[Operation, tuple[str, ...]]:
+        found = find(method, path)
+        if (
+            found is None
+            or found[0].operation_id not in HANDLERS
+            or not found[0].is_offered_in(self._services.edition)
+        ):
+            raise route_not_found(method, path)
+        return found
+
+
+async def _body(request: web.Request) -> Json:
+    """Return the decoded body, or None where there is none.
+
+    Raises:
+        ApiError: 400 for what is no JSON, 413 for more than the limit.
+    """
+    try:
+        content = await request.read()
+    except web.HTTPRequestEntityTooLarge as exc:
+        raise ApiError(
+            413,
+            "PayloadTooLargeException",
+            "Payload too large",
+            f"The body has more than {BODY_LIMIT_BYTES} bytes",
+        ) from exc
+    except (web.RequestPayloadError, ClientError) as exc:
+        raise validation_failed('"body" cannot be read to its end') from exc
+    if not content.strip():
+        return None
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
+        raise validation_failed('"body" must be valid JSON') from exc
+
+
+def readable(text: str) -> str:
+    """Return ``text`` with bytes that were no UTF-8 replaced, so that an answer can repeat it."""
+    return text.encode(errors="replace").decode()
+
+
+def _json_response(status: int, body: Json, headers: dict[str, str]) -> web.Response:
+    return web.Response(
+        status=status,
+        body=msgspec.json.encode(body),
+        content_type="application/json",
+        charset="utf-8",
+        headers=headers,
+    )

@@ -1,0 +1,124 @@
+"""Judges single values. Each check returns what would be right, or None where nothing is wrong."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from monitor.bus.settings import store_path
+from monitor.model.errors import ConfigurationError
+from monitor.polling.settings import followed_run
+
+WORKSPACE_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+RESERVED_NAMES = frozenset({"bridge"})  # a topic level of the daemon itself
+MIN_CALLBACK_SECRET_CHARACTERS = 16
+
+
+def workspace_name(name: str) -> str | None:
+    if name in RESERVED_NAMES:
+        return "is reserved for the daemon's own topics; choose another name"
+    if re.fullmatch(WORKSPACE_NAME, name) is None:
+        return "use 1 to 63 of a-z, 0-9 and -, not - first; it is a label and a topic level"
+    return None
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises where it is no number
+    except ValueError:
+        return None
+    return parts
+
+
+def http_url(url: str) -> str | None:
+    parts = _split(url)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        return 'must be an http or https URL, such as "https://api.clouddataprep.com"'
+    if parts.username is not None or parts.password is not None:
+        return "must not hold credentials; give the token as token_file"
+    if parts.query or parts.fragment or url != url.strip():
+        return "must end with host, port or path; remove the query, fragment or spaces"
+    return None
+
+
+def public_url(url: str) -> str | None:
+    parts = _split(url)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        return 'must be an http or https URL, such as "https://monitor.example.com"'
+    if parts.username is not None or parts.password is not None:
+        return "must not hold credentials; callbacks carry the secret in a header"
+    if parts.query or parts.fragment or "/hooks" in parts.path:
+        return "must be what stands in front of /hooks; remove /hooks, query and fragment"
+    return None
+
+
+def listen_address(text: str) -> str | None:
+    try:
+        split_address(text)
+    except ValueError:
+        return (
+            'must be HOST:PORT, such as "127.0.0.1:9876" or "[::1]:9876"; port 0 takes a free one'
+        )
+    return None
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``, an IPv6 host in brackets.
+
+    Raises:
+        ValueError: it is not that.
+    """
+    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})", text)
+    if found is None or int(found[3]) > 65_535:  # noqa: PLR2004 - a port has two bytes
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return found[1] or found[2], int(found[3])
+
+
+def joined_address(host: str, port: int) -> str:
+    """Return ``HOST:PORT``, the opposite of `split_address`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listen_fields(text: str) -> dict[str, Any]:
+    """Return the two fields that a ``listen`` key stands for."""
+    host, port = split_address(text)
+    return {"host": host, "port": port}
+
+
+def is_loopback(host: str) -> bool:
+    """True where only this machine can reach the host; an unknown name counts as reachable."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def storage_url(url: str) -> str | None:
+    try:
+        store_path(url)
+    except (ConfigurationError, ValueError):
+        return (
+            "must be sqlite:// and an absolute path, such as "
+            '"sqlite:///var/lib/dataprep-monitor/state.db"'
+        )
+    return None
+
+
+def followed_runs(texts: list[str]) -> str | None:
+    try:
+        for text in texts:
+            followed_run("workspace", text)
+    except ConfigurationError:
+        return 'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"'
+    return None
+
+
+def not_empty(value: str | list[str]) -> str | None:
+    return None if value and all(value) else "must not be empty; leave the key out instead"
+
+
+def no_empty_text(texts: list[str]) -> str | None:
+    return None if all(one.strip() for one in texts) else "holds an empty text; remove that"

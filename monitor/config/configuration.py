@@ -1,0 +1,73 @@
+"""The judged configuration: the settings of every room, and nothing that could still be wrong."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from monitor.bus.settings import StorageSettings
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.config.daemon_keys import LogSettings
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import MetricsSettings, MqttSettings
+from monitor.polling.settings import PollSettings
+from monitor.tracking.settings import TrackingSettings
+from monitor.web.settings import ServerSettings
+from monitor.workspace.settings import WorkspaceSettings
+
+
+class WorkspaceConfiguration(Struct, frozen=True, kw_only=True):
+    """All that is set about one workspace. Without ``callbacks`` none is accepted from it."""
+
+    workspace: WorkspaceSettings
+    poll: PollSettings = PollSettings()
+    callbacks: CallbackSettings | None = None
+
+    @property
+    def name(self) -> str:
+        return self.workspace.name
+
+
+class Configuration(Struct, frozen=True, kw_only=True):
+    """All that is set. A part that is None is switched off."""
+
+    workspaces: tuple[WorkspaceConfiguration, ...]
+    mqtt: MqttSettings | None = None
+    server: ServerSettings = ServerSettings()
+    callbacks: ListenerSettings | None = None
+    storage: StorageSettings = StorageSettings()
+    tracking: TrackingSettings = TrackingSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    log: LogSettings = LogSettings()
+
+    def secrets(self) -> tuple[Secret, ...]:
+        """Return every secret in it, for the log's redaction."""
+        found: list[Secret] = []
+        _gather(self, found)
+        return tuple(found)
+
+
+def _gather(value: Any, found: list[Secret]) -> None:
+    if isinstance(value, Secret):
+        found.append(value)
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            _gather(getattr(value, name), found)
+    elif isinstance(value, tuple):
+        for one in value:
+            _gather(one, found)
+
+
+def config_hash(configuration: Configuration) -> str:
+    """Return 16 hex digits that differ between settings that differ. Secrets are left out."""
+    text = msgspec.json.encode(configuration, enc_hook=_without_secret, order="deterministic")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def _without_secret(value: Any) -> None:
+    # That there is one belongs to the settings; what it says does not reach the hash.
+    if not isinstance(value, Secret):
+        raise TypeError(f"{type(value).__name__} has no place in a configuration")

@@ -1,0 +1,151 @@
+"""Settings from environment variables, laid over those of the file.
+
+``DATAPREP_MONITOR__SECTION__KEY`` sets a scalar outside the list of workspaces;
+``DATAPREP_MONITOR__WORKSPACES__NAME__URL`` and ``..._TOKEN`` set those two of a workspace, its name
+in capitals and with ``_`` for ``-``. A secret may be given as such here, unlike in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monitor.config.faults import Faults, suggestion
+from monitor.config.keys import Key, Kind
+from monitor.config.places import secret_keys
+from monitor.config.table import REPEATED, SECTIONS, section, written_keys
+from monitor.config.workspace_keys import WORKSPACES
+from monitor.model.secrets import Secret
+
+PREFIX = "DATAPREP_MONITOR__"
+OF_A_WORKSPACE = ("url", "token")
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def overlaid(
+    mapping: Mapping[str, Any], environment: Mapping[str, str], faults: Faults
+) -> dict[str, Any]:
+    """Return the mapping with the variables applied; the mapping itself stays as it is."""
+    result: dict[str, Any] = _copy(mapping)
+    for variable, text in sorted(environment.items()):
+        if variable.startswith(PREFIX):
+            parts = variable.removeprefix(PREFIX).lower().split("__")
+            if parts[0] == REPEATED:
+                _set_in_workspace(result, variable, parts[1:], text, faults)
+            else:
+                _set_in_section(result, variable, parts, text, faults)
+    return result
+
+
+def variable_of(path: str, name: str) -> str:
+    """Return the variable that sets a key of a section."""
+    return PREFIX + "__".join([*path.split("."), name]).upper()
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _copy(one) for key, one in value.items()}
+    return [_copy(one) for one in value] if isinstance(value, list) else value
+
+
+def _set_in_section(
+    result: dict[str, Any], variable: str, parts: list[str], text: str, faults: Faults
+) -> None:
+    path, name = ".".join(parts[:-1]), parts[-1]
+    found = section(path)
+    if found is None:
+        names = [one.path for one in SECTIONS if one.path.split(".")[0] != REPEATED]
+        meant = suggestion(path, names)
+        hint = f"did you mean {variable_of(meant, name)}?" if meant else "remove the variable"
+        faults.add_hidden(variable, f"there is no section {path or 'of that name'}; {hint}")
+        return
+    key = found.key(name) or found.key(name.rpartition("_")[0])
+    if key is None or name not in (key.name, *written_keys(found)):
+        secrets = [one.name for one in found.keys if one.kind is Kind.SECRET]
+        meant = suggestion(name, [*written_keys(found), *secrets])
+        hint = f"did you mean {variable_of(path, meant)}?" if meant else "remove the variable"
+        faults.add_hidden(variable, f"[{path}] has no such key; {hint}")
+        return
+    table = _table(result, parts[:-1])
+    if table is not None:
+        _put(table, name, _parsed(key, name, variable, text, faults))
+        faults.origins[f"{path}.{name}"] = variable
+
+
+def _set_in_workspace(
+    result: dict[str, Any], variable: str, parts: list[str], text: str, faults: Faults
+) -> None:
+    name, _, key_name = "__".join(parts).rpartition("__")
+    tables = result.get(REPEATED)
+    tables = tables if isinstance(tables, list) else []
+    if key_name not in OF_A_WORKSPACE:
+        way_out = (
+            f"of a workspace only {' and '.join(OF_A_WORKSPACE)} can be set here; use the file"
+        )
+        faults.add_hidden(variable, way_out)
+        return
+    for index, table in enumerate(tables):
+        if isinstance(table, dict) and _spelled(table.get("name")) == name:
+            path = f"{REPEATED}[{index}].{key_name}"
+            key = WORKSPACES.key(key_name)
+            if key is not None:
+                _put(table, key_name, _parsed(key, key_name, variable, text, faults))
+                faults.origins[path] = variable
+            return
+    names = [_spelled(one.get("name")) for one in tables if isinstance(one, dict)]
+    known = ", ".join(sorted(one for one in names if one)) or "none"
+    faults.add_hidden(variable, f"no workspace has that name; configured are: {known}")
+
+
+def _spelled(name: object) -> str | None:
+    return name.lower().replace("-", "_") if isinstance(name, str) else None
+
+
+def _table(result: dict[str, Any], parts: list[str]) -> dict[str, Any] | None:
+    """Return the table of a path, made where it is absent; None where something else is there."""
+    table: Any = result
+    for part in parts:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            return None
+    return table if isinstance(table, dict) else None
+
+
+def _put(table: dict[str, Any], name: str, value: Any) -> None:
+    # A secret from here replaces every way in which the file gives it.
+    for secret, ways in ((one.name, secret_keys(one.name)) for one in _secrets()):
+        if name == secret or name in ways:
+            for way in (secret, *ways):
+                table.pop(way, None)
+    if value is not None:
+        table[name] = value
+
+
+def _secrets() -> list[Key]:
+    return [key for one in SECTIONS for key in one.keys if key.kind is Kind.SECRET]
+
+
+def _parsed(key: Key, name: str, variable: str, text: str, faults: Faults) -> Any:
+    """Return the value in the key's type, None and a fault where the text is no such value."""
+    if key.kind is Kind.SECRET:
+        return Secret(text) if name == key.name else text
+    if key.kind is Kind.TEXT:
+        return text
+    if key.kind is Kind.TEXTS:
+        faults.add(variable, text, "a list cannot be set here; use the file")
+        return None
+    if key.kind is Kind.BOOLEAN:
+        value: Any = _BOOLEANS.get(text.strip().lower())
+    else:
+        value = _number(text, whole=key.kind is Kind.WHOLE)
+    if value is None:
+        faults.add(variable, text, f"must be {key.kind.title}")
+    return value
+
+
+def _number(text: str, *, whole: bool) -> float | None:
+    try:
+        return int(text) if whole else float(text)
+    except ValueError:
+        return None

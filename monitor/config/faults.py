@@ -1,0 +1,87 @@
+"""What is wrong with a configuration, gathered instead of raised one by one."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from monitor.model.secrets import Secret
+
+ABSENT = "(absent)"
+MASK = "***"
+MAX_SHOWN_CHARACTERS = 80
+
+# A key of ours that is mistyped may still hold a secret: what its name suggests is not shown.
+_SECRET_NAME = re.compile(r"tok|secret|pass|pwd|auth|cred|key", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"""://[^\s"'<>]*@""")
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """One thing that is wrong. ``way_out`` says what would be right."""
+
+    key: str  # "workspaces[0].url", or the name of an environment variable
+    value: str  # as it was found, never a secret
+    way_out: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.value}: {self.way_out}"
+
+
+class Faults:
+    """Gathers faults. ``origins`` names the variable behind a key that the environment set."""
+
+    def __init__(self) -> None:
+        self.found: list[Fault] = []
+        self.origins: dict[str, str] = {}
+
+    def add(self, key: str, value: object, way_out: str) -> None:
+        """Note a fault; ``value`` is shown as `shown` does."""
+        fault = Fault(key=self.origins.get(key, key), value=shown(value), way_out=way_out)
+        if fault not in self.found:
+            self.found.append(fault)
+
+    def add_absent(self, key: str, way_out: str) -> None:
+        self.found.append(Fault(key=key, value=ABSENT, way_out=way_out))
+
+    def add_hidden(self, key: str, way_out: str) -> None:
+        """Note a fault whose value may be a secret."""
+        self.found.append(Fault(key=self.origins.get(key, key), value=MASK, way_out=way_out))
+
+    def add_unknown(self, key: str, value: object, known: Iterable[str]) -> None:
+        """Note a key that nobody knows, and the known one that was probably meant."""
+        leaf = re.split(r"\.|__", key)[-1]
+        meant = suggestion(leaf, known)
+        hint = f"unknown key; did you mean {meant}?" if meant else "unknown key; remove it"
+        if isinstance(value, str) and any(map(_SECRET_NAME.search, (leaf, meant or ""))):
+            self.add_hidden(key, hint)
+        else:
+            self.add(key, value, hint)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that ``name`` most resembles, None if it resembles none."""
+    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def shown(value: object) -> str:
+    """Return a value as a file would write it, bounded, and without credentials in URLs."""
+    if isinstance(value, Secret):
+        return MASK
+    if isinstance(value, Mapping):
+        return "(a table)"
+    if isinstance(value, list | tuple) and any(isinstance(one, Mapping | list) for one in value):
+        return f"(a list of {len(value)})"
+    text = _CREDENTIALS.sub(f"://{MASK}@", _as_json(value))
+    if len(text) > MAX_SHOWN_CHARACTERS:
+        return f"{text[:MAX_SHOWN_CHARACTERS]}..."
+    return text
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

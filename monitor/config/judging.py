@@ -1,0 +1,102 @@
+"""Judges a parsed configuration as a whole: single values first, then what must fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from monitor.config.configuration import Configuration, WorkspaceConfiguration
+from monitor.config.environment import overlaid
+from monitor.config.faults import Fault, Faults
+from monitor.config.fitting import find_misfits
+from monitor.config.places import NoPlaces, Places
+from monitor.config.reading import Part, Reader
+from monitor.model.errors import ConfigurationError
+from monitor.outputs.settings import DeliverySettings, MqttSettings
+from monitor.polling.settings import PollSettings
+from monitor.tracking.settings import TrackingSettings
+from monitor.workspace.settings import WorkspaceSettings
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Either a configuration, or everything that is wrong with what was given."""
+
+    configuration: Configuration | None
+    faults: tuple[Fault, ...]
+
+
+NO_PLACES = NoPlaces()
+
+
+def weigh(
+    mapping: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    places: Places = NO_PLACES,
+) -> Verdict:
+    """Return the settings that a parsed file and the environment make, or all their faults."""
+    faults = Faults()
+    reader = Reader(places=places, faults=faults)
+    workspaces, parts = reader.root(overlaid(mapping, environment, faults))
+    find_misfits(workspaces, parts, faults)
+    if faults.found:
+        return Verdict(configuration=None, faults=tuple(faults.found))
+    return Verdict(configuration=_built(workspaces, parts), faults=())
+
+
+def judge(
+    mapping: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    places: Places = NO_PLACES,
+) -> Configuration:
+    """Return the settings that a parsed file and the environment make.
+
+    Raises:
+        ConfigurationError: with one sentence ``key: value: way out`` for every fault there is.
+    """
+    verdict = weigh(mapping, environment, places=places)
+    if verdict.configuration is None:
+        raise ConfigurationError([str(fault) for fault in verdict.faults])
+    return verdict.configuration
+
+
+def _built(workspaces: list[Part], parts: Mapping[str, Part]) -> Configuration:
+    built = tuple(_workspace(part) for part in workspaces)
+    storage = parts["storage"]
+    retention = storage.parts["retention"]
+    waits = [one.callbacks.give_up_seconds for one in built if one.callbacks]
+    mqtt = parts.get("mqtt")
+    return Configuration(
+        workspaces=built,
+        mqtt=None if mqtt is None else _mqtt(mqtt),
+        server=parts["server"].build(),
+        callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
+        # The store must not drop a callback that its workspace still waits to confirm.
+        storage=storage.build(
+            retention=retention.build(
+                callbacks_seconds=max([retention.get("callbacks_seconds"), *waits])
+            )
+        ),
+        # One horizon: a run that the store forgets may not be told a second time.
+        tracking=TrackingSettings(forget_seconds=retention.get("runs_seconds")),
+        metrics=parts["metrics"].build(),
+        log=parts["log"].build(),
+    )
+
+
+def _workspace(part: Part) -> WorkspaceConfiguration:
+    poll = part.parts["poll"]
+    callbacks = part.parts.get("callbacks")
+    return WorkspaceConfiguration(
+        workspace=part.build(**poll.of(WorkspaceSettings)),
+        poll=poll.build(**(callbacks.of(PollSettings) if callbacks else {})),
+        callbacks=None if callbacks is None else callbacks.build(),
+    )
+
+
+def _mqtt(part: Part) -> MqttSettings:
+    settings: MqttSettings = part.build(delivery=DeliverySettings(**part.of(DeliverySettings)))
+    return settings

@@ -1,0 +1,182 @@
+"""Reads the tables of a parsed file into the fields of the settings types, gathering all faults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from monitor.config.faults import Faults
+from monitor.config.keys import Key, Kind, Section, converted
+from monitor.config.places import Places, read_secret_key, secret_keys
+from monitor.config.table import SECTIONS, below, written_keys
+from monitor.model.errors import ConfigurationError
+
+Fields = dict[str, Any]
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """What was read of one table: for each settings type the fields that the file sets.
+
+    A field that is absent, or whose value is at fault, is not there; its default stands for it.
+    """
+
+    section: Section
+    path: str  # "workspaces[0].poll"
+    fields: dict[type[Struct], Fields]
+    parts: dict[str, Part]  # of the tables below, by their last name
+
+    def build(self, **more: Any) -> Any:
+        """Return the section's settings; call only where no fault was found."""
+        return self.section.target(**self.fields.get(self.section.target, {}), **more)
+
+    def of(self, target: type[Struct]) -> Fields:
+        """Return the fields that keys of this table set in another settings type."""
+        return self.fields.get(target, {})
+
+    def get(self, name: str) -> Any:
+        """Return a field of the section's own settings, or its default; None without either."""
+        fields = self.fields.get(self.section.target, {})
+        if name in fields:
+            return fields[name]
+        for field in msgspec.structs.fields(self.section.target):
+            if field.name == name and field.default is not msgspec.NODEFAULT:
+                return field.default
+        return None
+
+
+class Reader:
+    """Reads one configuration. Faults go into ``faults``; nothing is raised."""
+
+    def __init__(self, *, places: Places, faults: Faults) -> None:
+        self._places = places
+        self._faults = faults
+
+    def root(self, mapping: Mapping[str, Any]) -> tuple[list[Part], dict[str, Part]]:
+        """Return the workspaces, and the other sections by name; an absent optional one is not."""
+        known = below("")
+        for name in [one for one in mapping if one not in known]:
+            self._faults.add_unknown(name, mapping[name], known)
+        repeated = known.pop("workspaces")
+        return self._repeated(repeated, mapping), self._tables(known, mapping, path="")
+
+    def _repeated(self, section: Section, mapping: Mapping[str, Any]) -> list[Part]:
+        tables = mapping.get(section.path)
+        if isinstance(tables, Mapping):
+            way_out = f"there may be several: write [[{section.path}]]"
+            self._faults.add(section.path, tables, way_out)
+            tables = [tables]
+        if not tables or not isinstance(tables, list):
+            self._faults.add_absent(section.path, f"add a [[{section.path}]] with name and url")
+            return []
+        return [
+            part
+            for index, table in enumerate(tables)
+            if (part := self._section(section, table, f"{section.path}[{index}]"))
+        ]
+
+    def _tables(
+        self, sections: Mapping[str, Section], mapping: Mapping[str, Any], *, path: str
+    ) -> dict[str, Part]:
+        parts: dict[str, Part] = {}
+        for name, section in sections.items():
+            if name in mapping or not section.is_optional:
+                part = self._section(section, mapping.get(name, {}), path + name)
+                if part is not None:
+                    parts[name] = part
+        return parts
+
+    def _section(self, section: Section, table: object, path: str) -> Part | None:
+        if not isinstance(table, Mapping):
+            self._faults.add(path, table, f"must be a table: write [{section.path}] above its keys")
+            return None
+        sections = below(section.path)
+        self._refuse_unknown(section, table, path, sections)
+        fields: dict[type[Struct], Fields] = {}
+        for key in section.keys:
+            found = self._value(section, key, table, path)
+            if found is not None:
+                fields.setdefault(section.target_of(key), {}).update(found)
+        parts = self._tables(sections, table, path=f"{path}.")
+        return Part(section=section, path=path, fields=fields, parts=parts)
+
+    def _refuse_unknown(
+        self,
+        section: Section,
+        table: Mapping[str, Any],
+        path: str,
+        sections: Mapping[str, Section],
+    ) -> None:
+        written = written_keys(section)
+        literal = {key.name for key in section.keys if key.kind is Kind.SECRET}
+        for name in table:
+            if name in written or name in sections or name in literal:
+                continue
+            elsewhere = [
+                f"[{one.path}] {name}" for one in SECTIONS if name in (*written_keys(one), one.path)
+            ]
+            if elsewhere:
+                way_out = f"belongs elsewhere: {elsewhere[0]}"
+                self._faults.add(f"{path}.{name}", table[name], way_out)
+            else:
+                self._faults.add_unknown(f"{path}.{name}", table[name], [*written, *sections])
+
+    def _value(
+        self, section: Section, key: Key, table: Mapping[str, Any], path: str
+    ) -> Mapping[str, Any] | None:
+        """Return the fields that one key sets, None where it is absent or at fault."""
+        if key.kind is Kind.SECRET:
+            secret = read_secret_key(
+                key.name, table, path=path, places=self._places, faults=self._faults
+            )
+            ways = secret_keys(key.name)
+            if key.is_required and not table.keys() & {key.name, *ways}:
+                self._faults.add_absent(f"{path}.{key.name}", f"give it as {' or '.join(ways)}")
+            return None if secret is None else converted(section, key, secret)
+        if key.name not in table:
+            if key.is_required:
+                way_out = f"is needed, such as {key.name} = {key.example!r}".replace("'", '"')
+                self._faults.add_absent(f"{path}.{key.name}", way_out)
+            return None
+        value = table[key.name]
+        way_out_of_it = way_out_of(key, value)
+        if way_out_of_it is not None:
+            self._faults.add(f"{path}.{key.name}", value, way_out_of_it)
+            return None
+        if key.is_file:
+            value = self._found_file(f"{path}.{key.name}", value)
+        return None if value is None else converted(section, key, value)
+
+    def _found_file(self, key: str, path: str) -> str | None:
+        try:
+            return self._places.find_file(path)
+        except ConfigurationError as exc:
+            self._faults.add(key, path, exc.faults[0])
+            return None
+
+
+def way_out_of(key: Key, value: Any) -> str | None:
+    """Return what would be right, None where the value is."""
+    if not key.kind.fits(value):
+        return f"must be {key.kind.title}"
+    if key.choices and value not in key.choices:
+        return f"must be one of {', '.join(key.choices)}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _out_of_range(key, value)
+    return None if key.check is None else key.check(value)
+
+
+def _out_of_range(key: Key, value: float) -> str | None:
+    unit = f" {key.unit}" if key.unit else ""
+    if key.minimum is not None and value < key.minimum:
+        return f"must be at least {number(key.minimum)}{unit}"
+    if key.maximum is not None and value > key.maximum:
+        return f"must be at most {number(key.maximum)}{unit}"
+    return None
+
+
+def number(value: float) -> str:
+    """Return a number without a needless fraction."""
+    return str(int(value)) if value == int(value) else str(value)

@@ -1,0 +1,159 @@
+"""Writes the reference of all settings, and the JSON Schema for editors, from the one table."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any
+
+from monitor.config.checks import WORKSPACE_NAME
+from monitor.config.keys import Key, Kind, Section, default_of
+from monitor.config.places import ABOUT_FORMS, SecretForm
+from monitor.config.reading import number
+from monitor.config.table import REPEATED, SECTIONS, below
+
+_HEAD = """\
+#:schema ./monitor.schema.json
+
+# Every setting of dataprep-monitor with its default, unit and reason.
+#
+# What has a default is written with it; what has none is written as an example behind a #.
+# config/minimal.toml is the least that runs. `dataprep-monitor check -c FILE` tells every fault.
+#
+# A secret never stands in this file. For each one give exactly one of
+#   <key>_file        a file that holds nothing else; a line end behind it is ignored
+#   <key>_env         the name of an environment variable that holds it
+#   <key>_credential  the name of a systemd credential of the service
+#
+# A key outside [[workspaces]] can be set by a variable: DATAPREP_MONITOR__SECTION__KEY, as in
+# DATAPREP_MONITOR__STORAGE__RETENTION__RUNS_SECONDS=604800; of a workspace the URL and the token:
+# DATAPREP_MONITOR__WORKSPACES__MARKETING__URL, DATAPREP_MONITOR__WORKSPACES__MARKETING__TOKEN.
+#
+# The path of a file is absolute, or begins at the folder of this file.
+"""
+
+_EXAMPLE_PLACES = {
+    SecretForm.FILE: "/run/secrets/{}",
+    SecretForm.ENV: "{}",
+    SecretForm.CREDENTIAL: "{}",
+}
+
+
+def reference_toml() -> str:
+    """Return the text of ``config/monitor.toml``: a file that can be used as it is."""
+    return _HEAD + "".join(_section_toml(section) for section in SECTIONS)
+
+
+def _section_toml(section: Section) -> str:
+    head = f"[[{section.path}]]" if section.path == REPEATED else f"[{section.path}]"
+    lines = ["", *_comment(section.about), head]
+    for key in section.keys:
+        lines.extend(_key_toml(section, key))
+    return "\n".join([*lines, ""])
+
+
+def _key_toml(section: Section, key: Key) -> list[str]:
+    lines = ["", *_comment(" ".join(part for part in (key.about, _limits(key)) if part))]
+    if key.kind is Kind.SECRET:
+        for form in SecretForm:
+            name = str(key.example)
+            name = name.upper().replace("-", "_") if form is SecretForm.ENV else name
+            mark = "" if key.is_required and form is SecretForm.FILE else "#"
+            lines.append(f'{mark}{key.name}_{form} = "{_EXAMPLE_PLACES[form].format(name)}"')
+        return lines
+    default = default_of(section, key)
+    if default is None:
+        mark = "" if key.is_required else "#"
+        return [*lines, f"{mark}{key.name} = {_toml(key.example)}"]
+    return [*lines, f"{key.name} = {_toml(default)}"]
+
+
+def _limits(key: Key) -> str:
+    parts = [f"Unit: {key.unit}."] if key.unit else []
+    if key.choices:
+        parts.append(f"One of {', '.join(key.choices)}.")
+    if key.minimum is not None and key.maximum is not None:
+        parts.append(f"From {_grouped(key.minimum)} to {_grouped(key.maximum)}.")
+    if key.is_required:
+        parts.append("Required.")
+    return " ".join(parts)
+
+
+def _grouped(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else number(value)
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in textwrap.wrap(text, 96, break_on_hyphens=False)]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(one) for one in value)}]"
+    if isinstance(value, float):
+        return number(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the file, for editors that complete and check while typing."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Configuration of dataprep-monitor",
+        **_table_schema({REPEATED}, {}, below("")),
+    }
+
+
+def schema_text() -> str:
+    """Return the text of ``config/monitor.schema.json``."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _table_schema(
+    required: set[str], properties: dict[str, Any], sections: dict[str, Section]
+) -> dict[str, Any]:
+    tables = {name: _section_schema(section) for name, section in sections.items()}
+    schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**properties, **tables},
+    }
+    return {**schema, "required": sorted(required)} if required else schema
+
+
+def _section_schema(section: Section) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    for key in section.keys:
+        if key.kind is Kind.SECRET:
+            for form in SecretForm:
+                about = f"{key.about} Here: {ABOUT_FORMS[form]}."
+                properties[f"{key.name}_{form}"] = {"type": "string", "description": about}
+        else:
+            properties[key.name] = _key_schema(section, key)
+    # A token or the URL may come from the environment, so an editor asks for the name only.
+    required = {"name"} if section.path == REPEATED else set()
+    table = _table_schema(required, properties, below(section.path))
+    table = {"description": section.about, **table}
+    if section.path != REPEATED:
+        return table
+    return {"type": "array", "minItems": 1, "items": table}
+
+
+def _key_schema(section: Section, key: Key) -> dict[str, Any]:
+    unit = f" Unit: {key.unit}." if key.unit else ""
+    schema: dict[str, Any] = {
+        "description": f"{key.about}{unit}",
+        "type": key.kind.schema_type,
+    }
+    if key.kind is Kind.TEXTS:
+        schema["items"] = {"type": "string"}
+    if key.choices:
+        schema["enum"] = list(key.choices)
+    if key.minimum is not None:
+        schema["minimum"] = key.minimum
+    if key.maximum is not None:
+        schema["maximum"] = key.maximum
+    if section.path == REPEATED and key.name == "name":
+        schema["pattern"] = f"^{WORKSPACE_NAME}$"
+    default = default_of(section, key)
+    return schema if default is None else {**schema, "default": default}

@@ -1,0 +1,48 @@
+"""All sections of the file, in the order of the reference."""
+
+from __future__ import annotations
+
+from monitor.config.daemon_keys import LISTENER, LOG, RETENTION, SERVER, STORAGE
+from monitor.config.keys import Kind, Section
+from monitor.config.output_keys import METRICS, MQTT
+from monitor.config.places import secret_keys
+from monitor.config.workspace_keys import CALLBACKS, POLL, WORKSPACES
+
+SECTIONS: tuple[Section, ...] = (
+    WORKSPACES,
+    POLL,
+    CALLBACKS,
+    MQTT,
+    SERVER,
+    LISTENER,
+    STORAGE,
+    RETENTION,
+    METRICS,
+    LOG,
+)
+
+# The one section of which there may be several.
+REPEATED = WORKSPACES.path
+
+
+def section(path: str) -> Section | None:
+    """Return the section of that path, None where there is none."""
+    return next((one for one in SECTIONS if one.path == path), None)
+
+
+def below(path: str) -> dict[str, Section]:
+    """Return the sections directly below ``path``, by their last name; "" is the whole file."""
+    prefix = f"{path}." if path else ""
+    return {
+        one.path.removeprefix(prefix): one
+        for one in SECTIONS
+        if one.path.startswith(prefix) and "." not in one.path.removeprefix(prefix)
+    }
+
+
+def written_keys(of: Section) -> list[str]:
+    """Return the keys that may be written in a section; a secret has three."""
+    names: list[str] = []
+    for key in of.keys:
+        names.extend(secret_keys(key.name) if key.kind is Kind.SECRET else [key.name])
+    return names

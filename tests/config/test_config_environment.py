@@ -1,0 +1,120 @@
+"""Variables lie over the file, and one that fits no key does not stay unnoticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.model.secrets import Secret
+from tests.config.settings_tables import TOKEN, faults, file, judged, workspace
+
+P = "DATAPREP_MONITOR__"
+
+
+def test_variables_win_over_the_file() -> None:
+    """Texts, numbers and booleans are set in their own types, in tables of any depth."""
+    configuration = judged(
+        file(server={"listen": "127.0.0.1:1"}, storage={"retention": {"events_count": 2_000}}),
+        {
+            f"{P}SERVER__LISTEN": "127.0.0.1:2",
+            f"{P}SERVER__ALLOW_ANONYMOUS": "TRUE",
+            f"{P}STORAGE__RETENTION__EVENTS_COUNT": "3000",
+            f"{P}STORAGE__COMMIT_TIMEOUT_SECONDS": "2.5",
+            "DATAPREP_MONITOR_CONFIG": "not one of these",
+            "PATH": "/bin",
+        },
+    )
+    assert configuration.server.port == 2
+    assert configuration.server.allow_anonymous is True
+    assert configuration.storage.retention.events_count == 3_000
+    assert configuration.storage.commit_timeout_seconds == 2.5
+
+
+def test_a_variable_switches_an_absent_section_on() -> None:
+    """A broker can be given to an image whose file names none."""
+    assert judged(file()).mqtt is None
+    configuration = judged(file(), {f"{P}MQTT__URL": "mqtt://broker:1884"})
+    assert configuration.mqtt is not None
+    assert str(configuration.mqtt.broker) == "broker:1884"
+
+
+def test_the_url_and_token_of_a_workspace_can_be_set() -> None:
+    """The workspace is named in capitals, with an underscore for a hyphen."""
+    configuration = judged(
+        file(workspaces=[workspace("a"), workspace("my-team")]),
+        {
+            f"{P}WORKSPACES__MY_TEAM__URL": "https://other.example.com",
+            f"{P}WORKSPACES__MY_TEAM__TOKEN": "another-token",
+        },
+    )
+    first, second = (one.workspace for one in configuration.workspaces)
+    assert (first.url, first.token) == ("https://api.example.com", Secret(TOKEN))
+    assert (second.url, second.token) == ("https://other.example.com", Secret("another-token"))
+
+
+def test_a_secret_from_the_environment_replaces_every_form_in_the_file() -> None:
+    """The variable wins although the file names an unreadable secret in another form."""
+    mapping = file(mqtt={"username": "monitor", "password_file": "/missing"})
+    configuration = judged(mapping, {f"{P}MQTT__PASSWORD_ENV": "MQTT_PASSWORD"})
+    assert configuration.mqtt is not None
+    assert configuration.mqtt.password == Secret("password-of-the-broker")
+    configuration = judged(mapping, {f"{P}MQTT__PASSWORD": "given here"})
+    assert configuration.mqtt is not None
+    assert configuration.mqtt.password == Secret("given here")
+
+
+def test_the_file_itself_is_not_changed() -> None:
+    """A mapping that was judged with variables can be judged again without them."""
+    mapping = file()
+    judged(mapping, {f"{P}WORKSPACES__MARKETING__TOKEN": "x", f"{P}LOG__LEVEL": "debug"})
+    assert mapping == file()
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "fault"),
+    [
+        ("SERVER__PORTS", "1", "***: [server] has no such key; remove the variable"),
+        (
+            "SERVER__LISTENS",
+            "x",
+            f"***: [server] has no such key; did you mean {P}SERVER__LISTEN?",
+        ),
+        (
+            "MQT__PASSWORD",
+            TOKEN,
+            f"***: there is no section mqt; did you mean {P}MQTT__PASSWORD?",
+        ),
+        ("LISTEN", "x", "***: there is no section of that name; remove the variable"),
+        ("METRICS__SERIES_BUDGET", "many", '"many": must be a whole number'),
+        ("STORAGE__STALL_SECONDS", "soon", '"soon": must be a number'),
+        ("STORAGE__STALL_SECONDS", "0", "0.0: must be at least 1 seconds"),
+        ("SERVER__ALLOW_ANONYMOUS", "yes", '"yes": must be true or false'),
+        ("SERVER__TOKEN", "", "***: the secret is empty; put it there"),
+        (
+            "WORKSPACES__OTHER__URL",
+            "https://x.example",
+            "***: no workspace has that name; configured are: marketing",
+        ),
+        (
+            "WORKSPACES__MARKETING__EDITION",
+            "RL",
+            "***: of a workspace only url and token can be set here; use the file",
+        ),
+        (
+            "WORKSPACES__MARKETING__URL",
+            "ftp://x",
+            ('"ftp://x": must be an http or https URL, such as "https://api.clouddataprep.com"'),
+        ),
+    ],
+)
+def test_a_wrong_variable_is_a_fault_under_its_own_name(
+    variable: str, text: str, fault: str
+) -> None:
+    """Unknown sections and keys, and values of the wrong type, name the variable."""
+    assert faults(file(), {f"{P}{variable}": text}) == [f"{P}{variable}: {fault}"]
+
+
+def test_a_variable_over_a_broken_section_changes_nothing() -> None:
+    """Where the file has no table, only the file's own fault is told."""
+    assert faults(file(mqtt=3), {f"{P}MQTT__URL": "mqtt://broker"}) == [
+        "mqtt: 3: must be a table: write [mqtt] above its keys"
+    ]

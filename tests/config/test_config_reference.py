@@ -1,0 +1,169 @@
+"""The files of ``config/`` are complete, true and usable."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from monitor.config import Configuration, SecretSource, judge
+from monitor.config.__main__ import main
+from monitor.config.keys import Kind, Section, default_of
+from monitor.config.reference import json_schema, reference_toml, schema_text
+from monitor.config.table import SECTIONS, written_keys
+from monitor.model.secrets import Secret
+
+FOLDER = Path(__file__).parent.parent.parent / "config"
+
+
+class AnyPlaces:
+    """Every secret and every file is there."""
+
+    def read_secret(self, source: SecretSource) -> Secret:
+        return Secret(f"a secret from {source.place}")
+
+    def find_file(self, path: str) -> str:
+        return path
+
+
+def judged(text: str) -> Configuration:
+    return judge(tomllib.loads(text), {}, places=AnyPlaces())
+
+
+def test_the_reference_is_the_one_that_the_code_makes() -> None:
+    """``python -m monitor.config config`` would change nothing."""
+    assert (FOLDER / "monitor.toml").read_text() == reference_toml()
+    assert (FOLDER / "monitor.schema.json").read_text() == schema_text()
+
+
+def test_the_generated_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
+    """The generator writes both files into a folder, and refuses to guess which."""
+    assert main([str(tmp_path)]) == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["monitor.schema.json", "monitor.toml"]
+    assert main([]) == 2
+
+
+def test_the_reference_names_every_key_once() -> None:
+    """Each section holds each of its keys, set or as an example."""
+    for section in SECTIONS:
+        head = re.escape(f"[{section.path}]")
+        block = re.search(
+            rf"^\[?{head}\]?\n(.*?)(?=^\[|\Z)", reference_toml(), re.MULTILINE | re.DOTALL
+        )
+        assert block is not None
+        names = re.findall(r"^#?(\w+) = ", block[1], re.MULTILINE)
+        assert names == written_keys(section), section.path
+
+
+def test_the_reference_can_be_used_and_changes_no_default() -> None:
+    """Judged as it stands, it has no fault and equals a file that sets nothing."""
+    text = (FOLDER / "monitor.toml").read_text()
+    configuration = judged(text)
+    (one,) = configuration.workspaces
+    least = judged((FOLDER / "minimal.toml").read_text())
+    assert one.poll == least.workspaces[0].poll
+    assert one.workspace == least.workspaces[0].workspace
+    assert configuration == msgspec.structs.replace(
+        least, workspaces=configuration.workspaces, callbacks=configuration.callbacks
+    )
+
+
+@pytest.mark.parametrize(
+    "line", [one for one in reference_toml().splitlines() if re.match(r"#\w+ = ", one)]
+)
+def test_every_example_can_be_used(line: str) -> None:
+    """Each line behind a # may be put in force, in place of another form of the same secret."""
+    name = line[1:].split(" = ", maxsplit=1)[0]
+    base = re.sub(r"_(file|env|credential)$", "", name)
+    lines = reference_toml().splitlines()
+    at = lines.index(line)
+    lines[at] = line[1:]
+    for index in range(max(0, at - 2), at):
+        if lines[index].startswith(f"{base}_"):
+            lines[index] = ""
+    # A password and a username each need the other.
+    text = "\n".join(lines)
+    for one, other in (("password", "username"), ("username", "password")):
+        if base == one:
+            section = "mqtt" if line in reference_toml().split("[server]")[0] else "server"
+            value = "password_env" if other == "password" else other
+            text = text.replace(f"[{section}]\n", f'[{section}]\n{value} = "ANOTHER"\n')
+    if name == "key_file":
+        text = text.replace("#certificate_file", "certificate_file")
+    assert judged(text)
+
+
+def test_the_least_runs_and_hides_nothing() -> None:
+    """``minimal.toml`` is judged without a fault."""
+    assert judged((FOLDER / "minimal.toml").read_text()).mqtt is not None
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda one: one.path)
+def test_every_field_is_set_by_a_key_or_fixed_on_purpose(section: Section) -> None:
+    """A new field of a settings type must become a key, or be named as one that the code sets."""
+    fields = {one.name for one in msgspec.structs.fields(section.target)}
+    spread = {name for key in section.keys if key.spread for name in _spread_fields(section, key)}
+    reached = spread | {
+        key.field_name
+        for other in SECTIONS
+        for key in other.keys
+        if not key.spread and other.target_of(key) is section.target
+    }
+    assert fields - reached == set(section.fixed)
+
+
+def _spread_fields(section: Section, key: Any) -> set[str]:
+    assert key.spread is not None
+    return set(key.spread(default_of(section, key)))
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda one: one.path)
+def test_every_default_is_allowed(section: Section) -> None:
+    """A default passes its own check and limits, and a key that may be left out has one."""
+    for key in section.keys:
+        default = default_of(section, key)
+        if default is None:
+            assert key.is_required or key.example is not None, key.name
+            continue
+        assert key.kind.fits(default), key.name
+        assert key.check is None or key.check(default) is None, key.name
+        assert key.minimum is None or key.minimum <= default, key.name
+        assert key.maximum is None or default <= key.maximum, key.name
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda one: one.path)
+def test_names_carry_their_unit(section: Section) -> None:
+    """A duration or a size says so in its name and in its description."""
+    for key in section.keys:
+        for ending, unit in (("_seconds", "seconds"), ("_bytes", "bytes")):
+            assert key.name.endswith(ending) == (key.unit == unit), key.name
+        assert key.about.endswith("."), key.name
+        if key.kind in (Kind.NUMBER, Kind.WHOLE):
+            assert key.minimum is not None, key.name
+            assert key.maximum is not None, key.name
+
+
+def test_the_schema_knows_what_the_judge_knows() -> None:
+    """Every section and key of the table is in the schema, and nothing else is allowed."""
+    schema = json_schema()
+    assert schema["additionalProperties"] is False
+    for section in SECTIONS:
+        table = schema
+        for part in section.path.split("."):
+            table = table["properties"][part]
+            table = table.get("items", table)
+        below = {one.path.rpartition(".")[2] for one in SECTIONS if one.path != section.path}
+        assert set(table["properties"]) - below == set(written_keys(section))
+        assert table["additionalProperties"] is False
+    assert json.loads(schema_text()) == json.loads(json.dumps(schema))
+
+
+def test_the_readme_names_every_section() -> None:
+    """The page beside the files does not forget a section."""
+    text = (FOLDER / "README.md").read_text()
+    assert [one.path for one in SECTIONS if f"[{one.path}]" not in text] == []

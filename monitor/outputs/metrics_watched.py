@@ -9,7 +9,7 @@ from itertools import accumulate
 from prometheus_client.core import Exemplar
 
 from monitor.model.knowledge import PipelineStanding, Reachability, WorkspaceStanding
-from monitor.model.runs import Status, Trigger
+from monitor.model.runs import RunKind, Status, Trigger
 from monitor.outputs import metrics_families as families
 from monitor.outputs.metrics_budget import Group, Layout
 from monitor.outputs.metrics_families import Family
@@ -110,11 +110,16 @@ def _durations(groups: Sequence[Group]) -> Family:
 
 def _waits(picture: Picture) -> Family:
     family = families.RUN_QUEUE.histogram()
-    rows = [one for one in picture.rows.values() if isinstance(one, QueueCounts)]
+    rows = {key: row for key, row in picture.rows.items() if isinstance(row, QueueCounts)}
+    # What the API lists is known before its first run. No flow run ever tells its start.
+    for workspace, kind in picture.confirmed:
+        if kind is not RunKind.FLOW_RUN:
+            fresh = QueueCounts(workspace=workspace, kind=kind)
+            rows.setdefault(fresh.key, fresh)
     configured = {one.workspace for one in picture.workspaces}
-    for row in sorted(rows, key=lambda one: one.key):
+    for key, row in sorted(rows.items()):
         if row.workspace in configured:
-            shown = _buckets(row.waits, QUEUE_BOUNDS, picture.seen.get(row.key, {}), "queue")
+            shown = _buckets(row.waits, QUEUE_BOUNDS, picture.seen.get(key, {}), "queue")
             family.add_metric([row.workspace, row.kind], shown, row.waits.sum)
     return family
 

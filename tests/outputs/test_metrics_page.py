@@ -106,6 +106,11 @@ async def test_known_pipelines_start_at_0_and_a_never_is_absent(daemon: Daemon) 
     kinds = {(dict(one)["kind"], dict(one)["pipeline"]) for one in ended}
     assert kinds == {("flow_run", "orders"), ("job_group", "orders"), ("plan_run", "daily")}
     assert len(named(page, "dataprep_runs_active")) == 6
+    queues = named(page, "dataprep_run_queue_seconds_count")
+    assert {dict(one)["kind"]: value for one, value in queues.items()} == {
+        "job_group": 0,
+        "plan_run": 0,
+    }
     assert b"\ndataprep_last_run" not in page
     assert b"\ndataprep_consecutive_failures" not in page
     assert b"\ndataprep_monitor_poll_last_success" not in page

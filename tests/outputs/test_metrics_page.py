@@ -197,8 +197,7 @@ async def test_before_the_first_answer_nothing_is_said_of_a_workspace(daemon: Da
     assert not named(page, "dataprep_capability")
 
 
-async def test_the_workspace_and_its_inventory_are_shown(daemon: Daemon) -> None:
-    """Schedules, capabilities, clock skew, polls, tasks and callbacks come from knowledge."""
+def _take_inventory(daemon: Daemon) -> None:
     daemon.reachable()
     daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
     hourly = HourlyTrigger(minute_of_hour=5)
@@ -232,6 +231,11 @@ async def test_the_workspace_and_its_inventory_are_shown(daemon: Daemon) -> None
                 last_outcome="ok",
             )
         )
+
+
+async def test_the_workspace_and_its_inventory_are_shown(daemon: Daemon) -> None:
+    """Schedules, capabilities, clock skew, polls, tasks and callbacks come from knowledge."""
+    _take_inventory(daemon)
     page = samples(await daemon.page())
     one = {"workspace": "one"}
     monitor = "dataprep_monitor"

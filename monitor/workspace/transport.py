@@ -50,13 +50,50 @@ def _base_url(settings: WorkspaceSettings) -> URL:
         raise ConfigurationError(f"workspace {settings.name}: url is not a URL: {exc}") from exc
 
 
+def _headers(settings: WorkspaceSettings) -> dict[str, str]:
+    headers = {
+        "Accept": "application/json",
+        "User-Agent": f"dataprep-monitor/{__version__}",
+    }
+    if settings.token is not None:
+        token = settings.token.reveal()
+        if not token.isascii() or not token.isprintable():
+            raise ConfigurationError(
+                f"workspace {settings.name}: the token has a character that no header can carry,"
+                " perhaps a line break at its end"
+            )
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def _tls(settings: WorkspaceSettings) -> ssl.SSLContext | bool:
+    if not settings.verify_tls:
+        return False
+    if settings.ca_file is None:
+        return True
+    try:
+        context = ssl.create_default_context()
+        context.load_verify_locations(cafile=settings.ca_file)
+    except OSError as exc:
+        raise ConfigurationError(
+            f"workspace {settings.name}: ca_file {settings.ca_file!r} cannot be used: {exc}"
+        ) from exc
+    return context
+
+
 class Transport:
-    """Holds the connections to one workspace."""
+    """Holds the connections to one workspace.
+
+    Raises:
+        ConfigurationError: URL, token or ca_file cannot be used.
+    """
 
     def __init__(self, settings: WorkspaceSettings, *, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
         self._base = _base_url(settings)
+        self._tls = _tls(settings)
+        _headers(settings)  # judged now, made again when needed: no copy of the token stays here
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
 
@@ -134,37 +171,13 @@ class Transport:
         if self._session is None:
             settings = self._settings
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=settings.connections, ssl=self._tls()),
+                connector=aiohttp.TCPConnector(limit=settings.connections, ssl=self._tls),
                 timeout=aiohttp.ClientTimeout(
                     total=settings.total_timeout_seconds,
                     sock_connect=settings.connect_timeout_seconds,
                     sock_read=settings.read_timeout_seconds,
                 ),
-                headers=self._default_headers(),
+                headers=_headers(settings),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
-
-    def _default_headers(self) -> dict[str, str]:
-        headers = {
-            "Accept": "application/json",
-            "User-Agent": f"dataprep-monitor/{__version__}",
-        }
-        if self._settings.token is not None:
-            headers["Authorization"] = f"Bearer {self._settings.token.reveal()}"
-        return headers
-
-    def _tls(self) -> ssl.SSLContext | bool:
-        if not self._settings.verify_tls:
-            return False
-        if self._settings.ca_file is None:
-            return True
-        try:
-            context = ssl.create_default_context()
-            context.load_verify_locations(cafile=self._settings.ca_file)
-        except OSError as exc:
-            raise ConfigurationError(
-                f"workspace {self._settings.name}: ca_file {self._settings.ca_file!r}"
-                f" cannot be used: {exc}"
-            ) from exc
-        return context

@@ -1,0 +1,185 @@
+"""Lists are read to their end, whatever happens to them meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import datetime
+
+import pytest
+from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
+from monitor.workspace.client import Priority
+from monitor.workspace.decoding import Rows
+from monitor.workspace.paging import read_pages
+from tests.workspace.scripted import answer, client_of, refusal, serving
+
+
+def rows_of(ids: Iterable[int], *, count: int | None = None) -> Rows[str]:
+    told = tuple(str(one) for one in ids)
+    return Rows(rows=told, bad_rows=(), ids=frozenset(told), length=len(told), count=count)
+
+
+class ShiftingList:
+    """A list in ascending ids from which rows leave and to which rows come between pages."""
+
+    def __init__(self, length: int, *, cap: int = 10_000) -> None:
+        self.ids = list(range(0, length * 10, 10))
+        self.cap = cap
+        self.changes: list[tuple[list[int], list[int]]] = []
+        self.asked = 0
+
+    async def ask(self, limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
+        self.asked += 1
+        page = self.ids[offset : offset + min(limit, self.cap)]
+        if self.changes:
+            gone, come = self.changes.pop(0)
+            self.ids = sorted({*self.ids, *come} - set(gone))
+        return rows_of(page), None
+
+
+async def read(shifting: ShiftingList, *, page_size: int, page_limit: int = 400) -> set[int]:
+    found: set[int] = set()
+    async for page in read_pages(
+        shifting.ask, page_size=page_size, page_limit=page_limit, operation_id="listFlows"
+    ):
+        found.update(int(row) for row in page.rows)
+    return found
+
+
+@given(
+    length=st.integers(0, 120),
+    page_size=st.integers(2, 40),
+    changes=st.lists(
+        st.tuples(st.lists(st.integers(0, 1300)), st.lists(st.integers(0, 1300))), max_size=12
+    ),
+    leaving=st.lists(st.integers(0, 120), max_size=12),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_row_that_stays_is_read(
+    length: int,
+    page_size: int,
+    changes: list[tuple[list[int], list[int]]],
+    leaving: list[int],
+) -> None:
+    """Whatever leaves or comes between two pages, what is there all the time is read."""
+    shifting = ShiftingList(length)
+    begin = set(shifting.ids)
+    blocks = [list(range(0, count * 10, 10)) for count in leaving]
+    shifting.changes = [(block, []) for block in blocks] + changes
+    stays = begin - {one for gone, _ in shifting.changes for one in gone}
+    assert stays <= asyncio.run(read(shifting, page_size=page_size))
+
+
+async def test_many_leaving_at_once_hide_nothing() -> None:
+    """Even when a whole page's worth of rows leaves, the reading steps back and finds the rest."""
+    shifting = ShiftingList(1000)
+    gone = shifting.ids[:300]
+    shifting.changes = [(gone, [])]
+    begin = set(shifting.ids)
+    assert begin - set(gone) <= await read(shifting, page_size=100)
+
+
+@pytest.mark.parametrize("cap", [10, 25, 100])
+async def test_a_capped_page_is_not_the_end(cap: int) -> None:
+    """A workspace that gives fewer rows than asked for is read to its end all the same."""
+    shifting = ShiftingList(240, cap=cap)
+    assert len(await read(shifting, page_size=250)) == 240
+
+
+async def test_a_short_list_costs_one_request() -> None:
+    """A short page ends the reading without a second question."""
+    shifting = ShiftingList(7)
+    await read(shifting, page_size=250)
+    assert shifting.asked == 1
+
+
+async def test_a_told_count_keeps_the_reading_going() -> None:
+    """When the answer says that there is more, a short page of any length is not the end."""
+    ids = list(range(97))
+
+    async def ask(limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
+        return rows_of(ids[offset : offset + min(limit, 37)], count=97), None
+
+    found = [
+        row
+        async for page in read_pages(ask, page_size=50, page_limit=40, operation_id="listFlows")
+        for row in page.rows
+    ]
+    assert set(found) == {str(one) for one in ids}
+
+
+async def test_a_list_that_ignores_the_offset_is_given_up() -> None:
+    """The same full page again and again is an error, not an endless reading."""
+    asked = []
+
+    async def ask(limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
+        asked.append(offset)
+        return rows_of(range(limit)), None
+
+    with pytest.raises(UnreadableAnswerError):
+        async for _ in read_pages(ask, page_size=50, page_limit=400, operation_id="listFlows"):
+            pass
+    assert len(asked) < 10
+
+
+async def test_the_number_of_pages_is_bounded() -> None:
+    """A list without end is an error after the stated number of pages."""
+    shifting = ShiftingList(10_000)
+    with pytest.raises(UnreadableAnswerError, match="more than 5 pages"):
+        await read(shifting, page_size=50, page_limit=5)
+    assert shifting.asked == 5
+
+
+async def test_pages_are_asked_for_by_id_and_for_everybody() -> None:
+    """Limit, offset, order and the widened owner filters stand in every question."""
+    async with (
+        serving(answer({"data": []})) as workspace,
+        client_of(workspace.url) as client,
+    ):
+        for pages in (
+            client.job_library(priority=Priority.CHANGES),
+            client.plan_runs(priority=Priority.CHANGES),
+            client.plans(priority=Priority.NAMES),
+            client.flows(priority=Priority.NAMES),
+            client.schedules(priority=Priority.INVENTORY),
+        ):
+            assert [page.rows async for page in pages] == [()]
+        asked = [dict(request.query) for request in workspace.requests]
+    first = {"sort": "id", "limit": "250", "offset": "0"}
+    assert asked == [
+        {**first, "runBy": "all"},
+        {**first, "runBy": "all"},
+        {**first, "ownershipFilter": "all"},
+        {**first, "flowsFilter": "all"},
+        first,
+    ]
+
+
+async def test_an_order_that_is_refused_is_given_up() -> None:
+    """A workspace that cannot sort by id is read in its own order, and not asked again."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        known = refusal(400, "ValidationFailed") if "sort" in request.query else answer([])
+        return await known(request)
+
+    async with serving(handle) as workspace, client_of(workspace.url) as client:
+        for _ in range(2):
+            assert [page.rows async for page in client.flows(priority=Priority.NAMES)] == [()]
+        assert ["sort" in one.query for one in workspace.requests] == [True, False, False]
+
+
+async def test_a_refusal_of_the_list_itself_is_told() -> None:
+    """400 with and without an order is an error, and the order is tried again next time."""
+    async with (
+        serving(refusal(400, "ApiValidationFailed")) as workspace,
+        client_of(workspace.url) as client,
+    ):
+        for _ in range(2):
+            with pytest.raises(RequestRejectedError):
+                async for _page in client.flows(priority=Priority.NAMES):
+                    pass
+        assert len(workspace.requests) == 4

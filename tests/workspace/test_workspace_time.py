@@ -1,0 +1,115 @@
+"""The workspace's clock as its answers show it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.workspace.client import Priority
+from monitor.workspace.workspace_time import WorkspaceTime, parse_http_date
+from tests.clocks import ManualClock
+from tests.workspace.scripted import SkippingClock, answer, client_of, serving
+
+DATE = "Sat, 21 Nov 2026 09:00:00 GMT"
+AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
+
+
+def test_before_the_first_answer_nothing_is_known() -> None:
+    """No answer, no time and no skew; an unreadable date changes nothing."""
+    time = WorkspaceTime(ManualClock())
+    time.hear(None, began=0, answered=0)
+    time.hear("yesterday", began=0, answered=0)
+    assert time.now() is None
+    assert time.skew_seconds is None
+
+
+async def test_the_date_is_carried_on_our_monotonic_clock() -> None:
+    """Time goes on between answers, and does not care when our wall clock is set."""
+    clock = ManualClock()
+    time = WorkspaceTime(clock)
+    time.hear(DATE, began=0, answered=0)
+    await clock.advance(60)
+    clock.set_wall(datetime(2030, 1, 1, tzinfo=UTC))
+    now = time.now()
+    assert now is not None
+    assert timedelta(0) <= AT + timedelta(seconds=60) - now < timedelta(seconds=0.1)
+
+
+async def test_the_begin_of_a_slow_request_is_not_taken_too_late() -> None:
+    """Whenever within a slow exchange the stamp was written, the begin is a lower bound."""
+    clock = ManualClock()
+    time = WorkspaceTime(clock)
+    time.hear(DATE, began=10, answered=22)
+    began_at = time.at(10)
+    assert began_at is not None
+    assert timedelta(0) <= AT - timedelta(seconds=12) - began_at < timedelta(seconds=0.01)
+
+
+def test_equal_clocks_have_no_skew() -> None:
+    """As long as the resolution of one second explains the difference, the skew is 0."""
+    clock = ManualClock(AT + timedelta(seconds=0.9))
+    time = WorkspaceTime(clock)
+    time.hear(DATE, began=0, answered=0)
+    assert time.skew_seconds == 0
+
+
+def test_skew_is_workspace_minus_ours() -> None:
+    """A workspace an hour behind has a negative skew of an hour."""
+    time = WorkspaceTime(ManualClock(AT + timedelta(hours=1)))
+    time.hear(DATE, began=0, answered=0)
+    assert time.skew_seconds == -3599
+
+
+def test_a_clock_that_was_set_is_believed() -> None:
+    """A date that contradicts the earlier ones replaces them."""
+    time = WorkspaceTime(ManualClock())
+    time.hear(DATE, began=0, answered=0)
+    time.hear(format_datetime(AT + timedelta(days=1), usegmt=True), began=0, answered=0)
+    assert time.now() == AT + timedelta(days=1)
+
+
+@given(
+    start=st.floats(0, 1),
+    exchanges=st.lists(
+        st.tuples(st.floats(0, 60), st.floats(0, 5), st.floats(0, 1)), min_size=1, max_size=20
+    ),
+)
+def test_the_time_told_is_never_ahead(
+    start: float, exchanges: list[tuple[float, float, float]]
+) -> None:
+    """For any sequence of answers the workspace's true time is never behind what we say."""
+    time = WorkspaceTime(ManualClock())
+    mark = 0.0
+    for pause, lasts, share in exchanges:
+        began, mark = mark + pause, mark + pause + lasts
+        stamped = AT + timedelta(seconds=start + began + share * lasts)
+        date = format_datetime(stamped.replace(microsecond=0), usegmt=True)
+        time.hear(date, began=began, answered=mark)
+        told = time.at(mark)
+        assert told is not None
+        behind = (AT + timedelta(seconds=start + mark) - told).total_seconds()
+        assert -1e-5 <= behind <= 1 + 5 + 0.1
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_date_or_none(text: str) -> None:
+    """An unreadable date is none, never an exception."""
+    found = parse_http_date(text)
+    assert found is None or found.tzinfo is UTC
+
+
+async def test_the_client_knows_the_workspace_time() -> None:
+    """Every answer, also a list page, carries when it began by the workspace's clock."""
+    clock = SkippingClock()
+    async with (
+        serving(answer({"data": [{"id": 1}]}, headers={"Date": DATE})) as workspace,
+        client_of(workspace.url, clock=clock) as client,
+    ):
+        assert client.workspace_now() is None
+        pages = [page async for page in client.job_library(priority=Priority.CHANGES)]
+        assert client.workspace_now() == AT
+        assert client.clock_skew_seconds == -3599
+    assert [(page.number, page.began_at) for page in pages] == [(1, AT)]

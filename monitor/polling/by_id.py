@@ -1,0 +1,208 @@
+"""Reading single runs by their ids: the only way in edition LE, and for what somebody names."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import (
+    MonitorError,
+    NoSuchObjectError,
+    NotAvailableError,
+    WorkspaceError,
+)
+from monitor.model.runs import RunKey, RunKind, Source
+from monitor.model.sightings import Sighting
+from monitor.polling.flow_runs import FlowRuns
+from monitor.polling.following import Following
+from monitor.polling.intake import Intake
+from monitor.polling.plan_runs import PlanRuns
+from monitor.polling.reading import has_ended
+from monitor.polling.settings import followed_run
+from monitor.polling.waiting import for_each
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+_READS_AT_ONCE = 4
+_ASKED_AT_MOST = 1_000
+
+
+class ById:
+    """Reads runs one by one, and ends those whose id the workspace denies in two audits."""
+
+    def __init__(
+        self,
+        following: Following,
+        *,
+        intake: Intake,
+        flow_runs: FlowRuns,
+        plan_runs: PlanRuns,
+    ) -> None:
+        self._following = following
+        self._intake = intake
+        self._flow_runs = flow_runs
+        self._plan_runs = plan_runs
+        self._denied_at: dict[RunKey, float] = {}
+        # Runs that somebody named and the workspace could not be asked for yet.
+        self._asked: dict[RunKey, Source] = {}
+        for text in following.settings.follow:
+            self._asked[followed_run(following.name, text)] = Source.TRACK
+
+    async def confirm(self, key: RunKey) -> bool | None:
+        """Read one run by its id and observe it.
+
+        True: it exists and was observed. False: the workspace denies it, or it is none that is
+        followed. None: the workspace could not be asked now.
+        """
+        return await self._ask(key, Source.POLL)
+
+    async def track(self, key: RunKey) -> bool | None:
+        """Read one run by its id, as `confirm`; where it cannot be asked now it is asked later."""
+        answer = await self._ask(key, Source.TRACK)
+        if answer is None and len(self._asked) < _ASKED_AT_MOST:
+            self._asked[key] = Source.TRACK
+        return answer
+
+    async def poll(self) -> bool:
+        """Ask for the runs that were named and, where changes cannot be listed, all active ones.
+
+        Return False where there was nothing to ask for.
+
+        Raises:
+            MonitorError: the workspace could not be asked for all of them.
+        """
+        asked = list(self._asked.items())
+        for key, source in asked:
+            if not await self._read_or_deny(key, source):
+                log.warning("a run that was named cannot be followed", run=str(key))
+            del self._asked[key]
+        if self._following.can(Capability.LIST_CHANGES):
+            return bool(asked)
+        return await self._read_all_active() or bool(asked)
+
+    async def _ask(self, key: RunKey, source: Source) -> bool | None:
+        if self._following.is_unproven():
+            return None
+        try:
+            return await self._read_or_deny(key, source)
+        except MonitorError as error:
+            log.info("a run cannot be confirmed now", run=str(key), reason=str(error))
+            return None
+
+    async def _read_or_deny(self, key: RunKey, source: Source) -> bool:
+        try:
+            return await self.read(key, source, Priority.CHANGES)
+        except (NoSuchObjectError, NotAvailableError) as error:
+            log.info("the workspace denies a run", run=str(key), reason=str(error))
+            return False
+
+    async def _read_all_active(self) -> bool:
+        """Read every active job group once, the one confirmed longest ago first."""
+        asked_at = self._following.clock.now()
+        refused: MonitorError | None = None
+        keys = self._following.active_keys(RunKind.JOB_GROUP)
+        for first in itertools.count(step=_READS_AT_ONCE):
+            batch = keys[first : first + _READS_AT_ONCE]
+            if not batch:
+                break
+            # A failure that concerns all of them ends the round: the rest is first in the next.
+            refused = await self._read_batch(batch) or refused
+        if refused is not None:
+            raise refused
+        self._following.knowledge.confirm(self._following.name, RunKind.JOB_GROUP, asked_at)
+        return bool(keys)
+
+    async def _read_batch(self, keys: Sequence[RunKey]) -> MonitorError | None:
+        results = await for_each(
+            keys, self._try_to_read, at_once=_READS_AT_ONCE, name="reading an active run"
+        )
+        failures = [one for one in results if one is not None]
+        for failure in failures:
+            if not isinstance(failure, NotAvailableError):
+                raise failure
+        return failures[0] if failures else None
+
+    async def _try_to_read(self, key: RunKey) -> MonitorError | None:
+        try:
+            await self.read_active(key, Source.POLL, Priority.CHANGES)
+        except NoSuchObjectError:
+            await self.denied(key)
+        except WorkspaceError as error:
+            return error
+        return None
+
+    async def read_active(self, key: RunKey, source: Source, priority: Priority) -> None:
+        """Read a run that we hold active; an answer takes back an earlier denial.
+
+        Raises:
+            NoSuchObjectError: the workspace denies it; tell `denied`.
+            WorkspaceError: it could not be read.
+        """
+        await self.read(key, source, priority)
+        self._denied_at.pop(key, None)
+
+    async def denied(self, key: RunKey) -> None:
+        """The workspace denied an active run; end it as lost when that was so in two audits."""
+        now = self._following.clock.monotonic()
+        first_at = self._denied_at.setdefault(key, now)
+        # Where runs are read more often than they are audited, the second denial must be as far
+        # from the first as an audit would be; half of it leaves room for jitter.
+        if first_at == now or now - first_at < self._following.settings.audit_seconds / 2:
+            log.info("the workspace denies an active run", run=str(key))
+            return
+        gone = Sighting(
+            key=key, source=Source.AUDIT, seen_at=self._following.clock.now(), is_gone=True
+        )
+        await self._following.observer.observe((gone,))
+        log.warning("an active run is gone", run=str(key))
+        del self._denied_at[key]
+        if key.kind is RunKind.FLOW_RUN:
+            self._flow_runs.forget(key.id)
+
+    async def read(self, key: RunKey, source: Source, priority: Priority) -> bool:
+        """Read one run of any kind and observe it; False where its kind is not followed.
+
+        Raises:
+            WorkspaceError: it could not be read.
+        """
+        client = self._following.client
+        if key.kind is RunKind.JOB_GROUP:
+            row = await client.job_group(key.id, with_flow=True, priority=priority)
+            return await self._intake.take_read(row, source)
+        if key.kind is RunKind.PLAN_RUN:
+            plan_run = await client.plan_run(key.id, priority=priority)
+            await self._plan_runs.take((plan_run,), source)
+            return True
+        await self._read_flow_run(key, source, priority)
+        return True
+
+    async def _read_flow_run(self, key: RunKey, source: Source, priority: Priority) -> None:
+        status = await self._following.client.flow_run_status(key.id, priority=priority)
+        if not has_ended(status):
+            sighting = Sighting(
+                key=key,
+                source=source,
+                seen_at=self._following.clock.now(),
+                native_status=status,
+            )
+            await self._following.observer.observe((sighting,))
+        # Its end, with all that belongs to it, is for the flow runs' own poll to tell.
+        await self._flow_runs.track(key)
+
+    async def read_wanted(self, key: RunKey, is_last: bool) -> None:  # noqa: FBT001 - a callback's signature
+        """Read one run of the audit list and observe it with all that can be known of it.
+
+        Raises:
+            WorkspaceError: it could not be read.
+        """
+        if key.kind is not RunKind.JOB_GROUP:
+            await self.read(key, Source.AUDIT, Priority.AUDIT)
+            return
+        row = await self._following.client.job_group(
+            key.id, with_flow=True, priority=Priority.AUDIT
+        )
+        await self._intake.take_wanted(row, is_last=is_last)

@@ -1,0 +1,58 @@
+"""What has changed since the last poll: the list of job groups, asked for by its last writes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from monitor.model.errors import TryLaterError
+from monitor.model.runs import RunKind, Source
+from monitor.polling.flow_runs import FlowRuns
+from monitor.polling.following import Following
+from monitor.polling.intake import Intake
+from monitor.polling.wanted import Wanted
+from monitor.polling.watermark import Watermark
+from monitor.workspace.priority import Priority
+
+CHANGES = "changes"
+
+
+class Changes:
+    """Polls the job groups that were written since the watermark less the overlap."""
+
+    def __init__(
+        self, following: Following, *, intake: Intake, flow_runs: FlowRuns, wanted: Wanted
+    ) -> None:
+        self._following = following
+        self._intake = intake
+        self._flow_runs = flow_runs
+        self._wanted = wanted
+        self.watermark = Watermark(following, CHANGES)
+
+    async def poll(self) -> None:
+        """Take every page; the watermark moves when all of them are committed, not before.
+
+        Raises:
+            TryLaterError: some rows could not be taken yet; the others are.
+        """
+        began_at: datetime | None = None
+        newest_at: datetime | None = None
+        is_complete = True
+        asked_at = self._following.clock.now()
+        async for page in self._following.client.job_library(
+            updated_since=self.watermark.since(), priority=Priority.CHANGES
+        ):
+            began_at = page.began_at if page.number == 1 else began_at
+            await self._wanted.add_bad_rows(RunKind.JOB_GROUP, page.bad_rows)
+            is_complete = await self._intake.take(page.rows, Source.POLL) and is_complete
+            newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
+        if not is_complete:
+            raise TryLaterError("some job groups could not be read by their ids yet")
+        # Without a ``Date`` header the newest stamp is all that is known of its time.
+        await self.watermark.move(began_at or newest_at)
+        self._following.knowledge.confirm(self._following.name, RunKind.JOB_GROUP, asked_at)
+        if self._flow_runs.knows_all_ends():
+            self._following.knowledge.confirm(self._following.name, RunKind.FLOW_RUN, asked_at)
+
+
+def latest(*instants: datetime | None) -> datetime | None:
+    return max((at for at in instants if at is not None), default=None)

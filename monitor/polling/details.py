@@ -1,0 +1,228 @@
+"""The job records of job groups that have ended, read once each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import msgspec
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, WorkspaceError
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
+from monitor.model.sightings import Sighting
+from monitor.polling.detail_queue import DetailQueue, DetailRequest
+from monitor.polling.failures import is_about_the_run
+from monitor.polling.following import Following
+from monitor.polling.reading import has_ended, jobs_told, with_jobs
+from monitor.polling.waiting import growing_wait, happens_within
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+_READERS = 4
+_RETRY_BASE_SECONDS = 2.0
+_RETRY_CAP_SECONDS = 300.0
+# Records that show an unfinished job after the group's end are read again, but not for ever.
+_LOOKS_AT_UNFINISHED = 3
+_PICKED_UP_RUNS = 500
+_PICKED_UP_SECONDS = 86_400.0
+
+
+class Details:
+    """Reads job records after an end: failures first, and within the budget.
+
+    An end waits for its records at most ``detail_wait_seconds``. Records that come later are
+    observed by themselves, with `Source.DETAIL`.
+    """
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self._queue = DetailQueue(following.clock, bound=following.settings.waiting_details)
+
+    async def run(self) -> None:
+        """Read what is asked for, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(_READERS):
+                group.create_task(self._read_on(), name=f"{self._following.name}: details {number}")
+
+    async def complete(self, sightings: Sequence[Sighting]) -> list[Sighting]:
+        """Return the sightings, in their order, ends enriched by the records that came in time.
+
+        Returns after at most ``detail_wait_seconds``. The others are read later.
+        """
+        lacking = await self._lacking(sightings)
+        if not lacking or self._following.is_unproven():
+            return list(sightings)
+        if not self._following.can(Capability.READ_JOBS):
+            return [_final(one) if one.key in lacking else one for one in sightings]
+        requests = self._ask(lacking.values())
+        await self._wait_for(list(requests.values()))
+        return [_joined(one, requests.get(one.key)) for one in sightings]
+
+    async def complete_now(self, sighting: Sighting, *, is_last: bool) -> Sighting:
+        """Return the look at an end with its job records, however long reading them takes.
+
+        ``is_last`` says that an end without records is better than another attempt.
+
+        Raises:
+            WorkspaceError: the records cannot be read now.
+        """
+        if not self._following.can(Capability.READ_JOBS):
+            return _final(sighting)
+        client = self._following.client
+        try:
+            rows = await client.jobs(sighting.key.id, priority=Priority.DETAILS)
+        except WorkspaceError as error:
+            if not is_last or not is_about_the_run(error):
+                raise
+            return _final(sighting)
+        return with_jobs(sighting, jobs_told(rows, read_at=client.workspace_now()), is_final=True)
+
+    async def pick_up(self) -> bool:
+        """Ask again for the newest ends whose records were never read, as after a restart.
+
+        Always return False: the workspace itself is asked later, by the readers.
+        """
+        if not self._following.can(Capability.READ_JOBS):
+            return False
+        runs = await self._following.bus.recent_runs(
+            workspace=self._following.name, kind=RunKind.JOB_GROUP, limit=_PICKED_UP_RUNS
+        )
+        oldest = self._following.clock.now() - timedelta(seconds=_PICKED_UP_SECONDS)
+        ends = [_again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest]
+        for request in self._ask(ends).values():
+            request.is_late = True
+        return False
+
+    async def _lacking(self, sightings: Sequence[Sighting]) -> dict[RunKey, Sighting]:
+        """Return the looks at ends whose records are still to be read."""
+        ends = {
+            one.key: one
+            for one in sightings
+            if one.key.kind is RunKind.JOB_GROUP
+            and has_ended(one.native_status)
+            and not one.is_detail_final
+        }
+        known = await self._following.observer.known(list(ends)) if ends else {}
+        return {key: one for key, one in ends.items() if self._is_wanted(one, known.get(key))}
+
+    def _is_wanted(self, sighting: Sighting, state: RunState | None) -> bool:
+        if state is not None:
+            return not state.historical and not state.detailed
+        if sighting.source is Source.CALLBACK:
+            return False  # whether there is such a run is for the workspace to say
+        since, written_at = self._following.followed_since(), sighting.updated_at
+        return since is None or written_at is None or written_at >= since
+
+    def _ask(self, sightings: Iterable[Sighting]) -> dict[RunKey, DetailRequest]:
+        requests = {}
+        for one in sightings:
+            has_failed = status_of(one.native_status) is Status.FAILED
+            priority = Priority.FAILED_DETAILS if has_failed else Priority.DETAILS
+            request = self._queue.ask(one, priority)
+            if request is None:
+                log.warning(
+                    "too many job groups wait for their job records; this one is read later",
+                    run=str(one.key),
+                    waiting=len(self._queue),
+                )
+                continue
+            requests[one.key] = request
+        return requests
+
+    async def _wait_for(self, requests: Sequence[DetailRequest]) -> None:
+        seconds = self._following.settings.detail_wait_seconds
+        try:
+            if requests and seconds > 0:
+                await happens_within(
+                    _all_done(requests),
+                    clock=self._following.clock,
+                    seconds=seconds,
+                    name="waiting for job records",
+                )
+        finally:
+            # Also when the caller is cancelled: then nobody else would tell what is read.
+            for request in requests:
+                request.is_late = request.is_late or not request.done.is_set()
+
+    async def _read_on(self) -> None:
+        while True:
+            request = await self._queue.take()
+            try:
+                await self._read(request)
+            except (TryLaterError, UnauthorizedError, BusError) as error:
+                self._put_back(request, str(error))
+
+    def _put_back(self, request: DetailRequest, reason: str) -> None:
+        request.attempts += 1
+        wait = growing_wait(
+            request.attempts, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
+        )
+        log.debug("job records come later", run=str(request.sighting.key), reason=reason, wait=wait)
+        self._queue.delay(request, wait)
+
+    async def _read(self, request: DetailRequest) -> None:
+        client, key = self._following.client, request.sighting.key
+        try:
+            rows = await client.jobs(key.id, priority=request.priority)
+        except (TryLaterError, UnauthorizedError):
+            raise
+        except WorkspaceError as error:
+            log.info("job records cannot be read", run=str(key), reason=str(error))
+            request.is_impossible = True
+        else:
+            request.told = jobs_told(rows, read_at=client.workspace_now())
+            request.attempts += 1
+            request.is_final = request.told.are_over or request.attempts >= _LOOKS_AT_UNFINISHED
+            if not request.is_final:
+                self._queue.delay(request, _RETRY_BASE_SECONDS)
+                return
+        if request.is_late:
+            await self._observe(request)
+        self._queue.finish(request)
+
+    async def _observe(self, request: DetailRequest) -> None:
+        late = msgspec.structs.replace(
+            _joined(request.sighting, request),
+            source=Source.DETAIL,
+            seen_at=self._following.clock.now(),
+            inbox_id=None,
+        )
+        await self._following.observer.observe((late,))
+
+
+async def _all_done(requests: Sequence[DetailRequest]) -> None:
+    for request in requests:
+        await request.done.wait()
+
+
+def _joined(sighting: Sighting, request: DetailRequest | None) -> Sighting:
+    if request is None:
+        return sighting
+    if request.is_impossible:
+        return _final(sighting)
+    if request.told is None or not request.is_final:
+        return sighting
+    return with_jobs(sighting, request.told, is_final=True)
+
+
+def _final(sighting: Sighting) -> Sighting:
+    return msgspec.structs.replace(sighting, is_detail_final=True)
+
+
+def _is_lacking(run: RunState) -> bool:
+    is_end = run.status.is_terminal and run.status is not Status.LOST
+    return is_end and not run.detailed and not run.historical
+
+
+def _again(run: RunState) -> Sighting:
+    return Sighting(
+        key=run.key,
+        source=Source.DETAIL,
+        seen_at=run.confirmed_at,
+        native_status=run.native_status,
+        updated_at=run.updated_at,
+    )

@@ -1,0 +1,67 @@
+"""Names of flows and plans, by a slow refresh."""
+
+from __future__ import annotations
+
+import msgspec
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.runs import PipelineKind
+from monitor.polling.following import Following
+from monitor.polling.plans import Plans
+from monitor.workspace.priority import Priority
+
+INVENTORY = "inventory"  # topic of the notes that hold which pipelines were listed last
+
+
+class Inventory:
+    """Keeps the pipelines and their present names as the workspace lists them.
+
+    A pipeline that was listed before and is missing twice in a row is forgotten. One that runs
+    and was never listed (somebody else's, perhaps) stays.
+    """
+
+    def __init__(self, following: Following, *, plans: Plans) -> None:
+        self._following = following
+        self._plans = plans
+        self._listed: dict[PipelineKind, frozenset[str]] = {}
+        self._missing: set[tuple[PipelineKind, str]] = set()
+
+    async def load(self) -> None:
+        """Read back which pipelines were listed last."""
+        noted = await self._following.bus.notes(self._following.name, INVENTORY)
+        for kind, value in noted.items():
+            self._listed[PipelineKind(kind)] = msgspec.json.decode(value, type=frozenset[str])
+
+    async def poll(self) -> None:
+        """List flows and plans once."""
+        if self._following.can(Capability.LIST_FLOWS):
+            client = self._following.client
+            flows = {
+                row.id: row.name
+                async for page in client.flows(priority=Priority.NAMES)
+                for row in page.rows
+            }
+            await self._learn(PipelineKind.FLOW, flows)
+        if self._following.can(Capability.LIST_PLANS):
+            plans = await self._plans.list_all()
+            await self._learn(PipelineKind.PLAN, {row.id: row.name for row in plans.values()})
+
+    async def _learn(self, kind: PipelineKind, names: dict[str, str | None]) -> None:
+        following = self._following
+        for pipeline_id, name in names.items():
+            following.knowledge.name_pipeline(following.name, kind, pipeline_id, name)
+        before = self._listed.get(kind, frozenset())
+        absent = {(kind, one) for one in before - names.keys()}
+        gone = {one for one in absent if one in self._missing}
+        for _, pipeline_id in gone:
+            following.knowledge.forget_pipeline(following.name, kind, pipeline_id)
+        # Once is no proof: a list may be a moment behind, or a right withdrawn for a while.
+        self._missing = {one for one in self._missing if one[0] is not kind} | (absent - gone)
+        await self._keep(kind, frozenset(names) | {one for _, one in absent - gone})
+
+    async def _keep(self, kind: PipelineKind, listed: frozenset[str]) -> None:
+        if listed == self._listed.get(kind):
+            return
+        note = self._following.note(INVENTORY, kind, msgspec.json.encode(sorted(listed)))
+        await self._following.observer.observe((), notes=(note,))
+        self._listed[kind] = listed

@@ -1,0 +1,102 @@
+"""Makes known what a workspace offers: in knowledge, as events, and as one clear log line."""
+
+from __future__ import annotations
+
+import structlog
+
+from monitor.catalogue.capabilities import NEEDS, Capability, without
+from monitor.polling.following import Following
+from monitor.polling.probe import Finding, probe
+from monitor.polling.reachability import ReachabilityJudge
+from monitor.tracking.observer import CHANGES
+
+log = structlog.get_logger()
+
+_AVAILABLE, _UNAVAILABLE = "available", "unavailable"
+_BY_ID_ONLY = (
+    "runs cannot be listed here; only those are followed that a callback, the operator or the "
+    "configuration names"
+)
+_NOT_AT_ALL = (
+    "runs cannot be followed here: no operation that reads them is offered; "
+    "what can be read of flows and the specification is read on"
+)
+
+
+class Offering:
+    """What the workspace offers us, found by probing and corrected by every refused read."""
+
+    def __init__(self, following: Following, reachability: ReachabilityJudge) -> None:
+        self._following = following
+        self._reachability = reachability
+        self._heeded: frozenset[str] = frozenset()
+
+    async def find_out(self) -> None:
+        """Probe the workspace and make known what it offers.
+
+        Raises:
+            WorkspaceError: it cannot be asked now.
+            BusError: what changed could not be stored.
+        """
+        finding = await probe(self._following.client)
+        self._heeded = self._following.client.unavailable
+        await self._tell_edition(finding)
+        await self._publish(finding.capabilities)
+
+    async def heed(self) -> None:
+        """Switch off what a read has found to be unavailable since."""
+        unavailable = self._following.client.unavailable
+        if unavailable == self._heeded:
+            return
+        held = {
+            one
+            for one in Capability
+            if one in self._following.knowledge.workspaces[self._following.name].capabilities
+        }
+        await self._publish(without(frozenset(held), unavailable))
+        self._heeded = unavailable
+
+    async def _tell_edition(self, finding: Finding) -> None:
+        following = self._following
+        following.knowledge.update_workspace(
+            following.name, edition=str(finding.edition), edition_reason=finding.reason
+        )
+        if await following.observer.change_workspace(
+            following.name, "edition", str(finding.edition)
+        ):
+            log.info(
+                "workspace edition",
+                workspace=following.name,
+                edition=str(finding.edition),
+                reason=finding.reason,
+            )
+
+    async def _publish(self, capabilities: frozenset[Capability]) -> None:
+        following = self._following
+        standing = following.knowledge.workspaces[following.name]
+        following.knowledge.update_workspace(
+            following.name, capabilities=frozenset(str(one) for one in capabilities)
+        )
+        self._reachability.switch_off(_limitation(capabilities))
+        missing = sorted(str(one) for one in frozenset(NEEDS) - capabilities)
+        if standing.capabilities != capabilities:
+            log.info(
+                "what the monitor can do here",
+                workspace=following.name,
+                can=sorted(str(one) for one in capabilities),
+                switched_off=missing,
+            )
+        noted = await following.bus.notes(following.name, CHANGES)
+        for one in sorted(NEEDS):
+            what = f"capability:{one}"
+            if one not in capabilities:
+                await following.observer.change_workspace(following.name, what, _UNAVAILABLE)
+            elif what in noted:
+                # Only the return of something that was missing is news.
+                await following.observer.change_workspace(following.name, what, _AVAILABLE)
+
+
+def _limitation(capabilities: frozenset[Capability]) -> str | None:
+    if Capability.LIST_CHANGES in capabilities:
+        return None
+    return _BY_ID_ONLY if Capability.FOLLOW_BY_ID in capabilities else _NOT_AT_ALL

@@ -1,0 +1,184 @@
+"""Plan runs: they can be listed by their last writes, and report their times themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import (
+    TryLaterError,
+    UnauthorizedError,
+    WorkspaceError,
+)
+from monitor.model.runs import Parents, RunKey, RunKind, Source, Trigger
+from monitor.model.sightings import Outcome, Sighting
+from monitor.polling.changes import latest
+from monitor.polling.following import Following
+from monitor.polling.memory import BoundedMemory
+from monitor.polling.plans import Plans
+from monitor.polling.reading import has_ended, plan_run_sighting
+from monitor.polling.wanted import Wanted
+from monitor.polling.watermark import Watermark
+from monitor.workspace.payloads import PlanChild, PlanRunRow
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+PLAN_RUNS = "plan_runs"
+
+_REMEMBERED_ROWS = 4_096
+_WAITING_PARENTS = 1_000
+Written = tuple[str | None, datetime | None]
+
+
+class PlanRuns:
+    """Polls plan runs, maps each to its plan, and links the runs that it started to it."""
+
+    def __init__(self, following: Following, *, plans: Plans, wanted: Wanted) -> None:
+        self._following = following
+        self._plans = plans
+        self._wanted = wanted
+        self.watermark = Watermark(following, PLAN_RUNS)
+        self._settled: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
+        self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
+        # Ended plan runs whose children are still to be linked: id -> the plan or snapshot to read.
+        self._childless: dict[str, str] = {}
+
+    async def poll(self) -> None:
+        """Take every page; the watermark moves when all of them are committed, not before.
+
+        Raises:
+            TryLaterError: some rows could not be taken yet; the others are.
+        """
+        began_at: datetime | None = None
+        newest_at: datetime | None = None
+        is_complete = True
+        asked_at = self._following.clock.now()
+        async for page in self._following.client.plan_runs(
+            updated_since=self.watermark.since(), priority=Priority.CHANGES
+        ):
+            began_at = page.began_at if page.number == 1 else began_at
+            await self._wanted.add_bad_rows(RunKind.PLAN_RUN, page.bad_rows)
+            is_complete = await self.take(page.rows, Source.POLL) and is_complete
+            newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
+        if not is_complete:
+            raise TryLaterError("the plans of some plan runs could not be read yet")
+        await self.watermark.move(began_at or newest_at)
+        self._following.knowledge.confirm(self._following.name, RunKind.PLAN_RUN, asked_at)
+
+    async def take(self, rows: Sequence[PlanRunRow], source: Source) -> bool:
+        """Observe the rows; False where some could not be read on and must be taken again."""
+        sightings: list[Sighting] = []
+        taken: list[PlanRunRow] = []
+        fresh = [row for row in rows if self._settled.get(row.id) != _written(row)]
+        for row in fresh:
+            sighting = await self._try_to_read(row, source)
+            if sighting is not None:
+                sightings.append(sighting)
+                taken.append(row)
+        if sightings:
+            outcomes = await self._following.observer.observe(sightings)
+            for row, outcome in zip(taken, outcomes, strict=True):
+                self._after(row, outcome)
+        return len(taken) == len(fresh)
+
+    def _after(self, row: PlanRunRow, outcome: Outcome) -> None:
+        if not has_ended(row.native_status):
+            return
+        self._settled.put(row.id, _written(row))
+        is_news = outcome is not Outcome.HISTORICAL
+        has_room = len(self._childless) < _WAITING_PARENTS
+        if is_news and has_room and row.plan_id is not None:
+            self._childless[row.id] = row.plan_id
+
+    async def _try_to_read(self, row: PlanRunRow, source: Source) -> Sighting | None:
+        try:
+            row = await self._whole(row)
+            plan = await self._plans.plan_of(row)
+        except (TryLaterError, UnauthorizedError) as error:
+            tries = (self._tries.get(row.id) or 0) + 1
+            self._tries.put(row.id, tries)
+            if tries < self._following.settings.attempts:
+                log.debug("a plan run waits for its plan", plan_run=row.id, reason=str(error))
+                return None
+            plan = None
+        return plan_run_sighting(
+            row,
+            workspace=self._following.name,
+            source=source,
+            seen_at=self._following.clock.now(),
+            plan=plan,
+        )
+
+    async def _whole(self, row: PlanRunRow) -> PlanRunRow:
+        """Return the row with its end; a list may show the status before the time of it."""
+        if not has_ended(row.native_status) or row.finished_at is not None:
+            return row
+        key = self._following.key(RunKind.PLAN_RUN, row.id)
+        known = await self._following.observer.known((key,))
+        if key in known and known[key].status.is_terminal:
+            return row
+        try:
+            return await self._following.client.plan_run(row.id, priority=Priority.ENDS)
+        except (TryLaterError, UnauthorizedError):
+            raise
+        except WorkspaceError as error:
+            log.info("a plan run tells no more", plan_run=row.id, reason=str(error))
+            return row
+
+    async def link_children(self) -> bool:
+        """Tell the runs inside ended plan runs of their parent, as far as the API names them.
+
+        Return False where no plan run has ended since.
+
+        Raises:
+            MonitorError: the first failure that may pass; what is left is tried again.
+        """
+        if not self._following.can(Capability.MAP_PLAN_SNAPSHOTS):
+            self._childless.clear()
+        waiting = list(self._childless.items())
+        for plan_run_id, plan_id in waiting:
+            try:
+                full = await self._following.client.plan_full(plan_id, priority=Priority.DETAILS)
+            except (TryLaterError, UnauthorizedError):
+                raise
+            except WorkspaceError as error:
+                log.info("a plan run's children are not told", plan_run=plan_run_id, why=str(error))
+            else:
+                await self._link([one for one in full.children if one.plan_run_id == plan_run_id])
+            self._childless.pop(plan_run_id, None)
+        return bool(waiting)
+
+    async def _link(self, children: Sequence[PlanChild]) -> None:
+        parents = {self._child_key(one): one.plan_run_id for one in children}
+        known = await self._following.observer.known(list(parents))
+        # The flow run between a plan run and a job group belongs to the plan run as well.
+        for key, state in list(known.items()):
+            if key.kind is RunKind.JOB_GROUP and (flow_run := state.parents.flow_run) is not None:
+                parents.setdefault(self._following.key(RunKind.FLOW_RUN, flow_run), parents[key])
+        known = await self._following.observer.known(list(parents))
+        # Only runs that were seen already: a child that is not followed must not appear this way.
+        sightings = [
+            Sighting(
+                key=key,
+                source=Source.POLL,
+                seen_at=self._following.clock.now(),
+                parents=Parents(plan_run=plan_run_id),
+                trigger=Trigger.PLAN,
+            )
+            for key, plan_run_id in parents.items()
+            if key in known
+        ]
+        await self._following.observer.observe(sightings)
+
+    def _child_key(self, child: PlanChild) -> RunKey:
+        if child.job_group_id is not None:
+            return self._following.key(RunKind.JOB_GROUP, child.job_group_id)
+        return self._following.key(RunKind.FLOW_RUN, child.flow_run_id or "")
+
+
+def _written(row: PlanRunRow) -> Written:
+    return row.native_status, row.updated_at

@@ -1,0 +1,136 @@
+"""Which plan a plan run belongs to. Runs name a snapshot of the plan, not the plan itself."""
+
+from __future__ import annotations
+
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
+from monitor.model.runs import Pipeline, PipelineKind
+from monitor.polling.following import Following
+from monitor.polling.memory import BoundedMemory
+from monitor.workspace.payloads import PlanRow, PlanRunRow
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+SNAPSHOT = "snapshot"  # topic of the notes that keep what was read over a restart
+
+_REMEMBERED_SNAPSHOTS = 10_000
+# A run that is newer than the list of plans asks for a new list, but not more often than this.
+_LIST_AGE_SECONDS = 60.0
+
+
+class Plans:
+    """Knows the list of plans and, for each snapshot read so far, its plan.
+
+    A snapshot's id is never handed out: a run whose plan cannot be told has none.
+    """
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self._listed: dict[str, PlanRow] = {}
+        self._listed_at: float | None = None  # monotonic
+        self._plan_of: BoundedMemory[str, str] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
+        self._untold: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
+        self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
+
+    async def load(self) -> None:
+        """Read back what was learned before."""
+        noted = await self._following.bus.notes(self._following.name, SNAPSHOT)
+        for snapshot_id, value in noted.items():
+            self._plan_of.put(snapshot_id, value.decode())
+
+    async def list_all(self) -> dict[str, PlanRow]:
+        """Read the list of plans anew and return it by id. Snapshots in it are left out."""
+        rows = [
+            row
+            async for page in self._following.client.plans(priority=Priority.NAMES)
+            for row in page.rows
+        ]
+        self._listed = {row.id: row for row in rows if not row.is_snapshot}
+        self._listed_at = self._following.clock.monotonic()
+        return self._listed
+
+    async def plan_of(self, row: PlanRunRow) -> Pipeline | None:
+        """Return the plan that ran, None where the workspace does not tell.
+
+        Raises:
+            TryLaterError, UnauthorizedError: it could not be asked yet.
+        """
+        if self._listed_at is None:
+            await self._refresh()
+        plan_id = await self._by_snapshot(row) or await self._by_latest_run(row)
+        if plan_id is None:
+            return None
+        listed = self._listed.get(plan_id)
+        name = listed.name if listed is not None else None
+        return Pipeline(kind=PipelineKind.PLAN, id=plan_id, name=name)
+
+    async def _by_snapshot(self, row: PlanRunRow) -> str | None:
+        if row.plan_id is None or row.plan_id in self._listed:
+            return row.plan_id
+        known = self._plan_of.get(row.plan_id)
+        if known is not None or self._untold.get(row.plan_id) is not None:
+            return known
+        if not self._following.can(Capability.MAP_PLAN_SNAPSHOTS):
+            return None
+        return await self._read(row.plan_id)
+
+    async def _read(self, snapshot_id: str) -> str | None:
+        try:
+            full = await self._following.client.plan_full(snapshot_id, priority=Priority.ENDS)
+        except (TryLaterError, UnauthorizedError):
+            tries = (self._tries.get(snapshot_id) or 0) + 1
+            self._tries.put(snapshot_id, tries)
+            if tries < self._following.settings.attempts:
+                raise
+            return None
+        except WorkspaceError as error:
+            log.info("a plan's snapshot cannot be read", snapshot=snapshot_id, reason=str(error))
+            self._untold.put(snapshot_id, value=True)
+            return None
+        # One that is no snapshot is a plan that the list does not show us.
+        plan_id = full.original_plan_id or (None if full.is_snapshot else full.id)
+        if plan_id is None:
+            self._untold.put(snapshot_id, value=True)
+            return None
+        await self._keep(snapshot_id, plan_id)
+        return plan_id
+
+    async def _keep(self, snapshot_id: str, plan_id: str) -> None:
+        forgotten = self._plan_of.put(snapshot_id, plan_id)
+        notes = [self._following.note(SNAPSHOT, snapshot_id, plan_id.encode())]
+        if forgotten is not None:
+            notes.append(self._following.note(SNAPSHOT, forgotten, None))
+        await self._following.observer.observe((), notes=notes)
+
+    async def _by_latest_run(self, row: PlanRunRow) -> str | None:
+        """Find the one plan whose latest run is this one, or was created in the same moment."""
+        fitting = self._fitting(row)
+        if not fitting and self._is_list_old():
+            await self._refresh()
+            fitting = self._fitting(row)
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _fitting(self, row: PlanRunRow) -> list[str]:
+        plans = self._listed.values()
+        by_id = [one.id for one in plans if one.latest_run_id == row.id]
+        if by_id or row.created_at is None:
+            return by_id
+        return [one.id for one in plans if one.latest_run_created_at == row.created_at]
+
+    def _is_list_old(self) -> bool:
+        age = self._following.clock.monotonic() - (self._listed_at or 0.0)
+        return self._listed_at is None or age > _LIST_AGE_SECONDS
+
+    async def _refresh(self) -> None:
+        if not self._following.can(Capability.LIST_PLANS):
+            return
+        try:
+            await self.list_all()
+        except (TryLaterError, UnauthorizedError):
+            raise
+        except WorkspaceError as error:
+            log.info("plans cannot be listed", reason=str(error))
+            self._listed_at = self._following.clock.monotonic()

@@ -1,0 +1,325 @@
+"""Follows one workspace: connects, then lets every poll run at its own pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from random import Random, SystemRandom
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import EventBus
+from monitor.catalogue.capabilities import Capability
+from monitor.model.clock import Clock
+from monitor.model.errors import BusError, MonitorError, TryLaterError
+from monitor.model.runs import RunKey, RunKind
+from monitor.model.sightings import Sighting
+from monitor.polling.following import Following
+from monitor.polling.offering import Offering
+from monitor.polling.parts import Parts, build
+from monitor.polling.polls import Polls
+from monitor.polling.settings import PollSettings
+from monitor.polling.waiting import Wake, growing_wait
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.observer import Observer
+from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+Poll = Callable[[], Awaitable[object]]
+
+_FIRST_WAIT_SECONDS = 1.0
+# What was refused may be granted one day; asked rarely, for it is usually the edition.
+_PROBE_SECONDS = 21_600.0
+# How long after a callback the polls stay quick, whatever is known to run.
+_QUICK_AFTER_WAKE_SECONDS = 30.0
+_NOTHING_DUE_SECONDS = 3_600.0
+
+
+class WorkspacePoller:
+    """The polls of one workspace. `run` may be started again after it failed."""
+
+    def __init__(
+        self,
+        client: WorkspaceClient,
+        *,
+        observer: Observer,
+        knowledge: Knowledge,
+        bus: EventBus,
+        clock: Clock,
+        registry: CollectorRegistry,
+        settings: PollSettings,
+        random: Random | None = None,
+    ) -> None:
+        self._following = Following(
+            client=client,
+            observer=observer,
+            knowledge=knowledge,
+            bus=bus,
+            clock=clock,
+            settings=settings,
+        )
+        self._random = random or SystemRandom()
+        self._polls = Polls(self._following, registry)
+        self._offering = Offering(self._following, self._polls.reachability)
+        self._change_wake = Wake(clock)
+        self._plan_wake = Wake(clock)
+        self._parts = build(self._following)
+
+    def wake(self) -> None:
+        """A callback has arrived: poll for changes soon. Many calls cause one poll a second."""
+        self._change_wake.ring()
+        self._plan_wake.ring()
+
+    async def confirm(self, key: RunKey) -> bool | None:
+        """Read one run by its id and observe it.
+
+        True: it exists and was observed. False: the workspace denies it, or it is none that is
+        followed, such as a sample. None: the workspace could not be asked now.
+        """
+        return await self._parts.by_id.confirm(key)
+
+    async def track(self, kind: RunKind, run_id: str) -> bool | None:
+        """Follow a run that the operator names; answers as `confirm`, None: it is asked later."""
+        return await self._parts.by_id.track(self._following.key(kind, run_id))
+
+    async def complete(self, sightings: Sequence[Sighting]) -> list[Sighting]:
+        """Add job records to looks at ended job groups, waiting for a bounded time only."""
+        return await self._parts.details.complete(sightings)
+
+    async def run(self) -> None:
+        """Follow the workspace until cancelled. A poll that fails never stops another."""
+        following = self._following
+        # Built anew, because a failure may have left a part in the middle of something.
+        self._parts = build(following)
+        since = await following.observer.open(following.name)
+        await self._connect()
+        if since is None:
+            await following.observer.follow_since(following.name, following.workspace_now())
+        await self._parts.load()
+        await self._parts.details.pick_up()
+        async with asyncio.TaskGroup() as group:
+            self._start_run_polls(group, self._parts)
+            self._start_slow_polls(group, self._parts)
+
+    def _start_run_polls(self, group: asyncio.TaskGroup, parts: Parts) -> None:
+        """Start what follows runs."""
+        self._start(group, "details", parts.details.run())
+        self._repeat(
+            group,
+            "changes",
+            parts.changes.poll,
+            self._change_seconds,
+            needs=Capability.LIST_CHANGES,
+            wake=self._change_wake,
+        )
+        self._repeat(
+            group,
+            "plan_runs",
+            parts.plan_runs.poll,
+            self._change_seconds,
+            needs=Capability.LIST_PLAN_RUNS,
+            wake=self._plan_wake,
+        )
+        self._repeat(
+            group,
+            "plan_children",
+            parts.plan_runs.link_children,
+            self._change_seconds,
+            needs=Capability.LIST_PLAN_RUNS,
+        )
+        self._repeat(
+            group, "by_id", parts.by_id.poll, self._change_seconds, needs=Capability.FOLLOW_BY_ID
+        )
+        self._repeat(
+            group,
+            "progress",
+            parts.progress.poll,
+            self._change_seconds,
+            needs=Capability.READ_JOBS,
+        )
+        flow_runs, wanted = parts.flow_runs, parts.wanted
+        self._start(
+            group,
+            "flow_runs",
+            self._poll_when_due(
+                "flow_runs",
+                lambda: flow_runs.poll(parts.intake.take),
+                flow_runs.seconds_until_due,
+                flow_runs.wake,
+            ),
+        )
+        self._start(
+            group,
+            "wanted",
+            self._poll_when_due(
+                "wanted",
+                lambda: wanted.poll(parts.by_id.read_wanted),
+                wanted.seconds_until_due,
+                wanted.wake,
+            ),
+        )
+
+    def _start_slow_polls(self, group: asyncio.TaskGroup, parts: Parts) -> None:
+        """Start what checks and names."""
+        settings = self._following.settings
+
+        def every(seconds: float) -> Callable[[], float]:
+            return lambda: seconds
+
+        needs = Capability.FOLLOW_BY_ID
+        self._repeat(group, "audit", parts.audit.poll, every(settings.audit_seconds), needs=needs)
+        self._repeat(
+            group,
+            "relist",
+            parts.audit.relist,
+            every(settings.relist_seconds),
+            needs=Capability.LIST_CHANGES,
+        )
+        self._repeat(
+            group,
+            "details_left",
+            parts.details.pick_up,
+            every(settings.relist_seconds),
+            needs=Capability.READ_JOBS,
+        )
+        self._repeat(
+            group,
+            "names",
+            parts.inventory.poll,
+            every(settings.names_seconds),
+            needs=Capability.LIST_FLOWS,
+        )
+        self._repeat(
+            group,
+            "schedules",
+            parts.schedules.poll,
+            every(settings.names_seconds),
+            needs=Capability.READ_SCHEDULES,
+        )
+        self._repeat(
+            group, "specification", self._read_specification, every(settings.audit_seconds)
+        )
+        self._repeat(group, "probe", self._offering.find_out, every(_PROBE_SECONDS), is_late=True)
+
+    async def _connect(self) -> None:
+        """Return when the workspace has told what it offers; wait for that as long as it takes."""
+        attempt = 0
+        while True:
+            settings = self._following.settings
+            attempt += 1
+            wait = growing_wait(
+                attempt,
+                base_seconds=_FIRST_WAIT_SECONDS,
+                cap_seconds=settings.connect_wait_cap_seconds,
+            )
+            failure = await self._polls.attempt(
+                "connect", self._offering.find_out, again_seconds=None
+            )
+            if failure is None:
+                return
+            await self._following.clock.sleep(self._jittered(wait))
+
+    def _start(
+        self, group: asyncio.TaskGroup, name: str, loop: Coroutine[object, object, None]
+    ) -> None:
+        group.create_task(loop, name=f"{self._following.name}: {name}")
+
+    def _repeat(
+        self,
+        group: asyncio.TaskGroup,
+        name: str,
+        poll: Poll,
+        seconds: Callable[[], float],
+        *,
+        needs: Capability | None = None,
+        wake: Wake | None = None,
+        is_late: bool = False,
+    ) -> None:
+        """Start a poll that runs again and again; ``is_late`` begins with the wait."""
+        self._start(
+            group,
+            name,
+            self._poll_again(
+                name,
+                poll,
+                seconds,
+                needs=needs,
+                wake=wake or Wake(self._following.clock),
+                is_late=is_late,
+            ),
+        )
+
+    async def _poll_again(
+        self,
+        name: str,
+        poll: Poll,
+        seconds: Callable[[], float],
+        *,
+        needs: Capability | None,
+        wake: Wake,
+        is_late: bool,
+    ) -> None:
+        settings, clock = self._following.settings, self._following.clock
+        if is_late:
+            await clock.sleep(self._jittered(seconds()))
+        while True:
+            wait = settings.audit_seconds
+            if needs is None or self._following.can(needs):
+                failure = await self._polls.attempt(name, poll, again_seconds=seconds())
+                wait = self._wait_after(name, seconds(), failure)
+                await self._heed_refusals()
+            gap = min(settings.wake_gap_seconds, wait)
+            await clock.sleep(gap)
+            await wake.pause(self._jittered(wait) - gap)
+
+    async def _poll_when_due(
+        self, name: str, poll: Poll, seconds_until_due: Callable[[], float | None], wake: Wake
+    ) -> None:
+        """Run a poll whenever it has something to do, and only then."""
+        settings, clock = self._following.settings, self._following.clock
+        while True:
+            wait = seconds_until_due()
+            if wait is not None and wait <= 0:
+                await self._polls.attempt(name, poll, again_seconds=None)
+                await self._heed_refusals()
+                await clock.sleep(settings.wake_gap_seconds)
+            else:
+                await wake.pause(_NOTHING_DUE_SECONDS if wait is None else wait)
+
+    async def _heed_refusals(self) -> None:
+        try:
+            await self._offering.heed()
+        except BusError as error:
+            log.warning("a change of the workspace is told later", reason=str(error))
+
+    def _change_seconds(self) -> float:
+        """Return the interval of the quick polls: short while something runs."""
+        settings = self._following.settings
+        woken = self._change_wake.seconds_since()
+        is_woken = woken is not None and woken < _QUICK_AFTER_WAKE_SECONDS
+        is_active = is_woken or self._following.has_active_runs()
+        return settings.active_seconds if is_active else settings.idle_seconds
+
+    def _wait_after(self, name: str, seconds: float, failure: MonitorError | None) -> float:
+        settings = self._following.settings
+        if failure is None or isinstance(failure, TryLaterError):
+            return seconds
+        # It will hardly pass by itself, so it is asked less and less often.
+        cap_seconds = max(seconds, settings.audit_seconds)
+        return growing_wait(
+            self._polls.failures(name), base_seconds=seconds, cap_seconds=cap_seconds
+        )
+
+    def _jittered(self, seconds: float) -> float:
+        share = self._following.settings.jitter_share
+        return seconds * (1 + share * (2 * self._random.random() - 1))
+
+    async def _read_specification(self) -> bool:
+        """Where nothing is listed this read alone shows whether the workspace answers."""
+        if self._following.can(Capability.LIST_CHANGES):
+            return False
+        await self._following.client.open_api_spec(priority=Priority.INVENTORY)
+        return True

@@ -1,0 +1,141 @@
+"""One attempt of one poll: timed, counted, shown and, when its outcome changes, logged."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from monitor.model.errors import (
+    BudgetExhaustedError,
+    BusError,
+    MonitorError,
+    NoSuchObjectError,
+    NotAvailableError,
+    RequestRejectedError,
+    ThrottledError,
+    TryLaterError,
+    UnauthorizedError,
+    UnreadableAnswerError,
+    WorkspaceUnreachableError,
+)
+from monitor.model.knowledge import PollStanding
+from monitor.polling.following import Following
+from monitor.polling.metrics import PollMetrics
+from monitor.polling.reachability import ReachabilityJudge
+
+log = structlog.get_logger()
+
+OK = "ok"
+IDLE = "idle"  # there was nothing to ask for
+# The first that fits names the outcome.
+_OUTCOMES: tuple[tuple[type[MonitorError], str], ...] = (
+    (WorkspaceUnreachableError, "unreachable"),
+    (ThrottledError, "throttled"),
+    (BudgetExhaustedError, "budget"),
+    (TryLaterError, "incomplete"),
+    (UnauthorizedError, "unauthorized"),
+    (NotAvailableError, "not_available"),
+    (NoSuchObjectError, "no_such_object"),
+    (RequestRejectedError, "rejected"),
+    (UnreadableAnswerError, "unreadable"),
+    (BusError, "store"),
+)
+# A poll may take so long beyond its interval before it counts as late.
+_GRACE_SECONDS = 60.0
+
+
+def outcome_of(error: MonitorError) -> str:
+    """Return the label ``outcome`` of ``polls_total`` for a failure."""
+    return next((name for kind, name in _OUTCOMES if isinstance(error, kind)), "failed")
+
+
+class Polls:
+    """Runs the polls of one workspace, so that a failing one never stops another."""
+
+    def __init__(self, following: Following, registry: CollectorRegistry) -> None:
+        self._following = following
+        self._metrics = PollMetrics.of(registry)
+        self.reachability = ReachabilityJudge(following)
+        self._failures: dict[str, int] = {}
+
+    def failures(self, poll: str) -> int:
+        """Return how often the poll has failed in a row."""
+        return self._failures.get(poll, 0)
+
+    async def attempt(
+        self, name: str, poll: Callable[[], Awaitable[object]], *, again_seconds: float | None
+    ) -> MonitorError | None:
+        """Run one poll and return its failure, None for success.
+
+        A poll that returns False has asked the workspace nothing, so it shows nothing about it.
+        ``again_seconds`` is when it will run next; None where nobody can say.
+        """
+        began = self._following.clock.monotonic()
+        failure: MonitorError | None = None
+        was_asked = True
+        try:
+            was_asked = await poll() is not False
+        except MonitorError as error:
+            failure = error
+        self._metrics.duration.labels(name).observe(self._following.clock.monotonic() - began)
+        self._record(name, failure, was_asked=was_asked, again_seconds=again_seconds)
+        return failure
+
+    def _record(
+        self,
+        name: str,
+        failure: MonitorError | None,
+        *,
+        was_asked: bool,
+        again_seconds: float | None,
+    ) -> None:
+        following, now = self._following, self._following.clock.now()
+        outcome = OK if failure is None else outcome_of(failure)
+        before = following.knowledge.polls.get((following.name, name))
+        succeeded_at = before.last_success_at if before is not None else None
+        if failure is None:
+            succeeded_at = now
+            self._failures.pop(name, None)
+            self._metrics.last_success.labels(following.name, name).set(now.timestamp())
+            if was_asked:
+                self.reachability.succeeded(name)
+        else:
+            self._failures[name] = self.failures(name) + 1
+            self.reachability.failed(name, failure)
+        counted = outcome if was_asked else IDLE
+        self._metrics.polls.labels(following.name, name, counted).inc()
+        expected_by = self._expected_by(before, failure, again_seconds)
+        following.knowledge.record_poll(
+            PollStanding(
+                workspace=following.name,
+                poll=name,
+                last_attempt_at=now,
+                last_success_at=succeeded_at,
+                last_outcome=outcome,
+                is_expected_by=expected_by,
+            )
+        )
+        self._tell(name, outcome, before.last_outcome if before is not None else OK, failure)
+
+    def _expected_by(
+        self, before: PollStanding | None, failure: MonitorError | None, again_seconds: float | None
+    ) -> datetime | None:
+        if again_seconds is None:
+            return None
+        # A failed attempt does not move the moment by which a success is due.
+        if failure is not None and before is not None and before.is_expected_by is not None:
+            return before.is_expected_by
+        wait = timedelta(seconds=2 * again_seconds + _GRACE_SECONDS)
+        return self._following.clock.now() + wait
+
+    def _tell(self, name: str, outcome: str, before: str, failure: MonitorError | None) -> None:
+        if outcome == before:
+            return
+        fields = {"workspace": self._following.name, "poll": name}
+        if failure is None:
+            log.info("poll works again", **fields)
+        else:
+            log.warning("poll fails", **fields, outcome=outcome, reason=str(failure))

@@ -1,0 +1,82 @@
+"""How well a workspace answers, judged from how its polls fare."""
+
+from __future__ import annotations
+
+from monitor.model.errors import (
+    BudgetExhaustedError,
+    BusError,
+    MonitorError,
+    ThrottledError,
+    TryLaterError,
+)
+from monitor.model.knowledge import Reachability
+from monitor.polling.following import Following
+
+# A 5xx of one operation says little about the others; so many polls must fail in a row.
+_POLLS_FOR_UNREACHABLE = 2
+
+
+class ReachabilityJudge:
+    """Writes a workspace's reachability, and the reason for it, into what is known."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self._polls: set[str] = set()
+        self._failing: dict[str, MonitorError] = {}
+        self._down_since_success: set[str] = set()
+        self._switched_off: str | None = None
+
+    def switch_off(self, reason: str | None) -> None:
+        """Remember what is not done in this workspace, and why, for when nothing else is wrong."""
+        self._switched_off = reason
+
+    def succeeded(self, poll: str) -> None:
+        """One poll came to its end, so the workspace answers."""
+        self._polls.add(poll)
+        self._failing.pop(poll, None)
+        if self._down_since_success:
+            # They failed because nothing answered; their next attempt tells what is true now.
+            for other in self._down_since_success:
+                self._failing.pop(other, None)
+            self._down_since_success.clear()
+        self._write(Reachability.DEGRADED if self._failing else Reachability.REACHABLE)
+
+    def failed(self, poll: str, error: MonitorError) -> None:
+        """One poll failed. A failure of our own store says nothing about the workspace."""
+        self._polls.add(poll)
+        if isinstance(error, BusError):
+            return
+        self._failing[poll] = error
+        if not _is_down(error):
+            self._write(Reachability.DEGRADED)
+            return
+        self._down_since_success.add(poll)
+        enough = min(_POLLS_FOR_UNREACHABLE, len(self._polls))
+        is_silent = getattr(error, "status_code", None) is None
+        is_unreachable = is_silent or len(self._down_since_success) >= enough
+        self._write(Reachability.UNREACHABLE if is_unreachable else Reachability.DEGRADED)
+
+    def _write(self, reachability: Reachability) -> None:
+        following, now = self._following, self._following.clock.now()
+        standing = following.knowledge.workspaces[following.name]
+        since = standing.since if standing.reachability is reachability else now
+        following.knowledge.update_workspace(
+            following.name,
+            reachability=reachability,
+            since=since,
+            known_at=now,
+            reason=self._reason(),
+            clock_skew_seconds=following.client.clock_skew_seconds,
+            budgets=following.client.budgets(),
+        )
+
+    def _reason(self) -> str | None:
+        if not self._failing:
+            return self._switched_off
+        return "; ".join(f"{poll}: {error}" for poll, error in sorted(self._failing.items()))
+
+
+def _is_down(error: MonitorError) -> bool:
+    """True where the workspace, not our budget or its quota, is what stands in the way."""
+    ours = BudgetExhaustedError | ThrottledError
+    return isinstance(error, TryLaterError) and not isinstance(error, ours)

@@ -1,0 +1,211 @@
+"""Turns what a workspace told into sightings. Pure: no I/O and no clock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.runs import (
+    JobCount,
+    JobsSeen,
+    Parents,
+    Pipeline,
+    PipelineKind,
+    Recipe,
+    RunKey,
+    RunKind,
+    Source,
+    Status,
+    Trigger,
+    status_of,
+)
+from monitor.model.sightings import Sighting
+from monitor.workspace.payloads import FlowRunRow, JobGroupRow, JobRow, PlanRunRow
+
+_TRIGGERS = {"ui": Trigger.MANUAL, "schedule": Trigger.SCHEDULE, "api": Trigger.API}
+# The workspace's words for a flow run that has begun; its job groups show no more than that.
+PENDING_WORD = "Created"
+RUNNING_WORD = "InProgress"
+
+
+class JobsTold(Struct, frozen=True, kw_only=True):
+    """What the job records of one job group come to. ``approximate`` as in a sighting."""
+
+    jobs: JobsSeen
+    started_at: datetime | None
+    finished_at: datetime | None
+    approximate: tuple[str, ...]
+    error: str | None
+    are_over: bool  # no record can change any more
+
+
+def has_ended(native_status: str | None) -> bool:
+    """True where the word is known and names an end."""
+    status = status_of(native_status)
+    return status is not None and status.is_terminal
+
+
+def trigger_of(row: JobGroupRow) -> Trigger:
+    if row.ran_for == "plan":
+        return Trigger.PLAN
+    return _TRIGGERS.get(row.ran_from or "", Trigger.UNKNOWN)
+
+
+def job_group_sighting(
+    row: JobGroupRow,
+    *,
+    workspace: str,
+    source: Source,
+    seen_at: datetime,
+    page_url: str,
+    flow: Pipeline | None,
+) -> Sighting:
+    """Read one row. A job group reports neither start nor end, so none is told here."""
+    recipe = Recipe(id=row.recipe_id, name=row.recipe_name) if row.recipe_id else None
+    return Sighting(
+        key=RunKey(workspace=workspace, kind=RunKind.JOB_GROUP, id=row.id),
+        source=source,
+        seen_at=seen_at,
+        native_status=row.native_status,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        pipeline=flow,
+        recipe=recipe,
+        parents=Parents(flow_run=row.flow_run_id),
+        trigger=trigger_of(row),
+        ran_for=row.ran_for,
+        owner=row.owner,
+        error=row.error,
+        url=f"{page_url}/jobs/{row.id}",
+    )
+
+
+def flow_run_begun(flow_run_id: str, groups: Sequence[Sighting]) -> Sighting:
+    """Read from looks at its job groups that a flow run has begun. It tells no end and no time."""
+    first = groups[0]
+    has_started = any(status_of(one.native_status) is not Status.PENDING for one in groups)
+    pipelines = [one.pipeline for one in groups if one.pipeline is not None]
+    owners = [one.owner for one in groups if one.owner is not None]
+    return Sighting(
+        key=RunKey(workspace=first.key.workspace, kind=RunKind.FLOW_RUN, id=flow_run_id),
+        source=Source.POLL if first.source is Source.CALLBACK else first.source,
+        seen_at=max(one.seen_at for one in groups),
+        native_status=RUNNING_WORD if has_started else PENDING_WORD,
+        pipeline=pipelines[0] if pipelines else None,
+        trigger=first.trigger,
+        owner=owners[0] if owners else None,
+    )
+
+
+def flow_run_sighting(
+    row: FlowRunRow, *, key: RunKey, native_status: str | None, source: Source, seen_at: datetime
+) -> Sighting:
+    """Read a flow run's own record; its status comes from another read."""
+    flow = row.flow_id
+    pipeline = Pipeline(kind=PipelineKind.FLOW, id=flow, name=row.flow_name) if flow else None
+    return Sighting(
+        key=key,
+        source=source,
+        seen_at=seen_at,
+        native_status=native_status,
+        created_at=row.created_at,
+        pipeline=pipeline,
+        trigger=Trigger.SCHEDULE if row.schedule_execution_id else Trigger.UNKNOWN,
+    )
+
+
+def plan_run_sighting(
+    row: PlanRunRow, *, workspace: str, source: Source, seen_at: datetime, plan: Pipeline | None
+) -> Sighting:
+    """Read one row; plan runs report their start and end themselves."""
+    return Sighting(
+        key=RunKey(workspace=workspace, kind=RunKind.PLAN_RUN, id=row.id),
+        source=source,
+        seen_at=seen_at,
+        native_status=row.native_status,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        updated_at=row.updated_at,
+        pipeline=plan,
+        trigger=Trigger.SCHEDULE if row.schedule_history_id else Trigger.UNKNOWN,
+        owner=row.owner,
+    )
+
+
+def jobs_told(rows: Sequence[JobRow], *, read_at: datetime | None) -> JobsTold:
+    """Add up job records. A time that not every record tells is approximated, and says so."""
+    started_at, is_start_near = _start(rows)
+    finished_at, is_end_near = _end(rows)
+    near = (("started_at", is_start_near), ("finished_at", is_end_near))
+    return JobsTold(
+        jobs=JobsSeen(
+            counts=_counts(rows),
+            percent_complete=_mean(one.percent_complete for one in rows),
+            heartbeat_at=max((one.heartbeat_at for one in rows if one.heartbeat_at), default=None),
+            read_at=read_at,
+        ),
+        started_at=started_at,
+        finished_at=finished_at,
+        approximate=tuple(name for name, is_near in near if is_near),
+        error=_first_error(rows),
+        are_over=all(has_ended(one.native_status) for one in rows),
+    )
+
+
+def with_jobs(sighting: Sighting, told: JobsTold, *, is_final: bool) -> Sighting:
+    """Return a look at an ended job group together with what its job records told."""
+    return msgspec.structs.replace(
+        sighting,
+        started_at=told.started_at,
+        finished_at=told.finished_at,
+        approximate=told.approximate,
+        error=told.error or sighting.error,
+        jobs=told.jobs,
+        is_detail_final=is_final,
+    )
+
+
+def _start(rows: Sequence[JobRow]) -> tuple[datetime | None, bool]:
+    told = [one.started_at for one in rows if one.started_at is not None]
+    if told:
+        return min(told), False
+    created = [one.created_at for one in rows if one.created_at is not None]
+    return (min(created), True) if created else (None, False)
+
+
+def _end(rows: Sequence[JobRow]) -> tuple[datetime | None, bool]:
+    told = [one.finished_at for one in rows if one.finished_at is not None]
+    nearest = [one.finished_at or one.updated_at for one in rows]
+    known = [at for at in nearest if at is not None]
+    if not known:
+        return None, False
+    return max(known), len(told) < len(rows)
+
+
+def _counts(rows: Sequence[JobRow]) -> tuple[JobCount, ...]:
+    counted = Counter(
+        (one.job_type or "unknown", status_of(one.native_status) or one.native_status or "unknown")
+        for one in rows
+    )
+    return tuple(
+        JobCount(job_type=job_type, status=str(status), count=count)
+        for (job_type, status), count in sorted(counted.items())
+    )
+
+
+def _mean(percents: Iterable[float | None]) -> float | None:
+    told = [one for one in percents if one is not None]
+    return sum(told) / len(told) if told else None
+
+
+def _first_error(rows: Sequence[JobRow]) -> str | None:
+    failed = [one for one in rows if one.error]
+    # The job that failed first is the cause; the others mostly failed because of it.
+    told = [one for one in failed if (one.finished_at or one.updated_at) is not None]
+    ordered = sorted(told, key=lambda one: one.finished_at or one.updated_at)  # type: ignore[arg-type,return-value]  # filtered above
+    return ordered[0].error if ordered else (failed[0].error if failed else None)

@@ -1,0 +1,45 @@
+"""What can be set about the polling of one workspace."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from monitor.model.errors import ConfigurationError
+from monitor.model.runs import RunKey, RunKind
+
+
+class PollSettings(Struct, frozen=True, kw_only=True):
+    """How often a workspace is looked at, and what is followed there."""
+
+    active_seconds: float = 5.0  # between two change polls while something runs
+    idle_seconds: float = 30.0  # the same while nothing runs
+    jitter_share: float = 0.1  # of an interval, so that many monitors do not poll in step
+    wake_gap_seconds: float = 1.0  # callbacks cause at most one poll in this time
+    audit_seconds: float = 300.0  # between two checks of what is active
+    relist_seconds: float = 3_600.0  # between two lists of what was created in the last day
+    overlap_seconds: float = 120.0  # how far behind the watermark each change poll looks again
+    first_look_seconds: float = 86_400.0  # how far before the start of following is looked once
+    # What a job group may have run for; the workspace's words. All others are only counted.
+    ranfor: tuple[str, ...] = ("recipe", "plan", "extract", "publish", "profile")
+    follow: tuple[str, ...] = ()  # runs named by the operator, as "job_group/123"
+    names_seconds: float = 600.0  # between two readings of names, plans and schedules
+    detail_wait_seconds: float = 1.0  # how long an end may wait for its job records; 0: not at all
+    progress_seconds: float = 60.0  # an active job group's records are read at most so often
+    flow_run_wait_cap_seconds: float = 60.0  # longest wait between two looks for one end
+    connect_wait_cap_seconds: float = 60.0  # longest wait between two attempts to reach it
+    attempts: int = 5  # to read one run by its id, before it is taken as it is or given up
+    remembered_recipes: int = 10_000  # recipes whose flow is kept in mind
+    waiting_details: int = 10_000  # ended job groups that may wait for their job records
+
+
+def followed_run(workspace: str, text: str) -> RunKey:
+    """Return the run that an entry of ``follow`` names.
+
+    Raises:
+        ConfigurationError: it is not a kind and an id with a slash between them.
+    """
+    kind, _, run_id = text.partition("/")
+    if kind not in tuple(RunKind) or not run_id.strip():
+        kinds = ", ".join(RunKind)
+        raise ConfigurationError(f"follow: {text!r} is not KIND/ID with KIND one of {kinds}")
+    return RunKey(workspace=workspace, kind=RunKind(kind), id=run_id.strip())

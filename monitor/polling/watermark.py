@@ -1,0 +1,46 @@
+"""Up to which moment of workspace time the changes of one kind are known."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from monitor.polling.following import Following
+
+WATERMARK = "watermark"  # topic of the notes that hold it
+
+
+class Watermark:
+    """Durable; it moves only to the moment at which a poll that came to its end began."""
+
+    def __init__(self, following: Following, poll: str) -> None:
+        self._following = following
+        self._poll = poll
+        self._at: datetime | None = None
+
+    @property
+    def at(self) -> datetime | None:
+        return self._at
+
+    async def load(self) -> None:
+        notes = await self._following.bus.notes(self._following.name, WATERMARK)
+        if (noted := notes.get(self._poll)) is not None:
+            self._at = msgspec.json.decode(noted, type=datetime)
+
+    def since(self) -> datetime:
+        """Return from which moment on the next poll asks for changes."""
+        settings, now = self._following.settings, self._following.workspace_now()
+        if self._at is None:
+            followed_since = self._following.followed_since() or now
+            return followed_since - timedelta(seconds=settings.first_look_seconds)
+        # A workspace whose clock was set back writes stamps that lie before our watermark.
+        return min(self._at, now) - timedelta(seconds=settings.overlap_seconds)
+
+    async def move(self, at: datetime | None) -> None:
+        """Remember that everything before ``at`` is committed. None leaves it where it is."""
+        if at is None or at == self._at:
+            return
+        note = self._following.note(WATERMARK, self._poll, msgspec.json.encode(at))
+        await self._following.observer.observe((), notes=(note,))
+        self._at = at

@@ -1,0 +1,64 @@
+"""``check``: is this configuration right?"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
+
+if TYPE_CHECKING:
+    from monitor.config import Configuration, Verdict
+
+
+def check(config: ConfigFile = CONFIG_FILE, *, as_json: AsJson = False) -> None:
+    """Read the configuration and report every fault at once, each with the way out.
+
+    Reads the secrets and files that it names, and asks neither workspace nor broker.
+    """
+    from monitor.cli.settings_files import weigh_file  # noqa: PLC0415 - help must answer fast
+
+    verdict = weigh_file(config)
+    if as_json:
+        _print_json(verdict)
+    elif verdict.configuration is None:
+        sys.stderr.writelines(f"{fault}\n" for fault in verdict.faults)
+    else:
+        sys.stdout.write(f"ok: {'; '.join(summary(verdict.configuration))}\n")
+    if verdict.configuration is None:
+        raise typer.Exit(2)
+
+
+def summary(configuration: Configuration) -> list[str]:
+    """Return what the configuration switches on, in few words each."""
+    from monitor.config.checks import joined_address  # noqa: PLC0415 - help must answer fast
+
+    mqtt, callbacks, server = configuration.mqtt, configuration.callbacks, configuration.server
+    names = [one.name for one in configuration.workspaces]
+    guarded = " (auth)" if server.has_auth else ""
+    return [
+        f"{len(names)} workspace{'s'[: len(names) > 1]} ({', '.join(names)})",
+        f"mqtt {mqtt.broker}" if mqtt else "mqtt off",
+        f"server {joined_address(server.host, server.port)}{guarded}",
+        f"callbacks {joined_address(callbacks.host, callbacks.port)}"
+        if callbacks
+        else "callbacks off",
+        f"store {configuration.storage.url}",
+    ]
+
+
+def _print_json(verdict: Verdict) -> None:
+    from monitor.cli.tables import print_json  # noqa: PLC0415 - help must answer fast
+    from monitor.config import config_hash  # noqa: PLC0415
+
+    configuration = verdict.configuration
+    print_json(
+        {
+            "ok": configuration is not None,
+            "config_hash": None if configuration is None else config_hash(configuration),
+            "summary": [] if configuration is None else summary(configuration),
+            "faults": verdict.faults,
+        }
+    )

@@ -1,0 +1,132 @@
+"""Reads the configuration, the secrets and the files that it names, from disk and environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from monitor.cli.options import FILE_VARIABLE
+from monitor.config import Configuration, Fault, SecretForm, SecretSource, Verdict, weigh
+from monitor.model.errors import ConfigurationError
+from monitor.model.secrets import Secret
+
+MAX_FILE_BYTES = 1_048_576
+MAX_SECRET_BYTES = 65_536
+
+
+class DiskPlaces:
+    """Reads secrets and finds files as the configuration names them.
+
+    A relative path begins at ``folder``, which is the configuration file's own.
+    """
+
+    def __init__(self, *, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environment = environment
+
+    def read_secret(self, source: SecretSource) -> Secret:
+        if source.form is SecretForm.ENV:
+            return self._from_variable(source.place)
+        if source.form is SecretForm.CREDENTIAL:
+            return self._from_credential(source.place)
+        return _secret_in(self._folder / source.place)
+
+    def find_file(self, path: str) -> str:
+        found = (self._folder / path).absolute()
+        try:
+            with found.open("rb"):
+                return str(found)
+        except OSError as exc:
+            raise ConfigurationError(_why(exc)) from exc
+
+    def _from_variable(self, name: str) -> Secret:
+        text = self._environment.get(name)
+        if text is None:
+            raise ConfigurationError("is no variable of the environment; set it, or use a file")
+        return Secret(text)
+
+    def _from_credential(self, name: str) -> Secret:
+        folder = self._environment.get("CREDENTIALS_DIRECTORY")
+        if not folder:
+            raise ConfigurationError(
+                "the service was given no credentials; "
+                f"add LoadCredential={name}:/path/to/it to its unit"
+            )
+        return _secret_in(Path(folder) / name)
+
+
+def _secret_in(path: Path) -> Secret:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_SECRET_BYTES + 1)
+    except OSError as exc:
+        raise ConfigurationError(_why(exc)) from exc
+    if len(content) > MAX_SECRET_BYTES:
+        raise ConfigurationError("is too large for a secret; name the file that holds only it")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as exc:
+        raise ConfigurationError("is no text; name the file that holds the secret") from exc
+    return Secret(text.rstrip("\r\n"))
+
+
+def _why(exc: OSError) -> str:
+    if isinstance(exc, FileNotFoundError):
+        return "there is no such file; create it or name another"
+    if isinstance(exc, PermissionError):
+        return "may not be read; give the user that runs the monitor the right to"
+    return f"cannot be read ({exc.strerror}); name a file that can"
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the parsed file.
+
+    Raises:
+        ConfigurationError: it cannot be read or is no TOML; the sentence names the place.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise _of_file(path, f"{_why(exc)}, with -c or {FILE_VARIABLE}") from exc
+    if len(content) > MAX_FILE_BYTES:
+        raise _of_file(path, "is too large for a configuration; name another file with -c")
+    try:
+        return tomllib.loads(content.decode())
+    except UnicodeDecodeError as exc:
+        raise _of_file(path, "is not UTF-8; save it as that") from exc
+    except tomllib.TOMLDecodeError as exc:
+        raise _of_file(path, f"is no TOML: {exc}; mend it there") from exc
+
+
+def _of_file(path: Path, way_out: str) -> ConfigurationError:
+    return ConfigurationError(f"configuration file: {json.dumps(str(path))}: {way_out}")
+
+
+def weigh_file(path: Path, environment: Mapping[str, str] | None = None) -> Verdict:
+    """Return the configuration of a file, or all that is wrong with it; raises nothing."""
+    environment = os.environ if environment is None else environment
+    try:
+        mapping = read_toml(path)
+    except ConfigurationError as exc:
+        key, value, way_out = exc.faults[0].split(": ", 2)
+        fault = Fault(key=key, value=value, way_out=way_out)
+        return Verdict(configuration=None, faults=(fault,))
+    places = DiskPlaces(folder=path.absolute().parent, environment=environment)
+    return weigh(mapping, environment, places=places)
+
+
+def load(path: Path, environment: Mapping[str, str] | None = None) -> Configuration:
+    """Return the configuration of a file.
+
+    Raises:
+        ConfigurationError: with one sentence for every fault.
+    """
+    verdict = weigh_file(path, environment)
+    if verdict.configuration is None:
+        raise ConfigurationError([str(fault) for fault in verdict.faults])
+    return verdict.configuration

@@ -1,0 +1,161 @@
+"""``check`` tells every fault of a file, or what the file switches on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from monitor.cli.main import main
+from monitor.cli.options import CONFIG_FILE
+from monitor.cli.settings_files import load
+from monitor.model.errors import ConfigurationError
+
+GOOD = """
+[[workspaces]]
+name = "marketing"
+url = "https://api.example.com"
+token_file = "secrets/token"
+
+[mqtt]
+url = "mqtts://broker.example.com"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a token in it."""
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "token").write_text("the-token-itself\r\n")
+    return tmp_path
+
+
+def written(folder: Path, text: str) -> str:
+    """Write a configuration and return its path."""
+    path = folder / "monitor.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_right_file_is_ok(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line on stdout says what is switched on, and the exit code is 0."""
+    assert main(["check", "-c", written(folder, GOOD)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == (
+        "ok: 1 workspace (marketing); mqtt broker.example.com:8883; server 127.0.0.1:9876; "
+        "callbacks off; store sqlite:///var/lib/dataprep-monitor/state.db\n"
+    )
+    assert captured.err == ""
+
+
+def test_every_fault_has_its_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All faults go to stderr, one per line as key, value and way out; the exit code is 2."""
+    text = GOOD.replace("marketing", "Marketing").replace("secrets/token", "nowhere")
+    assert main(["check", "-c", written(folder, f"{text}prefx = 1\n")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert [line.split(": ")[:2] for line in captured.err.splitlines()] == [
+        ["workspaces[0].name", '"Marketing"'],
+        ["workspaces[0].token_file", '"nowhere"'],
+        ["mqtt.prefx", "1"],
+    ]
+
+
+def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program gets the same as one document on stdout, with the same exit code."""
+    assert main(["check", "--json", "-c", written(folder, GOOD)]) == 0
+    good = json.loads(capsys.readouterr().out)
+    assert (good["ok"], good["faults"], len(good["config_hash"])) == (True, [], 16)
+    assert main(["check", "--json", "-c", written(folder, "[mqt]\n")]) == 2
+    bad = json.loads(capsys.readouterr().out)
+    assert bad["ok"] is False
+    assert {"key": "mqt", "value": "(a table)", "way_out": "unknown key; did you mean mqtt?"} in (
+        bad["faults"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"name = \n", "is no TOML: Invalid value (at line 1, column 8)"),
+        (b"\xff\xfe", "is not UTF-8"),
+        (b"#" * 1_048_577, "is too large"),
+    ],
+)
+def test_a_file_that_is_no_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, told: str
+) -> None:
+    """A file that cannot be parsed is one fault that names the file and the place."""
+    path = tmp_path / "monitor.toml"
+    path.write_bytes(content)
+    assert main(["check", "-c", str(path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f'configuration file: "{path}": {told}')
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An absent file is told with the ways to name another; a folder is no file."""
+    assert main(["check", "-c", str(tmp_path / "none: at all.toml")]) == 2
+    assert "none: at all.toml" in (told := capsys.readouterr().err)
+    assert "there is no such file; create it or name another, with -c or" in told
+    assert main(["check", "-c", str(tmp_path)]) == 2
+    assert "cannot be read (Is a directory)" in capsys.readouterr().err
+
+
+def test_a_variable_names_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without -c the file is taken from the environment, and variables lie over it."""
+    monkeypatch.setenv("DATAPREP_MONITOR_CONFIG", written(folder, GOOD))
+    monkeypatch.setenv("DATAPREP_MONITOR__SERVER__LISTEN", "[::1]:5000")
+    assert main(["check"]) == 0
+    assert "server [::1]:5000;" in capsys.readouterr().out
+    assert str(CONFIG_FILE) == "/etc/dataprep-monitor/monitor.toml"
+
+
+def test_secrets_come_from_files_variables_and_credentials(folder: Path) -> None:
+    """A relative path begins at the file's folder; a line end behind the secret is dropped."""
+    (folder / "credentials").mkdir()
+    (folder / "credentials" / "dataprep").write_text("from-systemd")
+    environment = {"TOKEN": "from-env", "CREDENTIALS_DIRECTORY": str(folder / "credentials")}
+    tokens = []
+    for given in ('token_file = "secrets/token"', 'token_env = "TOKEN"', None):
+        line = given or 'token_credential = "dataprep"'
+        text = GOOD.replace('token_file = "secrets/token"', line)
+        token = load(Path(written(folder, text)), environment).workspaces[0].workspace.token
+        assert token is not None
+        tokens.append(token.reveal())
+    assert tokens == ["the-token-itself", "from-env", "from-systemd"]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('token_env = "TOKEN"', "is no variable of the environment"),
+        ('token_credential = "x"', "add LoadCredential=x:/path/to/it to its unit"),
+        ('token_file = "secrets"', "cannot be read (Is a directory)"),
+        ('token_file = "secrets/large"', "is too large for a secret"),
+        ('token_file = "secrets/bytes"', "is no text"),
+    ],
+)
+def test_a_secret_that_cannot_be_read_is_a_fault(folder: Path, line: str, told: str) -> None:
+    """Each way of giving a secret says what would help when it fails."""
+    (folder / "secrets" / "large").write_text("x" * 70_000)
+    (folder / "secrets" / "bytes").write_bytes(b"\xff\xfe\xfd")
+    path = Path(written(folder, GOOD.replace('token_file = "secrets/token"', line)))
+    with pytest.raises(ConfigurationError) as raised:
+        load(path, {})
+    (fault,) = raised.value.faults
+    assert told in fault
+
+
+def test_named_files_are_looked_for(folder: Path) -> None:
+    """A certificate file must be there, and its path is made absolute."""
+    (folder / "ca.pem").write_text("PEM")
+    good = Path(written(folder, f'{GOOD}ca_file = "ca.pem"\n'))
+    mqtt = load(good, {}).mqtt
+    assert mqtt is not None
+    assert mqtt.ca_file == str(folder / "ca.pem")
+    with pytest.raises(ConfigurationError, match=r"mqtt\.ca_file.*there is no such file"):
+        load(Path(written(folder, f'{GOOD}ca_file = "other.pem"\n')), {})

@@ -1,0 +1,72 @@
+"""``operations`` shows the catalogue."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from monitor.cli.main import main
+
+
+def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    """Return what ``operations --json`` prints."""
+    assert main(["operations", "--json", *arguments]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_all_operations_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each of the 186 has method, path, name, resource, editions, operation id and query."""
+    found = listed(capsys)
+    assert len(found) == 186
+    assert all(
+        list(one) == ["method", "path", "name", "resource", "editions", "operation_id", "query"]
+        for one in found
+    )
+    assert found[[one["operation_id"] for one in found].index("getFlowRunStatus")] == {
+        "method": "GET",
+        "path": "/v4/flowRuns/:id/status",
+        "name": "Get flow run status",
+        "resource": "FlowRun",
+        "editions": ["PL", "RL"],
+        "operation_id": "getFlowRunStatus",
+        "query": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("edition", "count"), [("PC", 5), ("PL", 172), ("rl", 173), ("LE", 13), ("open", 186)]
+)
+def test_the_list_of_one_edition(
+    capsys: pytest.CaptureFixture[str], edition: str, count: int
+) -> None:
+    """The list is cut to what an edition offers, however its name is written."""
+    assert len(listed(capsys, "--edition", edition)) == count
+
+
+def test_the_list_of_one_resource(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list is cut to one resource group, within an edition if so wanted."""
+    assert {one["resource"] for one in listed(capsys, "--resource", "flowrun")} == {"FlowRun"}
+    assert len(listed(capsys, "--resource", "JobGroup", "--edition", "LE")) == 3
+
+
+def test_the_table_tells_what_the_monitor_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    """Off a terminal the table is plain lines that nothing is cut from."""
+    assert main(["operations", "--resource", "FlowRun"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["method", "path", "name", "resource", "editions", "used", "for"]
+    assert len(lines) == 4
+    assert any(line.endswith("reads how a flow run ended") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--edition", "XL"], ["--resource", "nothing"], ["--edition"], ["surplus"]]
+)
+def test_wrong_usage_exits_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    """An unknown edition, resource, option or argument is told on stderr alone."""
+    assert main(["operations", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Error: " in captured.err

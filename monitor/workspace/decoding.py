@@ -7,6 +7,7 @@ others.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -25,6 +26,14 @@ W = TypeVar("W")
 # of the calendar.
 _FAULTS = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 _LONGEST_ID = 200
+# Read escape by escape, so that an escaped backslash before "ud83d" is not taken for one.
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\.",
+    re.DOTALL,
+)
+_REPLACEMENT = rb"\ufffd"
 _LONGEST_ERROR = 2000
 
 
@@ -35,9 +44,27 @@ def read_as(decoder: msgspec.json.Decoder[W], raw: bytes | Raw) -> W:
         PayloadError: it is not JSON, or not of that shape; the message names the place.
     """
     try:
-        return decoder.decode(raw)
+        try:
+            return decoder.decode(raw)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            mended = _mended(bytes(raw))
+            if mended is None:
+                raise
+            return decoder.decode(mended)
     except _FAULTS as exc:
         raise PayloadError(f"cannot be read: {exc}") from exc
+
+
+def _mended(text: bytes) -> bytes | None:
+    """Replace escapes of half a character; None where there are none.
+
+    A JavaScript server that cuts a name in the middle of an emoji sends such a half. The decoder
+    refuses the whole page for it, and a page would be lost for as long as that name exists.
+    """
+    mended = _ESCAPE.sub(lambda match: _REPLACEMENT if match["half"] else match[0], text)
+    return None if mended == text else mended
 
 
 class RowKind(Generic[T]):
@@ -53,8 +80,9 @@ class RowKind(Generic[T]):
         Raises:
             PayloadError: as `read_as`.
         """
+        shaped = read_as(self._decoder, raw)
         try:
-            return self._make(self._decoder.decode(raw))
+            return self._make(shaped)
         except _FAULTS as exc:
             raise PayloadError(f"cannot be read: {exc}") from exc
 

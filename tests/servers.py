@@ -149,6 +149,10 @@ class Relay:
         for writer in self._writers:
             writer.transport.abort()
 
+    def has_more_than(self, connections: int) -> bool:
+        """True when more connections than that have been made so far."""
+        return self.connections > connections
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:

@@ -19,6 +19,7 @@ from aiomqtt.types import PahoSocket
 from msgspec import Struct
 from paho.mqtt.client import (
     CONNACK_REFUSED_PROTOCOL_VERSION,
+    MQTT_CLEAN_START_FIRST_ONLY,
     MQTT_ERR_SUCCESS,
     Client,
     ConnectFlags,
@@ -53,12 +54,23 @@ _HEADER_BYTES = 16  # of a packet besides topic, properties and payload, at most
 class VersionRefusedError(OutputUnavailableError):
     """The broker does not speak the version of MQTT that was asked for.
 
-    ``is_certain`` is False where the broker only closed the connection without a word.
+    ``is_certain`` is False where the broker hung up, or was silent, instead of saying so.
     """
 
     def __init__(self, message: str, *, is_certain: bool) -> None:
         super().__init__(message)
         self.is_certain = is_certain
+
+
+class _TlsSocket(ssl.SSLSocket):
+    """Closes itself when the handshake fails, which paho leaves to the garbage collector."""
+
+    def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - ssl's signature
+        try:
+            super().do_handshake(block)
+        except OSError:
+            self.close()
+            raise
 
 
 class Outgoing(Struct, frozen=True, kw_only=True, gc=False):
@@ -96,8 +108,8 @@ class Link(aiomqtt.Client):
             will=aiomqtt.Will(will.topic, will.payload, qos=1, retain=True),
             # Nothing is kept in the broker for us: what to send again is known from the log.
             clean_session=True if version is ProtocolVersion.V311 else None,
-            clean_start=True,
-            timeout=settings.connect_timeout_seconds,
+            clean_start=True if version is ProtocolVersion.V5 else MQTT_CLEAN_START_FIRST_ONLY,
+            timeout=2 * settings.connect_timeout_seconds,  # `open` has a limit of its own
             keepalive=settings.keepalive_seconds,
             max_queued_incoming_messages=1,  # nothing is subscribed to
             tls_context=tls,
@@ -107,6 +119,7 @@ class Link(aiomqtt.Client):
         self._client.connect_timeout = settings.connect_timeout_seconds
         self.is_version_5 = version is ProtocolVersion.V5
         self._clock = clock
+        self._connect_timeout_seconds = settings.connect_timeout_seconds
         self._patience_seconds = settings.acknowledge_timeout_seconds
         self._inflight_limit = _INFLIGHT_DEFAULT
         self._packet_bytes_limit: int | None = None
@@ -127,11 +140,12 @@ class Link(aiomqtt.Client):
         """
         try:
             # A limit of our own, because TLS and a name server may each take their time.
-            async with asyncio.timeout(self.timeout):
+            async with asyncio.timeout(self._connect_timeout_seconds):
                 await self.__aenter__()
         except TimeoutError as exc:
+            failure = self._timeout_error()
             self._abandon()
-            raise OutputUnavailableError("no connection in time") from exc
+            raise failure from exc
         except aiomqtt.MqttCodeError as exc:
             self._abandon()
             raise _connect_error(exc) from exc
@@ -143,6 +157,12 @@ class Link(aiomqtt.Client):
             raise
         # aiomqtt notices some failures of the socket only in this future.
         self._disconnected.add_done_callback(self._notice_loss)
+
+    def _timeout_error(self) -> OutputUnavailableError:
+        if self._client.socket() is None:
+            return OutputUnavailableError("no connection in time")
+        # Some old brokers cannot even read the question and wait for the rest of it.
+        return VersionRefusedError("the broker did not answer in time", is_certain=False)
 
     async def close(self) -> None:
         """Say goodbye to the broker, so that it does not publish the last will."""
@@ -158,8 +178,9 @@ class Link(aiomqtt.Client):
         self._abandon()
         self._lose(reason)
 
-    def give_up_if_overdue(self) -> None:
-        """Treat the link as lost when the oldest message has waited too long for its answer."""
+    def keep(self) -> None:
+        """Ping where due, and give the link up when an answer is overdue; to be called often."""
+        self._client.loop_misc()
         oldest = next(iter(self._answers.values()), None)
         if oldest and self._clock.monotonic() - oldest[1] > self._patience_seconds:
             self.abort("the broker did not acknowledge in time")
@@ -228,12 +249,53 @@ class Link(aiomqtt.Client):
 
     # --- what paho calls ---
 
-    def _on_socket_open(self, client: Client, userdata: Any, sock: PahoSocket) -> None:
+    # aiomqtt registers sockets with the loop later and by number. By then the socket may be
+    # closed and its number another socket's, so here each registration looks first.
+
+    def _on_socket_open(
+        self,
+        client: Client,  # noqa: ARG002 - the signature is paho's
+        userdata: Any,  # noqa: ARG002 - the signature is paho's
+        sock: PahoSocket,
+    ) -> None:
         # Called in the thread that connects, which nobody can stop once the wait was given up.
         if self._is_abandoned:
             sock.close()
-            return
-        super()._on_socket_open(client, userdata, sock)
+        else:
+            self._loop.call_soon_threadsafe(self._start_reading, sock)
+
+    def _start_reading(self, sock: PahoSocket) -> None:
+        present = self._client.socket()
+        if present is not None and present is sock:
+            self._loop.add_reader(present.fileno(), self._read, present)
+
+    def _read(self, sock: PahoSocket) -> None:
+        try:
+            self._client.loop_read()
+            # Decrypted bytes that paho has not taken yet do not make the socket readable again.
+            while isinstance(sock, ssl.SSLSocket) and sock.fileno() >= 0 and sock.pending():
+                self._client.loop_read()
+        except OSError as exc:
+            self.abort(str(exc))
+
+    def _on_socket_register_write(
+        self,
+        client: Client,  # noqa: ARG002 - the signature is paho's
+        userdata: Any,  # noqa: ARG002 - the signature is paho's
+        sock: PahoSocket,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._start_writing, sock)
+
+    def _start_writing(self, sock: PahoSocket) -> None:
+        present = self._client.socket()
+        if present is not None and present is sock:
+            self._loop.add_writer(present.fileno(), self._write)
+
+    def _write(self) -> None:
+        try:
+            self._client.loop_write()
+        except OSError as exc:
+            self.abort(str(exc))
 
     def _on_connect(
         self,
@@ -342,6 +404,7 @@ def tls_context(settings: MqttSettings) -> ssl.SSLContext:
             )
     except (OSError, ssl.SSLError) as exc:
         raise OutputUnavailableError(f"TLS files cannot be used: {exc}") from exc
+    context.sslsocket_class = _TlsSocket
     if not settings.verify_tls:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -20,7 +20,7 @@ from monitor.outputs.settings import MqttProtocol, MqttSettings
 log = structlog.get_logger()
 
 JSON = "application/json"
-_WATCH_SECONDS = 1.0
+_KEEP_SECONDS = 1.0
 
 _VERSIONS = {
     MqttProtocol.AUTO: (ProtocolVersion.V5, ProtocolVersion.V311),
@@ -74,13 +74,13 @@ class Connection:
         """Stay connected until cancelled, then say goodbye."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._stay_connected(), name="mqtt: stay connected")
-            tasks.create_task(self._watch(), name="mqtt: watch for overdue answers")
+            tasks.create_task(self._keep_link(), name="mqtt: keep the link")
 
-    async def _watch(self) -> None:
+    async def _keep_link(self) -> None:
         while True:
-            await self._clock.sleep(_WATCH_SECONDS)
+            await self._clock.sleep(_KEEP_SECONDS)
             if self._opened is not None:
-                self._opened.give_up_if_overdue()
+                self._opened.keep()
 
     async def _stay_connected(self) -> None:
         broker = str(self._settings.broker)

@@ -1,0 +1,188 @@
+"""A store, an MQTT output and a subscriber around a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiomqtt
+import msgspec
+import pytest
+from aiomqtt.client import ProtocolVersion
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.clock import SystemClock
+from monitor.model.events import RunEvent, WorkspaceEvent
+from monitor.outputs.delivery import DeliveryMetrics
+from monitor.outputs.mqtt import MqttOutput
+from monitor.outputs.mqtt_states import BridgeInfo
+from monitor.outputs.settings import DeliverySettings, MqttSettings
+from monitor.tracking.knowledge import Knowledge
+from tests.outputs.stories import change
+
+LIMIT_SECONDS = 15.0
+INFO = BridgeInfo(version="1.2.3", workspaces=("w",), config_hash="abc")
+
+
+def settings_for(url: str, **more: Any) -> MqttSettings:
+    """Return settings whose waits suit a test; ``more`` overrides any."""
+    settings = MqttSettings(
+        url=url,
+        reconnect_base_seconds=0.05,
+        reconnect_cap_seconds=0.2,
+        state_interval_seconds=0.02,
+        state_scan_seconds=0.1,
+        delivery=DeliverySettings(
+            commit_interval_seconds=0.01, backoff_base_seconds=0.05, backoff_cap_seconds=0.1
+        ),
+    )
+    return msgspec.structs.replace(settings, **more)
+
+
+class Heard(Struct, frozen=True):
+    """One message that a subscriber received."""
+
+    topic: str
+    payload: bytes
+    is_retained: bool
+    properties: dict[str, Any]
+
+    def json(self) -> Any:
+        return json.loads(self.payload)
+
+
+class Subscriber:
+    """Listens to everything, on a connection of its own."""
+
+    def __init__(self, port: int, *, keep_session_as: str | None = None) -> None:
+        self._port = port
+        self._session = keep_session_as
+        self._heard = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+        self._is_subscribed = asyncio.Event()
+        self.messages: list[Heard] = []
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._listen())
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await self._is_subscribed.wait()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def on(self, end: str) -> list[Heard]:
+        """Return the messages on topics that end so, oldest first."""
+        return [one for one in self.messages if one.topic.endswith(end)]
+
+    def retained(self) -> dict[str, bytes]:
+        """Return what the broker held, by topic, as of the subscription."""
+        return {one.topic: one.payload for one in self.messages if one.is_retained}
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until what was heard fulfils the condition."""
+        async with asyncio.timeout(LIMIT_SECONDS), self._heard:
+            await self._heard.wait_for(condition)
+
+    async def _listen(self) -> None:
+        client = aiomqtt.Client(
+            "127.0.0.1",
+            self._port,
+            identifier=self._session,
+            protocol=ProtocolVersion.V311 if self._session else ProtocolVersion.V5,
+            clean_session=False if self._session else None,
+        )
+        async with client:
+            await client.subscribe("#", qos=1)
+            self._is_subscribed.set()
+            async for message in client.messages:
+                async with self._heard:
+                    self.messages.append(_heard(message))
+                    self._heard.notify_all()
+
+
+def _heard(message: aiomqtt.Message) -> Heard:
+    assert isinstance(message.payload, bytes)
+    told = message.properties
+    properties = {} if told is None else told.json()  # type: ignore[no-untyped-call]  # paho's
+    return Heard(message.topic.value, message.payload, message.retain, properties)
+
+
+class MqttScene:
+    """An output that runs between `start` and `stop`, on a store that outlives it."""
+
+    def __init__(self, folder: Path, settings: MqttSettings) -> None:
+        self._folder = folder
+        self.settings = settings
+        self.clock = SystemClock()
+        self.knowledge = Knowledge(["w"])
+        self.registry = CollectorRegistry()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        path = self._folder / "state.db"
+        self.bus = await SqliteBus.open(path, clock=self.clock, registry=CollectorRegistry())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+        await self.bus.close()
+
+    async def start(self, *, is_connected: bool = True) -> None:
+        """Run the output; return when it is connected, unless told not to wait for that."""
+        self.registry = CollectorRegistry()
+        self.output = MqttOutput(
+            self.settings,
+            bus=self.bus,
+            view=self.knowledge.view,
+            clock=self.clock,
+            registry=self.registry,
+            metrics=DeliveryMetrics(self.registry),
+            info=INFO,
+        )
+        self._task = asyncio.create_task(self.output.run())
+        await self.until(lambda: self.output.is_connected or not is_connected)
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    async def tell(self, *events: RunEvent | WorkspaceEvent) -> None:
+        await self.bus.commit(change(*events), timeout_seconds=5)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the output work until the condition holds."""
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while not condition():
+                assert self._task is not None
+                if self._task.done():
+                    await self._task
+                await self.clock.sleep(0.005)
+
+    async def until_delivered(self) -> None:
+        """Wait until all that the log holds is acknowledged and the position durable."""
+        assert await self.output.drain(timeout_seconds=LIMIT_SECONDS)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"dataprep_monitor_{name}", labels)

@@ -1,0 +1,179 @@
+"""Other brokers and safer links: TLS, client certificates, passwords, MQTT 3.1.1 only."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from amqtt.broker import Broker
+
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import MqttSettings
+from tests.outputs.mqtt_scene import MqttScene, settings_for
+from tests.outputs.stories import run_event
+from tests.servers import Mosquitto, free_port, program
+
+
+class Certificates:
+    """An authority, and a server's and a client's certificate that it signed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._openssl = program("openssl")
+        self.authority = folder / "ca.pem"
+        self._run(
+            *("req", "-x509", "-days", "2", "-subj", "/CN=test authority", "-out", "ca.pem"),
+            *("-addext", "keyUsage=keyCertSign", *self._new_key("ca")),
+        )
+        self.server = self._sign("server", "subjectAltName=IP:127.0.0.1")
+        self.client = self._sign("client", "extendedKeyUsage=clientAuth")
+
+    def key_of(self, certificate: Path) -> Path:
+        return certificate.with_suffix(".key")
+
+    def _sign(self, name: str, extension: str) -> Path:
+        self._run("req", "-subj", f"/CN={name}", "-out", f"{name}.csr", *self._new_key(name))
+        (self._folder / f"{name}.ext").write_text(extension)
+        self._run(
+            *("x509", "-req", "-days", "2", "-in", f"{name}.csr", "-out", f"{name}.pem"),
+            *("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", f"{name}.ext"),
+        )
+        return self._folder / f"{name}.pem"
+
+    def _new_key(self, name: str) -> tuple[str, ...]:
+        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+        return (*curve, "-nodes", "-keyout", f"{name}.key")
+
+    def _run(self, *arguments: str) -> None:
+        subprocess.run(
+            [self._openssl, *arguments],
+            cwd=self._folder,
+            check=True,
+            capture_output=True,
+            timeout=20,
+        )
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+async def safe_broker(tmp_path: Path, certificates: Certificates) -> AsyncIterator[Mosquitto]:
+    """Return a broker that speaks TLS only and asks for a client's certificate."""
+    listener = (
+        f"cafile {certificates.authority}",
+        f"certfile {certificates.server}",
+        f"keyfile {certificates.key_of(certificates.server)}",
+        "require_certificate true",
+    )
+    async with Mosquitto(tmp_path, listener=listener) as running:
+        yield running
+
+
+def safe_settings(broker: Mosquitto, certificates: Certificates) -> MqttSettings:
+    return settings_for(
+        f"mqtts://127.0.0.1:{broker.port}",
+        ca_file=str(certificates.authority),
+        certificate_file=str(certificates.client),
+        key_file=str(certificates.key_of(certificates.client)),
+    )
+
+
+async def test_a_broker_with_certificates_is_spoken_to(
+    tmp_path: Path, safe_broker: Mosquitto, certificates: Certificates
+) -> None:
+    """Both sides show a certificate of the same private authority, and events arrive."""
+    async with MqttScene(tmp_path, safe_settings(safe_broker, certificates)) as it:
+        await it.start()
+        await it.tell(*[run_event(str(number)) for number in range(300)])
+        await it.until_delivered()
+        delivered = {"output": "mqtt", "outcome": "delivered"}
+        assert it.metric("notifications_total", **delivered) == 300
+
+
+async def test_a_broker_whose_authority_is_unknown_is_not_trusted(
+    tmp_path: Path, safe_broker: Mosquitto, certificates: Certificates
+) -> None:
+    """Without the authority's file there is no connection, and the standing says why."""
+    settings = msgspec.structs.replace(safe_settings(safe_broker, certificates), ca_file=None)
+    async with MqttScene(tmp_path, settings) as it:
+        await it.start(is_connected=False)
+        await it.until(lambda: "certificate verify failed" in it.output.standing)
+        assert not it.output.is_connected
+
+
+async def test_a_broker_under_another_name_is_not_trusted(
+    tmp_path: Path, safe_broker: Mosquitto, certificates: Certificates
+) -> None:
+    """The certificate must be for the host of the URL."""
+    url = f"mqtts://localhost:{safe_broker.port}"
+    settings = msgspec.structs.replace(safe_settings(safe_broker, certificates), url=url)
+    async with MqttScene(tmp_path, settings) as it:
+        await it.start(is_connected=False)
+        await it.until(lambda: "certificate verify failed" in it.output.standing)
+        assert not it.output.is_connected
+
+
+async def test_a_missing_certificate_file_is_told_and_retried(
+    tmp_path: Path, safe_broker: Mosquitto, certificates: Certificates
+) -> None:
+    """A file that appears later is enough; no restart is needed."""
+    late = tmp_path / "late.pem"
+    settings = msgspec.structs.replace(
+        safe_settings(safe_broker, certificates), certificate_file=str(late)
+    )
+    async with MqttScene(tmp_path, settings) as it:
+        await it.start(is_connected=False)
+        await it.until(lambda: "TLS files cannot be used" in it.output.standing)
+        late.write_bytes(certificates.client.read_bytes())
+        await it.until(lambda: it.output.is_connected)
+        assert it.output.is_connected
+
+
+async def test_credentials_are_needed_where_the_broker_asks_for_them(tmp_path: Path) -> None:
+    """The right password connects; a wrong one is told without showing it."""
+    passwords = tmp_path / "passwords"
+    made = (program("mosquitto_passwd"), "-b", "-c", str(passwords), "ada", "hunter2")
+    assert await (await asyncio.create_subprocess_exec(*made, stderr=PIPE)).wait() == 0
+    options = ("allow_anonymous false", f"password_file {passwords}")
+    async with Mosquitto(tmp_path, options=options) as broker:
+        wrong = settings_for(broker.url, username="ada", password=Secret("hunter3"))
+        right = msgspec.structs.replace(wrong, password=Secret("hunter2"))
+        async with MqttScene(tmp_path, wrong) as it:
+            await it.start(is_connected=False)
+            await it.until(lambda: "Not authorized" in it.output.standing)
+            assert "hunter" not in it.output.standing
+        async with MqttScene(tmp_path, right) as it:
+            await it.start()
+            assert it.output.is_connected
+
+
+async def test_a_broker_that_speaks_only_3_1_1_is_served(tmp_path: Path) -> None:
+    """MQTT 5 is asked for first; a broker that cannot read that is spoken to in 3.1.1."""
+    port = free_port()
+    broker = Broker(
+        {
+            "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
+            "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {}},
+        }
+    )
+    await broker.start()
+    try:
+        # This one cannot read the question for 5 and waits for more, so silence must be enough.
+        settings = settings_for(f"mqtt://127.0.0.1:{port}", connect_timeout_seconds=0.3)
+        async with MqttScene(tmp_path, settings) as it:
+            await it.start()
+            await it.tell(run_event("1"), run_event("2"))
+            await it.until_delivered()
+            delivered = {"output": "mqtt", "outcome": "delivered"}
+            assert it.metric("notifications_total", **delivered) == 2
+            await it.stop()
+    finally:
+        await broker.shutdown()

@@ -29,7 +29,7 @@ from monitor.outputs.mqtt import CONSUMER as MQTT_CONSUMER
 from monitor.outputs.mqtt import MqttOutput
 from monitor.outputs.mqtt_states import BridgeInfo
 from monitor.supervisor import Supervisor
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.knowledge import Knowledge, KnowledgeView
 from monitor.tracking.observer import Observer
 from monitor.web.api import Requests
 from monitor.web.server import Server
@@ -217,6 +217,7 @@ class Daemon:
                 log.warning("mqtt is behind; the rest is delivered after the next start")
         await self._server.stop()
         await self._cancel(list(self._tasks))
+        await self._metrics.exposition.close()
 
     async def _prepare(self, configuration: WorkspaceConfiguration) -> FollowedWorkspace:
         followed = FollowedWorkspace(
@@ -253,6 +254,11 @@ class Daemon:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- what the outside asks for ---
+
+    @property
+    def view(self) -> KnowledgeView:
+        """What is known now; there once the daemon has started."""
+        return self._knowledge.view
 
     async def reload(self, configuration: Configuration) -> list[str]:
         """Take a new configuration; return the sections that a restart alone can change."""

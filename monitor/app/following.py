@@ -58,7 +58,7 @@ class FollowedWorkspace:
                 bus=bus,
                 observer=observer,
                 clock=clock,
-                complete=self.poller.details.complete,
+                complete=self.poller.complete,
                 confirm=self.poller.confirm,
                 wake=self.poller.wake,
             )

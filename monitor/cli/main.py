@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from monitor import __version__
-from monitor.cli import check, operations
+from monitor.cli import check, demo, operations, run, sandbox, steer
 from monitor.model.errors import ConfigurationError, MonitorError
 
 FAILED = 1
@@ -31,8 +31,15 @@ app = typer.Typer(
 
 # Each command: its name, its function, an example for its help.
 COMMANDS = (
+    ("demo", demo.demo, "dataprep-monitor demo --for 30"),
+    ("run", run.run, "dataprep-monitor run -c /etc/dataprep-monitor/monitor.toml"),
     ("check", check.check, "dataprep-monitor check -c config/minimal.toml"),
     ("operations", operations.operations, "dataprep-monitor operations --edition LE --json"),
+    ("sandbox", sandbox.sandbox, "dataprep-monitor sandbox --port 3005 --edition PL --speed 60"),
+    ("runs", steer.runs, "dataprep-monitor runs --status failed"),
+    ("events", steer.events, "dataprep-monitor events --follow"),
+    ("track", steer.track, "dataprep-monitor track job_group 7827359"),
+    ("webhooks", steer.webhooks, "dataprep-monitor webhooks sync --flow 11"),
 )
 for _name, _function, _example in COMMANDS:
     app.command(_name, epilog=f"Example: {_example}")(_function)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 _BUCKETS_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -17,12 +17,6 @@ class PollMetrics:
             "dataprep_monitor_polls",
             "Polls of a workspace, by what came of them.",
             ["workspace", "poll", "outcome"],
-            registry=registry,
-        )
-        self.last_success = Gauge(
-            "dataprep_monitor_poll_last_success_timestamp_seconds",
-            "When a poll last came to its end.",
-            ["workspace", "poll"],
             registry=registry,
         )
         self.duration = Histogram(

@@ -99,7 +99,6 @@ class Polls:
         if failure is None:
             succeeded_at = now
             self._failures.pop(name, None)
-            self._metrics.last_success.labels(following.name, name).set(now.timestamp())
             if was_asked:
                 self.reachability.succeeded(name)
         else:

@@ -46,6 +46,7 @@ class Sandbox:
         self._traffic: Traffic | None = None
         self._is_open = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[None] | None = None
         self._runner: web.AppRunner | None = None
         self.engine.on_job_group_ended(self.deliveries.on_job_group_ended)
         self.engine.send_plan_requests_by(self.deliveries.send_plan_request)
@@ -106,6 +107,12 @@ class Sandbox:
             self._traffic.stop()
         self._schedules.stop()
 
+    def freeze(self) -> None:
+        """Let nothing happen any more, for good; the API goes on showing how things stand."""
+        self.stop_starting()
+        if self._work is not None:
+            self._work.cancel()
+
     async def stop(self) -> None:
         """End everything at once; unfinished runs stay unfinished."""
         if self._life is not None:
@@ -120,7 +127,7 @@ class Sandbox:
     async def _live(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.deliveries.run(), name="deliveries")
-            group.create_task(self.engine.run(), name="engine")
+            self._work = group.create_task(self.engine.run(), name="engine")
             await self._is_open.wait()
             if self.settings.schedules_fire:
                 group.create_task(self._schedules.run(), name="schedules")

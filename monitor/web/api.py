@@ -101,6 +101,8 @@ class Api:
 
     async def _events(self, request: web.Request) -> web.Response:
         after = _number(request, "after", default=0, most=2**63 - 1)
+        if last := _number(request, "last", default=0, most=_MOST):
+            after = max(after, (await self._bus.standing()).newest_position - last)
         if (since := request.query.get("since")) is not None:
             after = max(after, await self._bus.events_since(_instant("since", since)))
         limit = _number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST)

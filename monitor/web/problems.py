@@ -9,7 +9,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from monitor.model.errors import BusError, MonitorError, TryLaterError
+from monitor.model.errors import BusError, MonitorError, OutputUnavailableError, TryLaterError
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ async def tell_problems(request: web.Request, handler: Handler) -> web.StreamRes
         return await handler(request)
     except Problem as problem:
         return problem_response(problem.status, problem.detail)
-    except (BusError, TryLaterError) as exc:
+    except (BusError, OutputUnavailableError, TryLaterError) as exc:
         log.warning("request cannot be served now", route=_route(request), reason=str(exc))
         return problem_response(503, str(exc))
     except MonitorError as exc:

@@ -1,0 +1,156 @@
+"""Schedules of the sandbox fire by themselves, by the workspace's wall time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+from monitor.model.triggers import CronTrigger, DailyTrigger, HourlyTrigger, Trigger
+from monitor.sandbox.engine_schedules import ScheduleRunner
+from monitor.sandbox.objects import Flow, Plan, Schedule, ScheduleTask
+from monitor.sandbox.runs import RanFrom
+from monitor.sandbox.settings import WorkSettings, WorldOptions
+from tests.sandbox.bench import ANYBODY, Bench, running
+
+QUICK = WorkSettings(speed=1_000, cancel_ratio=0, failure_factor=0)
+
+
+@asynccontextmanager
+async def scheduling(options: WorldOptions | None = None) -> AsyncIterator[Bench]:
+    """Give a bench on which schedules fire; it is ten o'clock UTC."""
+    async with running(QUICK, options=options) as bench, asyncio.TaskGroup() as group:
+        task = group.create_task(ScheduleRunner(bench.world, bench.engine).run())
+        await bench.clock.advance(0.5)
+        yield bench
+        task.cancel()
+
+
+def schedule(bench: Bench, trigger: Trigger, *targets: Flow | Plan) -> Schedule:
+    """Make an enabled schedule and tell the engine."""
+    tasks = tuple(
+        ScheduleTask(kind="plan" if isinstance(one, Plan) else "flow", target_id=one.id)
+        for one in targets
+    )
+    made = bench.world.create(
+        Schedule, by=ANYBODY, name="schedule", triggers=(trigger,), tasks=tasks
+    )
+    bench.engine.schedules_changed()
+    return made
+
+
+def starts(bench: Bench, kind: str = "flow_run") -> list[str]:
+    return [
+        one.at.strftime("%H:%M:%S") for one in bench.ledger.transitions(kind) if one.before is None
+    ]
+
+
+async def test_a_flow_starts_when_its_trigger_says() -> None:
+    """Speed does not bring the time nearer; the run says that a schedule started it."""
+    async with scheduling() as bench:
+        schedule(bench, HourlyTrigger(minute_of_hour=30), bench.flow(()))
+        await bench.clock.advance(2 * 3_600)
+        assert starts(bench) == ["10:30:00", "11:30:00"]
+        (first, _) = bench.world.flow_runs
+        assert first.ran_from is RanFrom.SCHEDULE
+        (job_group,) = bench.world.job_groups_of(first)
+        assert job_group.ran_from is RanFrom.SCHEDULE
+
+
+async def test_a_plan_run_tells_its_schedule() -> None:
+    """The run's schedule history is the definition that started it, also after a change."""
+    async with scheduling() as bench:
+        made = schedule(bench, CronTrigger(expression="0 0 * * * ?"), bench.plan(bench.flow(())))
+        await bench.clock.advance(2 * 3_600)
+        bench.world.update(made, name="renamed")
+        await bench.clock.advance(3_600)
+        ids = [one.schedule_history_id for one in bench.world.plan_runs]
+        names = [
+            history.name
+            for one in ids
+            if one is not None and (history := bench.world.schedule_histories.get(one))
+        ]
+        assert names == ["schedule", "schedule", "renamed"]
+        assert ids[0] == ids[1] != ids[2]
+
+
+async def test_one_schedule_may_start_several_things() -> None:
+    """Every task of the schedule is started at the same time."""
+    async with scheduling() as bench:
+        flow = bench.flow(())
+        schedule(bench, HourlyTrigger(minute_of_hour=30), flow, bench.plan(bench.flow(())))
+        await bench.clock.advance(3_000)
+        assert starts(bench, "plan_run") == ["10:30:00"]
+        assert next(iter(bench.world.flow_runs)).flow_id == flow.id
+
+
+async def test_disabled_and_deleted_schedules_are_silent() -> None:
+    """Switching off takes effect at once, and on again only for times to come."""
+    async with scheduling() as bench:
+        off = schedule(bench, HourlyTrigger(minute_of_hour=30), bench.flow(()))
+        gone = schedule(bench, HourlyTrigger(minute_of_hour=40), bench.flow(()))
+        bench.world.update(off, enabled=False)
+        bench.world.delete(gone)
+        await bench.clock.advance(3_600)
+        assert starts(bench) == []
+        bench.world.update(off, enabled=True)
+        bench.engine.schedules_changed()
+        await bench.clock.advance(3_600)
+        assert starts(bench) == ["11:30:00"]
+
+
+async def test_a_new_schedule_is_noticed_before_its_first_time() -> None:
+    """A schedule that is due in two seconds fires in two seconds."""
+    async with scheduling() as bench:
+        schedule(bench, CronTrigger(expression="2 0 10 * * ?"), bench.flow(()))
+        await bench.clock.advance(3)
+        assert starts(bench) == ["10:00:02"]
+
+
+async def test_times_that_passed_before_the_schedule_are_not_made_up_for() -> None:
+    """What a schedule would have said before it existed does not count."""
+    async with scheduling() as bench:
+        await bench.clock.advance(50)
+        schedule(bench, CronTrigger(expression="20 0 10 * * ?"), bench.flow(()))
+        await bench.clock.advance(600)
+        assert starts(bench) == []
+
+
+async def test_after_a_sleep_of_the_machine_a_schedule_fires_once() -> None:
+    """Of many times that went by unseen one is made up for, not all."""
+    async with scheduling() as bench:
+        schedule(bench, CronTrigger(expression="0 * * * * ?"), bench.flow(()))
+        bench.clock.set_wall(bench.clock.now() + timedelta(hours=5))
+        await bench.clock.advance(90)
+        # The first for the five hours as soon as they are noticed, the second in its own time.
+        assert starts(bench) == ["15:00:00", "15:01:00"]
+
+
+async def test_a_clock_set_back_repeats_nothing() -> None:
+    """Times that were already told are not told again."""
+    async with scheduling() as bench:
+        schedule(bench, HourlyTrigger(minute_of_hour=10), bench.flow(()))
+        await bench.clock.advance(700)
+        bench.clock.set_wall(datetime(2026, 11, 21, 10, 5, tzinfo=UTC))
+        await bench.clock.advance(600)
+        assert starts(bench) == ["10:10:00"]
+
+
+async def test_the_workspaces_own_clock_decides() -> None:
+    """With a workspace an hour ahead its schedule is an hour early, and stamped so."""
+    async with scheduling(WorldOptions(clock_offset_seconds=3_600)) as bench:
+        trigger = DailyTrigger(hour_of_day=11, minute_of_hour=30)
+        schedule(bench, trigger, bench.flow(()))
+        await bench.clock.advance(1_801)
+        assert starts(bench) == ["11:30:00"]
+
+
+async def test_a_schedule_without_anything_to_run_is_no_fault() -> None:
+    """Its flow lost its outputs, or is gone: nothing starts and the others go on."""
+    async with scheduling() as bench:
+        empty, gone = bench.flow(), bench.flow(())
+        schedule(bench, HourlyTrigger(minute_of_hour=10), empty, gone, bench.flow(()))
+        bench.world.delete(gone)
+        await bench.clock.advance(900)
+        assert starts(bench) == ["10:10:00"]

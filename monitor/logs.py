@@ -6,6 +6,7 @@ Everything that is logged, by us or by a library, passes one handler and one `Re
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import logging
 import re
@@ -171,6 +172,15 @@ class _Stamper:
         return event
 
 
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes lines, and keeps quiet about the content of one that could not be written."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
+        # The library would print the whole record, secrets and all.
+        with contextlib.suppress(OSError, ValueError):
+            self.stream.write(f"a log line of {record.name} could not be written\n")
+
+
 def configure(
     *,
     level: str = "info",
@@ -192,7 +202,7 @@ def configure(
         structlog.stdlib.add_log_level,
         _Stamper(clock or SystemClock()),
     ]
-    handler = logging.StreamHandler(stream)
+    handler = _Handler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],

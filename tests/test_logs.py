@@ -254,6 +254,18 @@ def test_a_foreign_text_writes_no_line_of_its_own_on_the_terminal() -> None:
     assert "\x1b[31mx" not in stream.getvalue()
 
 
+def test_a_line_that_cannot_be_written_shows_nothing() -> None:
+    """When a value breaks the rendering, its record is not dumped instead."""
+
+    class Broken:
+        def __repr__(self) -> str:
+            raise ValueError(TEXT)
+
+    stream = set_up()
+    structlog.get_logger("monitor.x").error("failed", value=Broken(), note=TEXT)
+    assert stream.getvalue() == "a log line of monitor.x could not be written\n"
+
+
 @given(
     secret=st.text(min_size=logs.MIN_LITERAL_CHARACTERS, max_size=40),
     around=st.text(max_size=20),

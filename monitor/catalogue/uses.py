@@ -5,6 +5,8 @@ from __future__ import annotations
 USES: dict[str, str] = {
     "getOpenApiSpec": "finds the edition (a hint)",
     "getCurrentPerson": "finds the edition, names the token's owner",
+    "listOutputObjects": "finds the edition",
+    "listUserDefinedFunctions": "finds the edition",
     "listJobLibrary": "lists changed and active job groups",
     "getJobGroup": "reads one job group, its flow and its flow run",
     "getJobsForJobGroup": "reads a job group's times, errors and progress",

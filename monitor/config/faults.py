@@ -41,16 +41,20 @@ class Faults:
 
     def add(self, key: str, value: object, way_out: str) -> None:
         """Note a fault; ``value`` is shown as `shown` does."""
-        fault = Fault(key=self.origins.get(key, key), value=shown(value), way_out=way_out)
-        if fault not in self.found:
-            self.found.append(fault)
+        self._add(key, shown(value), way_out)
 
     def add_absent(self, key: str, way_out: str) -> None:
-        self.found.append(Fault(key=key, value=ABSENT, way_out=way_out))
+        self._add(key, ABSENT, way_out)
 
     def add_hidden(self, key: str, way_out: str) -> None:
         """Note a fault whose value may be a secret."""
-        self.found.append(Fault(key=self.origins.get(key, key), value=MASK, way_out=way_out))
+        self._add(key, MASK, way_out)
+
+    def _add(self, key: str, value: str, way_out: str) -> None:
+        named = _one_line(self.origins.get(key, key))
+        fault = Fault(key=named, value=_one_line(value), way_out=_one_line(way_out))
+        if fault not in self.found:
+            self.found.append(fault)
 
     def add_unknown(self, key: str, value: object, known: Iterable[str]) -> None:
         """Note a key that nobody knows, and the known one that was probably meant."""
@@ -81,6 +85,15 @@ def shown(value: object) -> str:
     if len(text) > MAX_SHOWN_CHARACTERS:
         return f"{text[:MAX_SHOWN_CHARACTERS]}..."
     return text
+
+
+def _one_line(text: str) -> str:
+    """Return ``text`` with whatever could begin a line or a colour of its own written out."""
+    if text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def _as_json(value: Any) -> str:

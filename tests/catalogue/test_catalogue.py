@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +110,20 @@ def test_capabilities_and_uses_name_real_operations() -> None:
     assert set(USES) <= known
     assert needed <= set(USES)
     assert use_of("deleteFlow") is None
+
+
+def test_the_uses_are_what_the_rooms_ask_for() -> None:
+    """Every operation id in the rooms that talk to a workspace has its use, and no other has."""
+    package = Path(__file__).parent.parent.parent / "monitor"
+    known = {one.operation_id for one in operations()}
+    asked = {
+        node.value
+        for room in ("workspace", "polling", "callbacks")
+        for path in (package / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in known
+    }
+    assert asked == set(USES)
 
 
 @pytest.mark.parametrize(

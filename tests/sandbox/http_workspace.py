@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, BinaryIO
 
 import aiohttp
 import msgspec
@@ -96,11 +96,11 @@ class Workspace:
     url: str
     world: World
     engine: Engine
+    deliveries: Deliveries
     clock: ManualClock
     things: Things
     session: aiohttp.ClientSession
     token: str = OWNER_TOKEN
-    started: list[JobGroup] = field(default_factory=list)
 
     async def ask(
         self,
@@ -109,7 +109,7 @@ class Workspace:
         *,
         query: Mapping[str, str] | None = None,
         body: Any = None,
-        content: bytes | None = None,
+        content: bytes | BinaryIO | None = None,
         headers: Mapping[str, str] | None = None,
         token: str | None = None,
     ) -> Answer:
@@ -171,7 +171,13 @@ async def open_workspace(edition: Edition = Edition.RL) -> AsyncIterator[Workspa
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         async with aiohttp.ClientSession() as session:
             yield Workspace(
-                url=url, world=world, engine=engine, clock=clock, things=things, session=session
+                url=url,
+                world=world,
+                engine=engine,
+                deliveries=deliveries,
+                clock=clock,
+                things=things,
+                session=session,
             )
     finally:
         await runner.cleanup()

@@ -171,10 +171,10 @@ def select(
     Raises:
         ApiError: 400, when ``sort`` or ``filterFields`` names no column.
     """
+    fields = query.filter_fields or tuple(default_filter_fields)
+    filters = [column(columns, field, parameter="filterFields") for field in fields]
     found = [row for row in rows if _is_admitted(row, query, columns)]
     if query.filter_text:
-        fields = query.filter_fields or tuple(default_filter_fields)
-        filters = [column(columns, field, parameter="filterFields") for field in fields]
         found = [
             row
             for row in found

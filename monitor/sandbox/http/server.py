@@ -40,8 +40,14 @@ def build_app(
     """
     services = Services(world=world, engine=engine, deliveries=deliveries, edition=edition)
     front = Front(services, ledger)
-    app = web.Application(client_max_size=BODY_LIMIT_BYTES)
-    app.router.add_route("*", "/{path:.*}", front.answer)
+
+    # A middleware sees every request, those without a proper path too; routes are the catalogue's.
+    @web.middleware
+    async def answer(request: web.Request, handler: object) -> web.StreamResponse:
+        del handler
+        return await front.answer(request)
+
+    app = web.Application(middlewares=[answer], client_max_size=BODY_LIMIT_BYTES)
     app.on_response_prepare.append(front.sign)
     return app
 

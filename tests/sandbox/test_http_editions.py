@@ -1,0 +1,114 @@
+"""What each edition serves, and what it says about itself."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from monitor.catalogue.operations import Edition, Operation, operations
+from monitor.sandbox.http.registry import HANDLERS
+from monitor.sandbox.http.specification import document, models
+from tests.sandbox.http_workspace import Workspace, open_workspace
+
+LISTED = [Edition.PC, Edition.PL, Edition.RL, Edition.LE]
+
+
+async def call(workspace: Workspace, operation: Operation) -> Any:
+    path = operation.fill(*["1"] * len(operation.parameters))
+    return await workspace.ask(
+        operation.method, path, body={} if operation.method != "GET" else None
+    )
+
+
+@pytest.mark.parametrize("edition", [*LISTED, Edition.OPEN])
+async def test_an_edition_serves_its_own_operations_only(edition: Edition) -> None:
+    """All 186 operations are asked for: what is not served answers 404 RouteNotFoundException."""
+    async with open_workspace(edition) as workspace:
+        for operation in operations():
+            answer = await call(workspace, operation)
+            is_served = operation.operation_id in HANDLERS and operation.is_offered_in(edition)
+            is_missing = (
+                answer.status == 404 and answer.exception["name"] == "RouteNotFoundException"
+            )
+            assert is_missing is not is_served, (operation.operation_id, answer.content)
+            assert answer.status < 500
+            if is_missing:
+                path = operation.fill(*["1"] * len(operation.parameters))
+                assert answer.exception["message"] == "This route does not exist"
+                assert answer.exception["details"] == f"Cannot {operation.method} {path}"
+
+
+def test_the_operations_that_runs_need_are_served() -> None:
+    """Every operation of runs, schedules and webhook tasks has a handler."""
+    needed = {
+        one.operation_id
+        for one in operations()
+        if one.resource in {"JobGroup", "Job", "FlowRun", "PlanSnapshotRun", "Schedule"}
+        or one.resource == "WebhookFlowTask"
+    }
+    named = {"listFlows", "getFlow", "runFlow", "countFlows", "getCurrentPerson", "getOpenApiSpec"}
+    plans = {"listPlans", "readFull", "runPlan", "countPlans", "getSchedulesForPlan"}
+
+    assert needed | named | plans == HANDLERS.keys()
+
+
+async def test_wrong_methods_and_paths_are_no_routes() -> None:
+    """Another method on a known path, an unknown path and one outside /v4 are not found."""
+    async with open_workspace() as workspace:
+        for method, path in (
+            ("DELETE", "/v4/jobGroups"),
+            ("PATCH", "/v4/schedules/1"),
+            ("OPTIONS", "/v4/flows"),
+            ("GET", "/v4/jobGroups/1/logs"),
+            ("GET", "/v4"),
+            ("GET", "/"),
+            ("GET", "/v4/flows/1/2/3"),
+            ("POST", "/sandbox/ledger"),
+        ):
+            answer = await workspace.ask(method, path)
+            assert answer.is_refused(404, "RouteNotFoundException", f"Cannot {method} {path}")
+
+
+async def test_the_token_is_judged_before_the_route() -> None:
+    """Whoever is unknown learns nothing about routes."""
+    async with open_workspace(Edition.LE) as workspace:
+        for path in ("/v4/jobLibrary", "/v4/nothing", "/v4/jobGroups/1"):
+            for header in ({}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer "}):
+                answer = await workspace.ask("GET", path, token="", headers=header)
+                assert answer.is_refused(401, "UnauthorizedException")
+
+
+@pytest.mark.parametrize("edition", LISTED)
+async def test_the_specification_lists_the_edition(edition: Edition) -> None:
+    """The served document names each operation of the edition with its parameters."""
+    async with open_workspace(edition) as workspace:
+        answer = await workspace.get("/v4/open-api-spec")
+
+    offered = [one for one in operations() if one.is_offered_in(edition)]
+    paths = answer.body["paths"]
+    listed = {(method.upper(), path) for path, inner in paths.items() for method in inner}
+    assert listed == {(one.method, re.sub(r":(\w+)", r"{\1}", one.path)) for one in offered}
+    for one in offered:
+        told = paths[re.sub(r":(\w+)", r"{\1}", one.path)][one.method.lower()]
+        assert told["operationId"] == one.operation_id
+        names = [parameter["name"] for parameter in told["parameters"]]
+        assert names == [*one.parameters, *one.query]
+        assert told["responses"]
+
+
+def test_the_specification_is_consistent() -> None:
+    """References lead to schemas; ids and words are unique; path parameters are required."""
+    text = msgspec.json.encode(document(Edition.OPEN, "http://localhost")).decode()
+    schemas = document(Edition.OPEN, "http://localhost")["components"]["schemas"]
+    references = set(re.findall(r'"#/components/schemas/(\w+)"', text))
+    ids = re.findall(r'"operationId":"(\w+)"', text)
+
+    assert references <= schemas.keys()
+    assert models().keys() <= schemas.keys()
+    assert len(ids) == len(set(ids)) == 186
+    for fields in models().values():
+        assert all(len(set(field.enum)) == len(field.enum) for field in fields.values())
+    assert text.count('"in":"path","required":true') == text.count('"in":"path"')

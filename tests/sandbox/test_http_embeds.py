@@ -1,0 +1,126 @@
+"""The associations that ``embed`` shows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from monitor.sandbox.http.embedding import Embed, parse_embeds
+from monitor.sandbox.http.errors import ApiError
+from monitor.sandbox.objects import WebhookFlowTask
+from tests.sandbox.http_workspace import Workspace, open_workspace
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[Workspace]:
+    async with open_workspace() as opened:
+        yield opened
+
+
+async def test_associations_nest(workspace: Workspace) -> None:
+    """A dotted path embeds one thing in the other, in any spelling of case."""
+    job_group = workspace.job_group()
+    path = f"/v4/jobGroups/{job_group.id}"
+
+    nested = await workspace.get(path, embed="wrangledDataset.flow,wrangleddataset.recipe,creator")
+
+    wrangled = nested.body["wrangledDataset"]
+    assert wrangled["id"] == workspace.things.clean.id
+    assert wrangled["flow"]["name"] == "Orders"
+    assert wrangled["recipe"]["name"] == "Clean orders"
+    assert nested.body["creator"]["email"] == "owner@example.com"
+
+
+async def test_lists_embed_in_every_row(workspace: Workspace) -> None:
+    """The older list of job groups embeds too, in an envelope where there are several."""
+    job_group = workspace.job_group()
+
+    answer = await workspace.get("/v4/jobGroups", embed="jobs,flowRun,jobgroupdataflowoptions")
+
+    row = answer.body["data"][0]
+    assert [one["id"] for one in row["jobs"]["data"]] == job_group.job_ids
+    assert row["flowRun"] is None
+    assert row["jobGroupDataflowOptions"] is None
+
+
+async def test_an_embedded_list_takes_options(workspace: Workspace) -> None:
+    """Limit, fields and sort in brackets shape an embedded list."""
+    path = f"/v4/flows/{workspace.things.orders.id}"
+
+    answer = await workspace.get(path, embed="flownodes(limit=1,fields=id,sort=-id)")
+
+    assert answer.body["flowNodes"] == {"data": [{"id": workspace.things.totals.id}]}
+
+
+async def test_the_webhook_tasks_of_a_flow_are_embedded(workspace: Workspace) -> None:
+    """All tasks of a flow come under webhookFlowTasks, more than a page of them too."""
+    flow = workspace.things.orders
+    owner = workspace.things.owner.id
+    for number in range(30):
+        workspace.world.create(
+            WebhookFlowTask, by=owner, flow_id=flow.id, name=f"n{number}", url="http://x.example"
+        )
+
+    alone = await workspace.get(f"/v4/flows/{flow.id}", embed="webhookflowtasks")
+    listed = await workspace.get("/v4/flows", embed="webhookflowtasks(fields=id;name)")
+
+    assert len(alone.body["webhookFlowTasks"]["data"]) == 30
+    assert listed.body["data"][0]["webhookFlowTasks"]["data"][0].keys() == {"id", "name"}
+
+
+@pytest.mark.parametrize("embed", ["*", "nothing", "creator.nothing", "wrangledDataset.*"])
+async def test_an_unknown_association_lists_the_valid_ones(
+    workspace: Workspace, embed: str
+) -> None:
+    """What cannot be embedded is 400 with the names that could be, in a list without rows too."""
+    job_group = workspace.job_group()
+
+    one = await workspace.get(f"/v4/jobGroups/{job_group.id}", embed=embed)
+    none = await workspace.get("/v4/jobGroups", embed=embed, filter="no such row", ranfor="refresh")
+
+    for answer in (one, none):
+        assert answer.is_refused(400, "ValidationFailed", "No association", "Valid associations")
+    flows = await workspace.get("/v4/flows", embed="*")
+    assert flows.is_refused(400, "ValidationFailed", "No association * in flows!", "creator")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",",
+        "a,",
+        "a.",
+        "a(",
+        "a()",
+        "a(limit)",
+        "a(limit=x)",
+        "a(limit=-1)",
+        "a(colour=1)",
+        "a b",
+        "(",
+        ".a",
+        "a.b.c.d.e.f.g.h",
+        ",".join(["a"] * 60),
+        "a(limit=1",
+        "ä" * 10 + "(",
+    ],
+)
+def test_unreadable_embeds_are_refused(text: str) -> None:
+    """What is not of the language is 400, naming the parameter."""
+    with pytest.raises(ApiError, match='"embed"') as caught:
+        parse_embeds([text])
+    assert caught.value.status == 400
+
+
+def test_embeds_of_one_association_are_merged() -> None:
+    """Naming an association twice embeds it once, with everything asked for."""
+    found = parse_embeds(["", "a.b(limit=2)", "A.c , a(fields=id;name).b(sort=-id)"])
+
+    assert found == (
+        Embed(
+            name="a",
+            fields=("id", "name"),
+            inner=(Embed(name="b", limit=2, sort=(("id", True),)), Embed(name="c")),
+        ),
+    )

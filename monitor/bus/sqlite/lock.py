@@ -10,13 +10,15 @@ from pathlib import Path
 from monitor.model.errors import BusHeldError, BusUnavailableError
 
 _OWNER_ONLY = 0o600
+_OWNER_ONLY_FOLDER = 0o700
 _HOLDER_BYTES = 200
 
 
 class StoreLock:
     """Holds ``<file>.lock`` from construction until `release`, or until the process is gone.
 
-    The lock file is never removed: whoever waits for the old one would hold a lock on nothing.
+    Makes the folder where there is none. The lock file is never removed: whoever had just opened
+    the old one would hold a lock on nothing.
 
     Raises:
         BusHeldError: somebody holds it; the message names the process.
@@ -26,9 +28,10 @@ class StoreLock:
     def __init__(self, store: Path, *, now: datetime) -> None:
         path = store.with_name(f"{store.name}.lock")
         try:
+            path.parent.mkdir(mode=_OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY)
         except OSError as exc:
-            raise BusUnavailableError(f"{path} cannot be opened: {exc.strerror}") from exc
+            raise BusUnavailableError(f"{path} cannot be made: {exc.strerror}") from exc
         try:
             self._acquire(store, now)
         except BaseException:

@@ -18,8 +18,7 @@ log = structlog.get_logger()
 
 APPLICATION_ID = 1146113357
 _FILE_NAME = re.compile(r"(\d{4})_\w+\.sql")
-_OWNER_ONLY_FILE = 0o600
-_OWNER_ONLY_FOLDER = 0o700
+_OWNER_ONLY = 0o600
 
 
 def prepare(path: Path, *, schema: Traversable | None = None) -> None:
@@ -52,9 +51,8 @@ def schema_files(folder: Traversable) -> dict[int, str]:
 
 
 def _create(path: Path) -> None:
-    path.parent.mkdir(mode=_OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
     # SQLite would make it readable for everybody, and gives its side files the same rights.
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY_FILE))
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY))
 
 
 def _open_and_upgrade(path: Path, files: dict[int, str]) -> None:

@@ -9,12 +9,12 @@ the thread while it runs, and only ``is_claimed`` and ``is_withdrawn`` are touch
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -87,6 +87,7 @@ class Writer:
         self._db: sqlite3.Connection | None = None
         self._claiming = threading.Lock()
         self._queue: _Group = []
+        self._group: _Group = []  # what the thread has now
         self._is_scheduled = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -133,7 +134,7 @@ class Writer:
             async with asyncio.timeout(self._stall_seconds):
                 await self._idle.wait()
         except TimeoutError:
-            self._die(TimeoutError("it did not finish what was queued"), [])
+            self._die(TimeoutError("it did not finish what was queued"))
         self._ended.set()
         if not isinstance(self._death, TimeoutError):
             await self._loop.run_in_executor(self._thread, self._drop_connection)
@@ -164,7 +165,8 @@ class Writer:
 
     def _check_stall(self, job: _Job[Any]) -> None:
         if not job.answer.done():
-            self._die(TimeoutError("a transaction does not come to its end"), [job])
+            # Nobody can say now whether it is kept: only a new life of the daemon can find out.
+            self._die(TimeoutError("a transaction does not come to its end"))
 
     def _schedule(self) -> None:
         if self._is_scheduled or not self._queue:
@@ -175,31 +177,32 @@ class Writer:
         self._loop.call_soon(self._start_group)
 
     def _start_group(self) -> None:
-        group, self._queue = self._queue, []
-        running = self._loop.run_in_executor(self._thread, self._transact, group)
-        running.add_done_callback(partial(self._finish, group))
+        self._group, self._queue = self._queue, []
+        running = self._loop.run_in_executor(self._thread, self._transact, self._group)
+        running.add_done_callback(self._finish)
 
-    def _finish(self, group: _Group, running: asyncio.Future[int | None]) -> None:
+    def _finish(self, running: asyncio.Future[int | None]) -> None:
         fatal = running.exception()
         if fatal is not None:
-            self._die(fatal, group)
+            self._die(fatal)
         else:
             newest = running.result()
             if newest is not None:
                 self._on_commit(newest)
-            for job in group:
+            for job in self._group:
                 _answer(job)
+        self._group = []
         self._is_scheduled = False
         if self._queue:
             self._schedule()
         else:
             self._idle.set()
 
-    def _die(self, cause: BaseException, group: _Group) -> None:
+    def _die(self, cause: BaseException) -> None:
         if self._death is None:
             log.error("the store's writer has died", error=str(cause), exc_info=cause)
             self._death = cause
-        for job in [*group, *self._queue]:
+        for job in [*self._group, *self._queue]:
             job.error = BusUnavailableError(f"the writer has died: {cause}")
             _answer(job)
         self._queue.clear()
@@ -274,10 +277,14 @@ class Writer:
             self._failed_transactions = 0
 
     def _drop_connection(self) -> None:
-        if self._db is not None:
-            # Closing rolls back what was open.
-            self._db.close()
-            self._db = None
+        if self._db is None:
+            return
+        # Closing alone may keep the transaction, and with it the file's lock, for a while.
+        with contextlib.suppress(sqlite3.Error):
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        self._db.close()
+        self._db = None
 
 
 def _run_together(db: sqlite3.Connection, jobs: _Group) -> None:

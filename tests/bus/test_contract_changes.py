@@ -1,0 +1,209 @@
+"""What every store promises of changes: runs, events and notes, stored together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from monitor.bus.contract import Change, EventBus, Note
+from monitor.model.errors import BusUnavailableError
+from monitor.model.runs import Parents, RunKind, Status
+from tests.bus.conftest import OpenBus
+from tests.bus.examples import SOON, at, callback, event, events, key, log_of, run
+
+
+def note(name: str, value: bytes | None, *, topic: str = "watermark") -> Note:
+    return Note(workspace="marketing", topic=topic, key=name, value=value)
+
+
+async def test_a_change_is_durable_when_commit_returns(open_bus: OpenBus) -> None:
+    """After a restart every part of a committed change is there, as it was given."""
+    bus = await open_bus()
+    change = Change(runs=(run(1),), events=(event(1),), notes=(note("job_group", b"\x00\xff"),))
+    await bus.commit(change, timeout_seconds=SOON)
+    await bus.close()
+    bus = await open_bus()
+
+    assert await bus.runs([key(1)]) == {key(1): run(1)}
+    assert [one.event for one in await bus.events(after=0, limit=10)] == [event(1)]
+    assert await bus.notes("marketing", "watermark") == {"job_group": b"\x00\xff"}
+
+
+async def test_the_same_change_again_changes_nothing(bus: EventBus) -> None:
+    """A change that is committed twice, as a retry does, is in the store once."""
+    change = Change(runs=(run(1),), events=(event(1), event(2)), notes=(note("a", b"1"),))
+    await bus.commit(change, timeout_seconds=SOON)
+    await bus.commit(change, timeout_seconds=SOON)
+
+    assert await log_of(bus) == [(1, "1"), (2, "2")]
+    assert await bus.recent_runs(limit=10) == [run(1)]
+
+
+async def test_a_change_settles_its_callbacks(bus: EventBus) -> None:
+    """A callback that a change has dealt with waits no longer; settling it again is harmless."""
+    for number in (1, 2):
+        await bus.receive(callback(number), inbox_bound=10, timeout_seconds=SOON)
+    waiting = await bus.inbox("marketing", limit=10)
+    for _ in range(2):
+        await bus.commit(Change(settled=(waiting[0].id,)), timeout_seconds=SOON)
+
+    assert await bus.inbox("marketing", limit=10) == [waiting[1]]
+    assert (await bus.standing()).inbox == {"marketing": 1}
+
+
+async def test_an_event_id_that_the_log_holds_is_not_added_again(bus: EventBus) -> None:
+    """A repeated id takes no position, whether it comes later or in the same change."""
+    await bus.commit(events(1, 2, 1), timeout_seconds=SOON)
+    await bus.commit(events(2, 3), timeout_seconds=SOON)
+
+    assert await log_of(bus) == [(1, "1"), (2, "2"), (3, "3")]
+
+
+async def test_changes_of_many_callers_are_kept_in_their_order(bus: EventBus) -> None:
+    """Concurrent commits lose nothing, and events keep the order in which they were handed in."""
+    numbers = list(range(300))
+    await asyncio.gather(*(bus.commit(events(one), timeout_seconds=SOON) for one in numbers))
+
+    assert await log_of(bus) == [(one + 1, str(one)) for one in numbers]
+
+
+async def test_concurrent_changes_of_one_run_leave_the_later(bus: EventBus) -> None:
+    """Of two states of one run that wait together, the one handed in later is stored."""
+    first, second = run(1, Status.PENDING), run(1, Status.RUNNING)
+    await asyncio.gather(
+        bus.commit(Change(runs=(first,)), timeout_seconds=SOON),
+        bus.commit(Change(runs=(second,)), timeout_seconds=SOON),
+    )
+
+    assert await bus.runs([key(1)]) == {key(1): second}
+
+
+async def test_an_unknown_run_is_absent(bus: EventBus) -> None:
+    """Only stored runs are returned; asking for none finds none."""
+    await bus.commit(Change(runs=(run(1),)), timeout_seconds=SOON)
+
+    assert await bus.runs([key(1), key(2), key(1, RunKind.PLAN_RUN)]) == {key(1): run(1)}
+    assert await bus.runs([]) == {}
+
+
+async def test_any_number_of_runs_can_be_asked_for(bus: EventBus) -> None:
+    """A question for thousands of runs, of several kinds and workspaces, finds them all."""
+    stored = {
+        state.key: state
+        for number in range(700)
+        for kind in RunKind
+        for state in [run(number, kind=kind, workspace=f"w{number % 2}")]
+    }
+    await bus.commit(Change(runs=tuple(stored.values())), timeout_seconds=SOON)
+
+    assert await bus.runs(stored) == stored
+
+
+async def test_active_runs_are_those_that_have_not_ended(bus: EventBus) -> None:
+    """Active runs of one workspace come oldest first; ended ones and other workspaces do not."""
+    stored = (
+        run(3, Status.PENDING),
+        run(1, kind=RunKind.FLOW_RUN),
+        run(2, Status.FAILED),
+        run(4, Status.LOST),
+        run(5, workspace="other"),
+    )
+    await bus.commit(Change(runs=stored), timeout_seconds=SOON)
+
+    assert await bus.active_runs("marketing") == [stored[1], stored[0]]
+    await bus.commit(Change(runs=(run(3, Status.SUCCEEDED),)), timeout_seconds=SOON)
+    assert await bus.active_runs("marketing") == [stored[1]]
+
+
+async def test_recent_runs_come_newest_creation_first(bus: EventBus) -> None:
+    """Without a filter all workspaces, kinds and statuses are merged by their creation."""
+    kinds, statuses = list(RunKind), list(Status)
+    stored = [
+        run(one, statuses[one % 6], kind=kinds[one % 3], workspace=f"w{one % 4}")
+        for one in range(48)
+    ]
+    await bus.commit(Change(runs=tuple(stored)), timeout_seconds=SOON)
+
+    assert await bus.recent_runs(limit=100) == stored[::-1]
+    assert await bus.recent_runs(limit=5) == stored[:-6:-1]
+
+
+async def test_recent_runs_can_be_narrowed(bus: EventBus) -> None:
+    """Workspace, kind and status each leave only the runs that fit, up to the limit."""
+    wanted = run(1, Status.FAILED, kind=RunKind.FLOW_RUN, workspace="w")
+    others = (
+        run(2, Status.FAILED, kind=RunKind.FLOW_RUN),
+        run(3, Status.FAILED, workspace="w"),
+        run(4, Status.RUNNING, kind=RunKind.FLOW_RUN, workspace="w"),
+    )
+    await bus.commit(Change(runs=(wanted, *others)), timeout_seconds=SOON)
+
+    narrowed = await bus.recent_runs(
+        workspace="w", kind=RunKind.FLOW_RUN, status=Status.FAILED, limit=9
+    )
+    assert narrowed == [wanted]
+    assert await bus.recent_runs(workspace="w", limit=2) == [others[2], others[1]]
+    assert await bus.recent_runs(kind=RunKind.FLOW_RUN, limit=1) == [others[2]]
+    assert await bus.recent_runs(status=Status.FAILED, limit=1) == [others[1]]
+
+
+async def test_children_are_the_runs_whose_parent_it_is(bus: EventBus) -> None:
+    """The children of a flow run and of a plan run are found; a job group has none."""
+    of_flow = run(1, parents=Parents(flow_run="7"))
+    of_both = run(2, Status.FAILED, parents=Parents(flow_run="7", plan_run="8"))
+    elsewhere = run(3, workspace="other", parents=Parents(flow_run="7"))
+    await bus.commit(Change(runs=(of_both, of_flow, elsewhere)), timeout_seconds=SOON)
+
+    assert await bus.children(key(7, RunKind.FLOW_RUN)) == [of_flow, of_both]
+    assert await bus.children(key(8, RunKind.PLAN_RUN)) == [of_both]
+    assert await bus.children(key(7)) == []
+
+
+async def test_a_note_is_overwritten_and_deleted(bus: EventBus) -> None:
+    """The last value of a note is kept, and None deletes it; other topics are left alone."""
+    await bus.commit(
+        Change(
+            notes=(note("a", b"1"), note("a", b"2"), note("b", b"3"), note("a", b"4", topic="t"))
+        ),
+        timeout_seconds=SOON,
+    )
+    assert await bus.notes("marketing", "watermark") == {"a": b"2", "b": b"3"}
+
+    await bus.commit(Change(notes=(note("a", None), note("c", None))), timeout_seconds=SOON)
+    assert await bus.notes("marketing", "watermark") == {"b": b"3"}
+    assert await bus.notes("marketing", "t") == {"a": b"4"}
+    assert await bus.notes("other", "watermark") == {}
+
+
+async def test_accepted_writes_are_finished_at_close(open_bus: OpenBus) -> None:
+    """Commits that wait when the store is closed are stored, and their callers are answered."""
+    bus = await open_bus()
+    waiting = [
+        asyncio.ensure_future(bus.commit(events(one), timeout_seconds=SOON)) for one in range(50)
+    ]
+    await asyncio.sleep(0)
+    await bus.close()
+    await asyncio.gather(*waiting)
+    bus = await open_bus()
+
+    assert len(await log_of(bus)) == 50
+
+
+async def test_a_closed_store_refuses(bus: EventBus) -> None:
+    """After close, which may be repeated, reads, writes and waits raise."""
+    waiting = asyncio.ensure_future(bus.wait(0, timeout_seconds=SOON))
+    await asyncio.sleep(0)
+    await bus.close()
+    await bus.close()
+
+    with pytest.raises(BusUnavailableError):
+        await waiting
+    with pytest.raises(BusUnavailableError):
+        await bus.commit(events(1), timeout_seconds=SOON)
+    with pytest.raises(BusUnavailableError):
+        await bus.events(after=0, limit=1)
+    with pytest.raises(BusUnavailableError):
+        await bus.wait(0, timeout_seconds=SOON)
+    with pytest.raises(BusUnavailableError):
+        await bus.events_since(at(0))

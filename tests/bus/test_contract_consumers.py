@@ -1,0 +1,251 @@
+"""What every store promises of the log and of those who read it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+import pytest
+
+from monitor.bus.contract import Batch, DeadLetter, EventBus, Start, Step
+from monitor.model.errors import BusUnavailableError
+from tests.bus.conftest import OpenBus
+from tests.bus.examples import NOW, SOON, at, event, events, log_of
+
+
+def letter(position: int, *, refused_at: datetime = NOW) -> DeadLetter:
+    return DeadLetter(
+        position=position, event=event(position), reason="too large", refused_at=refused_at
+    )
+
+
+async def advance(bus: EventBus, step: Step) -> None:
+    await bus.advance(step, timeout_seconds=SOON)
+
+
+async def test_a_new_consumer_begins_where_it_wants(bus: EventBus) -> None:
+    """The oldest start reads all that is held; the newest reads only what is still to come."""
+    await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
+
+    assert await bus.subscribe("metrics", start=Start.OLDEST) == 0
+    assert await bus.subscribe("mqtt", start=Start.NEWEST) == 3
+
+
+async def test_a_known_consumer_keeps_its_position(open_bus: OpenBus) -> None:
+    """Subscribing again, also after a restart, goes on where the consumer was."""
+    bus = await open_bus()
+    await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    await advance(bus, Step(consumer="mqtt", position=2))
+    await bus.close()
+    bus = await open_bus()
+
+    assert await bus.subscribe("mqtt", start=Start.NEWEST) == 2
+
+
+async def test_dropped_consumers_leave_nothing(bus: EventBus) -> None:
+    """Those not kept are named and go with position, state and dead letters; the kept stay."""
+    await bus.commit(events(1), timeout_seconds=SOON)
+    for name in ("a", "b", "c"):
+        await bus.subscribe(name, start=Start.OLDEST)
+        step = Step(consumer=name, position=1, state={"k": b"v"}, dead_letters=(letter(1),))
+        await advance(bus, step)
+
+    assert sorted(await bus.keep_only(["b", "never-seen"])) == ["a", "c"]
+    assert [one.consumer for one in (await bus.standing()).consumers] == ["b"]
+    assert await bus.consumer_state("b") == {"k": b"v"}
+    assert await bus.consumer_state("a") == {}
+    assert await bus.dead_letters("a", limit=9) == []
+    assert await bus.subscribe("a", start=Start.OLDEST) == 0
+
+
+async def test_reading_goes_oldest_first_and_moves_nothing(bus: EventBus) -> None:
+    """A batch holds at most the limit, in order; reading it again gives the same."""
+    await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    batch = await bus.read("mqtt", after=1, limit=1)
+
+    assert [(one.position, one.event) for one in batch.events] == [(2, event(2))]
+    assert await bus.read("mqtt", after=1, limit=1) == batch
+    assert await bus.subscribe("mqtt", start=Start.NEWEST) == 0
+
+
+async def test_nothing_new_is_an_empty_batch(bus: EventBus) -> None:
+    """At the end of the log, and in an empty one, there are neither events nor a gap."""
+    assert await bus.read("mqtt", after=0, limit=9) == Batch()
+    await bus.commit(events(1), timeout_seconds=SOON)
+    assert await bus.read("mqtt", after=1, limit=9) == Batch()
+
+
+async def test_somebody_who_only_looks_reads_the_same_log(bus: EventBus) -> None:
+    """Events can be looked at without being a consumer."""
+    await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
+
+    assert [one.position for one in await bus.events(after=1, limit=9)] == [2, 3]
+    assert [one.position for one in await bus.events(after=0, limit=1)] == [1]
+
+
+async def test_a_position_is_found_by_time(bus: EventBus) -> None:
+    """The position lies in front of the first event recorded at or after the instant."""
+    for number in (1, 2, 3):
+        change = events(number, recorded_at=at(10 * number))
+        await bus.commit(change, timeout_seconds=SOON)
+
+    assert await bus.events_since(at(0)) == 0
+    assert await bus.events_since(at(20)) == 1
+    assert await bus.events_since(at(20.000001)) == 2
+    assert await bus.events_since(at(99)) == 3
+
+
+async def test_waiting_ends_when_the_log_has_grown(bus: EventBus) -> None:
+    """A wait for what is there ends at once, one for what is to come ends with its commit."""
+    waiting = [asyncio.ensure_future(bus.wait(0, timeout_seconds=SOON)) for _ in range(3)]
+    await asyncio.sleep(0)
+    await bus.commit(events(1), timeout_seconds=SOON)
+
+    assert await asyncio.gather(*waiting) == [True] * 3
+    assert await bus.wait(0, timeout_seconds=SOON)
+
+
+async def test_waiting_ends_with_its_time(bus: EventBus) -> None:
+    """A wait that nothing ends is False after its time; an event that is no news ends none."""
+    await bus.commit(events(1), timeout_seconds=SOON)
+    waiting = asyncio.ensure_future(bus.wait(1, timeout_seconds=0.05))
+    await bus.commit(events(1), timeout_seconds=SOON)
+
+    assert not await waiting
+
+
+async def test_a_wait_knows_what_was_there_before_a_restart(open_bus: OpenBus) -> None:
+    """Events of an earlier life of the store end a wait at once."""
+    bus = await open_bus()
+    await bus.commit(events(1), timeout_seconds=SOON)
+    await bus.close()
+    bus = await open_bus()
+
+    assert await bus.wait(0, timeout_seconds=SOON)
+
+
+async def test_a_step_is_durable_as_a_whole(open_bus: OpenBus) -> None:
+    """Position, state, appended events and dead letters of a step survive a restart together."""
+    bus = await open_bus()
+    await bus.commit(events(1), timeout_seconds=SOON)
+    await bus.subscribe("metrics", start=Start.OLDEST)
+    await advance(
+        bus,
+        Step(
+            consumer="metrics",
+            position=1,
+            state={"runs": b"\x01", "gone": b""},
+            events=(event(2),),
+            dead_letters=(letter(1),),
+        ),
+    )
+    await bus.close()
+    bus = await open_bus()
+
+    assert await bus.subscribe("metrics", start=Start.OLDEST) == 1
+    assert await bus.consumer_state("metrics") == {"runs": b"\x01", "gone": b""}
+    assert await log_of(bus) == [(1, "1"), (2, "2")]
+    assert await bus.dead_letters("metrics", limit=9) == [letter(1)]
+
+
+async def test_a_step_of_a_stranger_stores_nothing(bus: EventBus) -> None:
+    """Whoever has not subscribed, or was dropped, is refused together with its events."""
+    step = Step(consumer="nobody", position=1, state={"k": b"v"}, events=(event(1),))
+    with pytest.raises(BusUnavailableError, match="nobody"):
+        await advance(bus, step)
+
+    assert await log_of(bus) == []
+    assert await bus.consumer_state("nobody") == {}
+
+
+async def test_a_strangers_step_spoils_no_other(bus: EventBus) -> None:
+    """Writes that wait together with a refused one are stored."""
+    results = await asyncio.gather(
+        bus.commit(events(1), timeout_seconds=SOON),
+        advance(bus, Step(consumer="nobody", events=(event(2),))),
+        bus.commit(events(3), timeout_seconds=SOON),
+        return_exceptions=True,
+    )
+
+    assert [type(one) for one in results] == [type(None), BusUnavailableError, type(None)]
+    assert await log_of(bus) == [(1, "1"), (2, "3")]
+
+
+async def test_a_position_never_moves_back(bus: EventBus) -> None:
+    """A step to an earlier position, or to none, leaves the position where it is."""
+    await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    for position in (3, 1, None):
+        await advance(bus, Step(consumer="mqtt", position=position))
+
+    assert await bus.subscribe("mqtt", start=Start.OLDEST) == 3
+
+
+async def test_state_is_kept_by_key(bus: EventBus) -> None:
+    """A step overwrites the keys it names, deletes those it sets to None and leaves the rest."""
+    await bus.subscribe("metrics", start=Start.OLDEST)
+    await advance(bus, Step(consumer="metrics", state={"a": b"1", "b": b"2", "c": b"3"}))
+    await advance(bus, Step(consumer="metrics", state={"a": b"9", "b": None, "z": None}))
+
+    assert await bus.consumer_state("metrics") == {"a": b"9", "c": b"3"}
+
+
+async def test_a_step_taken_twice_is_a_single_one(bus: EventBus) -> None:
+    """A step that is repeated after a crash adds neither events nor dead letters."""
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    for _ in range(2):
+        await advance(bus, Step(consumer="mqtt", events=(event(1),), dead_letters=(letter(1),)))
+
+    assert len(await log_of(bus)) == 1
+    assert len(await bus.dead_letters("mqtt", limit=9)) == 1
+
+
+async def test_the_newest_dead_letters_come_first(bus: EventBus) -> None:
+    """Dead letters are listed newest first up to the limit, and counted."""
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    for position in (1, 2, 3):
+        await advance(bus, Step(consumer="mqtt", dead_letters=(letter(position),)))
+
+    assert await bus.dead_letters("mqtt", limit=2) == [letter(3), letter(2)]
+    assert (await bus.standing()).consumers[0].dead_letters == 3
+
+
+async def test_dead_letters_are_bounded(bus: EventBus) -> None:
+    """Beyond ten thousand for one consumer the oldest go."""
+    await bus.subscribe("mqtt", start=Start.OLDEST)
+    letters = tuple(letter(position) for position in range(1, 10_006))
+    await advance(bus, Step(consumer="mqtt", dead_letters=letters[:3]))
+    await advance(bus, Step(consumer="mqtt", dead_letters=letters[3:]))
+    kept = await bus.dead_letters("mqtt", limit=20_000)
+
+    assert kept == list(letters[:4:-1])
+
+
+async def test_the_standing_says_how_far_each_is_behind(bus: EventBus) -> None:
+    """Backlog and the age of the oldest unread event follow a consumer's position."""
+    for number in (1, 2, 3):
+        change = events(number, recorded_at=at(number))
+        await bus.commit(change, timeout_seconds=SOON)
+    await bus.subscribe("a", start=Start.OLDEST)
+    await bus.subscribe("b", start=Start.NEWEST)
+    await advance(bus, Step(consumer="a", position=1))
+    standing = await bus.standing()
+
+    assert (standing.oldest_position, standing.newest_position) == (1, 3)
+    assert [(one.consumer, one.position, one.backlog) for one in standing.consumers] == [
+        ("a", 1, 2),
+        ("b", 3, 0),
+    ]
+    assert [one.oldest_at for one in standing.consumers] == [at(2), None]
+    assert standing.store_bytes > 0
+
+
+async def test_an_empty_store_stands_empty(bus: EventBus) -> None:
+    """Before the first event the oldest position is the one behind the newest."""
+    standing = await bus.standing()
+
+    assert (standing.oldest_position, standing.newest_position) == (1, 0)
+    assert standing.consumers == ()
+    assert standing.inbox == {}

@@ -1,0 +1,108 @@
+"""What the embedded store keeps when its process or its disk fails."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import EventBus
+from monitor.bus.sqlite import SqliteBus
+from tests.bus.examples import key, log_of
+from tests.clocks import ManualClock
+
+ROOT = Path(__file__).parent.parent.parent
+LIVES = 5
+NUMBERS_OF_A_LIFE = 1_000_000
+
+WORDS = ("commit", "receive", "step", "refused")
+
+Told = dict[str, set[int]]
+
+
+@contextmanager
+def child(path: Path, first: int, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a child on the store; it is killed at the end if it still lives."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.bus.committing_child", str(path), str(first), *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+
+
+def listen(process: subprocess.Popen[str], told: Told, *, lines: int | None = None) -> None:
+    """Take note of what the child tells, up to a number of lines."""
+    assert process.stdout is not None
+    while lines is None or lines > 0:
+        line = process.stdout.readline()
+        if not line.endswith("\n"):
+            return
+        word, _, number = line.strip().partition(" ")
+        if word in WORDS:  # the store's log lines come the same way
+            told[word].add(int(number))
+            lines = None if lines is None else lines - 1
+
+
+async def check(bus: EventBus, told: Told) -> None:
+    """Everything told is there, and no state without its event."""
+    logged = {int(name) for _, name in await log_of(bus)}
+    stored = {int(state.key.id) for state in await bus.recent_runs(limit=100_000)}
+    waiting = {int(one.run_id) for one in await bus.inbox("marketing", limit=100_000)}
+    assert told["commit"] <= logged
+    assert told["receive"] <= waiting
+    assert stored == logged
+    assert [position for position, _ in await log_of(bus)] == list(range(1, len(logged) + 1))
+
+
+async def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path, clock: ManualClock) -> None:
+    """Killed at random moments again and again, the store holds all that was acknowledged."""
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")  # noqa: T201 - pytest shows it when the test fails
+    moments = random.Random(seed)  # noqa: S311 - no secret
+    told: Told = defaultdict(set)
+    for life in range(LIVES):
+        with child(tmp_path / "state.db", life * NUMBERS_OF_A_LIFE) as process:
+            listen(process, told, lines=moments.randrange(1, 800))
+            process.kill()
+            listen(process, told)
+        bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+        await check(bus, told)
+        standing = await bus.standing()
+        for consumer in standing.consumers:
+            state = await bus.consumer_state(consumer.consumer)
+            assert consumer.position >= max(told["step"], default=0)
+            assert int(state.get("count", b"0")) == consumer.position
+        await bus.close()
+    assert told["commit"]
+
+
+async def test_a_full_disk_keeps_exactly_what_was_acknowledged(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """Refused changes leave nothing, acknowledged ones stay, and writing goes on with room."""
+    told: Told = defaultdict(set)
+    with child(tmp_path / "state.db", 0, "full") as process:
+        listen(process, told)
+        process.wait(timeout=10)
+    bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+    stored = await bus.runs([key(number) for number in range(300)])
+    await check(bus, told)
+    await bus.close()
+
+    assert process.returncode == 0
+    assert told["refused"]
+    assert {int(one.id) for one in stored} == told["commit"]
+    assert 200 in told["commit"]

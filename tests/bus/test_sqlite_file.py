@@ -1,0 +1,191 @@
+"""Whose the store's file is, and which files are accepted as one."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.settings import StorageSettings, store_path
+from monitor.bus.sqlite import SqliteBus
+from monitor.bus.sqlite.upgrade import prepare
+from monitor.model.errors import (
+    BusHeldError,
+    BusSchemaError,
+    BusUnavailableError,
+    ConfigurationError,
+)
+from tests.bus.examples import SOON, events, log_of
+from tests.bus.test_sqlite_crash import child, listen
+from tests.clocks import ManualClock
+
+
+async def open_store(path: Path) -> SqliteBus:
+    return await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
+
+
+async def test_a_second_daemon_is_told_who_holds_the_store(tmp_path: Path) -> None:
+    """While one has the store open, another is refused with the process that has it."""
+    path = tmp_path / "state.db"
+    bus = await open_store(path)
+    with pytest.raises(BusHeldError, match=rf"process {os.getpid()} since 2026-11-21T10:00:00"):
+        await open_store(path)
+    await bus.close()
+
+    await (await open_store(path)).close()
+
+
+async def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
+    """A killed daemon holds nothing: the next one gets the store at once."""
+    path = tmp_path / "state.db"
+    with child(path, 0) as process:
+        listen(process, defaultdict(set), lines=1)
+        with pytest.raises(BusHeldError, match=str(process.pid)):
+            await open_store(path)
+
+    await (await open_store(path)).close()
+
+
+async def test_only_the_owner_can_read_the_store(tmp_path: Path) -> None:
+    """File, folder, lock and write-ahead log are closed to others."""
+    path = tmp_path / "made" / "state.db"
+    bus = await open_store(path)
+    await bus.commit(events(1), timeout_seconds=SOON)
+    rights = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+    await bus.close()
+
+    assert rights["state.db"] == rights["state.db-wal"] == rights["state.db.lock"] == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+async def test_the_settings_name_the_file(tmp_path: Path) -> None:
+    """A store opened by its settings is the file that the URL names."""
+    settings = StorageSettings(url=f"sqlite://{tmp_path}/a%20store.db")
+    bus = await SqliteBus.open(settings, clock=ManualClock(), registry=CollectorRegistry())
+    await bus.close()
+
+    assert (tmp_path / "a store.db").exists()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgres:///x", "sqlite://", "sqlite:///", "sqlite://host/x", "state.db"]
+)
+def test_a_url_that_names_no_file_is_refused(url: str) -> None:
+    """Anything but sqlite:// and an absolute path is a fault of the configuration."""
+    with pytest.raises(ConfigurationError, match=r"storage\.url"):
+        store_path(url)
+
+
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    """A text file is not overwritten, and the refusal releases the lock."""
+    path = tmp_path / "state.db"
+    path.write_text("a letter to nobody, long enough to be no empty file" * 100)
+    for _ in range(2):
+        with pytest.raises(BusSchemaError, match="not a sound SQLite database"):
+            await open_store(path)
+
+    assert path.read_text().startswith("a letter")
+
+
+async def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+    """An SQLite file of another program is refused and not changed by a byte."""
+    path = tmp_path / "state.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE run (theirs)")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(BusSchemaError, match="not a store of the monitor"):
+        await open_store(path)
+
+    assert path.read_bytes() == before
+
+
+async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    """A store of a later version says which schema it has and which is known here."""
+    path = tmp_path / "state.db"
+    await (await open_store(path)).close()
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 999")
+    db.close()
+
+    with pytest.raises(BusSchemaError, match=r"its schema is 999, .* up to 1"):
+        await open_store(path)
+
+
+async def test_a_path_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    """Where a file stands in place of the folder, nothing can be opened."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BusUnavailableError):
+        await open_store(tmp_path / "file" / "state.db")
+
+
+async def test_a_deleted_store_does_not_come_back_empty(tmp_path: Path) -> None:
+    """When the file vanishes, reopening a connection fails instead of forgetting everything."""
+    path = tmp_path / "state.db"
+    bus = await open_store(path)
+    for name in ("state.db", "state.db-wal", "state.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    with pytest.raises(BusUnavailableError):
+        await bus.commit(events(1), timeout_seconds=SOON)
+    await bus.close()
+
+    assert not path.exists()
+
+
+def schema_of(folder: Path, *files: str) -> Path:
+    folder.mkdir()
+    for number, sql in enumerate(files, start=1):
+        (folder / f"{number:04}_step.sql").write_text(sql)
+    return folder
+
+
+FIRST = "PRAGMA application_id = 1146113357; CREATE TABLE a (x); INSERT INTO a VALUES (1);"
+
+
+def test_a_store_is_brought_to_the_newest_schema(tmp_path: Path) -> None:
+    """Only the versions that are missing are applied, in order, and the data stays."""
+    path = tmp_path / "state.db"
+    prepare(path, schema=schema_of(tmp_path / "one", FIRST))
+    second = "ALTER TABLE a ADD COLUMN y DEFAULT 2;"
+    third = "UPDATE a SET y = y + 1;"
+    newest = schema_of(tmp_path / "three", FIRST, second, third)
+    for _ in range(2):
+        prepare(path, schema=newest)
+
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT x, y FROM a").fetchall() == [(1, 3)]
+    assert db.execute("PRAGMA user_version").fetchone() == (3,)
+    db.close()
+
+
+def test_an_upgrade_that_fails_has_not_happened(tmp_path: Path) -> None:
+    """A version that breaks half-way leaves the store as it was, and can be applied later."""
+    path = tmp_path / "state.db"
+    prepare(path, schema=schema_of(tmp_path / "one", FIRST))
+    broken = schema_of(tmp_path / "broken", FIRST, "DROP TABLE a; CREATE TABLE b (x); NONSENSE;")
+    with pytest.raises(BusUnavailableError, match="NONSENSE"):
+        prepare(path, schema=broken)
+    db = sqlite3.connect(path)
+    assert db.execute("SELECT x FROM a").fetchall() == [(1,)]
+    assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    db.close()
+
+    prepare(path, schema=schema_of(tmp_path / "mended", FIRST, "DROP TABLE a;"))
+
+
+async def test_a_store_keeps_its_promises_on_disk(tmp_path: Path) -> None:
+    """The file is in WAL mode, and what was committed can be read by any SQLite."""
+    path = tmp_path / "state.db"
+    bus = await open_store(path)
+    await bus.commit(events(1, 2), timeout_seconds=SOON)
+    assert len(await log_of(bus)) == 2
+    db = sqlite3.connect(path)
+    assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert db.execute("SELECT count(*) FROM event").fetchone() == (2,)
+    db.close()
+    await bus.close()

@@ -1,0 +1,262 @@
+"""How the embedded store's writer groups, waits, refuses and dies."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Histogram
+
+from monitor.bus.settings import StorageSettings
+from monitor.bus.sqlite import SqliteBus
+from monitor.bus.sqlite.connection import connect
+from monitor.bus.sqlite.upgrade import prepare
+from monitor.bus.sqlite.writer import Writer
+from monitor.model.errors import BusUnavailableError
+from tests.bus.examples import SOON, callback, events, log_of
+from tests.clocks import ManualClock
+
+STALL_SECONDS = 0.1
+
+
+class Store:
+    """A writer on a file of its own, whose first connections can be limited in size."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.page_limits: list[int] = []
+        prepare(path)
+        registry = CollectorRegistry()
+        self.writer = Writer(
+            self._connect,
+            clock=ManualClock(),
+            durations=Histogram("duration", "Of a transaction.", registry=registry),
+            on_commit=lambda _newest: None,
+            queue_bound=5,
+            stall_seconds=STALL_SECONDS,
+        )
+
+    def _connect(self) -> sqlite3.Connection:
+        db = connect(self.path)
+        if self.page_limits:
+            db.execute(f"PRAGMA max_page_count = {self.page_limits.pop(0)}")
+        return db
+
+    async def write(self, *keys: str, seconds: float = SOON) -> None:
+        """Store notes of these names, each of 100 KB."""
+        await asyncio.gather(
+            *(self.writer.write(store_notes, one, timeout_seconds=seconds) for one in keys)
+        )
+
+    def notes(self) -> list[str]:
+        db = sqlite3.connect(self.path)
+        found = [name for (name,) in db.execute("SELECT key FROM note ORDER BY key")]
+        db.close()
+        return found
+
+
+def store_notes(db: sqlite3.Connection, keys: Sequence[str]) -> list[None]:
+    for key in keys:
+        db.execute("INSERT INTO note VALUES ('w', 't', ?, zeroblob(100000))", (key,))
+    return [None for _ in keys]
+
+
+class Pause:
+    """Work that holds its transaction open until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.go_on = threading.Event()
+
+    def __call__(self, db: sqlite3.Connection, keys: Sequence[str]) -> list[None]:
+        self.begun.set()
+        assert self.go_on.wait(SOON)
+        return store_notes(db, keys)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    one = Store(tmp_path / "state.db")
+    yield one
+    await one.writer.close()
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+async def bus(tmp_path: Path, registry: CollectorRegistry) -> AsyncIterator[SqliteBus]:
+    one = await SqliteBus.open(tmp_path / "bus.db", clock=ManualClock(), registry=registry)
+    yield one
+    await one.close()
+
+
+def transactions(registry: CollectorRegistry) -> float:
+    return registry.get_sample_value("dataprep_monitor_commit_duration_seconds_count") or 0.0
+
+
+async def test_many_writes_share_a_transaction(bus: SqliteBus, registry: CollectorRegistry) -> None:
+    """A hundred commits and a hundred callbacks at once take a few transactions."""
+    await asyncio.gather(
+        *(bus.commit(events(one), timeout_seconds=SOON) for one in range(100)),
+        *(bus.receive(callback(one), inbox_bound=999, timeout_seconds=SOON) for one in range(100)),
+    )
+
+    assert len(await log_of(bus)) == 100
+    assert 1 <= transactions(registry) <= 5
+
+
+async def test_a_locked_file_costs_only_time(store: Store) -> None:
+    """A write waits while somebody else holds the file, and is stored when it is free."""
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writing = asyncio.ensure_future(store.write("a"))
+    await asyncio.wait([writing], timeout=0.15)
+    assert not writing.done()
+    other.execute("COMMIT")
+    other.close()
+    await writing
+
+    assert store.notes() == ["a"]
+
+
+async def test_a_write_that_waits_too_long_is_not_kept(store: Store) -> None:
+    """A time-out before the transaction leaves nothing, also when the file is free later."""
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BusUnavailableError, match="not free within"):
+        await store.write("a", seconds=0.05)
+    other.execute("COMMIT")
+    other.close()
+    await store.write("b")
+
+    assert store.notes() == ["b"]
+
+
+async def test_a_write_inside_a_transaction_is_awaited(store: Store) -> None:
+    """A time-out during the transaction does not leave the caller in doubt: it is awaited."""
+    pause = Pause()
+    writing = asyncio.ensure_future(store.writer.write(pause, "a", timeout_seconds=0.02))
+    await asyncio.to_thread(pause.begun.wait, SOON)
+    await asyncio.wait([writing], timeout=0.05)
+    assert not writing.done()
+    pause.go_on.set()
+    await writing
+
+    assert store.notes() == ["a"]
+
+
+async def test_a_cancelled_write_that_waits_is_not_kept(store: Store) -> None:
+    """Cancelling a caller whose write has not begun withdraws the write."""
+    pause = Pause()
+    first = asyncio.ensure_future(store.writer.write(pause, "a", timeout_seconds=SOON))
+    await asyncio.to_thread(pause.begun.wait, SOON)
+    second = asyncio.ensure_future(store.write("b"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait([second])
+    pause.go_on.set()
+    await first
+    await store.write("c")
+
+    assert store.notes() == ["a", "c"]
+
+
+async def test_a_full_queue_refuses_at_once(store: Store) -> None:
+    """Beyond the bound of what may wait, a write is refused and the waiting ones are stored."""
+    results = await asyncio.gather(
+        *(store.write(str(one)) for one in range(8)), return_exceptions=True
+    )
+
+    assert [type(one) for one in results] == [type(None)] * 5 + [BusUnavailableError] * 3
+    assert store.notes() == ["0", "1", "2", "3", "4"]
+
+
+async def test_a_full_store_refuses_the_group_and_goes_on(store: Store) -> None:
+    """When there is no room, nothing of the group is kept; with room again, writes are taken."""
+    store.page_limits = [60]
+    results = await asyncio.gather(
+        *(store.write(str(one)) for one in range(5)), return_exceptions=True
+    )
+    assert [type(one) for one in results] == [BusUnavailableError] * 5
+    assert store.notes() == []
+
+    await store.write("later")
+    assert store.notes() == ["later"]
+
+
+async def test_a_job_with_a_fault_spoils_no_other(store: Store) -> None:
+    """What violates a constraint is refused alone, and leaves nothing of itself."""
+    results = await asyncio.gather(
+        store.write("a"), store.write("b"), store.write("a"), return_exceptions=True
+    )
+
+    assert [type(one) for one in results] == [type(None), type(None), BusUnavailableError]
+    assert store.notes() == ["a", "b"]
+
+
+async def test_the_death_of_the_writer_is_seen(store: Store) -> None:
+    """An error that nobody foresaw ends the watch, and every write from then on."""
+
+    def broken(_db: sqlite3.Connection, _items: Sequence[str]) -> list[None]:
+        raise KeyError("unforeseen")
+
+    watching = asyncio.ensure_future(store.writer.watch())
+    with pytest.raises(BusUnavailableError, match="unforeseen"):
+        await store.writer.write(broken, "a", timeout_seconds=SOON)
+    with pytest.raises(BusUnavailableError, match="has died"):
+        await watching
+    with pytest.raises(BusUnavailableError, match="has died"):
+        await store.write("b")
+
+
+async def test_a_damaged_file_ends_the_writer(store: Store) -> None:
+    """A database that is found damaged is not written any more."""
+
+    def damaged(_db: sqlite3.Connection, _items: Sequence[str]) -> list[None]:
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+
+    with pytest.raises(BusUnavailableError, match="malformed"):
+        await store.writer.write(damaged, "a", timeout_seconds=SOON)
+    with pytest.raises(BusUnavailableError, match="malformed"):
+        await store.writer.watch()
+
+
+async def test_a_hung_disk_ends_the_writer(store: Store) -> None:
+    """A transaction that does not come to its end is given up, and the watch says so."""
+    pause = Pause()
+    with pytest.raises(BusUnavailableError, match="does not come to its end"):
+        await store.writer.write(pause, "a", timeout_seconds=0.02)
+    with pytest.raises(BusUnavailableError, match="has died"):
+        await store.writer.watch()
+    pause.go_on.set()
+
+
+async def test_closing_ends_the_watch(bus: SqliteBus) -> None:
+    """A store that is closed in peace ends its watch without an error."""
+    watching = asyncio.ensure_future(bus.watch())
+    await bus.close()
+    await watching
+
+    assert watching.exception() is None
+
+
+async def test_a_read_that_takes_too_long_is_interrupted(tmp_path: Path) -> None:
+    """A read has a time limit, after which the next one is answered."""
+    settings = StorageSettings(url=f"sqlite://{tmp_path}/slow.db", read_timeout_seconds=0.1)
+    bus = await SqliteBus.open(settings, clock=ManualClock(), registry=CollectorRegistry())
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT sum(i) FROM n"
+    with pytest.raises(BusUnavailableError, match="did not answer within"):
+        await bus._reader.ask(lambda db: db.execute(endless).fetchone())
+
+    assert await bus.events(after=0, limit=1) == []
+    await bus.close()

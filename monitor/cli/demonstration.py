@@ -245,7 +245,7 @@ def _print_event(event: dict[str, Any]) -> None:
     what = event["type"].removeprefix("dataprep.").removesuffix(".v1")
     run = data.get("run")
     if run is None:
-        _say(f"{at}  {what}  {event['source']}")
+        _say(f"{at}  {what}  {data['what']}: {data['before']} -> {data['after']}")
         return
     pipeline = data["pipeline"].get("name") or "unknown"
     error = f": {run['error']}" if run.get("error") else ""

@@ -153,28 +153,37 @@ class Observer:
         self._sightings.labels(source, "ignored").inc(count)
 
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
-        """Tell that something about a workspace itself became ``after``; False if it was so."""
+        """Remember that something about a workspace is ``after``; tell it if it was otherwise.
+
+        What is learned for the first time is no change, and is not told. True if it was told.
+        """
         async with self._changing:
             noted = (await self._bus.notes(workspace, CHANGES)).get(what)
             last = msgspec.json.decode(noted, type=_LastChange) if noted is not None else None
             if last is not None and last.value == after:
                 return False
-            number = 1 if last is None else last.number + 1
-            event = WorkspaceEvent(
-                id=workspace_event_id(workspace, what, number),
-                type=EventType.WORKSPACE_CHANGED,
-                workspace=workspace,
-                what=what,
-                number=number,
-                before=last.value if last is not None else None,
-                after=after,
-                occurred_at=None,
-                recorded_at=self._clock.now(),
-            )
+            number = 0 if last is None else last.number + 1
             value = msgspec.json.encode(_LastChange(number=number, value=after))
             note = Note(workspace=workspace, topic=CHANGES, key=what, value=value)
-            await self._commit(Change(events=(event,), notes=(note,)))
-            return True
+            events = () if last is None else (self._changed(workspace, what, last, after),)
+            await self._commit(Change(events=events, notes=(note,)))
+            return bool(events)
+
+    def _changed(
+        self, workspace: str, what: str, last: _LastChange, after: str | None
+    ) -> WorkspaceEvent:
+        number = last.number + 1
+        return WorkspaceEvent(
+            id=workspace_event_id(workspace, what, number),
+            type=EventType.WORKSPACE_CHANGED,
+            workspace=workspace,
+            what=what,
+            number=number,
+            before=last.value,
+            after=after,
+            occurred_at=None,
+            recorded_at=self._clock.now(),
+        )
 
     def _judge(self, sightings: Sequence[Sighting], known: dict[RunKey, RunState]) -> _Judged:
         states = dict(known)

@@ -1,0 +1,226 @@
+"""The one door: nothing is known before it is durable; what belongs together is one commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import Note, Received, StoredCallback
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.model.errors import BusUnavailableError
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source, Status
+from monitor.model.sightings import Outcome, Sighting
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.observer import Observer
+from monitor.tracking.settings import TrackingSettings
+from tests.clocks import ManualClock
+
+FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def bus(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteBus]:
+    opened = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+    yield opened
+    await opened.close()
+
+
+def observer_of(bus: SqliteBus, clock: ManualClock) -> tuple[Observer, Knowledge]:
+    """Return an observer with empty knowledge, as after a start."""
+    knowledge = Knowledge(["acme"])
+    observer = Observer(
+        bus=bus,
+        knowledge=knowledge,
+        clock=clock,
+        registry=CollectorRegistry(),
+        settings=TrackingSettings(),
+    )
+    return observer, knowledge
+
+
+def key(number: int) -> RunKey:
+    return RunKey("acme", RunKind.JOB_GROUP, str(number))
+
+
+def seen(clock: ManualClock, number: int, word: str, **details: object) -> Sighting:
+    """Return a poll's look at a job group of the flow."""
+    at = clock.now()
+    told: dict[str, object] = {"created_at": at, "updated_at": at, "pipeline": FLOW, **details}
+    return Sighting(
+        key=key(number),
+        seen_at=at,
+        native_status=word,
+        source=Source(str(told.pop("source", Source.POLL))),
+        **told,  # type: ignore[arg-type]  # fields of a sighting, chosen by the test
+    )
+
+
+async def told(bus: SqliteBus) -> list[str]:
+    return [one.event.id for one in await bus.events(after=0, limit=1_000)]
+
+
+async def test_a_failed_commit_changes_nothing(bus: SqliteBus, clock: ManualClock) -> None:
+    """When the store refuses, nothing is known that was not known before."""
+    observer, knowledge = observer_of(bus, clock)
+    await observer.observe([seen(clock, 1, "Created")])
+    await bus.close()
+
+    with pytest.raises(BusUnavailableError):
+        await observer.observe([seen(clock, 1, "Failed"), seen(clock, 2, "InProgress")])
+    assert knowledge.active[key(1)].run.status is Status.PENDING
+    assert key(2) not in knowledge.active
+    assert all(one.last_status is None for one in knowledge.view.standings())
+
+
+async def test_a_sighting_taken_again_after_a_crash_tells_once(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """A daemon that dies after the commit and looks again adds no event."""
+    observer, _ = observer_of(bus, clock)
+    await observer.observe([seen(clock, 1, "Complete")])
+    before = await told(bus)
+    again, knowledge = observer_of(bus, clock)
+    await again.open("acme")
+    outcomes = await again.observe([seen(clock, 1, "Complete")])
+
+    assert outcomes == [Outcome.UNCHANGED]
+    assert await told(bus) == before
+    assert knowledge.active == {}
+
+
+async def test_a_restart_knows_what_was_active(bus: SqliteBus, clock: ManualClock) -> None:
+    """Active runs, standings and the begin of following are read back."""
+    observer, _ = observer_of(bus, clock)
+    since = await observer.follow_since("acme", clock.now())
+    await observer.observe([seen(clock, 1, "InProgress"), seen(clock, 2, "Failed")])
+
+    again, knowledge = observer_of(bus, clock)
+    assert await again.open("acme") == since
+    assert set(knowledge.active) == {key(1)}
+    (standing,) = knowledge.view.standings()
+    assert (standing.last_status, standing.consecutive_failures) == (Status.FAILED, 1)
+
+
+async def test_the_begin_of_following_never_moves(bus: SqliteBus, clock: ManualClock) -> None:
+    """Whoever asks later gets the instant that was fixed first."""
+    observer, _ = observer_of(bus, clock)
+    first = await observer.follow_since("acme", clock.now())
+
+    assert await observer.follow_since("acme", clock.now() + timedelta(days=1)) == first
+
+
+async def test_concurrent_looks_at_one_run_tell_it_once(bus: SqliteBus, clock: ManualClock) -> None:
+    """Two looks at the same moment wait for each other; no transition comes out twice."""
+    observer, _ = observer_of(bus, clock)
+    words = ["Created", "InProgress", "Complete"] * 10
+    await asyncio.gather(*(observer.observe([seen(clock, 1, word)]) for word in words))
+
+    assert await told(bus) == [
+        "acme:job_group:1:queued",
+        "acme:job_group:1:started",
+        "acme:job_group:1:succeeded",
+    ]
+
+
+async def test_batches_that_share_runs_do_not_block_each_other(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """Batches with the same runs in opposite order all come to their end."""
+    observer, _ = observer_of(bus, clock)
+    forth = [seen(clock, number, "InProgress") for number in range(20)]
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(observer.observe(forth[::step]) for step in (1, -1) * 5))
+
+    assert len(await told(bus)) == 40
+
+
+async def test_state_events_notes_and_settlement_are_one_commit(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """A callback leaves the inbox with the very commit that tells its event."""
+    observer, _ = observer_of(bus, clock)
+    await observer.observe([seen(clock, 1, "InProgress")])
+    callback = StoredCallback(
+        workspace="acme",
+        kind=RunKind.JOB_GROUP,
+        run_id="1",
+        native_status="Failed",
+        received_at=clock.now(),
+        fingerprint="job_group:1:failed",
+    )
+    assert await bus.receive(callback, inbox_bound=9, timeout_seconds=5) is Received.STORED
+    (stored,) = await bus.inbox("acme", limit=10)
+    note = Note(workspace="acme", topic="watermark", key="changes", value=b"7")
+    sighting = seen(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
+    await observer.observe([sighting], notes=[note])
+
+    assert (await told(bus))[-1] == "acme:job_group:1:failed"
+    assert await bus.inbox("acme", limit=10) == []
+    assert await bus.notes("acme", "watermark") == {"changes": b"7"}
+
+
+async def test_an_unconfirmed_callback_stays_in_the_inbox(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """A callback for an unknown run makes no event and is not settled."""
+    observer, _ = observer_of(bus, clock)
+    callback = StoredCallback(
+        workspace="acme",
+        kind=RunKind.JOB_GROUP,
+        run_id="1",
+        native_status="Failed",
+        received_at=clock.now(),
+        fingerprint="job_group:1:failed",
+    )
+    await bus.receive(callback, inbox_bound=9, timeout_seconds=5)
+    (stored,) = await bus.inbox("acme", limit=10)
+    sighting = seen(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
+
+    assert await observer.observe([sighting]) == [Outcome.UNCONFIRMED]
+    assert await told(bus) == []
+    assert len(await bus.inbox("acme", limit=10)) == 1
+
+
+async def test_finished_runs_leave_memory(bus: SqliteBus, clock: ManualClock) -> None:
+    """Memory holds what is active; a thousand ended runs are in the store alone."""
+    observer, knowledge = observer_of(bus, clock)
+    await observer.observe([seen(clock, number, "Complete") for number in range(1_000)])
+    await observer.observe([seen(clock, 5_000, "InProgress")])
+
+    assert set(knowledge.active) == {key(5_000)}
+    assert (await observer.known([key(7)]))[key(7)].status is Status.SUCCEEDED
+
+
+async def test_a_forgotten_run_that_is_edited_is_not_told_again(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """A run older than the memory of runs is historical, whatever its last write says."""
+    observer, _ = observer_of(bus, clock)
+    await observer.follow_since("acme", clock.now() - timedelta(days=400))
+    old = clock.now() - timedelta(days=40)
+    edited = seen(clock, 1, "Complete", created_at=old, is_detail_final=True, finished_at=old)
+
+    assert await observer.observe([edited]) == [Outcome.HISTORICAL]
+    assert await told(bus) == []
+
+
+async def test_what_is_learned_first_is_no_change(bus: SqliteBus, clock: ManualClock) -> None:
+    """The first edition seeds; each later one is told once, with its number."""
+    observer, _ = observer_of(bus, clock)
+    told_now = [
+        await observer.change_workspace("acme", "edition", edition)
+        for edition in ("PL", "PL", "RL", "PL")
+    ]
+
+    assert told_now == [False, False, True, True]
+    assert await told(bus) == ["acme:edition:1", "acme:edition:2"]

@@ -1,0 +1,89 @@
+"""What the last runs of a pipeline were like, also when ends arrive out of order."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.model.knowledge import PipelineStanding
+from monitor.model.runs import (
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+)
+from monitor.tracking.standings import fold
+from tests.tracking.histories import START
+
+
+def ended(number: int, status: Status, *, minute: int) -> RunState:
+    """Return a run of the flow that ended so many minutes after the start."""
+    at = START + timedelta(minutes=minute)
+    return RunState(
+        key=RunKey("acme", RunKind.FLOW_RUN, str(number)),
+        status=status,
+        created_at=at - timedelta(minutes=1),
+        finished_at=at,
+        pipeline=Pipeline(kind=PipelineKind.FLOW, id="11"),
+        confirmed_at=at,
+        confirmed_by=Source.POLL,
+    )
+
+
+def after(*runs: RunState) -> PipelineStanding:
+    """Return the standing after these ends arrived in this order."""
+    standing: PipelineStanding | None = None
+    for run in runs:
+        standing = fold(standing, run, None)
+    assert standing is not None
+    return standing
+
+
+def test_failures_count_until_a_success() -> None:
+    """Each failure adds one, a cancellation nothing, a success clears."""
+    failed = [ended(number, Status.FAILED, minute=number) for number in range(3)]
+    canceled = ended(3, Status.CANCELED, minute=3)
+
+    assert after(*failed, canceled).consecutive_failures == 3
+    cleared = after(*failed, canceled, ended(4, Status.SUCCEEDED, minute=4))
+    assert cleared.consecutive_failures == 0
+    assert cleared.last_success_at == START + timedelta(minutes=4)
+
+
+def test_a_late_old_end_does_not_replace_the_newest() -> None:
+    """An end that arrives late is older news; the last result stays."""
+    standing = after(
+        ended(2, Status.SUCCEEDED, minute=9),
+        ended(1, Status.FAILED, minute=3),
+    )
+
+    assert (standing.last_status, standing.last_run_id) == (Status.SUCCEEDED, "2")
+    assert standing.consecutive_failures == 0
+
+
+def test_a_better_told_end_counts_once() -> None:
+    """Job records that correct the end of a run do not count its failure again."""
+    first = ended(1, Status.FAILED, minute=3)
+    better = ended(1, Status.FAILED, minute=2)
+    standing = fold(fold(None, first, None), better, first)
+
+    assert standing is not None
+    assert standing.consecutive_failures == 1
+    assert standing.last_finished_at == START + timedelta(minutes=2)
+
+
+@given(st.permutations(list(range(6))))
+def test_the_newest_end_is_the_same_in_any_order(order: list[int]) -> None:
+    """Last end, last result and last success do not depend on the order of arrival."""
+    results = [Status.FAILED, Status.SUCCEEDED, Status.CANCELED] * 2
+    runs = [ended(number, results[number], minute=number) for number in range(6)]
+    standing = after(*(runs[number] for number in order))
+
+    assert standing.last_finished_at == START + timedelta(minutes=5)
+    assert standing.last_status is Status.CANCELED
+    assert standing.last_success_at == START + timedelta(minutes=4)

@@ -20,7 +20,7 @@ SETTLED_BOUND = 500_000
 
 _EXPIRED = Gathering(
     "SELECT id, body FROM callback WHERE settled_at IS NULL AND received_at < ?"
-    " ORDER BY id LIMIT ?",
+    " ORDER BY received_at, id LIMIT ?",
     item="'[' || id || ',' || body || ']'",
 )
 

@@ -53,6 +53,7 @@ CREATE TABLE callback (
     UNIQUE (workspace, fingerprint)
 );
 CREATE INDEX callback_waiting ON callback (workspace, id) WHERE settled_at IS NULL;
+CREATE INDEX callback_oldest  ON callback (received_at) WHERE settled_at IS NULL;
 CREATE INDEX callback_settled ON callback (settled_at) WHERE settled_at IS NOT NULL;
 
 -- Counted as they come and go, because counting them for every arrival would cost more and more.

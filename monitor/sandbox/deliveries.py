@@ -2,8 +2,8 @@
 
 Known of the real thing: textual substitution of ``$jobId`` and ``$jobStatus``, 30 seconds for each
 request, 2xx is success, retries where the task asks for them. Assumed here, and nowhere else: the
-signature's form, the waits between retries, that a canceled job group fires nothing, that redirects
-are not followed, and ``application/json`` where a task names no content type.
+signature's form, the waits between retries, that a canceled job group fires nothing (an option
+lets it), that redirects are not followed, and ``application/json`` where no content type is named.
 """
 
 from __future__ import annotations
@@ -132,9 +132,8 @@ class Deliveries:
         if not job_group.fires_webhooks:
             return
         for task in self._world.webhook_tasks_of(job_group.flow_id):
-            if job_group.status in _EVENTS[task.trigger_event] and (
-                task.trigger_object == "any" or job_group.recipe_id in task.flow_node_ids
-            ):
+            is_meant = task.trigger_object == "any" or job_group.recipe_id in task.flow_node_ids
+            if is_meant and job_group.status in self._ends_told(task):
                 self._begin(task.id, job_group.id, self._request_of(task, job_group))
 
     async def send_plan_request(self, http_task: HttpTask, plan_run: PlanSnapshotRun) -> bool:
@@ -181,6 +180,12 @@ class Deliveries:
             retries=0,
         )
         return await self._send(request)
+
+    def _ends_told(self, task: WebhookFlowTask) -> frozenset[NativeStatus]:
+        ends = _EVENTS[task.trigger_event]
+        if task.trigger_event == "onJobDone" and self._world.options.cancels_fire_webhooks:
+            return ends | {NativeStatus.CANCELED}
+        return ends
 
     def _request_of(self, task: WebhookFlowTask, job_group: JobGroup) -> _Request:
         names = {"$jobId": str(job_group.id), "$jobStatus": job_group.status.value}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 import structlog
 from aiohttp import web
@@ -15,7 +14,6 @@ from monitor.sandbox.engine import Engine
 from monitor.sandbox.engine_schedules import ScheduleRunner
 from monitor.sandbox.http.server import build_app
 from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.objects import WebhookFlowTask
 from monitor.sandbox.seeding import seed_world
 from monitor.sandbox.settings import SandboxSettings
 from monitor.sandbox.traffic import Traffic
@@ -82,24 +80,6 @@ class Sandbox:
     def open_for_work(self) -> None:
         """Let traffic and schedules begin, where the settings have them."""
         self._is_open.set()
-
-    def register_callbacks(
-        self, url: str, *, body: str, headers: Mapping[str, str] | None = None
-    ) -> list[int]:
-        """Give every flow a webhook task, as people make them by hand; return the tasks' ids."""
-        return [
-            self.world.create(
-                WebhookFlowTask,
-                by=flow.creator_id,
-                flow_id=flow.id,
-                name="made by hand",
-                url=url,
-                body=body,
-                headers=dict(headers or {}),
-                retry_on_failure=True,
-            ).id
-            for flow in self.world.flows.live()
-        ]
 
     def stop_starting(self) -> None:
         """Start nothing more by itself; what runs goes on, and the API still can start things."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 from msgspec import Struct
 
@@ -14,9 +16,28 @@ class WorldOptions(Struct, kw_only=True):
     clock_offset_seconds: float = 0.0  # workspace time minus the handed clock's
     plan_runs_name_plans: bool = False  # a plan run shows the plan's id, not its snapshot's
     snapshot_every_plan_run: bool = False  # else a snapshot lasts until the plan is edited
-    library_rows: str = "with_flow"  # or "bare": the job library shows neither flow nor flow run
+    # "bare": rows of the job library show neither flow nor flow run.
+    library_rows: Literal["with_flow", "bare"] = "with_flow"
     samples_fire_webhooks: bool = False  # sampling job groups send callbacks too
+    cancels_fire_webhooks: bool = False  # onJobDone tells canceled job groups too; not published
     cancels_fail: bool = False  # canceling a plan run leaves its job groups running
+
+
+def parse_options(text: str) -> WorldOptions:
+    """Read ``name=value`` pairs, separated by commas, as somebody types them on a command line.
+
+    Raises:
+        ValueError: a name is no option, or its value does not fit.
+    """
+    pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
+    given = {name.strip(): value.strip() for name, _, value in pairs}
+    known = WorldOptions.__struct_fields__
+    for name in given.keys() - set(known):
+        raise ValueError(f"{name!r} is no option; there are {', '.join(known)}")
+    try:
+        return msgspec.convert(given, WorldOptions, strict=False)
+    except msgspec.ValidationError as exc:
+        raise ValueError(str(exc)) from exc
 
 
 class WorkSettings(Struct, frozen=True, kw_only=True):

@@ -139,6 +139,17 @@ async def test_an_event_fires_for_its_ends_only(event: str, told: list[bytes]) -
         assert [one.body for one in post.receiver.requests] == told
 
 
+@pytest.mark.parametrize(("event", "told"), [("onJobDone", [b"Canceled"]), ("onJobFailure", [])])
+async def test_a_cancel_is_told_where_the_workspace_does_so(event: str, told: list[bytes]) -> None:
+    """With that option the end of any kind tells a cancel too, and the others still do not."""
+    async with posting(options=WorldOptions(cancels_fire_webhooks=True)) as post:
+        flow = post.bench.flow(())
+        post.task(flow.id, trigger_event=event, body="$jobStatus")
+        await post.run(flow, outcome=Outcome.CANCELED)
+        await post.settled()
+        assert [one.body for one in post.receiver.requests] == told
+
+
 async def test_some_means_the_named_recipes() -> None:
     """A task for some outputs is silent about the others, and about other flows."""
     async with posting() as post:

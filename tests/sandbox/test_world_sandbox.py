@@ -150,12 +150,20 @@ async def test_an_edition_without_plans_runs_none(edition: Edition) -> None:
         assert sandbox.ledger.begun()["job_group"] > 0
 
 
-async def test_hand_made_callbacks_are_given_to_every_flow() -> None:
-    """Each flow has a task that tells its ends, whether or not the edition could make one."""
-    async with started(msgspec.structs.replace(QUIET, edition=Edition.LE)) as (sandbox, _):
-        ids = sandbox.register_callbacks("http://127.0.0.1:9/", body='{"id":"$jobId"}')
-        flows = [flow.id for flow in sandbox.world.flows]
-        assert [sandbox.world.webhook_tasks_of(one)[0].id for one in flows] == ids
+async def test_a_frozen_sandbox_shows_what_was() -> None:
+    """Nothing happens any more, whatever time passes; what stands can still be read."""
+    async with started(BUSY) as (sandbox, clock):
+        await clock.advance(300)
+        sandbox.freeze()
+        await clock.advance(0)
+        count, active = len(sandbox.ledger.transitions()), sandbox.ledger.active()
+        assert active
+        await clock.advance(3_600)
+        assert (len(sandbox.ledger.transitions()), sandbox.ledger.active()) == (count, active)
+        headers = {"Authorization": f"Bearer {sandbox.token}"}
+        async with aiohttp.ClientSession(sandbox.url, headers=headers) as session:
+            answer = await session.get("/v4/jobLibrary/count", params={"runBy": "all"})
+            assert (await answer.json())["count"] == len(sandbox.world.job_groups)
 
 
 async def test_the_api_shows_what_runs() -> None:

@@ -48,7 +48,7 @@ near_misses = st.dictionaries(st.sampled_from(KEYS.split()), json_values, max_si
 
 @pytest.mark.parametrize("name", sorted(KINDS))
 @given(value=json_values | near_misses)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_json_is_a_row_or_a_payload_error(name: str, value: Any) -> None:
     """No shape of JSON raises anything but the one error."""
     try:
@@ -59,7 +59,7 @@ def test_any_json_is_a_row_or_a_payload_error(name: str, value: Any) -> None:
 
 
 @given(body=st.binary(max_size=200))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     """No bytes raise anything but the one error, wherever they are read."""
     readers = (
@@ -76,7 +76,7 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
 
 @pytest.mark.parametrize("path", sorted(PAYLOADS.glob("*.json")), ids=lambda path: path.stem)
 @given(data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_a_damaged_recording_is_read_or_refused(path: Any, data: st.DataObject) -> None:
     """A recorded answer with some bytes cut out or changed raises nothing but the one error."""
     body = bytearray(path.read_bytes())
@@ -157,7 +157,10 @@ def test_absurd_nesting_is_one_clear_error() -> None:
         decode_rows(b'{"data":[' + row + b"]}", rows.JOB_GROUP)
 
 
-@given(extra=st.dictionaries(st.text(string.ascii_letters, min_size=12), json_values, max_size=5))
+unknown_keys = st.text(string.ascii_letters).map("unheardOf{}".format)
+
+
+@given(extra=st.dictionaries(unknown_keys, json_values, max_size=5))
 @settings(max_examples=50, deadline=None)
 def test_unknown_fields_are_ignored(extra: dict[str, Any]) -> None:
     """Whatever else a row carries, what we read of it stays the same."""

@@ -58,7 +58,7 @@ async def read(shifting: ShiftingList, *, page_size: int, page_limit: int = 400)
     ),
     leaving=st.lists(st.integers(0, 120), max_size=12),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_row_that_stays_is_read(
     length: int,
     page_size: int,

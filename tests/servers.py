@@ -154,6 +154,12 @@ class Relay:
         return self.connections > connections
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._join(reader, writer)
+
+    async def _join(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, first: bytes = b""
+    ) -> None:
+        """Connect a client with the server; ``first`` was read from the client already."""
         self.connections += 1
         try:
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
@@ -161,6 +167,7 @@ class Relay:
             writer.transport.abort()
             return
         self._writers |= {writer, far_writer}
+        far_writer.write(first)
         self._pump(reader, far_writer, is_answer=False)
         self._pump(far_reader, writer, is_answer=True)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 from collections import deque
 from typing import Any
@@ -47,6 +48,8 @@ _FINAL_REASONS = {
 }
 _FAILURE_FROM = 0x80  # reason codes below tell success, such as "no matching subscribers"
 _UNSUPPORTED_VERSION = 0x84
+# What paho would log, the reasons of our errors tell, once and in our form.
+_SILENT = logging.Logger("paho", logging.CRITICAL + 1)  # noqa: LOG001 - not to be found by name
 _INFLIGHT_DEFAULT = 65_535  # what the standard says where a broker states no limit
 _HEADER_BYTES = 16  # of a packet besides topic, properties and payload, at most
 
@@ -113,6 +116,7 @@ class Link(aiomqtt.Client):
             keepalive=settings.keepalive_seconds,
             max_queued_incoming_messages=1,  # nothing is subscribed to
             tls_context=tls,
+            logger=_SILENT,
         )
         # The window is kept here; paho's own costs a walk through all messages per answer.
         self._client.max_inflight_messages_set(0)

@@ -97,8 +97,14 @@ class Subscriber:
         async with asyncio.timeout(LIMIT_SECONDS), self._heard:
             await self._heard.wait_for(condition)
 
+    async def hear_all(self) -> None:
+        """Return when everything that the broker had for us by now was heard."""
+        fence = f"fence/{len(self.messages)}"
+        await self._client.publish(fence, b"", qos=1)
+        await self.until(lambda: bool(self.on(fence)))
+
     async def _listen(self) -> None:
-        client = aiomqtt.Client(
+        self._client = client = aiomqtt.Client(
             "127.0.0.1",
             self._port,
             identifier=self._session,

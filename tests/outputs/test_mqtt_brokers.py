@@ -12,11 +12,15 @@ import msgspec
 import pytest
 from amqtt.broker import Broker
 
+from monitor.model.runs import Status
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MqttSettings
+from monitor.outputs.settings import MqttProtocol, MqttSettings
 from tests.outputs.mqtt_scene import MqttScene, settings_for
 from tests.outputs.stories import run_event
-from tests.servers import Mosquitto, free_port, program
+from tests.servers import Mosquitto, Relay, free_port, program
+
+CONNECT_VERSION_5 = b"\x00\x04MQTT\x05"  # how the protocol's name and level are written
+VERSION_REFUSED = b"\x20\x02\x00\x01"  # the answer of a broker that knows 3.1.1 only
 
 
 class Certificates:
@@ -177,3 +181,53 @@ async def test_a_broker_that_speaks_only_3_1_1_is_served(tmp_path: Path) -> None
             await it.stop()
     finally:
         await broker.shutdown()
+
+
+class OldFront(Relay):
+    """Makes a broker look like one that has never heard of MQTT 5, and says so."""
+
+    def __init__(self, target_port: int) -> None:
+        super().__init__(target_port)
+        self.refusals = 0
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        question = await reader.read(65_536)
+        if CONNECT_VERSION_5 in question:
+            self.refusals += 1
+            writer.write(VERSION_REFUSED)
+            writer.close()
+            return
+        await self._join(reader, writer, first=question)
+
+
+async def test_a_broker_that_refuses_version_5_is_not_asked_for_it_again(tmp_path: Path) -> None:
+    """A plain refusal is remembered: the next connect begins with 3.1.1."""
+    async with (
+        Mosquitto(tmp_path) as broker,
+        OldFront(broker.port) as front,
+        MqttScene(tmp_path, settings_for(f"mqtt://127.0.0.1:{front.port}")) as it,
+    ):
+        await it.start()
+        front.cut()
+        await it.until(lambda: not it.output.is_connected)
+        await it.until(lambda: it.output.is_connected)
+        await it.tell(run_event("1"))
+        await it.until_delivered()
+        assert (front.refusals, front.connections) == (1, 2)
+
+
+async def test_an_event_that_makes_the_broker_hang_up_does_not_block_for_ever(
+    tmp_path: Path,
+) -> None:
+    """A 3.1.1 broker cannot refuse a message, only leave; the one at fault is found and kept."""
+    async with Mosquitto(tmp_path, options=("max_packet_size 4000",)) as broker:
+        settings = settings_for(broker.url, protocol=MqttProtocol.V311)
+        async with MqttScene(tmp_path, settings) as it:
+            await it.start()
+            too_large = run_event("2", Status.FAILED, error="x" * 8_000)
+            await it.tell(run_event("1"), too_large, run_event("3"))
+            await it.until_delivered()
+            (letter,) = await it.bus.dead_letters("mqtt", limit=10)
+            assert letter.event.id == too_large.id
+            delivered = {"output": "mqtt", "outcome": "delivered"}
+            assert it.metric("notifications_total", **delivered) == 2

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -53,6 +54,7 @@ async def held(broker: Mosquitto, *, wanted: str) -> dict[str, bytes]:
     """Return what the broker holds once it holds the topic ``wanted``."""
     async with Subscriber(broker.port) as ear:
         await ear.until(lambda: wanted in {one.topic for one in ear.messages})
+        await ear.hear_all()
         return {one.topic: one.payload for one in ear.messages if one.payload}
 
 
@@ -152,17 +154,26 @@ async def test_a_change_is_published_once(it: MqttScene, broker: Mosquitto) -> N
     topic = "dataprep/v1/w/state"
     async with Subscriber(broker.port) as ear:
         await it.start()
-        await ear.until(lambda: len(ear.on(topic)) == 1)
-        for seconds in range(5):
-            known_at = NOON + timedelta(seconds=seconds)
+        for number in range(1, 4):
+            known_at = NOON + timedelta(seconds=number)
             it.knowledge.update_workspace(
                 "w", reachability=Reachability.REACHABLE, known_at=known_at
             )
-            await it.clock.sleep(0.05)
+            # The pipeline's message shows that the workspace has been looked at once more.
+            again = msgspec.structs.replace(STANDING, consecutive_failures=number)
+            it.knowledge.standings[IDENTITY] = again
+            await ear.until(partial(is_told, ear, number))
         it.knowledge.update_workspace("w", reachability=Reachability.UNREACHABLE, reason="down")
         await ear.until(lambda: ear.on(topic)[-1].json()["state"] == "unreachable")
         told = [one.json()["state"] for one in ear.on(topic)]
-        assert told == ["unknown", "reachable", "unreachable"]
+        assert told[-2:] == ["reachable", "unreachable"]
+        assert len(told) == len(set(told))
+
+
+def is_told(ear: Subscriber, failures: int) -> bool:
+    """True when the pipeline's newest message tells so many failures."""
+    told = ear.on(PIPELINE)
+    return bool(told) and told[-1].json()["consecutive_failures"] == failures
 
 
 async def test_an_event_brings_its_pipelines_state_up_to_date(
@@ -221,11 +232,16 @@ async def test_nothing_is_cleared_before_the_workspace_has_answered(
     await held(broker, wanted=PIPELINE)
     await it.stop()
     it.knowledge.standings.clear()
+    # A leftover that may go shows that the others have been looked at.
+    gone = "dataprep/v1/gone/state"
+    listed = Step(consumer="mqtt", state={f"retained:{gone}": b"1"})
+    await it.bus.advance(listed, timeout_seconds=5)
     async with Subscriber(broker.port) as ear:
         await it.start()
-        await ear.until(lambda: bool(ear.on("w/state")))
-        await it.clock.sleep(0.3)
-        assert all(one.payload for one in ear.on(PIPELINE))
+        await ear.until(lambda: bool(ear.on(gone)))
+    await it.stop()
+    assert PIPELINE in await held(broker, wanted=PIPELINE)
+    assert f"retained:{PIPELINE}" in await it.bus.consumer_state("mqtt")
 
 
 async def test_only_what_we_published_is_cleared(it: MqttScene, broker: Mosquitto) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from monitor.sandbox.http.listing import date_limit
 from monitor.sandbox.objects import Flow
 from monitor.sandbox.runs import JobGroup, NativeStatus, RanFor, RanFrom
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
@@ -99,6 +102,21 @@ async def test_parts_of_a_second_do_not_hide_a_row(workspace: Workspace) -> None
     }
 
     assert (await workspace.get(LIBRARY, **shown)).ids == [job_group.id]
+
+
+@given(
+    value=st.datetimes(datetime(2026, 1, 1), datetime(2026, 1, 2), timezones=st.just(UTC)),  # noqa: DTZ001 - hypothesis wants naive bounds
+    away=st.integers(-3_000, 3_000) | st.integers(-(10**18) + 1, 10**18 - 1),
+)
+def test_limits_compare_whole_seconds(value: datetime, away: int) -> None:
+    """However far away the bound, a comparison is that of the shown second with it."""
+    shown = int(value.timestamp()) * 1000
+    bound = max(-(10**18), min(10**18, shown + away))
+
+    assert date_limit("createdAt", "gte", bound).admits(value) is (shown >= bound)
+    assert date_limit("createdAt", "gt", bound).admits(value) is (shown > bound)
+    assert date_limit("createdAt", "lte", bound).admits(value) is (shown <= bound)
+    assert date_limit("createdAt", "lt", bound).admits(value) is (shown < bound)
 
 
 async def test_words_limit_a_list(workspace: Workspace) -> None:

@@ -26,6 +26,12 @@ Wherever the public documents are silent, the choice is made here and nowhere el
 - **A webhook task's deletion** answers 200 with the task, as the specification says.
 - **Triggers** other than hourly, daily and cron are refused (400), as the published
   ``oneTime`` was in 2026.
+- **Scope of** ``runBy=all``: one's own runs, and those of flows and plans that one owns or that
+  are shared; to an administrator everything is.
+- **Errors of jobs and of webhook tests** are objects with a ``message``.
+- **The library's** ``type`` and the plan runs' ``includeFlowCreatorInfo`` have no effect.
+- **Schedules**: deleting one is seen at once; one flow may have several.
+- **The specification** lists the whole edition, also what has no handler here.
 - **Quotas** count every request that reached the operation, refused ones excepted, in windows of a
   minute that begin with the first request.
 - **A body too large** (1 MiB) is 413 in the usual envelope.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -45,27 +45,32 @@ RAN_FOR = (
 FILTER_TYPES = ("fuzzy", "contains", "exact", "exactIgnoreCase")
 SCOPES = ("all", "shared", "owned")
 DATE_LIMIT = re.compile(r"dateFilter\[(createdAt|updatedAt)\]\[(gte|gt|lte|lt)\]")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What a date can be at all.
+EARLIEST_SECONDS = (datetime(1, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
+LATEST_SECONDS = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
 
 
 class DateLimit(Struct, frozen=True):
-    """One bound of ``dateFilter``, in epoch milliseconds."""
+    """One bound of ``dateFilter``: rows from ``instant`` on, or only those before it."""
 
     field: str
-    comparison: str
-    milliseconds: int
+    instant: datetime
+    is_lower: bool
 
     def admits(self, value: datetime) -> bool:
-        # The workspace keeps seconds, so that what a row shows and what selects it agree.
-        seen = int(value.timestamp()) * 1000
-        match self.comparison:
-            case "gte":
-                return seen >= self.milliseconds
-            case "gt":
-                return seen > self.milliseconds
-            case "lte":
-                return seen <= self.milliseconds
-            case _:
-                return seen < self.milliseconds
+        return (value >= self.instant) is self.is_lower
+
+
+def date_limit(field: str, comparison: str, milliseconds: int) -> DateLimit:
+    """Return the bound that a comparison with epoch milliseconds sets."""
+    # The workspace keeps seconds, so that what a row shows and what selects it agree: a row of
+    # 10:00:00.7 counts as 10:00:00. Hence the bound is a whole second, rounded up.
+    seconds = -(-milliseconds // 1000)
+    if comparison in {"gt", "lte"}:
+        seconds = milliseconds // 1000 + 1
+    instant = EPOCH + timedelta(seconds=max(EARLIEST_SECONDS, min(seconds, LATEST_SECONDS)))
+    return DateLimit(field, instant, comparison in {"gte", "gt"})
 
 
 class ListQuery(Struct, frozen=True, kw_only=True):
@@ -156,7 +161,7 @@ def _dates(query: Query) -> Iterable[DateLimit]:
             raise bad_parameter(
                 name, text, "dateFilter[createdAt|updatedAt][gte|gt|lte|lt] in epoch milliseconds"
             )
-        yield DateLimit(limit.group(1), limit.group(2), int(text))
+        yield date_limit(limit.group(1), limit.group(2), int(text))
 
 
 def select(
@@ -173,7 +178,7 @@ def select(
     """
     fields = query.filter_fields or tuple(default_filter_fields)
     filters = [column(columns, field, parameter="filterFields") for field in fields]
-    found = [row for row in rows if _is_admitted(row, query, columns)]
+    found = _admitted(rows, query, columns)
     if query.filter_text:
         found = [
             row
@@ -185,19 +190,23 @@ def select(
     return Selection(found[query.offset : end], len(found))
 
 
-def _is_admitted(row: T, query: ListQuery, columns: Columns[T]) -> bool:
+def _admitted(rows: Iterable[T], query: ListQuery, columns: Columns[T]) -> list[T]:
+    found = list(rows)
+    words_by_column = {
+        "status": query.statuses,
+        "ranfrom": query.ran_from,
+        "ranfor": query.ran_for,
+    }
+    for name, wanted in words_by_column.items():
+        if wanted:
+            read = columns[name]
+            found = [row for row in found if read(row) in wanted]
     for limit in query.dates:
-        value = columns[limit.field](row)
-        if not isinstance(value, datetime) or not limit.admits(value):
-            return False
-    return all(
-        not wanted or columns[name](row) in wanted
-        for name, wanted in (
-            ("status", query.statuses),
-            ("ranfrom", query.ran_from),
-            ("ranfor", query.ran_for),
-        )
-    )
+        read = columns[limit.field]
+        found = [
+            row for row in found if isinstance(value := read(row), datetime) and limit.admits(value)
+        ]
+    return found
 
 
 def sort_rows(rows: list[T], sort: Sequence[tuple[str, bool]], columns: Columns[T]) -> list[T]:

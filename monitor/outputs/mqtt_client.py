@@ -65,17 +65,6 @@ class VersionRefusedError(OutputUnavailableError):
         self.is_certain = is_certain
 
 
-class _TlsSocket(ssl.SSLSocket):
-    """Closes itself when the handshake fails, which paho leaves to the garbage collector."""
-
-    def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - ssl's signature
-        try:
-            super().do_handshake(block)
-        except OSError:
-            self.close()
-            raise
-
-
 class Outgoing(Struct, frozen=True, kw_only=True, gc=False):
     """One message on its way. The rest of the fields is told by MQTT 5 only."""
 
@@ -391,25 +380,3 @@ def _connect_error(exc: aiomqtt.MqttCodeError) -> OutputUnavailableError:
     if code is None:
         return VersionRefusedError("the broker closed the connection unasked", is_certain=False)
     return OutputUnavailableError(f"the broker refused the connection: {exc}")
-
-
-def tls_context(settings: MqttSettings) -> ssl.SSLContext:
-    """Return how `mqtts` is spoken. Reads files, so it belongs off the event loop.
-
-    Raises:
-        OutputUnavailableError: a file is missing or is not what it should be.
-    """
-    try:
-        context = ssl.create_default_context(cafile=settings.ca_file)
-        if settings.certificate_file is not None:
-            # An encrypted key would ask at the terminal; the empty password makes it fail.
-            context.load_cert_chain(
-                settings.certificate_file, settings.key_file, password=lambda: ""
-            )
-    except (OSError, ssl.SSLError) as exc:
-        raise OutputUnavailableError(f"TLS files cannot be used: {exc}") from exc
-    context.sslsocket_class = _TlsSocket
-    if not settings.verify_tls:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

@@ -12,8 +12,9 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
-from monitor.outputs.mqtt_client import Link, Outgoing, VersionRefusedError, tls_context
+from monitor.outputs.mqtt_client import Link, Outgoing, VersionRefusedError
 from monitor.outputs.mqtt_states import BridgeInfo, BridgeState, encode
+from monitor.outputs.mqtt_tls import tls_context
 from monitor.outputs.mqtt_topics import Topics
 from monitor.outputs.settings import MqttProtocol, MqttSettings
 

@@ -99,6 +99,7 @@ def test_a_url_that_cannot_work_is_a_fault_that_does_not_repeat_it(url: str) -> 
         ({"instance": "a/b"}, "instance"),
         ({"instance": "#"}, "instance"),
         ({"key_file": "key.pem"}, "key_file"),
+        ({"password": Secret("hunter2")}, "username"),
         ({"keepalive_seconds": 0}, "keepalive_seconds"),
     ],
 )

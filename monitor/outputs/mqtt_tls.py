@@ -1,0 +1,41 @@
+"""How `mqtts` is spoken."""
+
+from __future__ import annotations
+
+import ssl
+
+from monitor.model.errors import OutputUnavailableError
+from monitor.outputs.settings import MqttSettings
+
+
+class _TlsSocket(ssl.SSLSocket):
+    """Closes itself when the handshake fails, which paho leaves to the garbage collector."""
+
+    def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - ssl's signature
+        try:
+            super().do_handshake(block)
+        except OSError:
+            self.close()
+            raise
+
+
+def tls_context(settings: MqttSettings) -> ssl.SSLContext:
+    """Return how `mqtts` is spoken. Reads files, so it belongs off the event loop.
+
+    Raises:
+        OutputUnavailableError: a file is missing or is not what it should be.
+    """
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file)
+        if settings.certificate_file is not None:
+            # An encrypted key would ask at the terminal; the empty password makes it fail.
+            context.load_cert_chain(
+                settings.certificate_file, settings.key_file, password=lambda: ""
+            )
+    except (OSError, ssl.SSLError) as exc:
+        raise OutputUnavailableError(f"TLS files cannot be used: {exc}") from exc
+    context.sslsocket_class = _TlsSocket
+    if not settings.verify_tls:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -97,7 +97,9 @@ class WorkspacePoller:
         since = await following.observer.open(following.name)
         await self._connect()
         if since is None:
-            await following.observer.follow_since(following.name, following.workspace_now())
+            # A stamp may be cut to its second: an end within this one must not look like old news.
+            now = following.workspace_now().replace(microsecond=0)
+            await following.observer.follow_since(following.name, now)
         await self._parts.load()
         await self._parts.details.pick_up()
         async with asyncio.TaskGroup() as group:

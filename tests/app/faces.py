@@ -1,0 +1,93 @@
+"""What a daemon shows over HTTP, whether it runs in this process or in one of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import aiohttp
+from msgspec import Struct
+from prometheus_client.parser import text_string_to_metric_families
+
+_TIMEOUT = aiohttp.ClientTimeout(total=15)
+
+
+class Readiness(Struct, frozen=True):
+    """The answer of ``/readyz``."""
+
+    status: int
+    checks: dict[str, dict[str, Any]]
+
+
+class Face:
+    """Asks the server of one daemon. A daemon that is not there answers nothing."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def answers(self) -> bool:
+        try:
+            await self.json("/healthz")
+        except aiohttp.ClientError:
+            return False
+        return True
+
+    async def text(self, path: str, **headers: str) -> str:
+        async with (
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            session.get(self.url + path, headers=headers) as answer,
+        ):
+            return await answer.text()
+
+    async def json(self, path: str) -> Any:
+        async with (
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            session.get(self.url + path) as answer,
+        ):
+            return await answer.json()
+
+    async def post(self, path: str, **body: str) -> Any:
+        async with (
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            session.post(self.url + path, json=body) as answer,
+        ):
+            return await answer.json()
+
+    async def has_webhook_tasks(self) -> bool:
+        """Let the daemon register its webhook tasks now; False while it knows of no flow."""
+        rows = (await self.post("/api/v1/webhooks", action="sync")).get("data", [])
+        return bool(rows) and all(row["state"] == "registered" for row in rows)
+
+    async def readiness(self) -> Readiness:
+        async with (
+            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            session.get(self.url + "/readyz") as answer,
+        ):
+            return Readiness(answer.status, (await answer.json())["checks"])
+
+    async def is_following(self, *workspaces: str) -> bool:
+        """True once each of them has its ``followed_since`` and can be asked for changes."""
+        told = {one["workspace"]: one for one in (await self.json("/api/v1/workspaces"))["data"]}
+        return all(
+            name in told and told[name]["followed_since"] and told[name]["capabilities"]
+            for name in workspaces
+        )
+
+    async def metric(self, name: str, **labels: str) -> float | None:
+        """Return one sample of the metrics page, None where it is absent."""
+        for sample in await self._samples():
+            if sample.name == name and labels.items() <= sample.labels.items():
+                return float(sample.value)
+        return None
+
+    async def ends(self, **labels: str) -> Counter[tuple[str, str]]:
+        """Return what ``dataprep_runs_total`` counts, by kind and result."""
+        ends: Counter[tuple[str, str]] = Counter()
+        for sample in await self._samples():
+            if sample.name == "dataprep_runs_total" and labels.items() <= sample.labels.items():
+                ends[sample.labels["kind"], sample.labels["result"]] += int(sample.value)
+        return +ends
+
+    async def _samples(self) -> list[Any]:
+        families = text_string_to_metric_families(await self.text("/metrics"))
+        return [sample for family in families for sample in family.samples]

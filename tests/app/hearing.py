@@ -1,0 +1,157 @@
+"""A subscriber that keeps its session at the broker, and what it heard, put in order."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec import Struct
+from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from monitor.sandbox.ledger import RESULTS, Ledger
+from tests.app.waiting import eventually
+from tests.servers import Mosquitto
+
+ENDS = frozenset(RESULTS.values())
+_KEEP_SECONDS = 3_600
+
+Run = tuple[str, str]  # kind, id
+End = tuple[str, str, str]  # kind, id, result
+
+
+def keeping_broker(folder: Path) -> Mosquitto:
+    """Return a broker that keeps sessions and what waits for them over its own restart."""
+    store = folder / "broker"
+    store.mkdir()
+    options = ("persistence true", f"persistence_location {store}/", "max_queued_messages 0")
+    return Mosquitto(folder, options=options)
+
+
+class Heard(Struct, frozen=True):
+    """One message, as it came."""
+
+    topic: str
+    payload: bytes
+    is_retained: bool
+
+
+class Subscriber:
+    """Hears everything at QoS 1 in a session that outlives every loss of the link.
+
+    It stands for a program that the monitor knows nothing of, so it runs apart from the test's
+    loop: in a thread of its library, which also connects again.
+    """
+
+    def __init__(self, port: int, *, name: str = "listener") -> None:
+        self._port = port
+        self.messages: list[Heard] = []
+        self._is_subscribed = False
+        self._client = Client(
+            CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTProtocolVersion.MQTTv5
+        )
+        self._client.reconnect_delay_set(min_delay=1, max_delay=1)
+        self._client.on_connect = self._subscribe
+        self._client.on_subscribe = self._subscribed
+        self._client.on_message = self._hear
+
+    async def __aenter__(self) -> Self:
+        keep = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho's
+        keep.SessionExpiryInterval = _KEEP_SECONDS
+        self._client.connect("127.0.0.1", self._port, clean_start=False, properties=keep)
+        self._client.loop_start()
+        await eventually(lambda: self._is_subscribed, why="the broker took no subscription")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _subscribe(self, client: Client, *_: Any) -> None:
+        client.subscribe("dataprep/#", qos=1)
+
+    def _subscribed(self, *_: Any) -> None:
+        self._is_subscribed = True
+
+    def _hear(self, _: Client, __: Any, message: MQTTMessage) -> None:
+        self.messages.append(Heard(message.topic, bytes(message.payload), message.retain))
+
+    def states(self, topic_end: str) -> list[str]:
+        """Return what a retained topic has said, oldest first, repetitions left out."""
+        said: list[str] = []
+        for one in list(self.messages):
+            if one.topic.endswith(topic_end):
+                state = json.loads(one.payload)["state"]
+                if said[-1:] != [state]:
+                    said.append(state)
+        return said
+
+    def told(self) -> Told:
+        return Told([one for one in list(self.messages) if "/event/" in one.topic])
+
+
+class Told:
+    """The events in a stretch of messages, each id once."""
+
+    def __init__(self, messages: list[Heard]) -> None:
+        self.contents: defaultdict[str, set[bytes]] = defaultdict(set)
+        self.events: dict[str, dict[str, Any]] = {}  # by id, in the order of their first arrival
+        for one in messages:
+            event = json.loads(one.payload)
+            self.contents[event["id"]].add(one.payload)
+            self.events.setdefault(event["id"], event)
+
+    def ambiguous(self) -> list[str]:
+        """Return ids that came with two contents."""
+        return [one for one, contents in self.contents.items() if len(contents) > 1]
+
+    def transitions(self) -> dict[Run, list[str]]:
+        """Return for each run the words of its events, in the order of their first arrival."""
+        words: defaultdict[Run, list[str]] = defaultdict(list)
+        for event in self.events.values():
+            if (run := event["data"].get("run")) is not None:
+                words[run["kind"], run["id"]].append(event["type"].split(".")[-2])
+        return dict(words)
+
+    def ends(self) -> set[End]:
+        """Return every end that was told."""
+        return {
+            (*run, word)
+            for run, words in self.transitions().items()
+            for word in words
+            if word in ENDS
+        }
+
+    def out_of_order(self) -> dict[Run, list[str]]:
+        """Return runs that were not told as queued, started, one end and at most its details."""
+        return {
+            run: words
+            for run, words in self.transitions().items()
+            if words[:2] != ["queued", "started"][: len(words)]
+            or (len(words) > 2 and words[2] not in ENDS)
+            or words[3:] not in ([], ["detailed"])
+        }
+
+
+def ends_in(ledger: Ledger, kinds: tuple[str, ...]) -> set[End]:
+    """Return every end that really came about, of what is no sample."""
+    return {
+        (one.kind, str(one.run_id), RESULTS[one.after])
+        for one in ledger.transitions()
+        if one.after in RESULTS and one.kind in kinds and not one.is_sampling_like
+    }
+
+
+def counted(ends: set[End]) -> Counter[tuple[str, str]]:
+    """Return how many runs of each kind ended in each way."""
+    return Counter((kind, result) for kind, _, result in ends)

@@ -1,0 +1,81 @@
+"""What happened, what was told and what was counted are the same, run by run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from monitor.catalogue.operations import Edition
+from tests.app import stage
+from tests.app.hearing import Subscriber, counted, ends_in, keeping_broker
+from tests.app.waiting import eventually
+from tests.servers import free_port
+
+
+@pytest.mark.parametrize("edition", [Edition.RL, Edition.PL])
+async def test_ledger_subscriber_and_metrics_agree(tmp_path: Path, edition: Edition) -> None:
+    """By polls and callbacks at once every run is told once, in order, and counted once."""
+    workspace, callbacks_port = stage.sandbox(edition), free_port()
+    kinds = stage.kinds_of(edition)
+    assert kinds == ("flow_run", "job_group", "plan_run")
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+        stage.daemon(
+            stage.configuration(
+                tmp_path,
+                stage.workspace_configuration(workspace, url, callbacks_port=callbacks_port),
+                broker_url=broker.url,
+                callbacks_port=callbacks_port,
+            )
+        ) as face,
+    ):
+        await eventually(lambda: face.is_following("acme"), why="not followed")
+        await eventually(face.has_webhook_tasks, why="no webhook tasks")
+        workspace.open_for_work()
+        await stage.until_ended(workspace, kinds, at_least=3)
+        await stage.until_quiet(workspace)
+        await stage.until_agreed(workspace, kinds, subscriber, face)
+
+        told = subscriber.told()
+        assert told.out_of_order() == {}
+        assert told.ambiguous() == []
+        assert told.ends() == ends_in(workspace.ledger, kinds)
+        assert await face.metric("dataprep_monitor_contradictions_total", workspace="acme") == 0
+        accepted = "dataprep_monitor_callback_requests_total"
+        assert await face.metric(accepted, outcome="accepted")
+        assert (await face.readiness()).status == 200
+
+
+async def test_where_nothing_is_listed_callbacks_tell_of_every_job_group(tmp_path: Path) -> None:
+    """In edition LE hand-made webhook tasks are enough for the three counts to agree."""
+    workspace, callbacks_port = stage.sandbox(Edition.LE, cancel_ratio=0.0), free_port()
+    kinds = stage.kinds_of(Edition.LE)
+    assert kinds == ("job_group",)
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+        stage.daemon(
+            stage.configuration(
+                tmp_path,
+                stage.workspace_configuration(
+                    workspace, url, callbacks_port=callbacks_port, by_hand=True
+                ),
+                broker_url=broker.url,
+                callbacks_port=callbacks_port,
+            )
+        ) as face,
+    ):
+        await eventually(lambda: face.is_following("acme"), why="not followed")
+        stage.make_tasks_by_hand(workspace, callbacks_port)
+        workspace.open_for_work()
+        await stage.until_ended(workspace, kinds, at_least=8)
+        await stage.until_quiet(workspace)
+        await stage.until_agreed(workspace, kinds, subscriber, face)
+
+        told = subscriber.told()
+        assert told.out_of_order() == {}
+        assert counted(told.ends()) == counted(ends_in(workspace.ledger, kinds))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from monitor.bus.contract import Change, EventBus, Note
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
+from monitor.model.knowledge import Reachability
 from monitor.outputs.mqtt import MqttOutput
 from monitor.supervisor import Supervisor, TaskState
 from monitor.tracking.knowledge import KnowledgeView
@@ -35,19 +37,13 @@ def readiness_checks(
         return Finding(ok=True, detail="writable")
 
     async def polls() -> Finding:
-        now = clock.now()
-        late = [
-            f"{one.workspace}/{one.poll} ({one.last_outcome})"
-            for one in view.polls()
-            if one.is_expected_by is not None and one.is_expected_by < now
+        down = [
+            f"{one.workspace} is unreachable since {one.since:%Y-%m-%dT%H:%M:%SZ}"
+            for one in view.workspaces()
+            if one.reachability is Reachability.UNREACHABLE and one.since is not None
         ]
-        if late:
-            return Finding(ok=False, detail=f"late: {', '.join(sorted(late))}")
-        begun = {one.workspace for one in view.polls()}
-        waiting = [one.workspace for one in view.workspaces() if one.workspace not in begun]
-        if waiting:
-            return Finding(ok=False, detail=f"not polled yet: {', '.join(waiting)}")
-        return Finding(ok=True, detail="all recent")
+        faults = [*down, *_late(view, now=clock.now())]
+        return Finding(ok=not faults, detail="; ".join(faults) or "all recent")
 
     async def broker() -> Finding:
         output = mqtt()
@@ -64,3 +60,16 @@ def readiness_checks(
         return Finding(ok=not failed, detail="; ".join(failed) or "all running")
 
     return {"store": store, "polls": polls, "mqtt": broker, "tasks": tasks}
+
+
+def _late(view: KnowledgeView, *, now: datetime) -> list[str]:
+    """Return a sentence about polls that should have succeeded by now, and one about first ones."""
+    late = sorted(
+        f"{one.workspace}/{one.poll} ({one.last_outcome})"
+        for one in view.polls()
+        if one.is_expected_by is not None and one.is_expected_by < now
+    )
+    answered = {one.workspace for one in view.polls() if one.last_success_at is not None}
+    waiting = [one.workspace for one in view.workspaces() if one.workspace not in answered]
+    told = {"late": late, "no poll has succeeded yet": waiting}
+    return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]

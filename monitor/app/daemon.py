@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -65,9 +65,16 @@ class Daemon:
         self._reloading = asyncio.Lock()
 
     async def run(
-        self, stop: asyncio.Event, *, on_started: Callable[[Addresses], None] | None = None
+        self,
+        stop: asyncio.Event,
+        *,
+        on_started: Callable[[Addresses], None] | None = None,
+        beside: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
     ) -> None:
         """Start everything, run until ``stop`` is set, and drain.
+
+        ``beside`` are tasks of the caller, by name: they are begun when the daemon has started,
+        kept running as its own are, and ended before it drains.
 
         Raises:
             BusError: the store cannot be opened or was lost.
@@ -77,7 +84,7 @@ class Daemon:
             self._configuration.storage, clock=self._clock, registry=self._registry
         )
         try:
-            await self._run_on(bus, stop, on_started)
+            await self._run_on(bus, stop, on_started, beside or {})
         finally:
             await bus.close()
             log.info("daemon stopped")
@@ -87,6 +94,7 @@ class Daemon:
         bus: SqliteBus,
         stop: asyncio.Event,
         on_started: Callable[[Addresses], None] | None,
+        beside: Mapping[str, Callable[[], Awaitable[None]]],
     ) -> None:
         self._build(bus)
         try:
@@ -96,8 +104,11 @@ class Daemon:
                     addresses = await self._start(bus)
                     if on_started is not None:
                         on_started(addresses)
+                    for name, run in beside.items():
+                        self._spawn(name, run)
                     await stop.wait()
                 finally:
+                    await self._cancel(beside)
                     await self._drain(is_orderly=stop.is_set())
         except ExceptionGroup as failures:
             # A vital task's failure has been logged with its trace; the first one names it.
@@ -132,11 +143,7 @@ class Daemon:
                 clock=clock,
                 registry=registry,
                 metrics=DeliveryMetrics(registry),
-                info=BridgeInfo(
-                    version=__version__,
-                    workspaces=tuple(one.name for one in configuration.workspaces),
-                    config_hash=config_hash(configuration),
-                ),
+                info=_bridge_info(configuration),
             )
         self._server = Server(
             settings=configuration.server,
@@ -183,13 +190,7 @@ class Daemon:
         return Addresses(server_port=server_port, callbacks_port=callbacks_port)
 
     async def _start_outputs(self, bus: SqliteBus) -> None:
-        consumers = [METRICS_CONSUMER]
-        if self._mqtt is not None:
-            consumers.append(MQTT_CONSUMER)
-        for followed in self._followed.values():
-            consumers.extend(followed.consumers())
-        for dropped in await bus.keep_only(consumers):
-            log.info("consumer is no longer configured and was dropped", consumer=dropped)
+        await self._drop_former_consumers(bus)
         self._spawn("metrics", self._metrics.consumer.run)
         self._spawn("loop lag", self._metrics.loop_lag.run)
         self._spawn(
@@ -203,6 +204,16 @@ class Daemon:
         )
         if self._mqtt is not None:
             self._spawn("mqtt", self._mqtt.run)
+
+    async def _drop_former_consumers(self, bus: SqliteBus) -> None:
+        """Retention waits for every consumer of the store, so none may stay that nobody runs."""
+        consumers = [METRICS_CONSUMER]
+        if self._mqtt is not None:
+            consumers.append(MQTT_CONSUMER)
+        for followed in self._followed.values():
+            consumers.extend(followed.consumers())
+        for dropped in await bus.keep_only(consumers):
+            log.info("consumer is no longer configured and was dropped", consumer=dropped)
 
     async def _drain(self, *, is_orderly: bool) -> None:
         """Stop what brings events in, then, in an orderly stop, let them out within a bound."""
@@ -266,7 +277,8 @@ class Daemon:
             before = {one.name: one for one in self._configuration.workspaces}
             after = {one.name: one for one in configuration.workspaces}
             for name, followed in list(self._followed.items()):
-                if after.get(name) != before[name]:
+                # A reload that failed half-way may have left one that the former does not know.
+                if name not in before or after.get(name) != before[name]:
                     await self._unfollow(followed)
                     if name not in after:
                         self._knowledge.remove_workspace(name)
@@ -276,6 +288,7 @@ class Daemon:
                     self._follow(await self._prepare(wanted))
             if self._listener is not None:
                 self._listener.replace_workspaces(_callback_settings(configuration.workspaces))
+            await self._drop_former_consumers(self._bus)
             waiting = [
                 section
                 for section in _NEEDS_RESTART
@@ -283,6 +296,8 @@ class Daemon:
             ]
             self._configuration = configuration
             self._metrics.configuration_taken(config_hash(configuration))
+            if self._mqtt is not None:
+                await self._mqtt.introduce(_bridge_info(configuration))
             log.info("configuration reloaded", waiting_for_restart=waiting)
             return waiting
 
@@ -323,6 +338,14 @@ def _callback_settings(
     workspaces: Iterable[WorkspaceConfiguration],
 ) -> dict[str, CallbackSettings]:
     return {one.name: one.callbacks for one in workspaces if one.callbacks is not None}
+
+
+def _bridge_info(configuration: Configuration) -> BridgeInfo:
+    return BridgeInfo(
+        version=__version__,
+        workspaces=tuple(one.name for one in configuration.workspaces),
+        config_hash=config_hash(configuration),
+    )
 
 
 def _instance(configuration: Configuration) -> str:

@@ -64,9 +64,4 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
                 daemon.refuse_configuration()
                 log.error("configuration refused, the former one stays", reason=str(exc))  # noqa: TRY400 - each fault is a sentence, a trace adds nothing
 
-    reloading = asyncio.create_task(reload_on_hang_up(), name="reload")
-    try:
-        await daemon.run(stop)
-    finally:
-        reloading.cancel()
-        await asyncio.gather(reloading, return_exceptions=True)
+    await daemon.run(stop, beside={"reload": reload_on_hang_up})

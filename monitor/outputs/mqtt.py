@@ -94,6 +94,10 @@ class MqttOutput:
             tasks.create_task(self._delivery.run(), name="mqtt: delivery")
             tasks.create_task(self._retained.run(), name="mqtt: retained states")
 
+    async def introduce(self, info: BridgeInfo) -> None:
+        """Replace what the topic ``info`` says, after the configuration has changed."""
+        await self._connection.introduce(info)
+
     async def drain(self, *, timeout_seconds: float) -> bool:
         """Wait until all that the log holds now is acknowledged; False if it took longer."""
         return await self._delivery.drain(timeout_seconds=timeout_seconds)

@@ -71,6 +71,16 @@ class Connection:
             await self._is_ready.wait()
         return self._link
 
+    async def introduce(self, info: BridgeInfo) -> None:
+        """Say something else of ourselves from now on; a lost link is told with the next one."""
+        self._info = info
+        if self._link is None:
+            return
+        try:
+            await self._link.send(self._bridge_info())
+        except OutputError as exc:
+            log.info("the broker was not told of the new configuration", reason=str(exc))
+
     async def run(self) -> None:
         """Stay connected until cancelled, then say goodbye."""
         async with asyncio.TaskGroup() as tasks:
@@ -150,13 +160,7 @@ class Connection:
             self._show(None, reason=self.reason)
 
     async def _greet(self, link: Link) -> None:
-        info = Outgoing(
-            topic=self._topics.bridge_info,
-            payload=encode(self._info),
-            retain=True,
-            content_type=JSON,
-        )
-        told = [link.send(self._bridge_state("online")), link.send(info)]
+        told = [link.send(self._bridge_state("online")), link.send(self._bridge_info())]
         for failure in await asyncio.gather(*told, return_exceptions=True):
             if isinstance(failure, OutputRefusedError):
                 # Whoever may not greet may still be allowed to tell events.
@@ -176,6 +180,14 @@ class Connection:
         return Outgoing(
             topic=self._topics.bridge_state,
             payload=encode(BridgeState(state)),
+            retain=True,
+            content_type=JSON,
+        )
+
+    def _bridge_info(self) -> Outgoing:
+        return Outgoing(
+            topic=self._topics.bridge_info,
+            payload=encode(self._info),
             retain=True,
             content_type=JSON,
         )

@@ -80,6 +80,20 @@ class Face:
                 return float(sample.value)
         return None
 
+    async def shows(self, name: str, value: float, **labels: str) -> bool:
+        return await self.metric(name, **labels) == value
+
+    async def has_counted(self, workspace: str) -> bool:
+        """True once an end of every kind was counted for the workspace."""
+        kinds = {kind for kind, _ in await self.ends(workspace=workspace)}
+        return kinds == {"flow_run", "job_group", "plan_run"}
+
+    async def watches(self, *workspaces: str) -> bool:
+        """True when the daemon watches exactly these, in page and metrics."""
+        told = [one["workspace"] for one in (await self.json("/api/v1/workspaces"))["data"]]
+        up = [one for one in await self._samples() if one.name == "dataprep_workspace_up"]
+        return told == [one.labels["workspace"] for one in up] == list(workspaces)
+
     async def ends(self, **labels: str) -> Counter[tuple[str, str]]:
         """Return what ``dataprep_runs_total`` counts, by kind and result."""
         ends: Counter[tuple[str, str]] = Counter()

@@ -86,14 +86,19 @@ class Subscriber:
     def _hear(self, _: Client, __: Any, message: MQTTMessage) -> None:
         self.messages.append(Heard(message.topic, bytes(message.payload), message.retain))
 
-    def states(self, topic_end: str) -> list[str]:
-        """Return what a retained topic has said, oldest first, repetitions left out."""
-        said: list[str] = []
+    def states(self, topic_end: str) -> list[Any]:
+        """Return the states that a retained topic has told, oldest first."""
+        return self.said(topic_end, "state")
+
+    def said(self, topic_end: str, field: str) -> list[Any]:
+        """Return one field of what was said on a topic, oldest first, without repetitions."""
+        said: list[Any] = []
         for one in list(self.messages):
-            if one.topic.endswith(topic_end):
-                state = json.loads(one.payload)["state"]
-                if said[-1:] != [state]:
-                    said.append(state)
+            # An empty message deletes what a topic held.
+            if one.topic.endswith(topic_end) and one.payload:
+                value = json.loads(one.payload)[field]
+                if said[-1:] != [value]:
+                    said.append(value)
         return said
 
     def told(self) -> Told:

@@ -99,7 +99,11 @@ def workspace_configuration(
         )
     return WorkspaceConfiguration(
         workspace=WorkspaceSettings(
-            name=name, url=url, token=Secret(workspace.token), requests_per_minute=60_000
+            name=name,
+            url=url,
+            token=Secret(workspace.token),
+            requests_per_minute=60_000,
+            retries=1,
         ),
         poll=POLL,
         callbacks=callbacks,

@@ -1,0 +1,49 @@
+"""A broker that is away, from the start and later: nothing is lost for who keeps a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from monitor.catalogue.operations import Edition
+from tests.app import stage
+from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.waiting import eventually
+
+
+async def test_a_broker_that_comes_and_goes_costs_no_event(tmp_path: Path) -> None:
+    """Down at the start, up, down again in the middle, up again: each run is told once."""
+    workspace, kinds = stage.sandbox(), stage.kinds_of(Edition.RL)
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+    ):
+        # The session is made before the daemon lives; the broker keeps it on disk.
+        await broker.stop()
+        settings = stage.configuration(
+            tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        )
+        async with stage.daemon(settings) as face:
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            workspace.open_for_work()
+            await stage.until_ended(workspace, kinds, at_least=1)
+            readiness = await face.readiness()
+            assert readiness.status == 503
+            assert not readiness.checks["mqtt"]["ok"]
+            assert "not connected" in readiness.checks["mqtt"]["detail"]
+            assert readiness.checks["polls"]["ok"]
+            assert subscriber.told().events == {}
+
+            await broker.start()
+            await eventually(lambda: bool(subscriber.told().ends()), why="nothing was told")
+            assert (await face.readiness()).status == 200
+            await broker.stop()
+            await stage.until_ended(workspace, kinds, at_least=3)
+            broken = "dataprep_monitor_mqtt_connected"
+            await eventually(lambda: face.shows(broken, 0), why="the loss was not noticed")
+
+            await broker.start()
+            await stage.until_quiet(workspace)
+            await stage.until_agreed(workspace, kinds, subscriber, face)
+            assert subscriber.told().out_of_order() == {}
+            assert subscriber.told().ambiguous() == []

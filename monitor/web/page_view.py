@@ -12,6 +12,7 @@ from monitor.web.overview import Overview
 from monitor.web.pictures import RunPicture
 from monitor.web.problems import Handler
 
+NOTHING = "\N{EN DASH}"
 _RECENT = 50
 _READ = 300
 _MINUTE = 60
@@ -77,12 +78,12 @@ def _ended_lately(runs: list[RunPicture]) -> list[RunPicture]:
 
 
 def _instant(at: datetime | None) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if at is not None else "-"
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if at is not None else NOTHING
 
 
 def _duration(seconds: float | None) -> str:
     if seconds is None:
-        return "-"
+        return NOTHING
     if seconds < _MINUTE:
         return f"{seconds:.1f} s"
     if seconds < _HOUR:

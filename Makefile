@@ -2,34 +2,43 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.installed-demo
+TEST := $(VENV)/.installed-test
 
 .PHONY: help demo test servers check format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-$(STAMP): pyproject.toml monitor/__init__.py
-	@echo "==> creating $(VENV) and installing dataprep-monitor into it"
+$(VENV):
+	@echo "==> creating $(VENV)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+
+$(DEMO): pyproject.toml monitor/__init__.py | $(VENV)
+	@echo "==> installing dataprep-monitor with the demo's broker into $(VENV)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
 	@touch $@
 
-demo: $(STAMP) ## run everything on this machine: sandbox, broker, daemon, page
+$(TEST): pyproject.toml monitor/__init__.py | $(VENV)
+	@echo "==> installing dataprep-monitor with what the tests need into $(VENV)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(DEMO)
+
+demo: $(DEMO) ## run everything on this machine: sandbox, broker, daemon, page
 	$(BIN)/dataprep-monitor demo $(ARGS)
 
 servers: ## install the servers that the tests drive
 	@tests/install-servers
 
-check: $(STAMP) ## format, lint and types
+check: $(TEST) ## format, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: $(STAMP) servers check ## the whole suite against real servers
+test: $(TEST) servers check ## the whole suite against real servers
 	$(BIN)/pytest $(ARGS)
 
-format: $(STAMP) ## put the code into shape
+format: $(TEST) ## put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

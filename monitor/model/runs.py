@@ -118,6 +118,7 @@ class JobCount(Struct, frozen=True, kw_only=True, gc=False):
 class JobsSeen(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What the job records of one job group said. Instants are the workspace's, or None."""
 
+    ids: tuple[str, ...] = ()  # the first hundred; the API reads a single job by its id alone
     counts: tuple[JobCount, ...] = ()
     percent_complete: float | None = None  # 0 to 100, mean over the jobs that tell it
     heartbeat_at: datetime | None = None

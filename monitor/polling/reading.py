@@ -30,6 +30,7 @@ _TRIGGERS = {"ui": Trigger.MANUAL, "schedule": Trigger.SCHEDULE, "api": Trigger.
 # The workspace's words for a flow run that has begun; its job groups show no more than that.
 PENDING_WORD = "Created"
 RUNNING_WORD = "InProgress"
+_KEPT_JOB_IDS = 100
 
 
 class JobsTold(Struct, frozen=True, kw_only=True):
@@ -144,6 +145,7 @@ def jobs_told(rows: Sequence[JobRow], *, read_at: datetime | None) -> JobsTold:
     near = (("started_at", is_start_near), ("finished_at", is_end_near))
     return JobsTold(
         jobs=JobsSeen(
+            ids=tuple(one.id for one in rows[:_KEPT_JOB_IDS]),
             counts=_counts(rows),
             percent_complete=_mean(one.percent_complete for one in rows),
             heartbeat_at=max((one.heartbeat_at for one in rows if one.heartbeat_at), default=None),

@@ -37,6 +37,7 @@ class RunPicture(Struct, frozen=True, kw_only=True):
     error: str | None
     flow_run: str | None
     plan_run: str | None
+    jobs: tuple[str, ...]
     url: str | None
     historical: bool
     percent_complete: float | None
@@ -114,6 +115,7 @@ def run_picture(
         error=run.error,
         flow_run=run.parents.flow_run,
         plan_run=run.parents.plan_run,
+        jobs=run.jobs.ids if run.jobs is not None else (),
         url=run.url,
         historical=run.historical,
         percent_complete=active.percent_complete if active is not None else None,

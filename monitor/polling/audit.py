@@ -133,7 +133,7 @@ class Audit:
             if key.id in listed or not self._is_unconfirmed(key, before):
                 continue
             try:
-                await self._by_id.read_active(key, Source.AUDIT, Priority.AUDIT)
+                await self._by_id.read(key, Source.AUDIT, Priority.AUDIT)
             except NoSuchObjectError:
                 await self._by_id.denied(key)
             except NotAvailableError as error:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from datetime import datetime
 
 import structlog
+from msgspec import Struct
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import (
@@ -31,6 +33,13 @@ _READS_AT_ONCE = 4
 _ASKED_AT_MOST = 1_000
 
 
+class _Denial(Struct, frozen=True, kw_only=True):
+    """When the workspace denied a run, and when it had last shown it."""
+
+    at: float  # monotonic
+    shown_at: datetime
+
+
 class ById:
     """Reads runs one by one, and ends those whose id the workspace denies in two audits."""
 
@@ -46,7 +55,7 @@ class ById:
         self._intake = intake
         self._flow_runs = flow_runs
         self._plan_runs = plan_runs
-        self._denied_at: dict[RunKey, float] = {}
+        self._denials: dict[RunKey, _Denial] = {}
         # Runs that somebody named and the workspace could not be asked for yet.
         self._asked: dict[RunKey, Source] = {}
         for text in following.settings.follow:
@@ -128,30 +137,28 @@ class ById:
 
     async def _try_to_read(self, key: RunKey) -> MonitorError | None:
         try:
-            await self.read_active(key, Source.POLL, Priority.CHANGES)
+            await self.read(key, Source.POLL, Priority.CHANGES)
         except NoSuchObjectError:
             await self.denied(key)
         except WorkspaceError as error:
             return error
         return None
 
-    async def read_active(self, key: RunKey, source: Source, priority: Priority) -> None:
-        """Read a run that we hold active; an answer takes back an earlier denial.
-
-        Raises:
-            NoSuchObjectError: the workspace denies it; tell `denied`.
-            WorkspaceError: it could not be read.
-        """
-        await self.read(key, source, priority)
-        self._denied_at.pop(key, None)
-
     async def denied(self, key: RunKey) -> None:
         """The workspace denied an active run; end it as lost when that was so in two audits."""
-        now = self._following.clock.monotonic()
-        first_at = self._denied_at.setdefault(key, now)
+        active = self._following.knowledge.active
+        self._denials = {one: held for one, held in self._denials.items() if one in active}
+        if key not in active:
+            return
+        denial = _Denial(at=self._following.clock.monotonic(), shown_at=active[key].confirmed_at)
+        first = self._denials.setdefault(key, denial)
+        if first.shown_at != denial.shown_at:
+            # Somebody has seen the run since, so the first denial was wrong.
+            first = self._denials[key] = denial
         # Where runs are read more often than they are audited, the second denial must be as far
         # from the first as an audit would be; half of it leaves room for jitter.
-        if first_at == now or now - first_at < self._following.settings.audit_seconds / 2:
+        apart = denial.at - first.at
+        if first is denial or apart < self._following.settings.audit_seconds / 2:
             log.info("the workspace denies an active run", run=str(key))
             return
         gone = Sighting(
@@ -159,7 +166,7 @@ class ById:
         )
         await self._following.observer.observe((gone,))
         log.warning("an active run is gone", run=str(key))
-        del self._denied_at[key]
+        self._denials.pop(key, None)
         if key.kind is RunKind.FLOW_RUN:
             self._flow_runs.forget(key.id)
 

@@ -14,7 +14,7 @@ from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, Wor
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
 from monitor.model.sightings import Sighting
 from monitor.polling.detail_queue import DetailQueue, DetailRequest
-from monitor.polling.failures import is_about_the_run
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.reading import has_ended, jobs_told, with_jobs
 from monitor.polling.waiting import growing_wait, happens_within
@@ -76,7 +76,7 @@ class Details:
         try:
             rows = await client.jobs(sighting.key.id, priority=Priority.DETAILS)
         except WorkspaceError as error:
-            if not is_last or not is_about_the_run(error):
+            if not is_last or not is_about_what_was_asked(error):
                 raise
             return _final(sighting)
         return with_jobs(sighting, jobs_told(rows, read_at=client.workspace_now()), is_final=True)

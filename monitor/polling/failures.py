@@ -1,4 +1,4 @@
-"""Whose fault a failed read is: the one run's that was asked for, or the whole workspace's."""
+"""Whose trouble a failed read is: that of the one thing asked for, or the whole workspace's."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from monitor.model.errors import (
 )
 
 
-def is_about_the_run(error: MonitorError) -> bool:
-    """True where asking for another run may well succeed, so that attempts are worth counting."""
+def is_about_what_was_asked(error: MonitorError) -> bool:
+    """True where asking for something else may well succeed, so that attempts count."""
     if isinstance(error, UnauthorizedError | ThrottledError | BudgetExhaustedError):
         return False
     if isinstance(error, TryLaterError):
-        # A 5xx may be this one run's own trouble; no answer at all never is.
+        # A 5xx may be the trouble of this one run or list; no answer at all never is.
         return error.status_code is not None
     return isinstance(error, WorkspaceError)

@@ -143,11 +143,7 @@ class FlowRuns:
                 return False
             tracked = tracked or await self._take_up(key)
             tracked.is_old = shows_only_old
-        for one in groups:
-            if has_ended(one.native_status):
-                tracked.open_groups.discard(one.key.id)
-            else:
-                tracked.open_groups.add(one.key.id)
+        tracked.open_groups.update(one.key.id for one in groups)
         self._plan_next_look(tracked)
         return not tracked.is_old
 
@@ -161,12 +157,23 @@ class FlowRuns:
         return sum(one.is_old for one in self._tracked.values()) >= _OLD_ONES
 
     def _plan_next_look(self, tracked: _Tracked) -> None:
+        self._close_ended(tracked)
         if tracked.open_groups and tracked.row is not None:
             # Its job groups will show when there is something to look for.
             tracked.due_at = _NEVER
             tracked.looks = 0
         elif tracked.due_at == _NEVER:
             self._look_at(tracked, after_seconds=0.0)
+
+    def _close_ended(self, tracked: _Tracked) -> None:
+        # What is known decides, not the look: a slow list may show a job group as it was before
+        # a quicker one showed its end.
+        active = self._following.knowledge.active
+        tracked.open_groups = {
+            one
+            for one in tracked.open_groups
+            if self._following.key(RunKind.JOB_GROUP, one) in active
+        }
 
     def _look_at(self, tracked: _Tracked, *, after_seconds: float) -> None:
         tracked.due_at = self._following.clock.monotonic() + after_seconds
@@ -201,8 +208,8 @@ class FlowRuns:
             tracked.row = await client.flow_run(flow_run_id, priority=priority)
             if not tracked.is_old:
                 await self._observe(key, tracked.row, native_status=None)
+        self._plan_next_look(tracked)
         if tracked.open_groups:
-            self._plan_next_look(tracked)
             return
         status = await client.flow_run_status(flow_run_id, priority=priority)
         page = await client.flow_run_job_groups(flow_run_id, priority=priority)
@@ -221,6 +228,7 @@ class FlowRuns:
         """Plan the next look at a flow run that has not ended."""
         ranfor = self._following.settings.ranfor
         tracked.open_groups = {row.id for row in unfinished if row.ran_for in (None, *ranfor)}
+        self._close_ended(tracked)
         if tracked.open_groups and len(tracked.open_groups) == len(unfinished):
             self._plan_next_look(tracked)
             return

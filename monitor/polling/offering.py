@@ -8,7 +8,6 @@ from monitor.catalogue.capabilities import NEEDS, Capability, without
 from monitor.polling.following import Following
 from monitor.polling.probe import Finding, probe
 from monitor.polling.reachability import ReachabilityJudge
-from monitor.tracking.observer import CHANGES
 
 log = structlog.get_logger()
 
@@ -30,6 +29,7 @@ class Offering:
         self._following = following
         self._reachability = reachability
         self._heeded: frozenset[str] = frozenset()
+        self.is_sure = False  # the last probe left nothing open
 
     async def find_out(self) -> None:
         """Probe the workspace and make known what it offers.
@@ -39,6 +39,7 @@ class Offering:
             BusError: what changed could not be stored.
         """
         finding = await probe(self._following.client)
+        self.is_sure = finding.is_sure
         self._heeded = self._following.client.unavailable
         await self._tell_edition(finding)
         await self._publish(finding.capabilities)
@@ -57,17 +58,17 @@ class Offering:
         self._heeded = unavailable
 
     async def _tell_edition(self, finding: Finding) -> None:
-        following = self._following
+        following, edition = self._following, str(finding.edition)
+        before = following.knowledge.workspaces[following.name].edition
         following.knowledge.update_workspace(
-            following.name, edition=str(finding.edition), edition_reason=finding.reason
+            following.name, edition=edition, edition_reason=finding.reason
         )
-        if await following.observer.change_workspace(
-            following.name, "edition", str(finding.edition)
-        ):
+        await following.observer.change_workspace(following.name, "edition", edition)
+        if edition != before:
             log.info(
                 "workspace edition",
                 workspace=following.name,
-                edition=str(finding.edition),
+                edition=edition,
                 reason=finding.reason,
             )
 
@@ -86,14 +87,9 @@ class Offering:
                 can=sorted(str(one) for one in capabilities),
                 switched_off=missing,
             )
-        noted = await following.bus.notes(following.name, CHANGES)
         for one in sorted(NEEDS):
-            what = f"capability:{one}"
-            if one not in capabilities:
-                await following.observer.change_workspace(following.name, what, _UNAVAILABLE)
-            elif what in noted:
-                # Only the return of something that was missing is news.
-                await following.observer.change_workspace(following.name, what, _AVAILABLE)
+            value = _AVAILABLE if one in capabilities else _UNAVAILABLE
+            await following.observer.change_workspace(following.name, f"capability:{one}", value)
 
 
 def _limitation(capabilities: frozenset[Capability]) -> str | None:

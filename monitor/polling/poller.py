@@ -204,7 +204,7 @@ class WorkspacePoller:
         self._repeat(
             group, "specification", self._read_specification, every(settings.audit_seconds)
         )
-        self._repeat(group, "probe", self._offering.find_out, every(_PROBE_SECONDS), is_late=True)
+        self._repeat(group, "probe", self._offering.find_out, self._probe_seconds, is_late=True)
 
     async def _connect(self) -> None:
         """Return when the workspace has told what it offers; wait for that as long as it takes."""
@@ -304,6 +304,9 @@ class WorkspacePoller:
         is_woken = woken is not None and woken < _QUICK_AFTER_WAKE_SECONDS
         is_active = is_woken or self._following.has_active_runs()
         return settings.active_seconds if is_active else settings.idle_seconds
+
+    def _probe_seconds(self) -> float:
+        return _PROBE_SECONDS if self._offering.is_sure else self._following.settings.audit_seconds
 
     def _wait_after(self, name: str, seconds: float, failure: MonitorError | None) -> float:
         settings = self._following.settings

@@ -13,10 +13,10 @@ from monitor.model.errors import (
     NotAvailableError,
     RequestRejectedError,
     TryLaterError,
-    UnauthorizedError,
     UnreadableAnswerError,
     WorkspaceError,
 )
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
 
@@ -43,6 +43,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     edition: Edition
     reason: str
     capabilities: frozenset[Capability]
+    is_sure: bool  # every read answered
 
 
 class Proof(Struct, frozen=True, kw_only=True):
@@ -71,14 +72,19 @@ async def probe(client: WorkspaceClient) -> Finding:
         edition, reason = judge(proof, specification)
     client.edition = edition
     capabilities = without(capabilities_of(edition), proof.refused | client.unavailable)
-    return Finding(edition=edition, reason=reason, capabilities=capabilities)
+    is_sure = proof.found | proof.refused >= set(_READS)
+    return Finding(edition=edition, reason=reason, capabilities=capabilities, is_sure=is_sure)
 
 
 def judge(proof: Proof, specification: Specification) -> tuple[Edition, str]:
     """Return the edition that fits the reads best, and why. The specification breaks ties."""
     if not proof.found:
-        edition = max(_LISTED, key=lambda one: _likeness(one, specification))
-        return edition, "no read succeeded; the served specification fits this edition best"
+        # The document is not made for the caller; but a token without rights shows even less.
+        edition = max(
+            _LISTED, key=lambda one: (_likeness(one, specification), -_contradictions(one, proof))
+        )
+        hint = "the served specification" if specification else "that"
+        return edition, f"no read succeeded; {hint} fits this edition best"
     fitting = [
         one for one in _LISTED if all(operation(found).is_offered_in(one) for found in proof.found)
     ]
@@ -107,20 +113,33 @@ def _likeness(edition: Edition, specification: Specification) -> int:
 async def _specification(client: WorkspaceClient) -> Specification:
     try:
         return await client.open_api_spec(priority=Priority.CHANGES)
-    except (TryLaterError, UnauthorizedError):
-        raise
     except WorkspaceError as error:
+        if not is_about_what_was_asked(error):
+            raise
         log.info("no specification", workspace=client.settings.name, reason=str(error))
         return frozenset()
 
 
 async def _prove(client: WorkspaceClient) -> Proof:
-    found, refused = set(), set()
+    """Ask for a little of everything. A read that fails for now proves nothing.
+
+    Raises:
+        WorkspaceError: the workspace cannot be asked at all, or no read succeeded and some failed.
+    """
+    found: set[str] = set()
+    refused: set[str] = set()
+    failure: WorkspaceError | None = None
     for operation_id in _READS:
-        if await _is_offered(client, operation_id):
-            found.add(operation_id)
+        try:
+            is_offered = await _is_offered(client, operation_id)
+        except TryLaterError as error:
+            if not is_about_what_was_asked(error):
+                raise
+            failure = error
         else:
-            refused.add(operation_id)
+            (found if is_offered else refused).add(operation_id)
+    if failure is not None and not found:
+        raise failure
     return Proof(found=frozenset(found), refused=frozenset(refused))
 
 

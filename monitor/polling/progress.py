@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from monitor.model.errors import NoSuchObjectError, NotAvailableError
+from monitor.model.errors import BudgetExhaustedError, NoSuchObjectError, NotAvailableError
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.sightings import Sighting
 from monitor.polling.following import Following
@@ -16,10 +16,7 @@ from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-# Below this share of the budget nothing is left over for reading progress.
-_RESERVED_SHARE = 0.5
 _READS_PER_ROUND = 10
-_WAIT_SECONDS = 1.0
 
 
 class Progress:
@@ -33,9 +30,13 @@ class Progress:
 
         Return False where there was nothing to read.
         """
-        chosen = self._due()[: self._left_over()]
-        for key in chosen:
-            await self._read(key)
+        chosen = self._due()[:_READS_PER_ROUND]
+        for number, key in enumerate(chosen):
+            try:
+                await self._read(key)
+            except BudgetExhaustedError:
+                # No failure: the budget had nothing left for this.
+                return number > 0
         return bool(chosen)
 
     def _due(self) -> list[RunKey]:
@@ -50,15 +51,11 @@ class Progress:
         # Never read comes before read long ago.
         return sorted(read_at, key=lambda key: (read_at[key] is not None, read_at[key]))
 
-    def _left_over(self) -> int:
-        own = [one for one in self._following.client.budgets() if one.scope == "own"]
-        spare = min((one.remaining - one.limit * _RESERVED_SHARE for one in own), default=0)
-        return max(0, min(_READS_PER_ROUND, int(spare)))
-
     async def _read(self, key: RunKey) -> None:
         client = self._following.client
         try:
-            rows = await client.jobs(key.id, priority=Priority.DETAILS, wait_seconds=_WAIT_SECONDS)
+            # The last in the order of spending, and without waiting for a turn.
+            rows = await client.jobs(key.id, priority=Priority.INVENTORY, wait_seconds=0.0)
         except (NoSuchObjectError, NotAvailableError) as error:
             # Whether the run itself is gone is for the audit to find out.
             log.debug("no progress to be read", run=str(key), reason=str(error))

@@ -14,7 +14,7 @@ import structlog
 from monitor.model.errors import MonitorError, NoSuchObjectError, TryLaterError
 from monitor.model.knowledge import Reachability
 from monitor.model.runs import RunKey, RunKind
-from monitor.polling.failures import is_about_the_run
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
 from monitor.polling.waiting import Wake, growing_wait
@@ -129,7 +129,7 @@ class Wanted:
         standing = self._following.knowledge.workspaces[self._following.name]
         # While nothing answers, a failure says nothing about this run.
         is_outage = standing.reachability is Reachability.UNREACHABLE
-        return is_about_the_run(error) and not is_outage
+        return is_about_what_was_asked(error) and not is_outage
 
     async def _remove(self, key: RunKey) -> None:
         note = self._following.note(WANTED, f"{key.kind}/{key.id}", None)

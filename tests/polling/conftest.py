@@ -1,0 +1,200 @@
+"""One workspace, one store and everything between them, without any task running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import EventBus
+from monitor.bus.sqlite import SqliteBus
+from monitor.catalogue.capabilities import capabilities_of
+from monitor.catalogue.operations import Edition
+from monitor.model.clock import Clock
+from monitor.model.events import RunEvent
+from monitor.model.runs import RunKey, RunKind, RunState
+from monitor.polling.following import Following
+from monitor.polling.parts import Parts, build
+from monitor.polling.poller import WorkspacePoller
+from monitor.polling.settings import PollSettings
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.observer import Observer
+from monitor.tracking.settings import TrackingSettings
+from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.settings import WorkspaceSettings
+from tests.clocks import ManualClock
+from tests.polling.tiny_workspace import TinyWorkspace
+
+NAME = "marketing"
+
+
+@dataclass
+class Scene:
+    """What a test acts on. `begin` connects; after `restart` everything is as after a crash."""
+
+    clock: Clock
+    folder: Path
+    url: str
+    settings: PollSettings
+    edition: Edition | None = Edition.RL
+    token: object = None
+    page_size: int = 250
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    bus: EventBus = field(init=False)
+    knowledge: Knowledge = field(init=False)
+    observer: Observer = field(init=False)
+    client: WorkspaceClient = field(init=False)
+    following: Following = field(init=False)
+    parts: Parts = field(init=False)
+
+    async def open(self) -> None:
+        self.registry = CollectorRegistry()
+        self.bus = await SqliteBus.open(
+            self.folder / "state.db", clock=self.clock, registry=self.registry
+        )
+        self.knowledge = Knowledge([NAME])
+        self.observer = Observer(
+            bus=self.bus,
+            knowledge=self.knowledge,
+            clock=self.clock,
+            registry=self.registry,
+            settings=TrackingSettings(),
+        )
+        self.client = WorkspaceClient(
+            WorkspaceSettings(
+                name=NAME,
+                url=self.url,
+                token=self.token,  # type: ignore[arg-type]  # None or the sandbox's secret
+                edition=self.edition,
+                requests_per_minute=60_000,
+                retries=0,
+                page_size=self.page_size,
+            ),
+            clock=self.clock,
+            registry=self.registry,
+        )
+        self.following = Following(
+            client=self.client,
+            observer=self.observer,
+            knowledge=self.knowledge,
+            bus=self.bus,
+            clock=self.clock,
+            settings=self.settings,
+        )
+        self.parts = build(self.following)
+
+    async def begin(self, edition: Edition = Edition.RL) -> None:
+        """Take up the work as a poller does, without probing: the edition is as told."""
+        self.client.edition = edition
+        self.knowledge.update_workspace(
+            NAME,
+            edition=str(edition),
+            capabilities=frozenset(str(one) for one in capabilities_of(edition)),
+        )
+        if await self.observer.open(NAME) is None:
+            await self.client.request("getOpenApiSpec", priority=0)  # type: ignore[arg-type]  # any request tells the time
+            await self.observer.follow_since(NAME, self.following.workspace_now())
+        await self.parts.load()
+
+    async def restart(self, edition: Edition = Edition.RL) -> None:
+        await self.close()
+        await self.open()
+        await self.begin(edition)
+
+    async def close(self) -> None:
+        await self.client.close()
+        await self.bus.close()
+
+    def poller(self) -> WorkspacePoller:
+        return WorkspacePoller(
+            self.client,
+            observer=self.observer,
+            knowledge=self.knowledge,
+            bus=self.bus,
+            clock=self.clock,
+            registry=self.registry,
+            settings=self.settings,
+        )
+
+    async def told(self, kind: RunKind | None = None) -> list[str]:
+        """Return "id:transition" of every run event, in the order of the log."""
+        events = [recorded.event for recorded in await self.bus.events(after=0, limit=10_000)]
+        return [
+            f"{event.run.key.id}:{event.type.removeprefix('run.')}"
+            for event in events
+            if isinstance(event, RunEvent) and kind in (None, event.run.key.kind)
+        ]
+
+    async def state(self, run_id: int, kind: RunKind = RunKind.JOB_GROUP) -> RunState | None:
+        key = self.key(run_id, kind)
+        return (await self.observer.known((key,))).get(key)
+
+    def key(self, run_id: int, kind: RunKind = RunKind.JOB_GROUP) -> RunKey:
+        return RunKey(workspace=NAME, kind=kind, id=str(run_id))
+
+    def sample(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+    def since(self) -> datetime:
+        since = self.knowledge.workspaces[NAME].followed_since
+        assert since is not None
+        return since
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def workspace(clock: ManualClock) -> AsyncIterator[TinyWorkspace]:
+    tiny = TinyWorkspace(clock)
+    await tiny.start()
+    yield tiny
+    await tiny.stop()
+
+
+@pytest.fixture
+def settings() -> PollSettings:
+    """Override in a module or by a parameter where a test needs others."""
+    return PollSettings(detail_wait_seconds=0.0)
+
+
+@pytest.fixture
+async def unbegun(
+    clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
+) -> AsyncIterator[Scene]:
+    """A scene in which nothing was asked yet."""
+    made = Scene(clock=clock, folder=tmp_path, url=workspace.url, settings=settings)
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def scene(unbegun: Scene, clock: ManualClock) -> Scene:
+    """A connected scene; the workspace has been followed for an hour."""
+    await unbegun.begin()
+    await clock.advance(3_600)
+    return unbegun
+
+
+async def until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
+    """Let everything go on until ``condition`` holds."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0)
+
+
+async def settle(workspace: TinyWorkspace) -> None:
+    """Let every answer that is under way arrive and be taken in."""
+    asked = -1
+    while asked != len(workspace.asked):
+        asked = len(workspace.asked)
+        for _ in range(500):
+            await asyncio.sleep(0)

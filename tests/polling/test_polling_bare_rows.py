@@ -1,0 +1,112 @@
+"""Bare rows: what a list leaves out is read once by id, and kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.model.errors import TryLaterError
+from monitor.model.runs import PipelineKind, RunKind
+from tests.clocks import ManualClock
+from tests.polling.conftest import Scene
+from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace
+
+BARE = ("wrangledDataset", "flowRun", "ranfor", "ranfrom")
+
+
+async def pipeline_of(scene: Scene, run_id: int) -> str | None:
+    state = await scene.state(run_id)
+    assert state is not None
+    return state.pipeline.id if state.pipeline is not None else None
+
+
+async def test_a_bare_row_is_read_once(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Flow, flow run and recipe come from one read, however often the row changes."""
+    workspace.hidden = BARE
+    for status in ("Created", "InProgress", "Complete"):
+        workspace.put_job_group(1, status, flowRun={"id": 71})
+        await scene.parts.changes.poll()
+        await scene.parts.changes.poll()
+        await clock.advance(5)
+
+    assert workspace.count("jobGroups/1") == 1
+    assert await pipeline_of(scene, 1) == "11"
+    assert await scene.told(RunKind.FLOW_RUN) == ["71:queued", "71:started"]
+
+
+async def test_the_recipe_tells_the_flow(scene: Scene, workspace: TinyWorkspace) -> None:
+    """Once a recipe's flow is known, rows that name the recipe alone need no read."""
+    workspace.put_job_group(1, "Complete")
+    await scene.parts.changes.poll()
+    await scene.restart()
+    workspace.put_job_group(2, "Complete", wrangledDataset={"id": 45})
+    await scene.parts.changes.poll()
+
+    assert await pipeline_of(scene, 2) == "11"
+    assert workspace.count("jobGroups/.") == 0
+    assert scene.knowledge.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
+
+
+async def test_a_sample_is_found_out_by_its_read(scene: Scene, workspace: TinyWorkspace) -> None:
+    """A row that does not say why it runs is read before anything is told of it."""
+    workspace.hidden = BARE
+    for status in ("InProgress", "Complete"):
+        workspace.put_job_group(1, status, ranfor="sampling")
+        await scene.parts.changes.poll()
+
+    assert await scene.told() == []
+    assert workspace.count("jobGroups/1") == 1
+
+
+async def test_a_run_is_not_told_without_its_flow_while_that_may_be_read(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """The watermark waits for the read, other runs do not, and after some attempts nobody."""
+    await scene.parts.changes.poll()
+    stood_at = scene.parts.changes.watermark.at
+    await clock.advance(60)
+    workspace.faults["jobGroups/1"] = OVERLOADED
+    workspace.hidden = ("wrangledDataset",)
+    workspace.put_job_group(1, "InProgress")
+    workspace.put_job_group(2, "InProgress")
+    for _ in range(scene.settings.attempts - 1):
+        with pytest.raises(TryLaterError):
+            await scene.parts.changes.poll()
+        assert {one.split(":")[0] for one in await scene.told()} == {"2"}
+        assert scene.parts.changes.watermark.at == stood_at
+
+    await scene.parts.changes.poll()
+
+    assert "1:started" in await scene.told()
+    workspace.faults.clear()
+    await scene.parts.changes.poll()
+    assert await pipeline_of(scene, 1) == "11"
+
+
+async def test_a_refused_read_leaves_the_row_as_it_is(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """403 for one job group holds nothing up, and is not asked for again."""
+    workspace.faults["jobGroups/1"] = FORBIDDEN
+    for status in ("InProgress", "Complete"):
+        workspace.put_job_group(1, status, wrangledDataset={"id": 46})
+        await scene.parts.changes.poll()
+
+    assert "1:succeeded" in await scene.told()
+    assert await pipeline_of(scene, 1) is None
+    assert workspace.count("jobGroups/1") == 1
+
+
+async def test_old_rows_cost_one_read_for_each_recipe(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """The first look at a day of bare history reads as many job groups as there are recipes."""
+    for number in range(1, 61):
+        workspace.put_job_group(number, "Complete", wrangledDataset={"id": number % 3})
+        workspace.tables["jobLibrary"][number]["flowRun"] = None
+    await clock.advance(60)
+    await unbegun.begin()
+    await unbegun.parts.changes.poll()
+
+    assert workspace.count("jobGroups/.*") == 3

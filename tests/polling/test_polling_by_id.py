@@ -1,0 +1,150 @@
+"""Following by id: edition LE, the operator's words, and runs that only a callback named."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.catalogue.operations import Edition
+from monitor.model.errors import ConfigurationError, NotAvailableError, TryLaterError
+from monitor.model.runs import RunKind
+from monitor.polling.settings import PollSettings, followed_run
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace
+
+
+@pytest.fixture
+def settings() -> PollSettings:
+    return PollSettings(detail_wait_seconds=0.0, follow=("job_group/1",))
+
+
+@pytest.fixture
+async def legacy(unbegun: Scene, clock: ManualClock) -> Scene:
+    """A scene in edition LE, in which nothing can be listed."""
+    await unbegun.begin(Edition.LE)
+    await clock.advance(60)
+    return unbegun
+
+
+async def test_a_followed_run_is_followed_to_its_end(
+    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """One read for each active run and round; after the end nothing more is read."""
+    workspace.put_job_group(1, "Created", flowRun={"id": 71})
+    for status in ("Created", "InProgress", "Complete"):
+        workspace.put_job_group(1, status)
+        await legacy.parts.by_id.poll()
+        await clock.advance(5)
+    reads = workspace.count("jobGroups/1")
+    assert await legacy.parts.by_id.poll() is False
+
+    assert await legacy.told() == ["1:queued", "1:started", "1:succeeded"]
+    assert workspace.count("jobGroups/1") == reads <= 4
+    assert workspace.count("jobLibrary") == 0
+    assert legacy.knowledge.confirmed[NAME, RunKind.JOB_GROUP]
+
+
+async def test_the_oldest_knowledge_is_renewed_first(
+    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """When the workspace fails in the middle, the next round begins where this one ended."""
+    for number in range(1, 9):
+        workspace.put_job_group(number, "InProgress")
+        await legacy.parts.by_id.confirm(legacy.key(number))
+        await clock.advance(1)
+    workspace.asked.clear()
+    workspace.faults["jobGroups/5"] = OVERLOADED
+    with pytest.raises(TryLaterError):
+        await legacy.parts.by_id.poll()
+    first = [path for path, _ in workspace.asked]
+    workspace.asked.clear()
+    workspace.faults.clear()
+    await clock.advance(5)
+    await legacy.parts.by_id.poll()
+
+    assert "jobGroups/1" in first
+    assert workspace.asked[0][0] == "jobGroups/5"
+
+
+async def test_a_gone_run_needs_two_audits_here_too(
+    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Rounds follow each other quickly; a run is lost only when an audit's time lies between."""
+    workspace.put_job_group(1, "InProgress")
+    await legacy.parts.by_id.poll()
+    del workspace.tables["jobLibrary"][1]
+    for _ in range(10):
+        await clock.advance(5)
+        await legacy.parts.by_id.poll()
+    assert "1:lost" not in await legacy.told()
+
+    await clock.advance(300)
+    await legacy.parts.by_id.poll()
+
+    assert (await legacy.told())[-1] == "1:lost"
+
+
+async def test_a_refused_run_ends_nothing(
+    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """403 on a run that was seen before is a failure of the poll, not an end."""
+    workspace.put_job_group(1, "InProgress")
+    await legacy.parts.by_id.poll()
+    workspace.faults["jobGroups/1"] = FORBIDDEN
+    for _ in range(3):
+        await clock.advance(300)
+        with pytest.raises(NotAvailableError):
+            await legacy.parts.by_id.poll()
+
+    assert await legacy.told() == ["1:queued", "1:started"]
+
+
+async def test_confirm_says_what_the_workspace_says(
+    legacy: Scene, workspace: TinyWorkspace
+) -> None:
+    """True: observed. False: denied, forbidden, or never followed. None: nobody can say now."""
+    workspace.put_job_group(2, "Complete")
+    workspace.put_job_group(4, "Complete", ranfor="sampling")
+    workspace.put_job_group(5, "Complete")
+    workspace.faults = {"jobGroups/3": FORBIDDEN, "jobGroups/5": OVERLOADED}
+    confirm = legacy.parts.by_id.confirm
+
+    answers = [await confirm(legacy.key(number)) for number in (2, 3, 4, 5, 666)]
+    plan_run = await confirm(legacy.key(7, RunKind.PLAN_RUN))
+
+    assert answers == [True, False, False, None, False]
+    assert plan_run is False
+    assert {one.split(":")[0] for one in await legacy.told()} == {"2"}
+
+
+async def test_what_cannot_be_tracked_now_is_tracked_later(
+    legacy: Scene, workspace: TinyWorkspace
+) -> None:
+    """A run that the operator names during an outage is followed after it."""
+    workspace.put_job_group(1, "Complete")
+    workspace.put_job_group(9, "InProgress")
+    workspace.faults["jobGroups/9"] = OVERLOADED
+    assert await legacy.parts.by_id.track(legacy.key(9)) is None
+    workspace.faults.clear()
+    await legacy.parts.by_id.poll()
+
+    assert "9:started" in await legacy.told()
+
+
+async def test_a_named_run_is_followed_in_every_edition(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Where changes are listed, a named run is read once and then seen in the changes."""
+    workspace.put_job_group(1, "InProgress")
+    assert await scene.parts.by_id.poll() is True
+    assert await scene.parts.by_id.poll() is False
+
+    assert await scene.told() == ["1:queued", "1:started"]
+    assert workspace.count("jobGroups/1") == 1
+
+
+@pytest.mark.parametrize("text", ["", "123", "flow/1", "job_group/", "job_group"])
+def test_a_followed_run_is_kind_and_id(text: str) -> None:
+    """Everything else is a fault of the configuration."""
+    with pytest.raises(ConfigurationError):
+        followed_run(NAME, text)

@@ -1,0 +1,246 @@
+"""Changes: the watermark is the workspace's time and moves only behind what is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from monitor.model.errors import TryLaterError, UnreadableAnswerError
+from monitor.model.runs import RunKind
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
+
+ALL = ["queued", "started", "succeeded"]
+
+
+async def test_a_run_is_told_from_its_rows(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A job group that is seen waiting, running and over tells each transition once."""
+    for status in ("Created", "InProgress", "Complete"):
+        workspace.put_job_group(1, status)
+        await scene.parts.changes.poll()
+        await scene.parts.changes.poll()
+        await clock.advance(5)
+
+    assert await scene.told() == [f"1:{one}" for one in ALL]
+    state = await scene.state(1)
+    assert state is not None
+    assert state.pipeline is not None
+    assert state.pipeline.name == "Sales"
+    assert state.url == f"{workspace.url}/jobs/1"
+
+
+@pytest.mark.parametrize("offset_seconds", [-7_200, 7_200])
+async def test_the_watermark_is_workspace_time(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock, offset_seconds: int
+) -> None:
+    """Clocks that are hours apart lose no run: our own time is never asked for."""
+    scene = unbegun
+    workspace.offset = timedelta(seconds=offset_seconds)
+    await scene.begin()
+    await clock.advance(60)
+    await scene.parts.changes.poll()
+    at = scene.parts.changes.watermark.at
+    assert at is not None
+    assert abs((at - workspace.now()).total_seconds()) < 5
+
+    await clock.advance(600)
+    workspace.put_job_group(1, "Complete")
+    await scene.parts.changes.poll()
+
+    assert await scene.told() == [f"1:{one}" for one in ALL]
+
+
+async def test_a_failed_page_does_not_move_the_watermark(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """What stands on a page that failed is taken by a later poll, however much later."""
+    await scene.parts.changes.poll()
+    stood_at = scene.parts.changes.watermark.at
+    workspace.put_job_group(1, "Failed")
+    workspace.faults["jobLibrary"] = OVERLOADED
+    for _ in range(3):
+        await clock.advance(600)
+        with pytest.raises(TryLaterError):
+            await scene.parts.changes.poll()
+    assert scene.parts.changes.watermark.at == stood_at
+
+    workspace.faults.clear()
+    await scene.parts.changes.poll()
+
+    assert "1:failed" in await scene.told()
+
+
+async def test_the_watermark_waits_for_the_last_page(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Pages before the failing one are kept; those behind it are asked for again."""
+    scene.client.settings = scene.client.settings.__class__(
+        name=NAME, url=workspace.url, page_size=4, retries=0, requests_per_minute=60_000
+    )
+    await scene.parts.changes.poll()
+    for number in range(1, 10):
+        workspace.put_job_group(number, "Complete")
+
+    def fail_the_second(_path: str, query: Mapping[str, str]) -> None:
+        workspace.faults = {"jobLibrary": OVERLOADED} if query.get("offset") != "0" else {}
+
+    workspace.before_answer = fail_the_second
+    with pytest.raises(TryLaterError):
+        await scene.parts.changes.poll()
+    first = await scene.told()
+    assert "1:succeeded" in first
+    assert "9:succeeded" not in first
+
+    workspace.before_answer, workspace.faults = None, {}
+    await clock.advance(3_600)
+    await scene.parts.changes.poll()
+
+    told = await scene.told()
+    assert [f"{number}:succeeded" in told for number in range(1, 10)] == [True] * 9
+    assert len(told) == len(set(told))
+
+
+async def test_the_watermark_is_when_the_poll_began(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A run that changes while pages are read, behind what was read, is in the next poll."""
+
+    def change_meanwhile(path: str, _query: Mapping[str, str]) -> None:
+        if path == "jobLibrary":
+            clock._move_to(clock.monotonic() + 400)
+
+    began_at = workspace.now()
+    workspace.before_answer = change_meanwhile
+    await scene.parts.changes.poll()
+
+    at = scene.parts.changes.watermark.at
+    assert at is not None
+    assert at <= began_at + timedelta(seconds=2)
+
+
+async def test_the_watermark_survives_a_restart(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """What happened while the monitor was off is asked for when it is back."""
+    await scene.parts.changes.poll()
+    workspace.put_job_group(1, "Complete")
+    await clock.advance(50_000)
+    await scene.restart()
+    await scene.parts.changes.poll()
+
+    assert "1:succeeded" in await scene.told()
+    _, query = next(one for one in reversed(workspace.asked) if one[0] == "jobLibrary")
+    since = int(query["dateFilter[updatedAt][gte]"]) / 1000
+    assert since > (clock.now() - timedelta(seconds=52_000)).timestamp()
+
+
+async def test_a_clock_set_back_hides_nothing(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """After the workspace's clock was set back, stamps before the watermark are still seen."""
+    workspace.offset = timedelta(hours=2)
+    await scene.parts.changes.poll()
+    workspace.offset = timedelta()
+    await clock.advance(5)
+    workspace.put_job_group(1, "Complete")
+    await scene.parts.changes.poll()
+    await scene.parts.changes.poll()
+
+    assert "1:succeeded" in await scene.told()
+
+
+async def test_without_a_date_header_the_newest_stamp_is_the_watermark(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A workspace that never tells its time is followed by the stamps of its rows."""
+    workspace.sends_date = False
+    await clock.advance(7_200)
+    workspace.put_job_group(1, "Complete")
+    await scene.parts.changes.poll()
+    at = scene.parts.changes.watermark.at
+
+    assert at is not None
+    assert at <= clock.now()
+
+
+async def test_an_unreadable_row_holds_nobody_up(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """It goes on the audit list by its id, survives a restart there, and is read by its id."""
+    workspace.put_job_group(1, "Complete")
+    workspace.put_job_group(2, "Complete")["wrangledDataset"] = "not an object"
+    workspace.put_job_group(3, "Complete")
+    await scene.parts.changes.poll()
+
+    assert {"1:succeeded", "3:succeeded"} <= set(await scene.told())
+    assert len(scene.parts.wanted) == 1
+    await clock.advance(600)
+    await scene.restart()
+    assert len(scene.parts.wanted) == 1
+
+    workspace.tables["jobLibrary"][2]["wrangledDataset"] = {"id": 45, "flow": {"id": 11}}
+    await scene.parts.wanted.poll(scene.parts.by_id.read_wanted)
+
+    assert "2:succeeded" in await scene.told()
+    assert len(scene.parts.wanted) == 0
+
+
+async def test_a_run_that_stays_unreadable_is_given_up(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """It is tried a bounded number of times, and its row does not start that anew."""
+    workspace.put_job_group(2, "Complete")["wrangledDataset"] = "not an object"
+    for _ in range(20):
+        await scene.parts.changes.poll()
+        if scene.parts.wanted.seconds_until_due() == 0:
+            with suppress(UnreadableAnswerError):
+                await scene.parts.wanted.poll(scene.parts.by_id.read_wanted)
+        await clock.advance(60)
+
+    assert workspace.count("jobGroups/2") == scene.settings.attempts
+    assert len(scene.parts.wanted) == 0
+
+
+async def test_samples_never_become_runs(scene: Scene, workspace: TinyWorkspace) -> None:
+    """They are counted once each as ignored, however often a poll shows them."""
+    for number, ran_for in enumerate(("sampling", "pendingDatasource", "refresh"), start=1):
+        workspace.put_job_group(number, "Complete", ranfor=ran_for)
+    for _ in range(3):
+        await scene.parts.changes.poll()
+
+    assert await scene.told() == []
+    ignored = scene.sample("dataprep_monitor_sightings_total", source="poll", outcome="ignored")
+    assert ignored == 3
+
+
+async def test_a_complete_poll_confirms_what_is_known(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Only a poll that came to its end says that all runs of its kind are as they are known."""
+    workspace.faults["jobLibrary"] = OVERLOADED
+    with pytest.raises(TryLaterError):
+        await scene.parts.changes.poll()
+    assert (NAME, RunKind.JOB_GROUP) not in scene.knowledge.confirmed
+
+    workspace.faults.clear()
+    await scene.parts.changes.poll()
+
+    assert scene.knowledge.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
+
+
+async def test_equal_stamps_on_the_edge_are_seen(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A run written in the very second of the last poll, after it, is in the next one."""
+    await scene.parts.changes.poll()
+    workspace.put_job_group(1, "Complete", updatedAt=stamp(workspace.now()))
+    await clock.advance(30)
+    await scene.parts.changes.poll()
+
+    assert "1:succeeded" in await scene.told()

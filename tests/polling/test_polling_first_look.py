@@ -1,0 +1,121 @@
+"""The first look: what ended before we followed is known, and never told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from monitor.model.runs import RunKind, Status
+from tests.clocks import ManualClock
+from tests.polling.conftest import Scene
+from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
+
+
+async def look(scene: Scene) -> None:
+    await scene.parts.changes.poll()
+    await scene.parts.plan_runs.poll()
+    await scene.parts.audit.poll()
+    for _ in range(3):
+        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+
+
+async def test_old_runs_seed_state_and_tell_nothing(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Every kind of run that ended in the last day is remembered without an event."""
+    workspace.put_flow_run(71, "Complete")
+    workspace.put_job_group(1, "Complete", flowRun={"id": 71})
+    workspace.put_job_group(2, "Failed", flowRun={"id": 72})
+    workspace.put_flow_run(72, "Failed")
+    finished = stamp(workspace.now())
+    workspace.put_plan_run(7, "Complete", finishedAt=finished)
+    await clock.advance(3_600)
+    await unbegun.begin()
+    await look(unbegun)
+
+    assert await unbegun.told() == []
+    for run_id, kind, status in (
+        (1, RunKind.JOB_GROUP, Status.SUCCEEDED),
+        (7, RunKind.PLAN_RUN, Status.SUCCEEDED),
+        (71, RunKind.FLOW_RUN, Status.SUCCEEDED),
+        (72, RunKind.FLOW_RUN, Status.FAILED),
+    ):
+        state = await unbegun.state(run_id, kind)
+        assert state is not None
+        assert (state.status, state.historical) == (status, True)
+
+
+async def test_a_restart_tells_no_old_run(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """An old job group shown again after a restart does not start its flow run anew."""
+    workspace.put_flow_run(71, "Complete")
+    workspace.put_job_group(1, "Complete", flowRun={"id": 71})
+    await clock.advance(30)
+    await unbegun.begin()
+    await unbegun.parts.changes.poll()
+    await unbegun.restart()
+    await look(unbegun)
+
+    assert await unbegun.told() == []
+
+
+async def test_what_runs_at_the_first_look_is_followed(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A run that began long ago and still runs is told, and so is its end."""
+    workspace.put_job_group(1, "InProgress")
+    await clock.advance(200_000)
+    await unbegun.begin()
+    await look(unbegun)
+    assert await unbegun.told() == ["1:queued", "1:started"]
+
+    workspace.put_job_group(1, "Complete")
+    await unbegun.parts.changes.poll()
+
+    assert (await unbegun.told())[-1] == "1:succeeded"
+
+
+async def test_an_end_that_only_job_records_can_date(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """An old run that was edited after we began is judged by its records, also over a restart."""
+    ended = stamp(workspace.now())
+    for group in (1, 2):
+        workspace.put_job_group(group, "Complete")
+    await clock.advance(60)
+    await unbegun.begin()
+    await clock.advance(60)
+    workspace.put_job(1, startedAt=ended, finishedAt=ended)
+    workspace.put_job(2, startedAt=ended, finishedAt=stamp(workspace.now()))
+    for group in (1, 2):
+        workspace.put_job_group(group, "Complete", name="edited")
+    workspace.faults["jobGroups/./jobs"] = OVERLOADED
+    await unbegun.parts.changes.poll()
+    assert await unbegun.told() == []
+
+    await clock.advance(600)
+    await unbegun.restart()
+    workspace.faults.clear()
+    await unbegun.parts.wanted.poll(unbegun.parts.by_id.read_wanted)
+
+    assert {one.split(":")[0] for one in await unbegun.told()} == {"2"}
+    state = await unbegun.state(1)
+    assert state is not None
+    assert state.historical
+
+
+async def test_following_begins_once(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A restart keeps the moment from which runs are told, and what ended meanwhile is told."""
+    await unbegun.begin()
+    since = unbegun.since()
+    await clock.advance(500)
+    workspace.put_job_group(1, "Complete")
+    await clock.advance(5_000)
+    await unbegun.restart()
+    await look(unbegun)
+
+    assert unbegun.since() == since
+    assert since <= workspace.now() - timedelta(seconds=5_000)
+    assert "1:succeeded" in await unbegun.told()

@@ -1,0 +1,238 @@
+"""Flow runs: begun by their job groups, ended only by their own status."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from monitor.model.errors import NotAvailableError, WorkspaceUnreachableError
+from monitor.model.runs import RunKind, Source, Status, Trigger
+from monitor.workspace.priority import Priority
+from tests.clocks import ManualClock
+from tests.polling.conftest import Scene
+from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace, stamp
+
+FLOW_RUN = RunKind.FLOW_RUN
+BEGUN = ["71:queued", "71:started"]
+
+
+async def look(scene: Scene) -> None:
+    """Poll for changes, then look at every flow run whose time has come."""
+    await scene.parts.changes.poll()
+    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+
+
+def put(workspace: TinyWorkspace, number: int, status: str, **fields: object) -> None:
+    workspace.put_job_group(number, status, flowRun={"id": 71}, **fields)
+
+
+async def test_job_groups_show_the_start_and_the_status_the_end(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Waiting, running, over: each told once, with flow, trigger and times as reported."""
+    workspace.put_flow_run(71, "Created", scheduleExecutionId=9)
+    created_at = workspace.now()
+    put(workspace, 1, "Created")
+    await look(scene)
+    assert await scene.told(FLOW_RUN) == ["71:queued"]
+
+    put(workspace, 1, "InProgress")
+    await look(scene)
+    assert await scene.told(FLOW_RUN) == BEGUN
+    active = scene.knowledge.active[scene.key(71, FLOW_RUN)].run
+    assert active.created_at == created_at
+
+    await clock.advance(60)
+    put(workspace, 1, "Complete")
+    workspace.put_flow_run(71, "Complete")
+    await look(scene)
+
+    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:succeeded"]
+    state = await scene.state(71, FLOW_RUN)
+    assert state is not None
+    assert (state.trigger, state.finished_at) == (Trigger.SCHEDULE, workspace.now())
+    assert "finished_at" in state.approximate
+    assert state.started_at is None
+    assert state.pipeline is not None
+    assert state.pipeline.id == "11"
+
+
+async def test_the_end_is_never_computed(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """All known job groups are over, the status is not: another job group may still appear."""
+    workspace.put_flow_run(71)
+    put(workspace, 1, "Complete")
+    for _ in range(5):
+        await look(scene)
+        await clock.advance(61)
+    assert await scene.told(FLOW_RUN) == BEGUN
+
+    put(workspace, 2, "InProgress")
+    workspace.put_flow_run(71, "Complete")  # ahead of its job groups
+    await look(scene)
+    await clock.advance(61)
+    await look(scene)
+    assert await scene.told(FLOW_RUN) == BEGUN
+
+    put(workspace, 2, "Failed")
+    workspace.put_flow_run(71, "Failed")
+    await look(scene)
+
+    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:failed"]
+
+
+async def test_the_waits_grow_up_to_the_cap(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A flow run that stays unfinished costs ever fewer reads."""
+    workspace.put_flow_run(71)
+    put(workspace, 1, "Complete")
+    await look(scene)
+    waits = []
+    for _ in range(9):
+        wait = scene.parts.flow_runs.seconds_until_due()
+        assert wait is not None
+        waits.append(wait)
+        await clock.advance(wait)
+        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+async def test_an_unseen_listed_job_group_is_told_before_the_end(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A job group that only the flow run's own list shows becomes a run, too."""
+    workspace.put_flow_run(71, "Complete")
+    put(workspace, 1, "Complete")
+    late = stamp(workspace.now() - timedelta(seconds=600))
+    await scene.parts.changes.poll()
+    await clock.advance(600)
+    put(workspace, 2, "Complete", createdAt=late, updatedAt=late)
+    await look(scene)
+
+    told = await scene.told()
+    assert "2:succeeded" in told
+    assert told.index("2:succeeded") < told.index("71:succeeded")
+
+
+async def test_a_restart_finds_the_end(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A flow run whose job groups were over when the monitor stopped is looked at again."""
+    workspace.put_flow_run(71)
+    put(workspace, 1, "Complete")
+    await look(scene)
+    workspace.put_flow_run(71, "Canceled")
+    await clock.advance(40_000)
+    await scene.restart()
+    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+
+    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:canceled"]
+
+
+async def test_a_late_list_does_not_open_an_ended_group(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A slow list that shows a job group as it was does not hold the flow run active."""
+    workspace.put_flow_run(71)
+    put(workspace, 1, "InProgress")
+    await look(scene)
+    late = await scene.client.job_group("1", priority=Priority.AUDIT)
+    put(workspace, 1, "Complete")
+    await scene.parts.changes.poll()
+    await scene.parts.intake.take((late,), Source.AUDIT)
+    workspace.put_flow_run(71, "Complete")
+    await clock.advance(1)
+    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+
+    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:succeeded"]
+
+
+async def test_a_running_group_after_a_restart_holds_the_look(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """While a known job group runs, nothing is read of its flow run but its record, once."""
+    workspace.put_flow_run(71)
+    put(workspace, 1, "InProgress")
+    await look(scene)
+    await scene.restart()
+    for _ in range(3):
+        await look(scene)
+
+    assert workspace.count("flowRuns/71/status") == 0
+    assert workspace.count("flowRuns/71") <= 2
+
+
+async def test_a_failing_look_is_told_and_repeated(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """One flow run that cannot be read does not keep another from its end."""
+    for flow_run, group in ((71, 1), (72, 2)):
+        workspace.put_flow_run(flow_run, "Complete")
+        workspace.put_job_group(group, "Complete", flowRun={"id": flow_run})
+    workspace.faults["flowRuns/71.*"] = OVERLOADED
+    await scene.parts.changes.poll()
+    with pytest.raises(WorkspaceUnreachableError):
+        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    assert "72:succeeded" in await scene.told()
+    assert not scene.parts.flow_runs.knows_all_ends()
+
+    workspace.faults.clear()
+    await clock.advance(2)
+    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+
+    assert "71:succeeded" in await scene.told()
+    assert scene.parts.flow_runs.knows_all_ends()
+
+
+async def test_a_refused_flow_run_never_ends_by_itself(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """403 on its status leaves it active, however often it is tried."""
+    workspace.faults["flowRuns/71.*"] = FORBIDDEN
+    put(workspace, 1, "Complete")
+    await scene.parts.changes.poll()
+    for _ in range(3):
+        with pytest.raises(NotAvailableError):
+            await scene.parts.flow_runs.poll(scene.parts.intake.take)
+        await clock.advance(301)
+
+    assert await scene.told(FLOW_RUN) == BEGUN
+
+
+async def test_an_unfinished_sample_does_not_hide_the_end(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A listed group that is never followed is waited for by looking again."""
+    workspace.put_flow_run(71, "Complete")
+    put(workspace, 1, "Complete")
+    put(workspace, 2, "InProgress", ranfor="sampling")
+    await look(scene)
+    assert await scene.told(FLOW_RUN) == BEGUN
+
+    put(workspace, 2, "Complete", ranfor="sampling")
+    await clock.advance(61)
+    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+
+    assert await scene.told() != []
+    state = await scene.state(71, FLOW_RUN)
+    assert state is not None
+    assert state.status is Status.SUCCEEDED
+    assert await scene.state(2) is None
+
+
+async def test_a_tracked_flow_run_needs_no_job_group(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """A flow run that the operator names is followed before any job group has shown it."""
+    workspace.put_flow_run(71, "Created")
+    assert await scene.parts.by_id.track(scene.key(71, FLOW_RUN)) is True
+    assert await scene.told(FLOW_RUN) == ["71:queued"]
+
+    workspace.put_flow_run(71, "Canceled")
+    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+
+    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:canceled"]

@@ -1,0 +1,287 @@
+"""The poller: every poll at its own pace, an outage survived, and the whole against a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from monitor.catalogue.operations import Edition
+from monitor.model.clock import SystemClock
+from monitor.model.knowledge import Reachability
+from monitor.model.runs import RunKind
+from monitor.model.secrets import Secret
+from monitor.polling.poller import WorkspacePoller
+from monitor.polling.settings import PollSettings
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene, settle, until
+from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace
+
+QUICK = PollSettings(
+    active_seconds=0.05,
+    idle_seconds=0.1,
+    wake_gap_seconds=0.01,
+    audit_seconds=0.5,
+    connect_wait_cap_seconds=0.05,
+    detail_wait_seconds=1.0,
+)
+
+
+@pytest.fixture
+def settings() -> PollSettings:
+    return QUICK
+
+
+@asynccontextmanager
+async def running(poller: WorkspacePoller) -> AsyncIterator[None]:
+    task = asyncio.create_task(poller.run(), name="poller")
+    try:
+        yield
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@pytest.fixture
+async def live(
+    workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
+) -> AsyncIterator[Scene]:
+    """A scene on the real clock, with a workspace that stands still in its own time."""
+    workspace.clock = SystemClock()  # type: ignore[assignment]  # it only tells the time
+    made = Scene(clock=SystemClock(), folder=tmp_path, url=workspace.url, settings=settings)
+    await made.open()
+    yield made
+    await made.close()
+
+
+def standing(scene: Scene) -> Reachability:
+    return scene.knowledge.workspaces[NAME].reachability
+
+
+def outcome(scene: Scene, poll: str) -> str | None:
+    found = scene.knowledge.polls.get((NAME, poll))
+    return found.last_outcome if found is not None else None
+
+
+async def test_one_failing_poll_stops_no_other(live: Scene, workspace: TinyWorkspace) -> None:
+    """With plan runs failing for good, job groups are followed; the workspace is degraded."""
+    workspace.faults["planSnapshotRuns"] = OVERLOADED
+    async with running(live.poller()):
+        await until(lambda: outcome(live, "changes") == "ok")
+        workspace.put_job_group(1, "InProgress")
+        await until(lambda: live.key(1) in live.knowledge.active)
+        await until(lambda: outcome(live, "plan_runs") == "unreachable")
+        await until(lambda: standing(live) is Reachability.DEGRADED)
+    reason = live.knowledge.workspaces[NAME].reason
+
+    assert reason is not None
+    assert "plan_runs" in reason
+    failures = live.sample(
+        "dataprep_monitor_polls_total", workspace=NAME, poll="plan_runs", outcome="unreachable"
+    )
+    assert failures >= 1
+
+
+async def test_an_outage_is_said_and_survived(live: Scene, workspace: TinyWorkspace) -> None:
+    """Unreachable while nothing answers, reachable after, and what happened meanwhile is told."""
+    async with running(live.poller()):
+        await until(lambda: outcome(live, "changes") == "ok")
+        workspace.faults[".*"] = OVERLOADED
+        await until(lambda: standing(live) is Reachability.UNREACHABLE)
+        workspace.put_job_group(1, "InProgress")
+        workspace.faults.clear()
+        await until(lambda: live.key(1) in live.knowledge.active)
+        await until(lambda: standing(live) is Reachability.REACHABLE)
+
+    assert await live.told() == ["1:queued", "1:started"]
+    assert live.knowledge.workspaces[NAME].reason is None
+
+
+async def test_a_workspace_that_is_down_at_the_start_is_waited_for(
+    live: Scene, workspace: TinyWorkspace
+) -> None:
+    """Following begins when it first answers; until then it is unreachable or refuses us."""
+    workspace.faults[".*"] = OVERLOADED
+    async with running(live.poller()):
+        await until(lambda: standing(live) is Reachability.UNREACHABLE)
+        assert live.knowledge.workspaces[NAME].followed_since is None
+        assert await live.poller().confirm(live.key(1)) is None
+        workspace.faults[".*"] = (401, "Unauthorized")
+        await until(lambda: outcome(live, "connect") == "unauthorized")
+        workspace.faults.clear()
+        await until(lambda: outcome(live, "changes") == "ok")
+
+    assert live.knowledge.workspaces[NAME].followed_since is not None
+
+
+async def test_many_wakes_cause_one_poll_each_gap(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A burst of callbacks costs one poll; the idle interval is not waited for."""
+    unbegun.settings = PollSettings()
+    poller = unbegun.poller()
+    async with running(poller):
+        await until(lambda: outcome(unbegun, "changes") == "ok")
+        await clock.advance(1)
+        polls = changes(workspace)
+        for _ in range(100):
+            poller.wake()
+        await settle(workspace)
+        assert changes(workspace) == polls + 1
+
+        for _ in range(100):
+            poller.wake()
+        await clock.advance(0.5)
+        await settle(workspace)
+        assert changes(workspace) == polls + 1
+        await clock.advance(0.6)
+        await settle(workspace)
+        assert changes(workspace) == polls + 2
+
+
+def changes(workspace: TinyWorkspace) -> int:
+    return sum(
+        path == "jobLibrary" and "dateFilter[updatedAt][gte]" in query
+        for path, query in workspace.asked
+    )
+
+
+async def test_the_interval_is_short_while_something_runs(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Idle, a poll each half minute; with an active run, each five seconds."""
+    unbegun.settings = PollSettings(jitter_share=0.0)
+    async with running(unbegun.poller()):
+        await until(lambda: outcome(unbegun, "changes") == "ok")
+        idle = await polls_in(60, workspace, clock)
+        workspace.put_job_group(1, "InProgress")
+        await polls_in(60, workspace, clock)
+        active = await polls_in(60, workspace, clock)
+
+    assert idle <= 3
+    assert 10 <= active <= 13
+
+
+async def polls_in(seconds: int, workspace: TinyWorkspace, clock: ManualClock) -> int:
+    """Return how many change polls begin in that time, letting every answer arrive."""
+    before = changes(workspace)
+    for _ in range(seconds):
+        await clock.advance(1)
+        await settle(workspace)
+    return changes(workspace) - before
+
+
+async def test_in_pc_it_says_why_nothing_is_followed(live: Scene, workspace: TinyWorkspace) -> None:
+    """Flows and the specification are read on; the reason is one clear sentence."""
+    live.client.settings = type(live.client.settings)(
+        name=NAME, url=workspace.url, retries=0, requests_per_minute=60_000, edition=Edition.PC
+    )
+    workspace.tables["flows"][11] = {"id": 11, "name": "Sales"}
+    for path in ("jobLibrary", "plan.*", "schedules", "people/.*", "outputObjects"):
+        workspace.faults[path] = NO_ROUTE
+    async with running(live.poller()):
+        await until(lambda: outcome(live, "names") == "ok")
+        await until(lambda: workspace.count("open-api-spec") > 2)
+        known = live.knowledge.workspaces[NAME]
+        assert await live.poller().track(RunKind.JOB_GROUP, "1") is False
+
+    assert known.reason is not None
+    assert "runs cannot be followed here" in known.reason
+    assert known.reachability is Reachability.REACHABLE
+    assert workspace.count("jobGroups/.*") == 0
+
+
+async def test_a_refused_list_is_asked_ever_less(live: Scene, workspace: TinyWorkspace) -> None:
+    """A poll that is refused goes on, slowly, and the others go on at their own pace."""
+    workspace.faults["schedules"] = FORBIDDEN
+    async with running(live.poller()):
+        await until(lambda: changes(workspace) >= 10)
+
+    assert workspace.count("schedules") <= 2
+    assert standing(live) is Reachability.REACHABLE
+
+
+@asynccontextmanager
+async def beside_a_sandbox(
+    folder: Path, edition: Edition, rows: Literal["with_flow", "bare"]
+) -> AsyncIterator[tuple[Scene, Sandbox]]:
+    """Start a sandbox in which nothing runs yet, and open a scene that looks at it."""
+    sandbox = Sandbox(
+        SandboxSettings(
+            edition=edition,
+            work=WorkSettings(speed=150),
+            options=WorldOptions(library_rows=rows),
+            is_busy_at_once=False,
+        ),
+        SystemClock(),
+    )
+    url = await sandbox.start()
+    scene = Scene(
+        clock=SystemClock(),
+        folder=folder,
+        url=url,
+        settings=QUICK,
+        edition=None,
+        token=Secret(sandbox.token),
+    )
+    await scene.open()
+    try:
+        yield scene, sandbox
+    finally:
+        await scene.close()
+        await sandbox.stop()
+
+
+@pytest.mark.parametrize(
+    ("edition", "rows"), [(Edition.RL, "with_flow"), (Edition.RL, "bare"), (Edition.PL, "bare")]
+)
+async def test_the_ledger_of_a_sandbox_is_told_exactly(
+    tmp_path: Path, edition: Edition, rows: Literal["with_flow", "bare"]
+) -> None:
+    """Every run of a busy workspace is told once, with the result that its ledger names."""
+    async with beside_a_sandbox(tmp_path, edition, rows) as (scene, sandbox):
+        async with running(scene.poller()):
+            await until(lambda: outcome(scene, "changes") == "ok")
+            sandbox.open_for_work()
+            await until(lambda: ends_of(sandbox).total() > 8)
+            sandbox.stop_starting()
+            await until(lambda: not sandbox.ledger.active())
+            await until(lambda: not scene.knowledge.active)
+            expected = ends_of(sandbox)
+            async with asyncio.timeout(10):
+                while await ends_told(scene) != expected:  # noqa: ASYNC110 - the store is asked
+                    await asyncio.sleep(0)
+        told = await scene.told()
+        edition_found = scene.knowledge.workspaces[NAME].edition
+
+    assert len(told) == len(set(told))
+    assert edition_found == str(edition)
+    assert sum(expected[kind, "succeeded"] for kind in RunKind) > 0
+
+
+def ends_of(sandbox: Sandbox) -> collections.Counter[tuple[str, str]]:
+    return collections.Counter(
+        {
+            (kind, result): count
+            for kind, results in sandbox.ledger.results().items()
+            for result, count in results.items()
+            if count
+        }
+    )
+
+
+async def ends_told(scene: Scene) -> collections.Counter[tuple[str, str]]:
+    results = ("succeeded", "failed", "canceled", "lost")
+    counted: collections.Counter[tuple[str, str]] = collections.Counter()
+    for kind in RunKind:
+        transitions = [one.split(":")[1] for one in await scene.told(kind)]
+        counted.update((str(kind), one) for one in transitions if one in results)
+    return counted

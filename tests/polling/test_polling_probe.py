@@ -1,0 +1,169 @@
+"""The probe: reads prove the edition, the specification only breaks ties."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.catalogue.capabilities import Capability
+from monitor.catalogue.operations import Edition, operations
+from monitor.model.errors import UnauthorizedError, WorkspaceUnreachableError
+from monitor.model.events import WorkspaceEvent
+from monitor.polling.offering import Offering
+from monitor.polling.probe import Proof, judge, probe
+from monitor.polling.reachability import ReachabilityJudge
+from tests.polling.conftest import NAME, Scene
+from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace
+
+READS = frozenset(
+    {
+        "listJobLibrary",
+        "listFlows",
+        "listPlans",
+        "listPlanSnapshotRuns",
+        "listSchedules",
+        "listOutputObjects",
+        "getCurrentPerson",
+        "listUserDefinedFunctions",
+    }
+)
+
+
+def offered(edition: Edition) -> frozenset[str]:
+    return frozenset(
+        one.operation_id
+        for one in operations()
+        if one.operation_id in READS and one.is_offered_in(edition)
+    )
+
+
+def document(edition: Edition) -> frozenset[tuple[str, str]]:
+    return frozenset((one.method, one.path) for one in operations() if one.is_offered_in(edition))
+
+
+@pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
+@pytest.mark.parametrize("told", [*Edition, None])
+def test_reads_find_the_edition_whatever_the_document_says(
+    edition: Edition, told: Edition | None
+) -> None:
+    """A specification of another edition, or none, changes nothing where reads decide."""
+    proof = Proof(found=offered(edition), refused=READS - offered(edition))
+    specification = document(told) if told is not None else frozenset()
+
+    assert judge(proof, specification)[0] is edition
+
+
+def test_what_no_edition_has_together_is_open() -> None:
+    """Reads that only different editions offer name the edition ``open``, and say which."""
+    found = frozenset({"getCurrentPerson", "listUserDefinedFunctions"})
+    edition, reason = judge(Proof(found=found, refused=READS - found), document(Edition.RL))
+
+    assert edition is Edition.OPEN
+    assert "getCurrentPerson, listUserDefinedFunctions" in reason
+
+
+@pytest.mark.parametrize("edition", [Edition.PL, Edition.RL])
+def test_the_document_breaks_a_tie(edition: Edition) -> None:
+    """Where a token may read neither's own operations, the served document decides."""
+    found = offered(Edition.PL) & offered(Edition.RL)
+    proof = Proof(found=found, refused=READS - found)
+
+    assert judge(proof, document(edition))[0] is edition
+
+
+def test_with_no_read_at_all_the_document_decides() -> None:
+    """A token without rights leaves the document as the only hint, and the reason says so."""
+    proof = Proof(found=frozenset(), refused=READS)
+    edition, reason = judge(proof, document(Edition.LE))
+
+    assert edition is Edition.LE
+    assert "no read succeeded" in reason
+
+
+async def test_a_workspace_shows_its_edition(unbegun: Scene, workspace: TinyWorkspace) -> None:
+    """The reads go over the wire, and what is refused is not among the capabilities."""
+    unbegun.client.settings = type(unbegun.client.settings)(
+        name=NAME, url=workspace.url, retries=0, requests_per_minute=60_000
+    )
+    for path in ("people/current", "plans", "schedules", "planSnapshotRuns", "open-api-spec"):
+        workspace.faults[path] = NO_ROUTE
+    finding = await probe(unbegun.client)
+
+    assert finding.edition is Edition.PL
+    assert unbegun.client.edition is Edition.PL
+    assert Capability.LIST_CHANGES in finding.capabilities
+    assert Capability.LIST_PLAN_RUNS not in finding.capabilities
+
+
+async def test_a_configured_edition_is_not_doubted(
+    unbegun: Scene, workspace: TinyWorkspace
+) -> None:
+    """Only what reads find refused is switched off."""
+    workspace.faults["schedules"] = FORBIDDEN
+    finding = await probe(unbegun.client)
+
+    assert (finding.edition, finding.reason) == (Edition.RL, "as configured")
+    assert Capability.READ_SCHEDULES not in finding.capabilities
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [(OVERLOADED, WorkspaceUnreachableError), ((401, "Unauthorized"), UnauthorizedError)],
+)
+async def test_an_outage_proves_nothing(
+    unbegun: Scene,
+    workspace: TinyWorkspace,
+    fault: tuple[int, str],
+    error: type[Exception],
+) -> None:
+    """A workspace that cannot be asked now is not judged now."""
+    workspace.faults[".*"] = fault
+    with pytest.raises(error):
+        await probe(unbegun.client)
+
+
+async def test_a_loss_is_told_once_and_a_return_too(scene: Scene, workspace: TinyWorkspace) -> None:
+    """What is missing is switched off with one event, however often it is found missing."""
+    offering = Offering(scene.following, ReachabilityJudge(scene.following))
+    await offering.find_out()
+    workspace.faults["plans/.*"] = NO_ROUTE
+    for fault in (NO_ROUTE, NO_ROUTE, None):
+        workspace.faults.clear()
+        if fault is not None:
+            workspace.faults["schedules"] = fault
+        await offering.find_out()
+        await offering.heed()
+    recorded = [one.event for one in await scene.bus.events(after=0, limit=100)]
+    told = [(event.what, event.after) for event in recorded if isinstance(event, WorkspaceEvent)]
+
+    assert told == [
+        ("capability:read_schedules", "unavailable"),
+        ("capability:read_schedules", "available"),
+    ]
+
+
+async def test_a_refused_read_switches_off_what_rests_on_it(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """An operation that turns out to be absent later is heeded without a new probe."""
+    offering = Offering(scene.following, ReachabilityJudge(scene.following))
+    await offering.find_out()
+    workspace.faults["flowRuns/.*"] = NO_ROUTE
+    workspace.put_job_group(1, "Complete", flowRun={"id": 71})
+    await scene.parts.changes.poll()
+    with pytest.raises(Exception, match="getFlowRun"):
+        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    await offering.heed()
+
+    assert not scene.following.can(Capability.FOLLOW_FLOW_RUNS)
+    assert scene.following.can(Capability.LIST_CHANGES)
+
+
+async def test_one_failing_read_leaves_the_rest_proven(
+    unbegun: Scene, workspace: TinyWorkspace
+) -> None:
+    """A list that fails for now is neither found nor refused, and the finding is not sure."""
+    workspace.faults["planSnapshotRuns"] = OVERLOADED
+    finding = await probe(unbegun.client)
+
+    assert not finding.is_sure
+    assert Capability.LIST_PLAN_RUNS in finding.capabilities

@@ -27,7 +27,7 @@ from monitor.model.clock import SystemClock
 from monitor.model.errors import MonitorError
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MqttSettings
+from monitor.outputs.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import PollSettings
 from monitor.sandbox.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
@@ -62,7 +62,7 @@ class Demonstration:
             SandboxSettings(
                 edition=edition,
                 seed=seed,
-                work=WorkSettings(speed=speed),
+                work=_work(edition, speed),
                 # Nothing runs before somebody follows it, so that all three count the same.
                 is_busy_at_once=False,
             ),
@@ -220,11 +220,23 @@ class Demonstration:
                     ),
                 ),
             ),
-            mqtt=MqttSettings(url=f"mqtt://127.0.0.1:{broker_port}"),
+            mqtt=MqttSettings(
+                url=f"mqtt://127.0.0.1:{broker_port}",
+                # The demo's broker leaves a client that asks for 5 without an answer.
+                protocol=MqttProtocol.V311,
+            ),
             server=ServerSettings(port=self._port),
             callbacks=ListenerSettings(port=callbacks_port),
             storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
         )
+
+
+def _work(edition: Edition, speed: float) -> WorkSettings:
+    # Where runs are followed by callbacks alone, nothing tells of a canceled one: no event of a
+    # webhook task is named for it.
+    if edition is Edition.LE:
+        return WorkSettings(speed=speed, cancel_ratio=0.0)
+    return WorkSettings(speed=speed)
 
 
 def _tell(summary: Summary) -> int:

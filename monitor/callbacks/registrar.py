@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 TASK_NAME = "dataprep-monitor"
 TASKS_PER_FLOW = 50  # the product's own bound for all tasks of one flow
-_FIRST_INVENTORY_SECONDS = 5.0
+_FIRST_INVENTORY_SECONDS = 1.0
 
 
 class TaskStanding(Struct, frozen=True, kw_only=True):

@@ -134,6 +134,11 @@ class DaemonProcess:
     def log(self) -> str:
         return self._log.read_text()
 
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     async def start(self) -> None:
         """Return when the server answers."""
         with self._log.open("ab") as log:

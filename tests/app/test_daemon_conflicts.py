@@ -1,0 +1,40 @@
+"""What a second daemon, or an address that is taken, leads to."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.app.processes import Settings, Watched, command, daemon_process
+from tests.servers import free_port
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    # Nobody answers there, and nobody has to.
+    return Settings(tmp_path, Watched("acme", f"http://127.0.0.1:{free_port()}", "a token"))
+
+
+async def test_a_second_daemon_on_one_store_names_the_first(settings: Settings) -> None:
+    """It exits 1 with one sentence, which holds the process id; the first one lives on."""
+    async with daemon_process(settings) as first:
+        second = await command("run", "-c", str(settings.path))
+        assert second.code == 1
+        told = [line for line in second.err.splitlines() if line.startswith("error: ")]
+        assert len(told) == 1
+        assert f"is held by process {first.process_id} since" in told[0]
+        assert "Traceback" not in second.err
+        assert await first.face.answers()
+
+
+async def test_a_taken_port_is_a_fault_of_the_configuration(settings: Settings) -> None:
+    """The address of the server is somebody else's: exit 2 and the key, in one line."""
+    with socket.create_server(("127.0.0.1", settings.port)):
+        done = await command("run", "-c", str(settings.path))
+    assert done.code == 2
+    told = [line for line in done.err.splitlines() if line.startswith("server.listen: ")]
+    assert len(told) == 1
+    assert str(settings.port) in told[0]
+    assert "Traceback" not in done.err

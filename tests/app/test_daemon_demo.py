@@ -1,0 +1,50 @@
+"""The command ``demo`` as a person types it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.app.processes import command, running
+
+
+def entries(folder: Path) -> list[str]:
+    return [one.name for one in folder.iterdir()]
+
+
+async def test_the_demo_sums_up_three_counts_that_agree() -> None:
+    """In edition RL runs of every kind end while it lasts, and all three counted the same."""
+    done = await command("demo", "--for", "8", "--port", "0")
+    assert "the three counts agree" in done.out, done.out + done.err
+    assert done.code == 0
+    assert "run.started" in done.out
+    assert "http://127.0.0.1:" in done.out
+    assert [kind for kind in ("flow_run", "job_group", "plan_run") if kind not in done.out] == []
+
+
+async def test_the_demo_says_why_nothing_is_followed_in_edition_pc() -> None:
+    """Edition PC offers no run: that is told, and is no failure."""
+    done = await command("demo", "--edition", "PC", "--for", "8", "--port", "0")
+    assert done.code == 0, done.out + done.err
+    assert "nothing can be followed here: runs cannot be followed here" in done.out
+
+
+async def test_an_interrupted_demo_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C exits 130, and the folder of its store is gone."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    async with running("demo", "--port", "0") as process:
+        assert process.stdout is not None
+        async with asyncio.timeout(30):
+            async for line in process.stdout:
+                if b"run.started" in line:
+                    break
+            assert len(entries(tmp_path)) == 1
+            process.send_signal(signal.SIGINT)
+            await process.stdout.read()
+            assert await process.wait() == 130
+    assert entries(tmp_path) == []

@@ -128,8 +128,8 @@ async def _print_past(client: Any, since: str | None, write: Any) -> int:
         query["last"] = "100"
     while True:
         page = await client.get("/api/v1/events", query)
-        for _, event in page["data"]:
-            write(event)
+        for recorded in page["data"]:
+            write(recorded["event"])
         if len(page["data"]) < int(query["limit"]) or "last" in query:
             return int(page["next"])
         query = {"limit": "1000", "after": str(page["next"])}

@@ -20,7 +20,7 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
-from monitor.model.errors import ConfigurationError
+from monitor.model.errors import ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey, RunKind
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.metrics import CONSUMER as METRICS_CONSUMER
@@ -325,8 +325,15 @@ class Daemon:
 
     async def _track(self, workspace: str | None, kind: RunKind, run_id: str) -> str:
         followed = self._one(workspace)
-        await followed.poller.track(kind, run_id)
-        return f"following {RunKey(followed.name, kind, run_id)}"
+        key = RunKey(followed.name, kind, run_id)
+        is_followed = await followed.poller.track(kind, run_id)
+        if is_followed is None:
+            return f"{key} cannot be asked for now; it is asked for as soon as that is possible"
+        if not is_followed:
+            raise NoSuchObjectError(
+                f"{key} is denied by the workspace, or is none that is followed"
+            )
+        return f"following {key}"
 
     async def _act_on_webhooks(
         self, workspace: str | None, action: str, flow: str | None

@@ -9,7 +9,13 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from monitor.model.errors import BusError, MonitorError, OutputUnavailableError, TryLaterError
+from monitor.model.errors import (
+    BusError,
+    MonitorError,
+    NoSuchObjectError,
+    OutputUnavailableError,
+    TryLaterError,
+)
 
 log = structlog.get_logger()
 
@@ -45,6 +51,8 @@ async def tell_problems(request: web.Request, handler: Handler) -> web.StreamRes
     except (BusError, OutputUnavailableError, TryLaterError) as exc:
         log.warning("request cannot be served now", route=_route(request), reason=str(exc))
         return problem_response(503, str(exc))
+    except NoSuchObjectError as exc:
+        return problem_response(404, str(exc))
     except MonitorError as exc:
         return problem_response(409, str(exc))
     except web.HTTPException as exc:

@@ -8,8 +8,8 @@ Wherever the public documents are silent, the choice is made here and nowhere el
   says otherwise. Equal values keep that order.
 - **Limits of pages.** ``limit`` is at least 1. Only schedules have a largest page (1000).
   An ``offset`` past the end answers an empty page.
-- **Scope.** Job library and plan runs default to the caller's own; ``/v4/jobGroups`` shows
-  every job group of the workspace. Reading one object by its id needs no ownership, but a
+- **Scope.** Job library and plan runs default to the caller's own; ``/v4/jobGroups`` shows what
+  the job library shows for ``runBy=all``. Reading one object by its id needs no ownership, but a
   schedule can be changed by its owner only (403 ``AccessControlException``).
 - **Unknown query parameters** are ignored, as are those that the operation does not list.
   An empty value counts as absent.

@@ -279,6 +279,7 @@ def _seed_schedules(seeding: _Seeding) -> None:
         "Clicks every ten minutes",
         CronTrigger(expression="0 0/10 * ? * MON-SUN", timezone="America/New_York"),
         flows[2],
+        owner_id=_colleague_of(seeding, flows[2]),
     )
     _seed_schedule(seeding, "Stock, hourly", HourlyTrigger(minute_of_hour=15), flows[3])
     _seed_schedule(
@@ -298,12 +299,29 @@ def _seed_schedules(seeding: _Seeding) -> None:
         _seed_schedule(seeding, "Finance close", closed, plans[1], is_enabled=False)
 
 
+def _colleague_of(seeding: _Seeding, flow: Flow) -> int:
+    """Return who sees a flow and is not the administrator: two see it by sharing alone."""
+    people = (flow.creator_id, *sorted(flow.shared_with))
+    return next(one for one in people if one != seeding.people[0].id)
+
+
 def _seed_schedule(
-    seeding: _Seeding, name: str, trigger: Trigger, target: Flow | Plan, *, is_enabled: bool = True
+    seeding: _Seeding,
+    name: str,
+    trigger: Trigger,
+    target: Flow | Plan,
+    *,
+    is_enabled: bool = True,
+    owner_id: int | None = None,
 ) -> None:
+    """Make a schedule, of the administrator unless somebody else is named.
+
+    A list shows the caller's own schedules only, and the administrator's token is the one that
+    is handed out.
+    """
     seeding.world.create(
         Schedule,
-        by=target.creator_id,
+        by=seeding.people[0].id if owner_id is None else owner_id,
         created_at=seeding.past(),
         name=name,
         triggers=(trigger,),

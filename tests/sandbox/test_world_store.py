@@ -66,6 +66,21 @@ def test_every_link_of_a_seeded_world_leads_somewhere(seed: int) -> None:
             assert shelf.get(task.target_id)
 
 
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_the_administrator_owns_most_schedules(seed: int) -> None:
+    """The token that is handed out lists all schedules but one, which a colleague owns."""
+    world = seeded(seed)
+    administrator = next(one.id for one in world.people if one.is_admin)
+
+    others = [one for one in world.schedules if one.creator_id != administrator]
+
+    assert len(world.schedules) == 7
+    assert [one.name for one in others] == ["Clicks every ten minutes"]
+    flow = world.flows.get(others[0].tasks[0].target_id)
+    assert flow is not None
+    assert others[0].creator_id in {flow.creator_id, *flow.shared_with}
+
+
 def test_an_edition_without_plans_is_seeded_without() -> None:
     """No plan and no schedule exists where nothing could show them."""
     world = World(clock=ManualClock(), seed=1)

@@ -47,6 +47,8 @@ class PipelineStanding(Struct, frozen=True, kw_only=True, gc=False, omit_default
     last_duration_seconds: float | None = None
     last_run_id: str | None = None
     consecutive_failures: int = 0
+    # Ends of the newest of those failures, oldest first: what a late success is held against.
+    failed_at: tuple[datetime, ...] = ()
 
 
 class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+import contextlib
+from collections import defaultdict
+from collections.abc import Collection, Coroutine, Sequence
 from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -13,17 +16,19 @@ from prometheus_client import CollectorRegistry, Counter
 
 from monitor.bus.contract import Change, EventBus, Note
 from monitor.model.clock import Clock
+from monitor.model.errors import MonitorError
 from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
 from monitor.model.knowledge import ActiveRun
-from monitor.model.runs import RunKey, RunState, Source
+from monitor.model.runs import Pipeline, RunKey, RunState, Source
 from monitor.model.sightings import Outcome, Sighting
 from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.settings import TrackingSettings
 from monitor.tracking.standings import Standings
 from monitor.tracking.transitions import Boundary, Transition, take
-from monitor.tracking.turns import Turns
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 FOLLOWING = "following"  # topic of the note that holds `followed_since`
 CHANGES = "changes"  # topic of the notes that number a workspace's own changes
@@ -46,7 +51,10 @@ class _Judged(Struct, kw_only=True):
 
 
 class Observer:
-    """Turns sightings into state and events, one commit at a time for each run."""
+    """Turns sightings into state and events, one commit at a time for each workspace.
+
+    For each workspace and not for each run, because runs of one pipeline share its standing.
+    """
 
     def __init__(
         self,
@@ -63,8 +71,11 @@ class Observer:
         self._settings = settings
         self._standings = Standings(knowledge)
         self._followed_since: dict[str, datetime] = {}
-        self._turns = Turns()
+        self._opened: set[str] = set()
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._changing = asyncio.Lock()
+        self._fault: BaseException | None = None
+        self._has_fault = asyncio.Event()
         self._sightings = Counter(
             "dataprep_monitor_sightings",
             "Looks at runs, by who looked and what came of it.",
@@ -78,16 +89,38 @@ class Observer:
             registry=registry,
         )
 
+    async def watch(self) -> None:
+        """Wait for a fault of the observer itself and raise it.
+
+        After one nobody can say whether what is known is what is stored; only a new life can.
+        """
+        await self._has_fault.wait()
+        if self._fault is not None:
+            raise self._fault
+
     async def open(self, workspace: str) -> datetime | None:
-        """Load what the store knows of a workspace; return since when it is followed, if it is."""
-        for run in await self._bus.active_runs(workspace):
-            self._knowledge.active[run.key] = _active(run)
-        await self._standings.load(self._bus, workspace)
-        self._contradictions.labels(workspace)
-        noted = (await self._bus.notes(workspace, FOLLOWING)).get("since")
-        if noted is None:
-            return None
-        return self._remember_following(workspace, msgspec.json.decode(noted, type=datetime))
+        """Load what the store knows of a workspace; return since when it is followed, if it is.
+
+        Loads once: later, memory is ahead of any answer that is still on its way from the store.
+        """
+        if workspace not in self._opened:
+            for run in await self._bus.active_runs(workspace):
+                self._knowledge.active[run.key] = _active(run)
+                self._name(workspace, run.pipeline)
+            await self._standings.load(self._bus, workspace)
+            self._contradictions.labels(workspace)
+            noted = (await self._bus.notes(workspace, FOLLOWING)).get("since")
+            if noted is not None:
+                self._remember_following(workspace, msgspec.json.decode(noted, type=datetime))
+            self._opened.add(workspace)
+        return self._followed_since.get(workspace)
+
+    def leave(self, workspace: str) -> None:
+        """Forget a workspace that is no longer watched; the store keeps what it has."""
+        self._opened.discard(workspace)
+        self._followed_since.pop(workspace, None)
+        self._turns.pop(workspace, None)
+        self._knowledge.remove_workspace(workspace)
 
     async def follow_since(self, workspace: str, at: datetime) -> datetime:
         """Fix the instant (workspace time) from which runs are told, and return it.
@@ -99,13 +132,17 @@ class Observer:
         note = Note(
             workspace=workspace, topic=FOLLOWING, key="since", value=msgspec.json.encode(at)
         )
-        await self._commit(Change(notes=(note,)))
-        return self._remember_following(workspace, at)
 
-    def _remember_following(self, workspace: str, at: datetime) -> datetime:
+        async def fix() -> None:
+            await self._commit(Change(notes=(note,)))
+            self._remember_following(workspace, at)
+
+        await self._to_the_end(fix())
+        return at
+
+    def _remember_following(self, workspace: str, at: datetime) -> None:
         self._followed_since[workspace] = at
         self._knowledge.update_workspace(workspace, followed_since=at)
-        return at
 
     async def known(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
         """Return what is known of those runs, active or finished; an unknown run is absent."""
@@ -120,22 +157,45 @@ class Observer:
         """Take looks at runs, in their order, and return what came of each.
 
         On return the new state, its events, the notes and the settlement of callbacks are durable,
-        all by one commit. A look at a run that is just being committed waits for that commit.
+        all by one commit. It waits for a commit that is under way in the same workspace.
 
         Raises:
             BusUnavailableError: nothing was stored and nothing is known that was not before; the
                 same sightings may be taken again.
         """
-        keys = {sighting.key for sighting in sightings}
-        async with self._turns.hold(keys):
-            known = await self.known(keys)
-            judged = self._judge(sightings, known)
-            change = self._change(sightings, judged, known, notes)
-            if change != Change():
-                await self._commit(change)
-            self._learn(judged, known)
-        self._count(sightings, judged.transitions)
-        return [transition.outcome for transition in judged.transitions]
+        async with contextlib.AsyncExitStack() as turns:
+            # In one order, so that two batches that share workspaces cannot wait for each other.
+            for workspace in sorted({sighting.key.workspace for sighting in sightings}):
+                await turns.enter_async_context(self._turns[workspace])
+            transitions = await self._to_the_end(self._take(sightings, notes))
+        self._count(sightings, transitions)
+        return [transition.outcome for transition in transitions]
+
+    async def _take(self, sightings: Sequence[Sighting], notes: Sequence[Note]) -> list[Transition]:
+        known = await self.known({sighting.key for sighting in sightings})
+        judged = self._judge(sightings, known)
+        change = self._change(sightings, judged, known, notes)
+        if change != Change():
+            await self._commit(change)
+        self._learn(sightings, judged, known)
+        return judged.transitions
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work that a cancellation must not part: what is committed is also learned.
+
+        A caller that is cancelled is kept waiting, no longer than a commit may take.
+        """
+        task = asyncio.create_task(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
+        finally:
+            fault = task.exception() if task.done() and not task.cancelled() else None
+            if fault is not None and not isinstance(fault, MonitorError):
+                self._fault = fault
+                self._has_fault.set()
 
     async def dismiss(self, inbox_ids: Sequence[int]) -> None:
         """Give up stored callbacks whose runs the workspace never confirmed, and count them."""
@@ -228,18 +288,24 @@ class Observer:
     async def _commit(self, change: Change) -> None:
         await self._bus.commit(change, timeout_seconds=self._settings.commit_timeout_seconds)
 
-    def _learn(self, judged: _Judged, known: dict[RunKey, RunState]) -> None:
+    def _learn(
+        self, sightings: Sequence[Sighting], judged: _Judged, known: dict[RunKey, RunState]
+    ) -> None:
         """Overwrite what is known, now that it is durable."""
         self._standings.learn(judged.states.values(), known)
+        for sighting in sightings:
+            # Only what is told now: a stored run may remember a name of before.
+            if sighting.key in judged.states:
+                self._name(sighting.key.workspace, sighting.pipeline)
         for key, state in judged.states.items():
-            if state.pipeline is not None:
-                self._knowledge.name_pipeline(
-                    key.workspace, state.pipeline.kind, state.pipeline.id, state.pipeline.name
-                )
             if state.status.is_terminal:
                 self._knowledge.active.pop(key, None)
             else:
                 self._knowledge.active[key] = _active(state)
+
+    def _name(self, workspace: str, pipeline: Pipeline | None) -> None:
+        if pipeline is not None:
+            self._knowledge.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)
 
     def _count(self, sightings: Sequence[Sighting], transitions: Sequence[Transition]) -> None:
         for sighting, transition in zip(sightings, transitions, strict=True):

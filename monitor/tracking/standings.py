@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -12,6 +13,8 @@ from monitor.model.runs import RunKey, RunKind, RunState, Status
 from monitor.tracking.knowledge import Knowledge, StandingId
 
 STANDING = "standing"  # topic of the notes that keep them over a restart
+
+_FAILURES_KEPT = 50
 
 
 class Standings:
@@ -53,12 +56,7 @@ class Standings:
         for run in runs:
             if run.pipeline is None or run == before.get(run.key):
                 continue
-            identity = (
-                run.key.workspace,
-                run.key.kind,
-                run.pipeline.id,
-                _recipe_id(run),
-            )
+            identity = run.key.workspace, run.key.kind, run.pipeline.id, _recipe_id(run)
             held = changed.get(identity) or self._knowledge.standings.get(identity)
             after = fold(held, run, before.get(run.key))
             if after is not None and after != held:
@@ -89,27 +87,32 @@ def fold(
         standing = msgspec.structs.replace(standing, last_started_at=newest)
     if not run.status.is_terminal:
         return standing
-    was_counted = before is not None and before.status.is_terminal and before.pipeline is not None
-    return _after_an_end(standing, run, was_counted=was_counted)
+    return _after_an_end(standing, run, before if _is_counted(before, run) else None)
+
+
+def _is_counted(before: RunState | None, run: RunState) -> bool:
+    """True where the run has already brought its end into the same standing."""
+    return (
+        before is not None
+        and before.status.is_terminal
+        and before.pipeline is not None
+        and run.pipeline is not None
+        and before.pipeline.id == run.pipeline.id
+        and _recipe_id(before) == _recipe_id(run)
+    )
 
 
 def _after_an_end(
-    standing: PipelineStanding, run: RunState, *, was_counted: bool
+    standing: PipelineStanding, run: RunState, counted: RunState | None
 ) -> PipelineStanding:
-    ended_at = run.finished_at or run.updated_at or run.confirmed_at
-    last_success_at = standing.last_success_at
-    is_after_success = last_success_at is None or ended_at > last_success_at
+    """``counted`` is the same end as it was told before, None where it is new."""
+    ended_at = _ended_at(run)
     is_newest = standing.last_finished_at is None or ended_at >= standing.last_finished_at
-    failures = standing.consecutive_failures
-    is_refined = was_counted and standing.last_run_id == run.key.id
-    if run.status is Status.SUCCEEDED and (is_after_success or is_refined):
-        last_success_at = ended_at
-        failures = 0 if is_newest else failures
-    elif run.status is Status.FAILED and is_after_success and not was_counted:
-        failures += 1
-    standing = msgspec.structs.replace(
-        standing, last_success_at=last_success_at, consecutive_failures=failures
-    )
+    is_refined = counted is not None and standing.last_run_id == run.key.id
+    if run.status is Status.SUCCEEDED:
+        standing = _with_success(standing, ended_at, is_refined=is_refined)
+    elif run.status is Status.FAILED:
+        standing = _with_failure(standing, ended_at, _ended_at(counted) if counted else None)
     if not is_newest and not is_refined:
         return standing
     return msgspec.structs.replace(
@@ -120,6 +123,38 @@ def _after_an_end(
         last_duration_seconds=run.duration_seconds,
         last_run_id=run.key.id,
     )
+
+
+def _ended_at(run: RunState) -> datetime:
+    return run.finished_at or run.updated_at or run.confirmed_at
+
+
+def _with_success(
+    standing: PipelineStanding, ended_at: datetime, *, is_refined: bool
+) -> PipelineStanding:
+    last = standing.last_success_at
+    if last is not None and ended_at <= last and not is_refined:
+        return standing
+    later = tuple(at for at in standing.failed_at if at > ended_at)
+    return msgspec.structs.replace(
+        standing, last_success_at=ended_at, consecutive_failures=len(later), failed_at=later
+    )
+
+
+def _with_failure(
+    standing: PipelineStanding, ended_at: datetime, counted_at: datetime | None
+) -> PipelineStanding:
+    failures, ends = standing.consecutive_failures, list(standing.failed_at)
+    if counted_at is not None:
+        if counted_at not in ends:
+            return standing
+        ends.remove(counted_at)
+        failures -= 1
+    if standing.last_success_at is None or ended_at > standing.last_success_at:
+        ends.append(ended_at)
+        failures += 1
+    kept = tuple(sorted(ends)[-_FAILURES_KEPT:])
+    return msgspec.structs.replace(standing, consecutive_failures=failures, failed_at=kept)
 
 
 def _recipe_id(run: RunState) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from monitor.model.knowledge import PipelineStanding
 from monitor.model.runs import (
     Pipeline,
     PipelineKind,
+    Recipe,
     RunKey,
     RunKind,
     RunState,
@@ -87,3 +89,53 @@ def test_the_newest_end_is_the_same_in_any_order(order: list[int]) -> None:
     assert standing.last_finished_at == START + timedelta(minutes=5)
     assert standing.last_status is Status.CANCELED
     assert standing.last_success_at == START + timedelta(minutes=4)
+
+
+@given(st.permutations(list(range(7))))
+def test_failures_since_the_last_success_are_the_same_in_any_order(order: list[int]) -> None:
+    """A success that arrives late takes back the failures before it, and only those."""
+    results = [
+        Status.FAILED,
+        Status.SUCCEEDED,
+        Status.FAILED,
+        Status.FAILED,
+        Status.SUCCEEDED,
+        Status.FAILED,
+        Status.FAILED,
+    ]
+    runs = [ended(number, results[number], minute=number) for number in range(7)]
+
+    assert after(*(runs[number] for number in order)).consecutive_failures == 2
+
+
+def test_failures_are_counted_beyond_those_whose_ends_are_kept() -> None:
+    """A weekend of failures is counted in full, and what is kept of it is bounded."""
+    runs = [ended(number, Status.FAILED, minute=number) for number in range(300)]
+    standing = after(*runs)
+
+    assert standing.consecutive_failures == 300
+    assert len(standing.failed_at) <= 50
+    assert after(*runs, ended(300, Status.SUCCEEDED, minute=300)).consecutive_failures == 0
+
+
+def test_a_failure_that_turns_out_to_be_older_than_the_success_no_longer_counts() -> None:
+    """An approximate end that the job records move in front of a success is taken back."""
+    told = ended(1, Status.FAILED, minute=9)
+    success = ended(2, Status.SUCCEEDED, minute=5)
+    better = ended(1, Status.FAILED, minute=3)
+    standing = fold(after(told, success), better, told)
+
+    assert standing is not None
+    assert standing.consecutive_failures == 0
+
+
+def test_a_recipe_that_is_told_late_counts_its_failure() -> None:
+    """A job group whose recipe becomes known after its end counts there, where nothing was."""
+    bare = msgspec.structs.replace(
+        ended(1, Status.FAILED, minute=3), key=RunKey("acme", RunKind.JOB_GROUP, "1")
+    )
+    told = msgspec.structs.replace(bare, recipe=Recipe(id="7"))
+    standing = fold(None, told, bare)
+
+    assert standing is not None
+    assert (standing.recipe_id, standing.consecutive_failures) == ("7", 1)

@@ -71,6 +71,11 @@ class Mosquitto:
     def url(self) -> str:
         return f"mqtt://127.0.0.1:{self.port}"
 
+    def configure(self, text: str) -> None:
+        """Start with this configuration instead; it must name the broker's port."""
+        # `start` waits for a line that only this type of message shows.
+        self._configuration.write_text(f"{text}\nuser {getpass.getuser()}\nlog_type information\n")
+
     async def start(self) -> None:
         """Return when the broker accepts connections."""
         self._process = await asyncio.create_subprocess_exec(

@@ -1,0 +1,160 @@
+"""Holds each file of ``deploy/`` to the checker of whoever reads it, and to its promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import aiomqtt
+import pytest
+from aiomqtt import MqttCodeError, ProtocolVersion
+
+from monitor.cli.settings_files import weigh_file
+from tests.deploy.documents import ROOT, blocks
+from tests.servers import Mosquitto, program
+
+DEPLOY = ROOT / "deploy"
+UNIT = DEPLOY / "dataprep-monitor.service"
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+SHELL_SCRIPTS = [ROOT / "tests" / "install-servers", ROOT / ".ci" / "run"]
+# systemd counts from 0 to 10, of which the option wants tenths; the unit has 12.
+EXPOSURE_LIMIT_TENTHS = 20
+SOON = 10.0
+
+
+def checked(*command: object) -> str:
+    """Run a checker and return all that it says; fail with that if it finds a fault."""
+    done = subprocess.run(
+        [str(one) for one in command],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    said = (done.stdout + done.stderr).strip()
+    assert done.returncode == 0, said
+    return said
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    """The checker of systemd finds nothing to say about the unit, once the program is there."""
+    unit = tmp_path / UNIT.name
+    # Any program will do: that it is there and can be run is all that is looked at.
+    installed = "/opt/dataprep-monitor/bin/dataprep-monitor"
+    assert installed in UNIT.read_text()
+    unit.write_text(UNIT.read_text().replace(installed, sys.executable))
+    assert checked(program("systemd-analyze"), "verify", "--man=no", unit) == ""
+
+
+def test_the_unit_gives_little_away() -> None:
+    """By the count of systemd the service is hardly exposed."""
+    assert "Overall exposure level" in checked(
+        program("systemd-analyze"),
+        "security",
+        "--offline=true",
+        f"--threshold={EXPOSURE_LIMIT_TENTHS}",
+        "--no-pager",
+        UNIT,
+    )
+
+
+def test_credentials_have_the_names_of_the_reference() -> None:
+    """The unit offers each secret under the name that the reference configuration shows."""
+    offered = re.findall(r"^#?LoadCredential=([\w-]+):", UNIT.read_text(), re.MULTILINE)
+    reference = (ROOT / "config" / "monitor.toml").read_text()
+    shown = re.findall(r'^#?\w+_credential = "([\w-]+)"', reference, re.MULTILINE)
+    assert offered
+    assert set(offered) <= set(shown)
+
+
+def test_the_container_file_is_sound() -> None:
+    """hadolint, which comes with the test extra, finds nothing in it."""
+    assert checked(SCRIPTS / "hadolint", DEPLOY / "Containerfile") == ""
+
+
+def test_prometheus_takes_its_file() -> None:
+    """The checker of Prometheus accepts the configuration as it stands."""
+    assert "SUCCESS" in checked(
+        program("promtool"), "check", "config", DEPLOY / "prometheus" / "prometheus.yml"
+    )
+
+
+@pytest.mark.parametrize("script", SHELL_SCRIPTS, ids=lambda script: script.name)
+def test_shell_scripts_are_sound(script: Path) -> None:
+    """Nothing is found by shellcheck in a script that other people's machines run."""
+    assert checked(program("shellcheck"), script) == ""
+
+
+@pytest.mark.parametrize("number", range(len(blocks("toml", DEPLOY / "README.md"))))
+def test_the_configurations_of_the_guide_are_right(tmp_path: Path, number: int) -> None:
+    """What the guide says to write into the configuration has no fault, given the secrets."""
+    text = blocks("toml", DEPLOY / "README.md")[number]
+    for name in re.findall(r'_(?:credential|file) = "(?:/run/secrets/)?([\w-]+)"', text):
+        (tmp_path / name).write_text("a-secret-for-the-test\n")
+    path = tmp_path / "monitor.toml"
+    path.write_text(text.replace("/run/secrets", str(tmp_path)))
+    verdict = weigh_file(path, {"CREDENTIALS_DIRECTORY": str(tmp_path)})
+    assert verdict.faults == ()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Mosquitto:
+    """Return a broker with our files, on a port and in a folder of its own."""
+    made = Mosquitto(tmp_path)
+    text = (DEPLOY / "mosquitto" / "mosquitto.conf").read_text()
+    for there, here in (
+        ("listener 1883 ", f"listener {made.port} "),
+        ("/etc/mosquitto/acl", str(DEPLOY / "mosquitto" / "acl")),
+        ("/etc/mosquitto/passwords", str(tmp_path / "passwords")),
+        ("/var/lib/mosquitto/", f"{tmp_path}/"),
+    ):
+        assert there in text
+        text = text.replace(there, here)
+    made.configure(text)
+    (tmp_path / "passwords").touch(mode=0o600)
+    for user in ("dataprep-monitor", "dataprep-reader"):
+        checked(program("mosquitto_passwd"), "-b", tmp_path / "passwords", user, f"{user}!")
+    return made
+
+
+def client(broker: Mosquitto, user: str | None) -> aiomqtt.Client:
+    """Return a client that has not connected yet; without a user it says no name."""
+    return aiomqtt.Client(
+        "127.0.0.1",
+        broker.port,
+        username=user,
+        password=None if user is None else f"{user}!",
+        protocol=ProtocolVersion.V5,
+        timeout=SOON,
+    )
+
+
+async def test_mosquitto_lets_the_daemon_tell_and_the_reader_hear(broker: Mosquitto) -> None:
+    """The broker starts with our file; what the daemon's user tells reaches the reader's."""
+    topic = "dataprep/v1/marketing/state"
+    async with broker, client(broker, "dataprep-reader") as reader:
+        await reader.subscribe("dataprep/v1/#", qos=1)
+        async with client(broker, "dataprep-monitor") as monitor:
+            await monitor.publish(topic, b"heard", qos=1)
+        message = await anext(aiter(reader.messages))
+    assert (str(message.topic), message.payload) == (topic, b"heard")
+
+
+async def test_mosquitto_keeps_everybody_else_silent(broker: Mosquitto, tmp_path: Path) -> None:
+    """Nobody comes in without a name, and what a reader tells reaches nobody."""
+    async with broker:
+        with pytest.raises(MqttCodeError, match=r"[Nn]ot authori[sz]ed"):
+            async with client(broker, None):
+                pass
+        async with client(broker, "dataprep-reader") as reader:
+            await reader.subscribe("dataprep/v1/#", qos=1)
+            await reader.publish("dataprep/v1/marketing/state", b"forged", qos=1)
+            async with client(broker, "dataprep-monitor") as monitor:
+                await monitor.publish("dataprep/v1/marketing/state", b"true", qos=1)
+            message = await anext(aiter(reader.messages))
+    assert message.payload == b"true"
+    # A clean stop writes down what must survive.
+    assert (tmp_path / "mosquitto.db").exists()

@@ -54,7 +54,7 @@ class Inventory:
         absent = {(kind, one) for one in before - names.keys()}
         gone = {one for one in absent if one in self._missing}
         for _, pipeline_id in gone:
-            following.knowledge.forget_pipeline(following.name, kind, pipeline_id)
+            await following.observer.forget_pipeline(following.name, kind, pipeline_id)
         # Once is no proof: a list may be a moment behind, or a right withdrawn for a while.
         self._missing = {one for one in self._missing if one[0] is not kind} | (absent - gone)
         await self._keep(kind, frozenset(names) | {one for _, one in absent - gone})

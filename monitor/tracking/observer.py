@@ -19,7 +19,7 @@ from monitor.model.clock import Clock
 from monitor.model.errors import MonitorError
 from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
 from monitor.model.knowledge import ActiveRun
-from monitor.model.runs import Pipeline, RunKey, RunState, Source
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
 from monitor.model.sightings import Outcome, Sighting
 from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.settings import TrackingSettings
@@ -211,6 +211,18 @@ class Observer:
     def ignore(self, source: Source, *, count: int = 1) -> None:
         """Count looks at what is never followed, such as samples."""
         self._sightings.labels(source, "ignored").inc(count)
+
+    async def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
+        """Drop a pipeline that the workspace no longer has, from the store and from memory."""
+
+        async def drop() -> None:
+            notes = self._standings.removal(workspace, kind, pipeline_id)
+            if notes:
+                await self._commit(Change(notes=notes))
+            self._knowledge.forget_pipeline(workspace, kind, pipeline_id)
+
+        async with self._turns[workspace]:
+            await self._to_the_end(drop())
 
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
         """Remember that something about a workspace is ``after``; tell it if it was otherwise.

@@ -9,7 +9,7 @@ import msgspec
 
 from monitor.bus.contract import EventBus, Note
 from monitor.model.knowledge import PipelineStanding
-from monitor.model.runs import RunKey, RunKind, RunState, Status
+from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.knowledge import Knowledge, StandingId
 
 STANDING = "standing"  # topic of the notes that keep them over a restart
@@ -36,13 +36,17 @@ class Standings:
     ) -> tuple[Note, ...]:
         """Return the notes that belong into the commit of these runs."""
         return tuple(
-            Note(
-                workspace=standing.workspace,
-                topic=STANDING,
-                key=f"{standing.run_kind}/{standing.pipeline.id}/{standing.recipe_id or ''}",
-                value=msgspec.json.encode(standing),
-            )
+            _note(standing, msgspec.json.encode(standing))
             for standing in self._changed(runs, before).values()
+        )
+
+    def removal(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> tuple[Note, ...]:
+        """Return the notes that delete what is kept of one pipeline."""
+        return tuple(
+            _note(standing, None)
+            for standing in self._knowledge.standings.values()
+            if standing.workspace == workspace
+            and (standing.pipeline.kind, standing.pipeline.id) == (kind, pipeline_id)
         )
 
     def learn(self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]) -> None:
@@ -160,6 +164,15 @@ def _with_failure(
 def _recipe_id(run: RunState) -> str | None:
     is_job_group = run.key.kind is RunKind.JOB_GROUP
     return run.recipe.id if is_job_group and run.recipe is not None else None
+
+
+def _note(standing: PipelineStanding, value: bytes | None) -> Note:
+    return Note(
+        workspace=standing.workspace,
+        topic=STANDING,
+        key=f"{standing.run_kind}/{standing.pipeline.id}/{standing.recipe_id or ''}",
+        value=value,
+    )
 
 
 def _identity(standing: PipelineStanding) -> StandingId:

@@ -185,3 +185,19 @@ async def test_a_fault_of_the_observer_itself_is_told_to_who_watches(
 
     with pytest.raises(TypeError):
         await asyncio.wait_for(watching, timeout=5)
+
+
+async def test_a_pipeline_that_is_gone_leaves_nothing_behind(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """What its last runs were like leaves the store as well, and a restart shows it no more."""
+    observer, knowledge = observer_of(bus, clock)
+    other = Pipeline(kind=PipelineKind.FLOW, id="12", name="Weekly sales")
+    await observer.observe([seen(clock, 1, "Failed"), seen(clock, 2, "Complete", other)])
+    await observer.forget_pipeline("acme", FLOW.kind, FLOW.id)
+    again, after = observer_of(bus, clock)
+    await again.open("acme")
+
+    assert [one.pipeline.id for one in knowledge.view.standings()] == ["12"]
+    assert [one.pipeline.id for one in after.view.standings()] == ["12"]
+    assert [one.id for one in after.view.pipelines()] == ["12"]

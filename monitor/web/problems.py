@@ -31,6 +31,13 @@ class Problem(Exception):  # noqa: N818 - an answer on its way out, never seen o
         self.detail = detail
 
 
+def number(name: str, told: str, *, most: int) -> int:
+    """Return a number from 0 to ``most`` that a request names, or say what is wrong with it."""
+    if not told.isdecimal() or len(told) > len(str(most)) or int(told) > most:
+        raise Problem(400, f"{name}: {told[:40]!r} is not a number from 0 to {most}")
+    return int(told)
+
+
 def problem_response(status: int, detail: str) -> web.Response:
     """Return the answer that tells a problem."""
     body = {"type": "about:blank", "title": http.HTTPStatus(status).phrase, "status": status}

@@ -20,6 +20,8 @@ from monitor.web.problems import tell_problems
 from monitor.web.settings import ServerSettings
 from monitor.web.stream import EventStreams
 
+_BODY_BYTES = 64 * 1024
+
 Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # accept header -> body, content type
 
 
@@ -54,7 +56,10 @@ class Server:
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
-        app = web.Application(middlewares=[authenticate(self._settings), tell_problems])
+        app = web.Application(
+            client_max_size=_BODY_BYTES,
+            middlewares=[authenticate(self._settings), tell_problems],
+        )
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import structlog
 from aiohttp import web
 
 from monitor.bus.contract import EventBus
-from monitor.web.problems import Problem
+from monitor.model.errors import BusError
+from monitor.web.problems import Problem, number
 
+log = structlog.get_logger()
+
+FARTHEST = 2**63 - 1  # what a position may be
 _BATCH = 200
 _KEEPALIVE_SECONDS = 15.0
 _SEND_SECONDS = 30.0
@@ -38,6 +43,9 @@ class EventStreams:
             await task
         except (ConnectionError, TimeoutError):
             task.cancel()
+        except BusError as exc:
+            # The head is out, so no problem can be told; the reader comes back by itself.
+            log.warning("a stream of events ends", reason=str(exc))
         except asyncio.CancelledError:
             # Either the reader went away or the server stops; both end this stream.
             task.cancel()
@@ -54,11 +62,11 @@ class EventStreams:
 
     async def _begin(self, request: web.Request) -> int:
         told = request.headers.get("Last-Event-ID") or request.query.get("after")
+        newest = (await self._bus.standing()).newest_position
         if told is None:
-            return (await self._bus.standing()).newest_position
-        if not told.isdecimal():
-            raise Problem(400, f"Last-Event-ID: {told[:40]!r} is not a position of the event log")
-        return int(told)
+            return newest
+        # A position that is not there yet was given by a store that is gone.
+        return min(number("Last-Event-ID", told, most=FARTHEST), newest)
 
     async def _pump(self, response: web.StreamResponse, position: int) -> None:
         while True:

@@ -1,0 +1,92 @@
+"""The server as a client sees it, and what a test writes behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from msgspec import Struct
+
+from monitor.bus.contract import Change, EventBus
+from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
+from monitor.model.knowledge import ActiveRun
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
+from monitor.tracking.knowledge import Knowledge
+from monitor.web.health import Finding
+from monitor.web.server import Server
+from tests.clocks import ManualClock
+
+
+class Answer(Struct, frozen=True):
+    """What a client gets."""
+
+    status: int
+    text: str
+    headers: dict[str, str]
+    document: Any  # the decoded body where it is JSON
+
+
+@dataclass
+class Site:
+    """The server as a client sees it, and what stands behind it."""
+
+    server: Server
+    bus: EventBus
+    knowledge: Knowledge
+    clock: ManualClock
+    findings: dict[str, Finding]
+    session: aiohttp.ClientSession
+    url: str = ""
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    async def get(self, path: str, *, headers: dict[str, str] | None = None) -> Answer:
+        async with self.session.get(self.url + path, headers=headers) as response:
+            return await _answer(response)
+
+    async def post(self, path: str, **sent: Any) -> Answer:
+        async with self.session.post(self.url + path, **sent) as response:
+            return await _answer(response)
+
+    async def tell(self, *runs: RunState) -> None:
+        """Store runs with the event of the status that each has reached."""
+        events = tuple(_event(run) for run in runs)
+        await self.bus.commit(Change(runs=runs, events=events), timeout_seconds=5)
+        for run in runs:
+            if not run.status.is_terminal:
+                self.knowledge.active[run.key] = ActiveRun(
+                    run=run, confirmed_at=run.confirmed_at, confirmed_by=Source.POLL
+                )
+
+    def run(self, run_id: str = "1", status: Status = Status.RUNNING, **more: Any) -> RunState:
+        """Return a job group of the flow ``orders``, confirmed now."""
+        made = {
+            "key": RunKey("acme", RunKind.JOB_GROUP, run_id),
+            "status": status,
+            "created_at": self.clock.now(),
+            "finished_at": self.clock.now() if status.is_terminal else None,
+            "pipeline": Pipeline(kind=PipelineKind.FLOW, id="7", name="orders"),
+            "confirmed_at": self.clock.now(),
+            "confirmed_by": Source.POLL,
+        }
+        return RunState(**{**made, **more})
+
+
+async def _answer(response: aiohttp.ClientResponse) -> Answer:
+    text = await response.text()
+    is_json = response.content_type.endswith("json")
+    document = await response.json(content_type=None) if is_json else None
+    return Answer(response.status, text, dict(response.headers), document)
+
+
+def _event(run: RunState) -> RunEvent:
+    event_type = STATUS_EVENTS[run.status]
+    return RunEvent(
+        id=run_event_id(run.key, event_type),
+        type=event_type,
+        run=run,
+        before=None,
+        occurred_at=run.finished_at or run.created_at,
+        recorded_at=run.confirmed_at,
+        observed_by=Source.POLL,
+    )

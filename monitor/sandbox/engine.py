@@ -70,10 +70,19 @@ class Engine:
         ran_from: RanFrom = RanFrom.UI,
         ran_for: RanFor = RanFor.RECIPE,
         profiling: bool = False,
+        execution: str = "",
     ) -> JobGroup:
-        """Run one recipe on its own, or take a sample of it, as ``ran_for`` says."""
+        """Run one recipe on its own, or take a sample of it, as ``ran_for`` says.
+
+        ``execution`` is the engine that does the work; empty leaves it to the recipe's outputs.
+        """
         return self._job_groups.start(
-            recipe, by=by, ran_from=ran_from, ran_for=ran_for, profiling=profiling
+            recipe,
+            by=by,
+            ran_from=ran_from,
+            ran_for=ran_for,
+            profiling=profiling,
+            execution=execution,
         )
 
     def start_flow_run(

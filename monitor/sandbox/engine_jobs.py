@@ -12,6 +12,8 @@ from monitor.sandbox.runs import SAMPLING_LIKE, Job, JobGroup, NativeStatus, Ran
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world import World
 
+_ENGINE = "photon"
+_CLOUD_ENGINE = "dataflow"
 _ERRORS = (
     "Dataflow job failed: workers could not be started within the quota of the project",
     "Column 'amount' could not be converted to Decimal",
@@ -84,6 +86,7 @@ class JobGroups:
         ran_from: RanFrom,
         ran_for: RanFor,
         profiling: bool,
+        execution: str = "",
         flow_run_id: int | None = None,
         plan_run_id: int | None = None,
         fires_webhooks: bool = True,
@@ -103,23 +106,33 @@ class JobGroups:
             fires_webhooks=fires_webhooks
             and (ran_for not in SAMPLING_LIKE or world.options.samples_fire_webhooks),
         )
-        chance = world.random("job_group", job_group.id)
         job_group.snapshot_id = 100_000 + job_group.id
-        job_group.session_id = f"{chance.getrandbits(64):016x}"
+        job_group.session_id = world.uuid("session", job_group.id)
+        if not execution:
+            execution = next((one.execution for one in world.outputs_of(recipe.id)), _ENGINE)
         for job_type in self._job_types(recipe, job_group):
             job = world.create(
                 Job,
                 by=by,
                 job_group_id=job_group.id,
                 job_type=job_type,
-                execution_language="photon" if job_type in ("wrangle", "profile") else None,
                 created_at=job_group.created_at,
             )
+            if job_type in ("wrangle", "profile"):
+                job.execution_language = execution
+                job.cp_job_id = self._cloud_job_id(job)
             job_group.job_ids.append(job.id)
         fate = self._fate(recipe, job_group)
         self._states.create(job_group)
         self._tasks.begin(f"job-group-{job_group.id}", lambda: self._work(job_group, fate))
         return job_group
+
+    def _cloud_job_id(self, job: Job) -> str | None:
+        """Return what the cloud calls a job; only Dataflow has names of its own for them."""
+        if job.execution_language != _CLOUD_ENGINE:
+            return None
+        number = self._world.random("cloud job", job.id).randrange(10**18, 10**19)
+        return f"{job.created_at:%Y-%m-%d_%H_%M_%S}-{number}"
 
     def cancel(self, job_group: JobGroup, *, by: int | None = None) -> list[int]:
         """End an active job group as ``Canceled``; return the ids of the jobs that this stopped."""

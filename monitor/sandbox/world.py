@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import uuid
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime, timedelta
@@ -146,6 +147,10 @@ class World:
     def random(self, *names: object) -> random.Random:
         """Return a generator that depends on the seed and the names, and on nothing else."""
         return random.Random(":".join(str(name) for name in (self.seed, *names)))
+
+    def uuid(self, *names: object) -> str:
+        """Return a UUID that depends on the seed and the names, and on nothing else."""
+        return str(uuid.UUID(int=self.random(*names).getrandbits(128), version=4))
 
     def create(self, kind: type[T], *, by: int, **values: Any) -> T:
         """Make a thing in the name of person ``by``, with the next id and present stamps.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from monitor.sandbox.http.embedding import Embed, parse_embeds
 from monitor.sandbox.http.errors import ApiError
 from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.runs import NativeStatus
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 
@@ -41,7 +45,56 @@ async def test_lists_embed_in_every_row(workspace: Workspace) -> None:
     row = answer.body["data"][0]
     assert [one["id"] for one in row["jobs"]["data"]] == job_group.job_ids
     assert row["flowRun"] is None
-    assert row["jobGroupDataflowOptions"] is None
+    assert row["jobGroupDataflowOptions"]["data"][0]["key"] == "region"
+
+
+async def test_jobs_embed_what_they_wrote(workspace: Workspace) -> None:
+    """The write setting stands in the writing job itself, and in no other job."""
+    job_group = workspace.job_group()
+
+    answer = await workspace.get(
+        f"/v4/jobGroups/{job_group.id}", embed="jobs.fileWriterJob.writeSetting"
+    )
+
+    jobs = {one["jobType"]: one for one in answer.body["jobs"]["data"]}
+    assert jobs["filewriter"]["writeSetting"]["path"] == f"gs://out/{job_group.recipe_id}.csv"
+    assert not [one for one in jobs.values() if "fileWriterJob" in one]
+    assert [kind for kind, one in jobs.items() if "writeSetting" in one] == ["filewriter"]
+
+
+async def test_jobs_embed_where_results_went(workspace: Workspace) -> None:
+    """A finished wrangling names its table first, with a path that is a list in a text."""
+    job_group = workspace.job_group()
+    path = f"/v4/jobGroups/{job_group.id}"
+    embed = "jobs.scriptResults.storageLocation"
+    wrangle = next(one for one in workspace.world.jobs_of(job_group) if one.job_type == "wrangle")
+
+    async def results() -> list[Any]:
+        jobs = (await workspace.get(path, embed=embed)).body["jobs"]["data"]
+        found = {one["id"]: one["scriptResults"]["data"] for one in jobs}
+        return [*found.pop(wrangle.id), *itertools.chain(*found.values())]
+
+    before = await results()
+    workspace.world.update(wrangle, status=NativeStatus.COMPLETE)
+    table, file = await results()
+
+    assert before == []
+    assert (table["isPrimaryOutput"], file["isPrimaryOutput"]) == (True, False)
+    place = table["storageLocation"]
+    assert (place["container"], json.loads(place["path"])) == ("orders", ["public"])
+    assert file["storageLocation"]["container"] == "out"
+
+
+async def test_jobs_embed_their_error(workspace: Workspace) -> None:
+    """An error is an object with its message, and null where there is none."""
+    job_group = workspace.job_group()
+    first, *others = workspace.world.jobs_of(job_group)
+    workspace.world.update(first, error_message="no memory")
+
+    answer = await workspace.get(f"/v4/jobGroups/{job_group.id}", embed="jobs.errorMessage")
+
+    errors = [one["errorMessage"] for one in answer.body["jobs"]["data"]]
+    assert errors == [{"message": "no memory"}, *[None] * len(others)]
 
 
 async def test_an_embedded_list_takes_options(workspace: Workspace) -> None:

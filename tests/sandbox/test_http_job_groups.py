@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -33,7 +35,7 @@ async def test_a_job_group_is_run_with_its_jobs(workspace: Workspace) -> None:
     assert job_group.creator_id == workspace.things.owner.id
     assert job_group.ran_from == "api"
     assert answer.body["reason"] == "JobStarted"
-    assert answer.body["sessionId"]
+    assert str(uuid.UUID(answer.body["sessionId"])) == answer.body["sessionId"]
     assert [one["id"] for one in answer.body["jobs"]["data"]] == job_group.job_ids
     assert answer.body["jobGraph"]["vertices"] == job_group.job_ids
     edges = answer.body["jobGraph"]["edges"]
@@ -64,6 +66,20 @@ async def test_the_test_mode_only_says_what_would_run(workspace: Workspace) -> N
     assert answer.status == 200
     assert (answer.body["datasetId"], answer.body["datasetName"]) == (recipe.id, recipe.name)
     assert len(workspace.world.job_groups) == 0
+
+
+async def test_only_dataflow_names_its_jobs(workspace: Workspace) -> None:
+    """The override of the engine stands in the jobs; on Dataflow they have a name there."""
+    found = {}
+    for engine in ("photon", "dataflow"):
+        body: dict[str, Any] = {"wrangledDataset": {"id": workspace.things.clean.id}}
+        started = await workspace.post("/v4/jobGroups", body | {"overrides": {"execution": engine}})
+        jobs = (await workspace.get(f"/v4/jobGroups/{started.body['id']}/jobs")).body["data"]
+        found[engine] = next(one for one in jobs if one["jobType"] == "wrangle")
+
+    assert {one["executionLanguage"] for one in found.values()} == {"photon", "dataflow"}
+    assert "cpJobId" not in found["photon"]
+    assert re.fullmatch(r"[\d_-]{19}-\d{19}", found["dataflow"]["cpJobId"])
 
 
 async def test_profiling_follows_the_override(workspace: Workspace) -> None:

@@ -131,6 +131,17 @@ async def test_words_limit_a_list(workspace: Workspace) -> None:
     assert (await workspace.get(LIBRARY, status="Canceled")).ids == []
 
 
+async def test_the_library_shows_who_started_a_run(workspace: Workspace) -> None:
+    """Rows of the library carry their creator's record; those of the older list the id only."""
+    owner = workspace.job_group().creator_id
+
+    library = await workspace.get(LIBRARY, fields="creator")
+    older = await workspace.get("/v4/jobGroups", fields="creator")
+
+    assert library.body["data"][0]["creator"]["email"] == "owner@example.com"
+    assert older.body["data"] == [{"creator": {"id": owner}}]
+
+
 async def test_lists_show_ones_own_unless_widened(workspace: Workspace) -> None:
     """Runs and flows of others appear only when asked for, and only where they are shared."""
     own = workspace.job_group()

@@ -8,12 +8,15 @@ from collections.abc import Iterable
 from monitor.sandbox.http.bodies import Body
 from monitor.sandbox.http.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
 from monitor.sandbox.http.errors import Json, bad_field, not_found
+from monitor.sandbox.http.job_shapes import job
 from monitor.sandbox.http.listing import RAN_FROM
+from monitor.sandbox.http.object_shapes import person
 from monitor.sandbox.http.parameters import integer
-from monitor.sandbox.http.run_shapes import job
+from monitor.sandbox.http.run_shapes import creator_of
 from monitor.sandbox.objects import Recipe
 from monitor.sandbox.runs import JobGroup, RanFrom
 
+LONGEST_ENGINE = 50
 # What the job library's filter looks at; the operation has no filterFields.
 LIBRARY_FILTER = ("id", "recipe", "flow", "creator", "flowRun")
 
@@ -23,6 +26,9 @@ def run_job_group(call: Call) -> Reply:
     body = Body(call.body)
     recipe = _recipe(call, body)
     overrides = body.object("overrides") if body.has("overrides") else Body({})
+    execution = (
+        overrides.text("execution", longest=LONGEST_ENGINE) if overrides.has("execution") else ""
+    )
     ran_from = body.text("ranfrom", one_of=RAN_FROM) if body.has("ranfrom") else RanFrom.API
     profiling = overrides.boolean("profiler", default=_is_profiled(call, recipe))
     _check_switches(body)
@@ -31,7 +37,11 @@ def run_job_group(call: Call) -> Reply:
     if body.boolean("testMode"):
         return Reply(body=_test_answer(call, recipe))
     started = call.engine.start_job_group(
-        recipe, by=call.person.id, ran_from=RanFrom(ran_from), profiling=profiling
+        recipe,
+        by=call.person.id,
+        ran_from=RanFrom(ran_from),
+        profiling=profiling,
+        execution=execution,
     )
     call.remember_run()
     return Reply(status=201, body=run_answer(call, started))
@@ -57,8 +67,8 @@ def _is_profiled(call: Call, recipe: Recipe) -> bool:
 
 
 def _test_answer(call: Call, recipe: Recipe) -> Json:
-    session = call.world.random("test mode", recipe.id).getrandbits(64)
-    return {"datasetId": recipe.id, "datasetName": recipe.name, "sessionId": f"{session:016x}"}
+    session_id = call.world.uuid("test mode", recipe.id)
+    return {"datasetId": recipe.id, "datasetName": recipe.name, "sessionId": session_id}
 
 
 def run_answer(call: Call, started: JobGroup) -> dict[str, Json]:
@@ -90,7 +100,18 @@ def list_job_groups(call: Call) -> Reply:
 
 
 def list_job_library(call: Call) -> Reply:
-    return call.list("joblibraryrows", _library(call), filter_fields=LIBRARY_FILTER)
+    """Return rows that carry their creator's whole record, unlike those of other lists."""
+    return call.list(
+        "joblibraryrows",
+        _library(call),
+        filter_fields=LIBRARY_FILTER,
+        extra=lambda one: _creator(call, one),
+    )
+
+
+def _creator(call: Call, one: JobGroup) -> dict[str, Json]:
+    found = creator_of(call.view, one)
+    return {} if found is None else {"creator": person(call.view, found)}
 
 
 def count_job_library(call: Call) -> Reply:

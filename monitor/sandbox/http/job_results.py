@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from monitor.sandbox.http.calls import Call, Handlers, Reply, all_of
 from monitor.sandbox.http.errors import ApiError, Json
+from monitor.sandbox.http.job_shapes import outputs_of
 from monitor.sandbox.http.object_shapes import publication
 from monitor.sandbox.http.pdf import one_page
 from monitor.sandbox.objects import ImportedDataset, OutputObject, Publication
-from monitor.sandbox.runs import JobGroup, NativeStatus, RanFrom
+from monitor.sandbox.runs import JobGroup, NativeStatus
 
 PROFILED_COLUMNS = (("order_id", "Integer"), ("customer", "String"), ("amount", "Decimal"))
 BUCKETS = 10
@@ -48,11 +49,10 @@ def _table(call: Call, connection_id: int, path: list[str]) -> dict[str, Json]:
 
 
 def _outputs(call: Call, job_group: JobGroup) -> list[OutputObject]:
-    """Return what the job group produced: scheduled and manual runs have separate outputs."""
+    """Return what the job group produced."""
     if job_group.status is not NativeStatus.COMPLETE:
         return []
-    is_adhoc = job_group.ran_from is not RanFrom.SCHEDULE
-    return [one for one in call.world.outputs_of(job_group.recipe_id) if one.is_adhoc == is_adhoc]
+    return outputs_of(call.world, job_group)
 
 
 def _publications(call: Call, job_group: JobGroup) -> list[Publication]:

@@ -17,6 +17,8 @@ from monitor.sandbox.objects import (
 )
 from monitor.sandbox.world import WORKSPACE_ID
 
+CLOUD_PROJECT = "sandbox"
+
 
 def stamps(one: Record) -> dict[str, Json]:
     """Return the fields that every stored thing shows."""
@@ -40,6 +42,7 @@ def flow(view: View, one: Flow) -> dict[str, Json]:
         "settings": {},
         "flowState": None,
         "workspace": reference(WORKSPACE_ID),
+        "cpProject": CLOUD_PROJECT,
         "deleted_at": stamp(one.deleted_at),
     }
 

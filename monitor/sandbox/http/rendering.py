@@ -58,13 +58,15 @@ class View:
 class Association:
     """Something that ``embed`` can show. ``key`` is its name in the answer.
 
-    ``find`` returns one record or None, or the list of them where ``many``.
+    ``find`` returns one record or None, or the list of them where ``many``. What is ``inline``
+    has no key of its own: its fields stand among those of the row.
     """
 
     key: str
     target: str  # of the table of resources
     find: Callable[[View, Any], Any]
     many: bool = False
+    inline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,8 @@ def show(
         document = _chosen(resource, document, fields)
     for embed in embeds:
         association = association_of(resource, embed.name)
-        document[association.key] = _embedded(resources, view, association, record, embed)
+        found = _embedded(resources, view, association, record, embed)
+        document |= (found or {}) if association.inline else {association.key: found}
     return document
 
 

@@ -1,4 +1,4 @@
-"""The payloads of what runs: job groups, jobs, flow runs and plan runs."""
+"""The payloads of what runs: job groups, flow runs and plan runs; jobs are in `job_shapes`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.rendering import Association, Resource, View, reference, stamp
-from monitor.sandbox.objects import Recipe, Record
-from monitor.sandbox.runs import FlowRun, Job, JobGroup, PlanSnapshotRun
+from monitor.sandbox.objects import Person, Recipe, Record
+from monitor.sandbox.runs import FlowRun, JobGroup, PlanSnapshotRun
 from monitor.sandbox.world import WORKSPACE_ID
 
 
-def creator_of(view: View, record: Record) -> Record | None:
+def creator_of(view: View, record: Record) -> Person | None:
     return view.world.people.get(record.creator_id, with_deleted=True)
 
 
@@ -21,6 +21,8 @@ def updater_of(view: View, record: Record) -> Record | None:
 
 CREATOR = Association(key="creator", target="people", find=creator_of)
 UPDATER = Association(key="updater", target="people", find=updater_of)
+# Where the work of a cloud is done, as key and value.
+DATAFLOW_OPTIONS = (("region", "us-central1"),)
 STAMPS = {
     "id": lambda _, one: one.id,
     "createdAt": lambda _, one: one.created_at,
@@ -87,31 +89,6 @@ def job_library_row(view: View, one: JobGroup) -> dict[str, Json]:
         return job_group_row(view, one)
     document = job_group(view, one)
     del document["flowRun"]
-    return document
-
-
-def job(view: View, one: Job) -> dict[str, Json]:
-    del view
-    document: dict[str, Json] = {
-        "id": one.id,
-        "status": one.status.value,
-        "jobType": one.job_type,
-        "sampleSize": one.sample_size,
-        "percentComplete": one.percent_complete,
-        "jobGroup": reference(one.job_group_id),
-        "errorMessage": None if one.error_message is None else {"message": one.error_message},
-        "hasWarnings": one.has_warnings,
-        "lastHeartbeatAt": stamp(one.last_heartbeat_at),
-        "startedAt": stamp(one.started_at),
-        "finishedAt": stamp(one.finished_at),
-        "createdAt": stamp(one.created_at),
-        "updatedAt": stamp(one.updated_at),
-        "creator": reference(one.creator_id),
-    }
-    if one.execution_language is not None:
-        document["executionLanguage"] = one.execution_language
-    if one.cp_job_id is not None:
-        document["cpJobId"] = one.cp_job_id
     return document
 
 
@@ -187,33 +164,24 @@ JOB_GROUPS = Resource(
             key="jobs", target="jobs", find=lambda view, one: view.world.jobs_of(one), many=True
         ),
         "jobgroupdataflowoptions": Association(
-            key="jobGroupDataflowOptions", target="people", find=lambda _view, _one: None
+            key="jobGroupDataflowOptions",
+            target="dataflowoptions",
+            find=lambda _view, _one: DATAFLOW_OPTIONS,
+            many=True,
         ),
     },
     extra_fields=frozenset({"flowRun"}),
 )
 
 RUN_RESOURCES: dict[str, Resource] = {
+    "dataflowoptions": Resource(
+        plural="dataflowoptions",
+        render=lambda _, one: {"key": one[0], "value": one[1]},
+        columns={"key": lambda _, one: one[0]},
+    ),
     "jobgroups": JOB_GROUPS,
     "jobgrouprows": replace(JOB_GROUPS, render=job_group_row),
     "joblibraryrows": replace(JOB_GROUPS, render=job_library_row),
-    "jobs": Resource(
-        plural="jobs",
-        render=job,
-        columns={
-            **STAMPS,
-            "status": lambda _, one: one.status.value,
-            "jobType": lambda _, one: one.job_type,
-        },
-        associations={
-            "creator": CREATOR,
-            "jobgroup": Association(
-                key="jobGroup",
-                target="jobgroups",
-                find=lambda view, one: view.world.job_groups.get(one.job_group_id),
-            ),
-        },
-    ),
     "flowruns": Resource(
         plural="flowruns",
         render=flow_run,

@@ -117,12 +117,13 @@ class Workspace:
         token = self.token if token is None else token
         authorization = {"Authorization": f"Bearer {token}"} if token else {}
         data = msgspec.json.encode(body) if body is not None else content
+        kind = {} if data is None else {"Content-Type": "application/json"}
         async with self.session.request(
             method,
             self.url + path,
             params=query,
             data=data,
-            headers={**authorization, **(headers or {})},
+            headers={**authorization, **kind, **(headers or {})},
         ) as response:
             return Answer(
                 status=response.status, headers=response.headers, content=await response.read()

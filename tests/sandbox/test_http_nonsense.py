@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,31 @@ async def test_nonsense_is_never_answered_by_500(
             assert answer.status < 500, (operation.operation_id, query, content)
             if answer.status not in {204, 304} and not path.endswith("pdfResults"):
                 assert answer.body is not None
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("application/x-www-form-urlencoded", 415),
+        ("text/é", 415),
+        ("", 415),
+        ("application/JSON; charset=utf-8", 201),
+        (None, 201),
+    ],
+)
+async def test_only_json_is_a_body(content_type: str | None, status: int) -> None:
+    """A form, as curl sends it unasked, is 415; a body without a type is taken for JSON."""
+    async with open_workspace() as workspace:
+        headers = {"Authorization": f"Bearer {workspace.token}"}
+        if content_type is not None:
+            headers["Content-Type"] = content_type
+        async with workspace.session.post(
+            f"{workspace.url}/v4/flows/{workspace.things.orders.id}/run",
+            data=b"{}",
+            headers=headers,
+            skip_auto_headers=["Content-Type"],
+        ) as answer:
+            assert answer.status == status, await answer.read()
 
 
 async def test_bytes_that_are_no_text_are_answered() -> None:

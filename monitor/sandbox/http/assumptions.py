@@ -17,7 +17,13 @@ Wherever the public documents are silent, the choice is made here and nowhere el
   the chosen fields. An embedded list is whole unless its own ``limit`` says otherwise.
 - **Rows of the job library** carry the flow run and the recipe's flow. The world's option
   ``library_rows`` set to ``bare`` leaves both out, as rows recorded in 2026 did.
-- **People** have no person record of 14 KB in rows; ``creator`` is its id unless embedded.
+- **People.** Rows of the job library carry their creator's record, as rows of 2026 did, though
+  no 14 KB of it; elsewhere ``creator`` is an id unless embedded.
+- **What jobs embed** is what published clients read: the error, the write setting of a writing
+  job (in the job itself), and where results went, with a path that is a list in a text. All job
+  groups work in the same region.
+- **Only Dataflow** gives jobs a ``cpJobId``; a run asks for it by ``overrides.execution``.
+- **Filtering by a nested field** is refused (400), where one workspace answered 500 in 2026.
 - **The schedule of a run that was started by hand** is 404 ``DataNotFoundException``.
 - **Starting a run** answers 201, for flows and plans as for job groups. What has nothing to run,
   or a plan whose flow is deleted, is refused (400) instead of being started.
@@ -34,6 +40,8 @@ Wherever the public documents are silent, the choice is made here and nowhere el
 - **The specification** lists the whole edition, also what has no handler here.
 - **Quotas** count every request that reached the operation, refused ones excepted, in windows of a
   minute that begin with the first request.
+- **A body of another** ``Content-Type`` **than JSON** is 415 ``UnsupportedMediaTypeException``; one
+  without that header is read. ``Accept`` is not looked at.
 - **A body too large** (1 MiB) is 413 in the usual envelope.
 - **x-execution-id** is remembered for the whole workspace, per operation, for the last 10,000.
 """

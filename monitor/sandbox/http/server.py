@@ -19,7 +19,13 @@ from monitor.sandbox.engine import Engine
 from monitor.sandbox.http.assumptions import BODY_LIMIT_BYTES
 from monitor.sandbox.http.authentication import authenticate
 from monitor.sandbox.http.calls import Call, Reply, Services
-from monitor.sandbox.http.errors import ApiError, Json, route_not_found, validation_failed
+from monitor.sandbox.http.errors import (
+    ApiError,
+    Json,
+    route_not_found,
+    shortened,
+    validation_failed,
+)
 from monitor.sandbox.http.parameters import Query, integer
 from monitor.sandbox.http.quotas import Quotas
 from monitor.sandbox.http.registry import HANDLERS
@@ -28,6 +34,7 @@ from monitor.sandbox.ledger import Ledger
 from monitor.sandbox.world import World
 
 METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+JSON_TYPE = "application/json"
 LEDGER_PATH = "/sandbox/ledger"
 
 
@@ -126,7 +133,7 @@ async def _body(request: web.Request) -> Json:
     """Return the decoded body, or None where there is none.
 
     Raises:
-        ApiError: 400 for what is no JSON, 413 for more than the limit.
+        ApiError: 400 for what is no JSON, 413 for more than the limit, 415 for another type.
     """
     try:
         content = await request.read()
@@ -141,6 +148,14 @@ async def _body(request: web.Request) -> Json:
         raise validation_failed('"body" cannot be read to its end') from exc
     if not content.strip():
         return None
+    content_type = readable(request.headers.get("Content-Type", JSON_TYPE))
+    if content_type.partition(";")[0].strip().lower() != JSON_TYPE:
+        raise ApiError(
+            415,
+            "UnsupportedMediaTypeException",
+            "Unsupported media type",
+            f"The body must be {JSON_TYPE}, not {shortened(content_type)}",
+        )
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:

@@ -12,6 +12,7 @@ from monitor.bus.contract import EventBus
 from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.misses import MissWatch
 from monitor.callbacks.registrar import Registrar
+from monitor.callbacks.settings import CallbackSettings
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
@@ -19,6 +20,9 @@ from monitor.polling.poller import WorkspacePoller
 from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
+
+# The share of the request budget that unknown runs named by callbacks may cost.
+_SHARE_OF_ASKING = 0.5
 
 
 class FollowedWorkspace:
@@ -49,7 +53,15 @@ class FollowedWorkspace:
             settings=configuration.poll,
         )
         self.inbox: InboxReader | None = None
-        self.registrar: Registrar | None = None
+        # Also without callbacks: tasks of ours that were made before are then unwanted.
+        self.registrar = Registrar(
+            self._client,
+            settings=configuration.callbacks or CallbackSettings(),
+            bus=bus,
+            knowledge=knowledge,
+            clock=clock,
+            instance=instance,
+        )
         self._misses: MissWatch | None = None
         if (settings := configuration.callbacks) is not None:
             self.inbox = InboxReader(
@@ -61,14 +73,8 @@ class FollowedWorkspace:
                 complete=self.poller.complete,
                 confirm=self.poller.confirm,
                 wake=self.poller.wake,
-            )
-            self.registrar = Registrar(
-                self._client,
-                settings=settings,
-                bus=bus,
-                knowledge=knowledge,
-                clock=clock,
-                instance=instance,
+                ask_gap_seconds=60.0
+                / (_SHARE_OF_ASKING * configuration.workspace.requests_per_minute),
             )
             self._misses = MissWatch(
                 self.name, settings=settings, bus=bus, knowledge=knowledge, clock=clock
@@ -76,11 +82,12 @@ class FollowedWorkspace:
 
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what must be kept running, by name."""
-        running: dict[str, Callable[[], Awaitable[None]]] = {f"poller {self.name}": self.poller.run}
+        running: dict[str, Callable[[], Awaitable[None]]] = {
+            f"poller {self.name}": self.poller.run,
+            f"registrar {self.name}": self.registrar.run,
+        }
         if self.inbox is not None:
             running[f"inbox {self.name}"] = self.inbox.run
-        if self.registrar is not None and self.registrar.is_switched_on:
-            running[f"registrar {self.name}"] = self.registrar.run
         if self._misses is not None:
             running[f"misses {self.name}"] = self._misses.run
         return running
@@ -101,11 +108,11 @@ class FollowedWorkspace:
         """List, synchronise, test or delete the webhook tasks of ours.
 
         Raises:
-            ConfigurationError: callbacks are not configured for this workspace.
+            ConfigurationError: no tasks are to be kept in this workspace, or not at that flow.
             WorkspaceError: the workspace did not do it.
         """
         registrar = self.registrar
-        if registrar is None or not registrar.is_switched_on:
+        if action in ("test", "sync") and not registrar.is_switched_on:
             raise ConfigurationError(
                 f"workspaces.{self.name}.callbacks.public_url is not set: "
                 "no webhook tasks are kept in this workspace"

@@ -25,6 +25,7 @@ _FLOW_RUN_IDS = ("flowrunid", "flowrun")
 _JOB_GROUP_IDS = ("jobgroupid", "jobid", "jobgroup", "job", "id")
 _STATUSES = ("jobstatus", "status", "state", "result")
 _IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_IDS_END = 10**20  # Python refuses to write out numbers of thousands of digits
 _WORDS = re.compile(r"[A-Za-z][A-Za-z _-]{0,31}")
 _FORM_FIELDS = 64
 
@@ -83,8 +84,8 @@ def read(body: bytes) -> Statement:
                 kind=kind,
                 run_id=_id(fields, name),
                 native_status=_status(fields) if tells_its_end else None,
-                flow_id=_optional_id(fields, "flowid"),
-                task_key=_optional_id(fields, "task"),
+                flow_id=_id_or_none(fields, "flowid"),
+                task_key=_id_or_none(fields, "task"),
             )
     raise PayloadError("the body names no run: expected job_id, flow_run_id or plan_run_id")
 
@@ -117,14 +118,20 @@ def _plain(fields: Mapping[str, object]) -> dict[str, object]:
 
 def _id(fields: Mapping[str, object], name: str) -> str:
     value = fields[name]
-    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    text = value if isinstance(value, str) else ""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _IDS_END:
+        text = str(value)
     if not _IDS.fullmatch(text):
         raise PayloadError(f"{name} is not an id; was its variable replaced?")
     return text
 
 
-def _optional_id(fields: Mapping[str, object], name: str) -> str | None:
-    return _id(fields, name) if fields.get(name) is not None else None
+def _id_or_none(fields: Mapping[str, object], name: str) -> str | None:
+    """Only our own template means an id by these names; a user may have typed anything there."""
+    try:
+        return _id(fields, name) if fields.get(name) is not None else None
+    except PayloadError:
+        return None
 
 
 def _status(fields: Mapping[str, object]) -> str | None:

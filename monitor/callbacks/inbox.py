@@ -9,9 +9,10 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus, StoredCallback
+from monitor.callbacks.agenda import Agenda
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.clock import Clock
-from monitor.model.errors import BusUnavailableError
+from monitor.model.errors import BusUnavailableError, WorkspaceError
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source
 from monitor.model.sightings import Outcome, Sighting
 from monitor.tracking.observer import Observer
@@ -21,20 +22,24 @@ log = structlog.get_logger()
 Complete = Callable[[Sequence[Sighting]], Awaitable[list[Sighting]]]
 Confirm = Callable[[RunKey], Awaitable[bool | None]]
 
-_BATCH = 200
+# Large, because the ends of one batch wait for their job records together.
+_BATCH = 1_000
 _TICK_SECONDS = 30.0
 # First the poll that the callback woke may show the run; only then is it read by its id.
 _FIRST_WAIT_SECONDS = 2.0
-_LONGEST_WAIT_SECONDS = 600.0
+_ASK_TICK_SECONDS = 0.5
+# Looking again whether the run is known by now costs no request, asking for it does.
+_LONGEST_OFFER_WAIT_SECONDS = 60.0
+_LONGEST_ASK_WAIT_SECONDS = 600.0
 _STORE_WAIT_SECONDS = 5.0
 
 
 class _Waiting(Struct, kw_only=True):
-    """A callback whose run the workspace has not shown yet. ``due`` is monotonic."""
+    """A callback whose run the workspace has not shown yet."""
 
     callback: StoredCallback
-    due: float
-    tries: int = 0
+    offers: int = 0
+    asks: int = 0
 
 
 class InboxReader:
@@ -42,7 +47,9 @@ class InboxReader:
 
     ``complete`` adds job records to ends within its own time limit; ``confirm`` reads one run by
     its id: True when it was observed, False when the workspace denies it, None when it could not
-    be asked; ``wake`` asks for one poll.
+    be asked; ``wake`` asks for one poll. Runs are asked for one by one, ``ask_gap_seconds`` apart,
+    beside the taking: a slow workspace holds up no callback of a known run, and a thousand forged
+    ids cost what their share of the budget allows.
     """
 
     def __init__(
@@ -56,6 +63,7 @@ class InboxReader:
         complete: Complete,
         confirm: Confirm,
         wake: Callable[[], None],
+        ask_gap_seconds: float = 1.0,
     ) -> None:
         self._workspace = workspace
         self._settings = settings
@@ -65,9 +73,14 @@ class InboxReader:
         self._complete = complete
         self._confirm = confirm
         self._wake = wake
+        self._ask_gap_seconds = ask_gap_seconds
         self._arrived = asyncio.Event()
         self._read_until = 0
         self._waiting: dict[int, _Waiting] = {}
+        self._offers: Agenda[int] = Agenda()
+        self._asks: Agenda[int] = Agenda()
+        # Taking and asking meet at the same callbacks; what one settles the other must not revive.
+        self._turn = asyncio.Lock()
 
     def notify(self) -> None:
         """Say that a callback was stored; never waits."""
@@ -79,64 +92,143 @@ class InboxReader:
         # A restarted reader begins anew: what it held in memory is still in the inbox.
         self._read_until = 0
         self._waiting.clear()
+        self._offers.clear()
+        self._asks.clear()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._take_on(), name=f"inbox {self._workspace}: take")
+            group.create_task(self._ask_on(), name=f"inbox {self._workspace}: ask")
+
+    async def _take_on(self) -> None:
         while True:
             self._arrived.clear()
             try:
                 await self.take_all()
             except BusUnavailableError as exc:
-                log.warning("inbox waits for the store", workspace=self._workspace, reason=str(exc))
-                await self._clock.sleep(_STORE_WAIT_SECONDS)
+                await self._wait_for_store(exc)
                 continue
             await self._rest()
 
+    async def _ask_on(self) -> None:
+        while True:
+            try:
+                await self.ask_one()
+            except BusUnavailableError as exc:
+                await self._wait_for_store(exc)
+                continue
+            now = self._clock.monotonic()
+            due = self._asks.next_at()
+            wait = _ASK_TICK_SECONDS if due is None else min(due - now, _ASK_TICK_SECONDS)
+            await self._clock.sleep(max(wait, self._ask_gap_seconds))
+
+    async def _wait_for_store(self, exc: BusUnavailableError) -> None:
+        log.warning("inbox waits for the store", workspace=self._workspace, reason=str(exc))
+        await self._clock.sleep(_STORE_WAIT_SECONDS)
+
     async def take_all(self) -> None:
-        """Take everything that has arrived and everything that is due."""
+        """Take everything that has arrived, and look again for runs that were unknown."""
         while callbacks := await self._bus.inbox(
             self._workspace, after=self._read_until, limit=_BATCH
         ):
-            await self._take(callbacks, tries=0)
+            async with self._turn:
+                await self._take(callbacks)
             self._read_until = callbacks[-1].id
-        now = self._clock.monotonic()
-        due = [one for one in self._waiting.values() if one.due <= now]
-        for waiting in due:
-            await self._insist(waiting)
+        while due := self._offers.take(self._clock.monotonic(), limit=_BATCH):
+            async with self._turn:
+                await self._offer_again(due)
 
-    async def _take(self, callbacks: Sequence[StoredCallback], *, tries: int) -> None:
-        sightings = await self._complete([_sighting(one) for one in callbacks])
+    async def ask_one(self) -> bool:
+        """Ask the workspace for one run that is still unknown; False where none is due."""
+        due = self._asks.take(self._clock.monotonic(), limit=1)
+        for callback_id in due:
+            try:
+                await self._ask(callback_id)
+            except BusUnavailableError:
+                self._asks.put(callback_id, self._clock.monotonic())
+                raise
+        return bool(due)
+
+    async def _offer_again(self, callback_ids: Sequence[int]) -> None:
+        # Those that were settled in the meantime are not waiting any more.
+        waiting = [self._waiting[one].callback for one in callback_ids if one in self._waiting]
+        try:
+            if waiting:
+                await self._take(waiting)
+        except BusUnavailableError:
+            for one in waiting:
+                self._offers.put(one.id, self._clock.monotonic())
+            raise
+
+    async def _take(self, callbacks: Sequence[StoredCallback]) -> None:
+        sightings = [_sighting(one) for one in callbacks]
+        try:
+            sightings = await self._complete(sightings)
+        except WorkspaceError as exc:
+            # An end without its job records is better than none; they are read later.
+            log.info("callbacks go on without details", reason=str(exc))
         outcomes = await self._observer.observe(sightings)
         for callback, outcome in zip(callbacks, outcomes, strict=True):
             if outcome in (Outcome.UNCONFIRMED, Outcome.NEEDS_DETAIL):
-                self._wait_for(callback, tries=tries)
+                self._wait_for(callback)
             else:
-                self._waiting.pop(callback.id, None)
+                self._forget(callback.id)
 
-    def _wait_for(self, callback: StoredCallback, *, tries: int) -> None:
-        seconds = min(_FIRST_WAIT_SECONDS * 2.0 ** min(tries, 20), _LONGEST_WAIT_SECONDS)
-        due = self._clock.monotonic() + seconds
-        self._waiting[callback.id] = _Waiting(callback=callback, due=due, tries=tries)
+    def _wait_for(self, callback: StoredCallback) -> None:
+        now = self._clock.monotonic()
+        waiting = self._waiting.setdefault(callback.id, _Waiting(callback=callback))
+        self._offers.put(
+            callback.id, now + _wait_seconds(waiting.offers, _LONGEST_OFFER_WAIT_SECONDS)
+        )
+        if waiting.offers == 0:
+            self._asks.put(callback.id, now + _FIRST_WAIT_SECONDS)
+        waiting.offers += 1
 
-    async def _insist(self, waiting: _Waiting) -> None:
-        """Offer a callback again; if its run is still unknown, ask for it by id."""
-        callback = waiting.callback
-        await self._take([callback], tries=waiting.tries + 1)
-        if callback.id not in self._waiting:
+    def _forget(self, callback_id: int) -> None:
+        self._waiting.pop(callback_id, None)
+        self._offers.drop(callback_id)
+        self._asks.drop(callback_id)
+
+    async def _ask(self, callback_id: int) -> None:
+        """Look once more whether the run is known; if not, ask the workspace for it."""
+        async with self._turn:
+            await self._offer_again([callback_id])
+        waiting = self._waiting.get(callback_id)
+        if waiting is None:
             return
+        exists = await self._exists(waiting.callback)
+        async with self._turn:
+            if exists:
+                await self._offer_again([callback_id])
+            if callback_id not in self._waiting:
+                return
+            wait = _wait_seconds(waiting.asks, _LONGEST_ASK_WAIT_SECONDS)
+            if exists is False or self._is_hopeless(waiting.callback, wait):
+                await self._observer.dismiss([callback_id])
+                self._forget(callback_id)
+                return
+        waiting.asks += 1
+        self._asks.put(callback_id, self._clock.monotonic() + wait)
+
+    async def _exists(self, callback: StoredCallback) -> bool | None:
+        try:
+            return await self._confirm(RunKey(self._workspace, callback.kind, callback.run_id))
+        except WorkspaceError as exc:
+            log.info("a callback's run cannot be asked for now", reason=str(exc))
+            return None
+
+    def _is_hopeless(self, callback: StoredCallback, wait_seconds: float) -> bool:
+        """True where the next attempt would come too late.
+
+        Before retention drops the callback from the store: whoever drops it counts it.
+        """
         age_seconds = (self._clock.now() - callback.received_at).total_seconds()
-        key = RunKey(self._workspace, callback.kind, callback.run_id)
-        exists = await self._confirm(key)
-        if exists:
-            await self._take([callback], tries=waiting.tries + 1)
-        elif exists is False or age_seconds > self._settings.give_up_seconds:
-            await self._observer.dismiss([callback.id])
-            self._waiting.pop(callback.id, None)
+        return age_seconds + wait_seconds > self._settings.give_up_seconds
 
     async def _rest(self) -> None:
         """Wait for the next callback or the next due one, whichever comes first."""
         now = self._clock.monotonic()
-        next_due = min((one.due for one in self._waiting.values()), default=now + _TICK_SECONDS)
-        sleeping = asyncio.ensure_future(
-            self._clock.sleep(min(max(next_due - now, 0.01), _TICK_SECONDS))
-        )
+        due = self._offers.next_at()
+        wait = _TICK_SECONDS if due is None else min(max(due - now, 0.01), _TICK_SECONDS)
+        sleeping = asyncio.ensure_future(self._clock.sleep(wait))
         arriving = asyncio.ensure_future(self._arrived.wait())
         try:
             await asyncio.wait((sleeping, arriving), return_when=asyncio.FIRST_COMPLETED)
@@ -144,6 +236,11 @@ class InboxReader:
             for task in (sleeping, arriving):
                 task.cancel()
             await asyncio.gather(sleeping, arriving, return_exceptions=True)
+
+
+def _wait_seconds(times: int, longest_seconds: float) -> float:
+    # Bounded, because a day of attempts must not overflow a float.
+    return float(min(_FIRST_WAIT_SECONDS * 2.0 ** min(times, 20), longest_seconds))
 
 
 def _sighting(callback: StoredCallback) -> Sighting:

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.callbacks import bodies, signature
+from monitor.callbacks.quiet import RequestErrors
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError, PayloadError
@@ -31,6 +33,11 @@ OUTCOMES = (
 )
 _READABLE = ("application/json", "text/plain", "application/x-www-form-urlencoded")
 _DURATIONS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# A connection on which nothing whole arrives for so long is closed.
+_IDLE_SECONDS = 75.0
+_LINGERING_SECONDS = 2.0  # for a refused body to run dry, so that its sender sees the answer
+_STOP_SECONDS = 5.0
+_WARN_AGAIN_SECONDS = 60.0
 # Compared with when there is nothing to compare with, so that a miss takes the time of a hit.
 _NOBODY = Secret("\0 no callback carries this")
 
@@ -70,6 +77,7 @@ class CallbackListener:
         self._clock = clock
         self._on_stored = on_stored
         self._in_flight = 0
+        self._warn_from: dict[str, float] = {}
         self._runner: web.AppRunner | None = None
         self._requests = Counter(
             "dataprep_monitor_callback_requests",
@@ -96,11 +104,19 @@ class CallbackListener:
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
-        app = web.Application(client_max_size=self._settings.body_limit_bytes)
-        app.router.add_post("/hooks/{workspace}", self._receive)
-        app.router.add_post("/hooks/{workspace}/{secret}", self._receive)
+        # The library refuses what reaches its limit; ours is the last size that is taken.
+        app = web.Application(client_max_size=self._settings.body_limit_bytes + 1)
+        for path in ("/hooks/{workspace}", "/hooks/{workspace}/{secret}", "/{anything:.*}"):
+            app.router.add_route("*", path, self._receive, expect_handler=_expect)
         # No access log: its lines would hold paths, and a path may hold the secret.
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=RequestErrors(),
+            keepalive_timeout=_IDLE_SECONDS,
+            lingering_time=_LINGERING_SECONDS,
+            shutdown_timeout=_STOP_SECONDS,
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._settings.host, self._settings.port, backlog=1024)
         try:
@@ -138,7 +154,7 @@ class CallbackListener:
         return web.Response(status=status, headers=headers)
 
     async def _take(self, request: web.Request) -> str:
-        name = request.match_info["workspace"]
+        name = request.match_info.get("workspace", "")
         settings = self._admit(name, request)
         if self._in_flight > self._settings.in_flight_limit:
             raise _Refusal("overloaded", 503, retry_after_seconds=1)
@@ -158,7 +174,8 @@ class CallbackListener:
         secret = settings.secret if settings is not None else None
         told = request.match_info.get("secret") or request.headers.get(SECRET_HEADER) or ""
         is_right = (secret or _NOBODY).matches(told)
-        if settings is None or secret is None or not is_right:
+        is_callback = request.method == hdrs.METH_POST
+        if settings is None or secret is None or not is_right or not is_callback:
             raise _Refusal("wrong_secret", 404)
         return settings
 
@@ -172,7 +189,8 @@ class CallbackListener:
             raise _Refusal("too_large", 413) from exc
         except TimeoutError as exc:
             raise _Refusal("bad_payload", 408) from exc
-        except web.RequestPayloadError as exc:
+        except (web.RequestPayloadError, HttpProcessingError, OSError) as exc:
+            # OSError: the sender went away in the middle; nobody reads this answer.
             raise _Refusal("bad_payload", 400) from exc
 
     def _check_signature(
@@ -186,7 +204,14 @@ class CallbackListener:
         if settings.signature is SignatureMode.REQUIRE:
             raise _Refusal("bad_signature", 401)
         self._requests.labels("bad_signature").inc()
-        log.warning("callback's signature does not match the assumed scheme", workspace=name)
+        self._warn_of_signature(name)
+
+    def _warn_of_signature(self, name: str) -> None:
+        # Where the assumption is wrong every callback is at fault: the counter tells how many.
+        now = self._clock.monotonic()
+        if now >= self._warn_from.get(name, now):
+            self._warn_from[name] = now + _WARN_AGAIN_SECONDS
+            log.warning("callback's signature does not match the assumed scheme", workspace=name)
 
     async def _store(
         self, name: str, settings: CallbackSettings, statement: bodies.Statement
@@ -214,6 +239,13 @@ class CallbackListener:
             raise _Refusal("overloaded", 429, retry_after_seconds=60)
         self._on_stored(name)
         return "accepted" if received is Received.STORED else "duplicate"
+
+
+async def _expect(request: web.Request) -> None:
+    """Let a sender that asks first go on; any other expectation is not ours to judge."""
+    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer itself has not begun
 
 
 def _is_readable(content_type: str) -> bool:

@@ -14,8 +14,9 @@ from monitor.bus.contract import EventBus, Recorded, Start, Step
 from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.tasks import registered_at
 from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import RunKind, RunState
+from monitor.model.runs import RunKey, RunKind, RunState, Trigger
 from monitor.tracking.knowledge import Knowledge
 
 log = structlog.get_logger()
@@ -52,7 +53,11 @@ class MissWatch:
         consumer = self.consumer(self._workspace)
         position = await self._bus.subscribe(consumer, start=Start.NEWEST)
         while True:
-            reached = await self.judge(position)
+            try:
+                reached = await self.judge(position)
+            except BusUnavailableError as exc:
+                log.warning("misses wait for the store", workspace=self._workspace, reason=str(exc))
+                reached = position
             if reached == position:
                 await self._clock.sleep(self._settings.miss_after_seconds / 4)
             position = reached
@@ -71,14 +76,15 @@ class MissWatch:
             if (run := self._end(recorded)) is not None:
                 overdue.append(run)
         missed = await self._missed(overdue)
+        if reached != position:
+            await self._bus.advance(Step(consumer=consumer, position=reached), timeout_seconds=10.0)
+        # Counted behind the step: a step that fails is judged again, and must not count twice.
         if missed:
             known = self._knowledge.workspaces[self._workspace]
             self._knowledge.update_workspace(
                 self._workspace, callbacks_missed=known.callbacks_missed + missed
             )
             log.warning("callbacks did not come", workspace=self._workspace, count=missed)
-        if reached != position:
-            await self._bus.advance(Step(consumer=consumer, position=reached), timeout_seconds=10.0)
         return reached
 
     def _end(self, recorded: Recorded) -> RunState | None:
@@ -93,22 +99,59 @@ class MissWatch:
         return None
 
     async def _missed(self, ended: list[RunState]) -> int:
-        if not ended:
+        since = await registered_at(self._bus, self._workspace) if ended else {}
+        if not since:
             return 0
-        since = await registered_at(self._bus, self._workspace)
+        # As they stand now: callback and parents may have been told after the end.
         stored = await self._bus.runs([run.key for run in ended])
-        return sum(
-            1
-            for run in ended
-            if _should_have_come(run, since) and not stored.get(run.key, run).is_called_back
-        )
+        suspects = [
+            run
+            for run in (stored.get(run.key, run) for run in ended)
+            if _should_have_come(run, since) and not run.is_called_back
+        ]
+        outside = await self._outside_plans(suspects)
+        return len(outside - await self._waiting(outside))
+
+    async def _outside_plans(self, runs: list[RunState]) -> set[str]:
+        """Return the ids of those whose flow run is not part of a plan run either."""
+        keys = {
+            run.key: RunKey(self._workspace, RunKind.FLOW_RUN, run.parents.flow_run)
+            for run in runs
+            if run.parents.flow_run is not None
+        }
+        flow_runs = await self._bus.runs(list(keys.values())) if keys else {}
+        inside = {
+            key
+            for key, parent in keys.items()
+            if parent in flow_runs and _is_child(flow_runs[parent])
+        }
+        return {run.key.id for run in runs if run.key not in inside}
+
+    async def _waiting(self, run_ids: set[str]) -> set[str]:
+        """Return those whose callback came and still waits in the inbox for its run."""
+        found: set[str] = set()
+        after = 0
+        while run_ids - found and (
+            callbacks := await self._bus.inbox(self._workspace, after=after, limit=_BATCH)
+        ):
+            found |= {
+                one.run_id
+                for one in callbacks
+                if one.kind is RunKind.JOB_GROUP and one.run_id in run_ids
+            }
+            after = callbacks[-1].id
+        return found
 
 
 def _should_have_come(run: RunState, registered: dict[str, datetime]) -> bool:
     """True for a job group outside a plan, created after the task of its flow (workspace time)."""
-    if run.pipeline is None or run.created_at is None:
+    if run.pipeline is None or run.created_at is None or _is_child(run):
         return False
-    if run.parents.plan_run is not None or run.ran_for == "plan":
-        return False  # the webhooks of a flow do not fire inside plans unless switched on there
     since = registered.get(run.pipeline.id)
     return since is not None and run.created_at > since
+
+
+def _is_child(run: RunState) -> bool:
+    """True inside a plan: there the webhooks of a flow do not fire unless switched on."""
+    is_planned = run.ran_for == "plan" or run.trigger is Trigger.PLAN
+    return is_planned or run.parents.plan_run is not None

@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
+from asyncio import Lock
 from collections import Counter
-from collections.abc import Iterable
 
-import msgspec
 import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus
-from monitor.callbacks import tasks
-from monitor.callbacks.bodies import TEST_FIELD, template
-from monitor.callbacks.listener import SECRET_HEADER
+from monitor.callbacks.agenda import Agenda
+from monitor.callbacks.reach import Reach
 from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.tasks import OwnTask
+from monitor.callbacks.upkeep import TASKS_PER_FLOW, Upkeep
 from monitor.catalogue.capabilities import Capability
 from monitor.model.clock import Clock
-from monitor.model.errors import NoSuchObjectError, WorkspaceError
+from monitor.model.errors import (
+    BusUnavailableError,
+    ConfigurationError,
+    NotAvailableError,
+    TryLaterError,
+    UnauthorizedError,
+    WorkspaceError,
+)
 from monitor.model.knowledge import NamedPipeline
 from monitor.model.runs import PipelineKind
-from monitor.model.secrets import Secret
 from monitor.tracking.knowledge import Knowledge
 from monitor.workspace.client import WorkspaceClient
-from monitor.workspace.payloads import WebhookTaskRow, WebhookTest
-from monitor.workspace.priority import Priority
+from monitor.workspace.payloads import WebhookTest
 
 log = structlog.get_logger()
 
-TASK_NAME = "dataprep-monitor"
-TASKS_PER_FLOW = 50  # the product's own bound for all tasks of one flow
-_FIRST_INVENTORY_SECONDS = 1.0
+STATES = ("registered", "pending", "over_limit", "failed", "removed")
+NAMES_POLL = "names"  # the poll that lists the flows
+
+_TICK_SECONDS = 5.0
+# Verifying all tasks again and again must leave most of the budget to others.
+_VERIFY_GAP_SECONDS = 2.0
+_FIRST_RETRY_SECONDS = 10.0
+_LONGEST_RETRY_SECONDS = 3_600.0
+_LONGEST_PAUSE_SECONDS = 300.0
+# How long somebody who asks for all flows is kept waiting; the rest goes on by itself.
+_PATIENCE_SECONDS = 20.0
 
 
 class TaskStanding(Struct, frozen=True, kw_only=True):
     """How it stands with the task of one flow.
 
-    ``state`` is registered, over_limit (the flow is full of others' tasks), failed (``reason``
-    says why) or removed.
+    ``state`` is registered, pending (not made yet), over_limit (the flow is full of others'
+    tasks), failed (``reason`` says why; tried again) or removed (by the operator, until the next
+    sync or start).
     """
 
     flow_id: str
@@ -50,7 +61,12 @@ class TaskStanding(Struct, frozen=True, kw_only=True):
 
 
 class Registrar:
-    """Creates, adopts, verifies and removes our tasks in one workspace, within its budget."""
+    """Creates, adopts, verifies and removes our tasks in one workspace, within its budget.
+
+    One flow at a time, each at its own hour: a flow at fault is tried again with growing waits
+    and holds up no other; when the workspace as a whole does not answer, all wait. Without
+    ``public_url`` nothing is asked for, save that tasks made before are removed.
+    """
 
     def __init__(
         self,
@@ -62,15 +78,20 @@ class Registrar:
         clock: Clock,
         instance: str,
     ) -> None:
-        self._client = client
+        self._workspace = client.name
         self._settings = settings
-        self._bus = bus
         self._knowledge = knowledge
         self._clock = clock
-        # Two daemons may watch one workspace; each knows its own tasks by this name.
-        self._task_name = f"{TASK_NAME} {instance}"
+        self._upkeep = Upkeep(client, settings=settings, bus=bus, clock=clock, instance=instance)
+        self._reach = Reach(self._upkeep, clock=clock)
+        self._agenda: Agenda[str] = Agenda()
         self._standings: dict[str, TaskStanding] = {}
-        self._syncing = asyncio.Lock()
+        self._failures: Counter[str] = Counter()
+        self._pauses = 0
+        self._is_obstacle_told = False
+        self._held: set[str] = set()  # removed by the operator
+        self._unheard: frozenset[str] = frozenset()  # names in the settings that fit no flow
+        self._working = Lock()
 
     @property
     def is_switched_on(self) -> bool:
@@ -80,17 +101,37 @@ class Registrar:
     async def run(self) -> None:
         """Keep the tasks as they should be until cancelled."""
         while True:
-            standing = self._knowledge.workspaces[self._client.name]
-            can_create = Capability.CREATE_WEBHOOK_TASKS in standing.capabilities
-            if not self._flows() or not can_create:
-                await self._clock.sleep(_FIRST_INVENTORY_SECONDS)
-                continue
-            await self.sync()
-            await self._clock.sleep(self._settings.verify_seconds)
+            try:
+                pause = await self.tend()
+            except BusUnavailableError as exc:
+                log.warning(
+                    "webhook tasks wait for the store", workspace=self._workspace, reason=str(exc)
+                )
+                pause = _TICK_SECONDS
+            await self._clock.sleep(pause)
+
+    async def tend(self) -> float:
+        """Work on the one flow that is due longest; return the seconds until the next may be."""
+        async with self._working:
+            if (obstacle := self._obstacle()) is not None:
+                self._say_obstacle(obstacle)
+                return _TICK_SECONDS
+            await self._plan()
+            now = self._clock.monotonic()
+            due = self._agenda.take(now, limit=1)
+            if not due:
+                next_at = self._agenda.next_at()
+                return _TICK_SECONDS if next_at is None else min(next_at - now, _TICK_SECONDS)
+            try:
+                has_only_verified = await self._attend(due[0])
+            except (TryLaterError, UnauthorizedError) as exc:
+                return self._pause_all(exc)
+            self._pauses = 0
+            return _VERIFY_GAP_SECONDS if has_only_verified else 0.0
 
     def standings(self) -> list[TaskStanding]:
-        """Return how it stands with each flow, as of the last synchronisation."""
-        return sorted(self._standings.values(), key=lambda one: one.flow)
+        """Return how it stands with each flow, as far as that was looked at."""
+        return sorted(self._standings.values(), key=lambda one: (one.flow, one.flow_id))
 
     async def test(self) -> WebhookTest:
         """Let the workspace call our listener once, without any job.
@@ -98,157 +139,240 @@ class Registrar:
         Raises:
             WorkspaceError: the workspace did not even try.
         """
-        return await self._client.test_webhook(
-            url=self._url(),
-            body=msgspec.json.encode({TEST_FIELD: self._client.name}).decode(),
-            headers=self._headers(),
-            secret_key=self._settings.signing_secret,
-            priority=Priority.INVENTORY,
-        )
+        return await self._upkeep.test()
 
     async def sync(self, flow_id: str | None = None) -> list[TaskStanding]:
-        """Make the tasks of all flows, or of one, as they should be."""
-        async with self._syncing:
-            own = await tasks.own_tasks(self._bus, self._client.name)
-            wanted = {flow.id: flow for flow in self._wanted()} if self.is_switched_on else {}
-            for flow in wanted.values():
-                if flow_id in (None, flow.id):
-                    await self._guarded(flow, own.get(flow.id))
-            for task in own.values():
-                if task.flow_id not in wanted and flow_id in (None, task.flow_id):
-                    await self._remove(task)
-            self._publish()
+        """Make the tasks of all flows, or of one, as they should be, without waiting their turn.
+
+        Returns after some twenty seconds at the latest; what is not done by then goes on.
+
+        Raises:
+            ConfigurationError: the settings give that flow no task, and it has none.
+            WorkspaceError: the workspace as a whole does not answer, or not yet.
+        """
+        began = self._clock.monotonic()
+        async with self._working:
+            if (obstacle := self._obstacle()) is not None:
+                raise obstacle
+            self._held -= self._held if flow_id is None else {flow_id}
+            await self._plan()
+            self._reach.try_again()
+            chosen = self._chosen(flow_id)
+            for one in chosen:
+                self._agenda.put(one, began)
+        for one in chosen:
+            if self._clock.monotonic() - began > _PATIENCE_SECONDS:
+                break
+            async with self._working:
+                if one in self._agenda:
+                    await self._attend(one)
         return self.standings()
 
     async def delete(self, flow_id: str | None = None) -> list[TaskStanding]:
-        """Remove our tasks from all flows, or from one, whatever the settings want."""
-        async with self._syncing:
-            for task in (await tasks.own_tasks(self._bus, self._client.name)).values():
+        """Remove our tasks from all flows, or from one, and make none until the next `sync`.
+
+        Raises:
+            WorkspaceError: a task could not be removed; those before it were.
+        """
+        async with self._working:
+            for task in list((await self._upkeep.own()).values()):
                 if flow_id in (None, task.flow_id):
-                    await self._remove(task)
+                    await self._upkeep.remove(task)
+                    self._hold(task.flow_id)
+            for one in self._wanted():
+                if flow_id in (None, one):
+                    self._hold(one)
             self._publish()
         return self.standings()
+
+    def _obstacle(self) -> WorkspaceError | None:
+        """Return why nothing can be done at all; None where work can begin."""
+        standing = self._knowledge.workspaces[self._workspace]
+        if standing.edition is None:
+            return TryLaterError("the workspace has not told yet what it offers")
+        if not self.is_switched_on:
+            return None
+        if Capability.CREATE_WEBHOOK_TASKS not in standing.capabilities:
+            return NotAvailableError("webhook tasks cannot be made here: not offered to us")
+        names = self._knowledge.polls.get((self._workspace, NAMES_POLL))
+        if names is None or names.last_success_at is None:
+            # Until then a flow that is not known may exist, and its task must not be removed.
+            return TryLaterError("the flows of the workspace have not been listed yet")
+        return None
+
+    def _say_obstacle(self, obstacle: WorkspaceError) -> None:
+        if isinstance(obstacle, NotAvailableError) and not self._is_obstacle_told:
+            self._is_obstacle_told = True
+            log.warning(
+                "no webhook tasks are kept", workspace=self._workspace, reason=str(obstacle)
+            )
+
+    async def _plan(self) -> None:
+        """Give a turn to every flow that has none: new ones, and those that lost their task."""
+        wanted, own = self._wanted(), await self._upkeep.own()
+        self._say_who_is_unheard(wanted)
+        now = self._clock.monotonic()
+        for flow_id in (wanted.keys() | own.keys()) - self._held:
+            if flow_id not in self._agenda:
+                self._agenda.put(flow_id, now)
+            if flow_id in wanted and flow_id not in self._standings:
+                task = own.get(flow_id)
+                is_made = task is not None and self._upkeep.is_as_wanted(task)
+                self._stand(wanted[flow_id], task, "registered" if is_made else "pending")
+        for flow_id in self._standings.keys() - wanted.keys() - own.keys():
+            self._drop(flow_id)
+        self._publish()
+
+    async def _attend(self, flow_id: str) -> bool:
+        """Do what one flow needs and give it its next turn; True where nothing had to be done."""
+        wanted, own = self._wanted(), await self._upkeep.own()
+        flow, task = wanted.get(flow_id), own.get(flow_id)
+        self._agenda.put(flow_id, self._clock.monotonic() + self._retry_seconds(flow_id))
+        has_only_verified = False
+        try:
+            if flow is not None:
+                has_only_verified = await self._ensure(flow, task)
+            elif task is not None:
+                await self._remove(task)
+            else:
+                self._drop(flow_id)
+        except (TryLaterError, UnauthorizedError):
+            # It says nothing about this flow, so what was known of its task still stands.
+            self._failures[flow_id] += 1
+            raise
+        except WorkspaceError as exc:
+            self._failures[flow_id] += 1
+            if flow is not None:
+                self._stand(flow, task, "failed", reason=str(exc))
+        self._publish()
+        return has_only_verified
+
+    async def _ensure(self, flow: NamedPipeline, task: OwnTask | None) -> bool:
+        if task is not None and self._upkeep.is_as_wanted(task):
+            if await self._upkeep.still_exists(task):
+                self._succeed(flow, task)
+                return True
+            log.warning("webhook task has vanished", workspace=self._workspace, flow=flow.label)
+            await self._upkeep.forget(flow.id)
+        reason = await self._reach.why_not()
+        if reason is not None:
+            self._failures[flow.id] += 1
+            self._stand(flow, None, "failed", reason=reason)
+            return False
+        made = await self._upkeep.make(flow.id)
+        if made is None:
+            reason = f"the flow is full: the product allows {TASKS_PER_FLOW} webhook tasks"
+            self._stand(flow, None, "over_limit", reason=reason)
+            self._agenda.put(flow.id, self._clock.monotonic() + self._settings.verify_seconds)
+        else:
+            self._succeed(flow, made)
+        return False
+
+    async def _remove(self, task: OwnTask) -> None:
+        is_listed = any(one.id == task.flow_id for one in self._flows())
+        try:
+            await self._upkeep.remove(task)
+        except NotAvailableError as exc:
+            # A deleted flow takes its tasks along, and the API may deny what is gone.
+            if is_listed:
+                raise
+            log.info("webhook task is out of reach", workspace=self._workspace, reason=str(exc))
+            await self._upkeep.forget(task.flow_id)
+        log.info("webhook task removed", workspace=self._workspace, flow=task.flow_id)
+        self._drop(task.flow_id)
+
+    def _succeed(self, flow: NamedPipeline, task: OwnTask) -> None:
+        self._failures.pop(flow.id, None)
+        self._stand(flow, task, "registered")
+        self._agenda.put(flow.id, self._clock.monotonic() + self._settings.verify_seconds)
+
+    def _stand(
+        self, flow: NamedPipeline, task: OwnTask | None, state: str, *, reason: str | None = None
+    ) -> None:
+        before = self._standings.get(flow.id)
+        if state == "failed" and (before is None or before.reason != reason):
+            log.warning(
+                "webhook task cannot be kept",
+                workspace=self._workspace,
+                flow=flow.label,
+                reason=reason,
+            )
+        elif before is not None and before.state != state:
+            log.info("webhook task", workspace=self._workspace, flow=flow.label, state=state)
+        self._standings[flow.id] = TaskStanding(
+            flow_id=flow.id,
+            flow=flow.label,
+            state=state,
+            task_id=task.task_id if task is not None else None,
+            reason=reason,
+        )
+
+    def _hold(self, flow_id: str) -> None:
+        self._held.add(flow_id)
+        self._agenda.drop(flow_id)
+        flow = self._wanted().get(flow_id)
+        if flow is not None:
+            self._stand(flow, None, "removed")
+        else:
+            self._standings.pop(flow_id, None)
+
+    def _drop(self, flow_id: str) -> None:
+        self._agenda.drop(flow_id)
+        self._standings.pop(flow_id, None)
+        self._failures.pop(flow_id, None)
+
+    def _chosen(self, flow_id: str | None) -> list[str]:
+        if flow_id is None:
+            return self._agenda.keys()
+        if flow_id not in self._agenda:
+            raise ConfigurationError(
+                f"flow {flow_id!r} is none to which workspaces.{self._workspace}.callbacks.flows "
+                "gives a webhook task"
+            )
+        return [flow_id]
+
+    def _retry_seconds(self, flow_id: str) -> float:
+        # Bounded, because a weekend of retries would overflow a float.
+        doubled = _FIRST_RETRY_SECONDS * 2.0 ** min(self._failures[flow_id], 20)
+        return float(min(doubled, _LONGEST_RETRY_SECONDS))
+
+    def _pause_all(self, error: WorkspaceError) -> float:
+        if self._pauses == 0:
+            log.info(
+                "webhook tasks wait for the workspace",
+                workspace=self._workspace,
+                reason=str(error),
+            )
+        self._pauses += 1
+        doubled = _TICK_SECONDS * 2.0 ** min(self._pauses - 1, 20)
+        return float(min(doubled, _LONGEST_PAUSE_SECONDS))
 
     def _flows(self) -> list[NamedPipeline]:
         return [
             one
             for one in self._knowledge.named_pipelines()
-            if one.workspace == self._client.name and one.kind is PipelineKind.FLOW
+            if one.workspace == self._workspace and one.kind is PipelineKind.FLOW
         ]
 
-    def _wanted(self) -> Iterable[NamedPipeline]:
-        wanted = set(self._settings.flows)
-        return (
-            flow
+    def _wanted(self) -> dict[str, NamedPipeline]:
+        """Return the flows that should have a task, by id. Equal names all count."""
+        if not self.is_switched_on:
+            return {}
+        named = set(self._settings.flows)
+        return {
+            flow.id: flow
             for flow in self._flows()
-            if "*" in wanted or wanted.intersection({flow.id, flow.name})
-        )
+            if "*" in named or named.intersection({flow.id, flow.name})
+        }
 
-    async def _guarded(self, flow: NamedPipeline, known: OwnTask | None) -> None:
-        try:
-            standing = await self._ensure(flow, known)
-        except WorkspaceError as exc:
-            standing = TaskStanding(
-                flow_id=flow.id, flow=flow.label, state="failed", reason=str(exc)
-            )
-        before = self._standings.get(flow.id)
-        if before is None or before.state != standing.state:
-            log.info(
-                "webhook task",
-                workspace=self._client.name,
-                flow=flow.label,
-                state=standing.state,
-                reason=standing.reason,
-            )
-        self._standings[flow.id] = standing
-
-    async def _ensure(self, flow: NamedPipeline, known: OwnTask | None) -> TaskStanding:
-        if known is not None and known.fingerprint == self._fingerprint(flow.id):
-            if await self._exists(known):
-                return self._registered(flow, known)
-        elif known is not None:
-            await self._remove(known)
-        theirs = await self._client.flow_webhook_tasks(flow.id, priority=Priority.INVENTORY)
-        ours = [task for task in theirs if task.name == self._task_name]
-        # Tasks of an earlier life hold an earlier secret or URL: made anew, not trusted.
-        for task in ours:
-            await self._delete(task.id)
-        if len(theirs) - len(ours) >= TASKS_PER_FLOW:
-            reason = f"the flow has {len(theirs)} tasks; the product allows {TASKS_PER_FLOW}"
-            return TaskStanding(flow_id=flow.id, flow=flow.label, state="over_limit", reason=reason)
-        return self._registered(flow, await self._create(flow))
-
-    async def _exists(self, task: OwnTask) -> bool:
-        try:
-            row: WebhookTaskRow = await self._client.webhook_task(
-                task.task_id, priority=Priority.INVENTORY
-            )
-        except NoSuchObjectError:
-            return False
-        return row.flow_id in (None, task.flow_id)
-
-    async def _create(self, flow: NamedPipeline) -> OwnTask:
-        key = self._fingerprint(flow.id)[:16]
-        # Taken before the request: runs created from here on may be expected to call back.
-        created_at = self._client.workspace_now() or self._clock.now()
-        task_id = await self._client.create_webhook_task(
-            flow_id=flow.id,
-            name=self._task_name,
-            url=self._url(),
-            body=template(workspace=self._client.name, flow_id=flow.id, task_key=key),
-            headers=self._headers(),
-            secret_key=self._settings.signing_secret,
-            priority=Priority.INVENTORY,
-        )
-        task = OwnTask(
-            flow_id=flow.id,
-            task_id=task_id,
-            task_key=key,
-            created_at=created_at,
-            fingerprint=self._fingerprint(flow.id),
-        )
-        await tasks.remember(self._bus, self._client.name, task)
-        return task
-
-    async def _remove(self, task: OwnTask) -> None:
-        await self._delete(task.task_id)
-        await tasks.forget(self._bus, self._client.name, task.flow_id)
-        self._standings.pop(task.flow_id, None)
-
-    async def _delete(self, task_id: str) -> None:
-        try:
-            await self._client.delete_webhook_task(task_id, priority=Priority.INVENTORY)
-        except NoSuchObjectError:
-            log.debug("webhook task was gone already", workspace=self._client.name, task=task_id)
-
-    def _registered(self, flow: NamedPipeline, task: OwnTask) -> TaskStanding:
-        return TaskStanding(
-            flow_id=flow.id, flow=flow.label, state="registered", task_id=task.task_id
-        )
+    def _say_who_is_unheard(self, wanted: dict[str, NamedPipeline]) -> None:
+        heard = {"*"} | {one for flow in wanted.values() for one in (flow.id, flow.name or "")}
+        unheard = frozenset(self._settings.flows) - heard if self.is_switched_on else frozenset()
+        for one in sorted(unheard - self._unheard):
+            log.warning("no flow has this id or name", workspace=self._workspace, flow=one)
+        self._unheard = unheard
 
     def _publish(self) -> None:
         counts = Counter(one.state for one in self._standings.values())
-        self._knowledge.update_workspace(self._client.name, webhook_tasks=dict(counts))
-
-    def _url(self) -> str:
-        return f"{(self._settings.public_url or '').rstrip('/')}/hooks/{self._client.name}"
-
-    def _headers(self) -> dict[str, Secret | str]:
-        secret = self._settings.secret
-        headers: dict[str, Secret | str] = {"Content-Type": "application/json"}
-        return {**headers, SECRET_HEADER: secret} if secret is not None else headers
-
-    def _fingerprint(self, flow_id: str) -> str:
-        """Return a digest of everything that a task of ours contains, secrets included."""
-        digest = hashlib.sha256()
-        signing = self._settings.signing_secret
-        secret = self._settings.secret
-        for part in (
-            self._task_name,
-            self._url(),
-            template(workspace=self._client.name, flow_id=flow_id, task_key=""),
-            secret.reveal() if secret is not None else "",
-            signing.reveal() if signing is not None else "",
-        ):
-            digest.update(part.encode() + b"\0")
-        return digest.hexdigest()
+        shown = {state: counts[state] for state in STATES} if self.is_switched_on else {}
+        self._knowledge.update_workspace(self._workspace, webhook_tasks=shown)

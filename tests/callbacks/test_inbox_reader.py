@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -12,11 +13,12 @@ from monitor.bus.contract import StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.settings import CallbackSettings
+from monitor.model.errors import WorkspaceError, WorkspaceUnreachableError
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunKey, RunKind
 from monitor.model.sightings import Sighting
 from monitor.tracking.observer import Observer
-from tests.callbacks.conftest import polled
+from tests.callbacks.conftest import job_group, polled
 from tests.clocks import ManualClock
 
 
@@ -27,12 +29,20 @@ class Workspace:
     exists: bool | None = None
     asked: list[RunKey] = field(default_factory=list)
     woken: int = 0
+    failure: WorkspaceError | None = None
+    answering: asyncio.Event | None = None
 
     async def complete(self, sightings: Sequence[Sighting]) -> list[Sighting]:
+        if self.failure is not None:
+            raise self.failure
         return list(sightings)
 
     async def confirm(self, key: RunKey) -> bool | None:
         self.asked.append(key)
+        if self.failure is not None:
+            raise self.failure
+        if self.answering is not None:
+            await self.answering.wait()
         return self.exists
 
     def wake(self) -> None:
@@ -74,6 +84,13 @@ async def arrive(bus: SqliteBus, clock: ManualClock, number: int, word: str = "C
     await bus.receive(callback, inbox_bound=100, timeout_seconds=5)
 
 
+async def until(condition: Callable[[], bool], clock: ManualClock) -> None:
+    """Let time pass until ``condition`` holds."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await clock.advance(0.5)
+
+
 async def told(bus: SqliteBus) -> list[str]:
     """Return the ids of all events in the log."""
     return [one.event.id for one in await bus.events(after=0, limit=100)]
@@ -106,9 +123,9 @@ async def test_a_forged_run_id_invents_nothing(
     workspace.exists = False
     await arrive(bus, clock, 666)
     await reader.take_all()
-    assert workspace.asked == []
+    assert not await reader.ask_one()
     await clock.advance(3)
-    await reader.take_all()
+    assert await reader.ask_one()
 
     assert await told(bus) == []
     assert await bus.inbox("acme", limit=10) == []
@@ -129,6 +146,7 @@ async def test_an_unknown_run_waits_for_the_poll(
     await observer.observe([polled(9, "InProgress", clock)])
     await clock.advance(3)
     await reader.take_all()
+    await reader.ask_one()
 
     assert workspace.asked == []
     assert (await told(bus))[-1] == "acme:job_group:9:succeeded"
@@ -142,7 +160,7 @@ async def test_what_nobody_confirms_is_given_up(
     await reader.take_all()
     for _ in range(8):
         await clock.advance(600)
-        await reader.take_all()
+        await reader.ask_one()
 
     assert 0 < len(workspace.asked) <= 8
     assert await bus.inbox("acme", limit=10) == []
@@ -158,6 +176,115 @@ async def test_a_restart_takes_what_was_left(
     await reader.take_all()
 
     assert (await told(bus))[-1] == "acme:job_group:9:succeeded"
+
+
+async def test_a_burst_of_unknown_runs_is_asked_for_one_by_one(
+    reader: InboxReader, bus: SqliteBus, clock: ManualClock, workspace: Workspace
+) -> None:
+    """Fifty forged ids are not fifty reads at once: each turn asks for one of them."""
+    workspace.exists = False
+    for number in range(50):
+        await arrive(bus, clock, number)
+    await reader.take_all()
+    await clock.advance(3)
+    await reader.take_all()
+    asked_by_taking = list(workspace.asked)
+    await reader.ask_one()
+    await reader.ask_one()
+
+    assert asked_by_taking == []
+    assert len(workspace.asked) == 2
+    assert len(await bus.inbox("acme", limit=100)) == 48
+
+
+async def test_a_run_shown_meanwhile_costs_no_read(
+    reader: InboxReader,
+    observer: Observer,
+    bus: SqliteBus,
+    clock: ManualClock,
+    workspace: Workspace,
+) -> None:
+    """Before a run is asked for by its id, it is looked for among what is known by now."""
+    await arrive(bus, clock, 9)
+    await reader.take_all()
+    await clock.advance(3)
+    await observer.observe([polled(9, "InProgress", clock)])
+
+    assert await reader.ask_one()
+    assert workspace.asked == []
+    assert await bus.inbox("acme", limit=10) == []
+
+
+async def test_a_workspace_that_fails_to_answer_holds_up_nothing(
+    reader: InboxReader,
+    observer: Observer,
+    bus: SqliteBus,
+    clock: ManualClock,
+    workspace: Workspace,
+) -> None:
+    """When neither run nor job records can be read, known ends go out and the rest waits."""
+    workspace.failure = WorkspaceUnreachableError("no answer")
+    await observer.observe([polled(9, "InProgress", clock)])
+    await arrive(bus, clock, 9)
+    await arrive(bus, clock, 10)
+    await reader.take_all()
+    await clock.advance(3)
+
+    assert await reader.ask_one()
+    assert (await told(bus))[-1] == "acme:job_group:9:succeeded"
+    assert [one.run_id for one in await bus.inbox("acme", limit=10)] == ["10"]
+
+
+async def test_a_slow_answer_about_one_run_delays_no_other(
+    reader: InboxReader,
+    observer: Observer,
+    bus: SqliteBus,
+    clock: ManualClock,
+    workspace: Workspace,
+) -> None:
+    """While a run is being asked for, the callback of a known run becomes an event."""
+    workspace.answering = asyncio.Event()
+    await arrive(bus, clock, 9)
+    running = asyncio.create_task(reader.run())
+    await until(lambda: bool(workspace.asked), clock)
+    await observer.observe([polled(10, "InProgress", clock)])
+    await arrive(bus, clock, 10)
+    reader.notify()
+    async with asyncio.timeout(10):
+        while (await told(bus))[-1:] != ["acme:job_group:10:succeeded"]:  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0)
+
+    assert workspace.asked == [job_group(9)]
+    running.cancel()
+    await asyncio.wait({running})
+
+
+async def test_a_run_that_never_becomes_known_is_given_up_too(
+    reader: InboxReader, bus: SqliteBus, clock: ManualClock, workspace: Workspace
+) -> None:
+    """A run that exists and that nobody can observe does not keep its callback for ever."""
+    workspace.exists = True
+    await arrive(bus, clock, 9)
+    await reader.take_all()
+    for _ in range(8):
+        await clock.advance(600)
+        await reader.ask_one()
+
+    assert await bus.inbox("acme", limit=10) == []
+
+
+async def test_a_closed_store_is_waited_for(
+    reader: InboxReader, bus: SqliteBus, clock: ManualClock
+) -> None:
+    """The reader outlives a store that cannot be read, and looks again after a while."""
+    await bus.close()
+    running = asyncio.create_task(reader.run())
+    for _ in range(5):
+        await clock.advance(10)
+
+    assert not running.done()
+    running.cancel()
+    await asyncio.wait({running})
 
 
 async def test_each_stored_callback_asks_for_a_poll(

@@ -1,0 +1,61 @@
+"""Whether the workspace reaches our listener: tried once before the first task is made."""
+
+from __future__ import annotations
+
+import structlog
+
+from monitor.callbacks.upkeep import Upkeep
+from monitor.model.clock import Clock
+from monitor.model.errors import NotAvailableError, RequestRejectedError, UnreadableAnswerError
+from monitor.workspace.payloads import WebhookTest
+
+log = structlog.get_logger()
+
+_FIRST_WAIT_SECONDS = 10.0
+_LONGEST_WAIT_SECONDS = 900.0  # the test has a quota of its own, shared with people
+
+
+class Reach:
+    """Remembers what the test came to; a failed one is made again after growing waits."""
+
+    def __init__(self, upkeep: Upkeep, *, clock: Clock) -> None:
+        self._upkeep = upkeep
+        self._clock = clock
+        self._is_proven = False
+        self._reason: str | None = None
+        self._failures = 0
+        self._again_at = 0.0
+
+    def try_again(self) -> None:
+        """Let the next question be a test, whatever the last one came to."""
+        self._again_at = 0.0
+
+    async def why_not(self) -> str | None:
+        """Return why a task would call in vain; None where nothing speaks against it.
+
+        Raises:
+            WorkspaceError: the workspace as a whole does not answer.
+        """
+        if self._is_proven:
+            return None
+        if self._reason is not None and self._clock.monotonic() < self._again_at:
+            return self._reason
+        try:
+            tested = await self._upkeep.test()
+        except (NotAvailableError, RequestRejectedError, UnreadableAnswerError) as exc:
+            log.warning("callbacks cannot be tested here; tasks are made untested", reason=str(exc))
+            tested = WebhookTest()
+        self._reason = _fault(tested)
+        self._is_proven = self._reason is None
+        if not self._is_proven:
+            doubled = _FIRST_WAIT_SECONDS * 2.0 ** min(self._failures, 20)
+            self._again_at = self._clock.monotonic() + min(doubled, _LONGEST_WAIT_SECONDS)
+            self._failures += 1
+        return self._reason
+
+
+def _fault(tested: WebhookTest) -> str | None:
+    if tested.is_ok or (tested.status_code is None and tested.error is None):
+        return None
+    told = tested.error or f"it was answered {tested.status_code}"
+    return f"the workspace cannot reach public_url: {told}"

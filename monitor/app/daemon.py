@@ -11,9 +11,11 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor import __version__
+from monitor.app.expected import ExpectedStarts
 from monitor.app.following import FollowedWorkspace
 from monitor.app.housekeeping import keep_house
 from monitor.app.readiness import readiness_checks
+from monitor.bus.contract import Start
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
@@ -38,7 +40,7 @@ log = structlog.get_logger()
 
 _DRAIN_SECONDS = 10.0
 # Changing these means other sockets or another store; a running daemon keeps those it has.
-_NEEDS_RESTART = ("server", "callbacks", "storage", "tracking", "metrics", "mqtt")
+_NEEDS_RESTART = ("server", "callbacks", "storage", "tracking", "metrics", "mqtt", "log")
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
@@ -144,6 +146,7 @@ class Daemon:
                 registry=registry,
                 metrics=DeliveryMetrics(registry),
                 info=_bridge_info(configuration),
+                next_start=ExpectedStarts(self._knowledge.view, clock=clock).next_start,
             )
         self._server = Server(
             settings=configuration.server,
@@ -173,8 +176,13 @@ class Daemon:
     async def _start(self, bus: SqliteBus) -> Addresses:
         """Start the steps in their order; each rests on those before it."""
         self._spawn("store", bus.watch, vital=True)
+        self._spawn("observer", self._observer.watch, vital=True)
+        # Before anything can be appended: who begins at the newest event must miss none of it.
+        await bus.subscribe(METRICS_CONSUMER, start=Start.OLDEST)
+        if self._mqtt is not None:
+            await bus.subscribe(MQTT_CONSUMER, start=Start.NEWEST)
         for configuration in self._configuration.workspaces:
-            await self._prepare(configuration)
+            await self._take_in(self._built(configuration))
         await self._start_outputs(bus)
         server_port = await self._server.start()
         for followed in self._followed.values():
@@ -230,8 +238,8 @@ class Daemon:
         await self._cancel(list(self._tasks))
         await self._metrics.exposition.close()
 
-    async def _prepare(self, configuration: WorkspaceConfiguration) -> FollowedWorkspace:
-        followed = FollowedWorkspace(
+    def _built(self, configuration: WorkspaceConfiguration) -> FollowedWorkspace:
+        return FollowedWorkspace(
             configuration,
             bus=self._bus,
             observer=self._observer,
@@ -240,9 +248,14 @@ class Daemon:
             registry=self._registry,
             instance=_instance(self._configuration),
         )
+
+    async def _take_in(self, followed: FollowedWorkspace) -> None:
+        """Load what the store knows, and let the workspace's consumers begin where it ends."""
+        self._knowledge.add_workspace(followed.name)
         await followed.open()
+        for consumer in followed.consumers():
+            await self._bus.subscribe(consumer, start=Start.NEWEST)
         self._followed[followed.name] = followed
-        return followed
 
     def _follow(self, followed: FollowedWorkspace) -> None:
         for name, run in followed.tasks().items():
@@ -276,18 +289,19 @@ class Daemon:
         async with self._reloading:
             before = {one.name: one for one in self._configuration.workspaces}
             after = {one.name: one for one in configuration.workspaces}
-            for name, followed in list(self._followed.items()):
-                # A reload that failed half-way may have left one that the former does not know.
-                if name not in before or after.get(name) != before[name]:
-                    await self._unfollow(followed)
-                    if name not in after:
-                        self._knowledge.remove_workspace(name)
-            for name, wanted in after.items():
-                if name not in self._followed:
-                    self._knowledge.add_workspace(name)
-                    self._follow(await self._prepare(wanted))
+            # What cannot be built is refused while the former ones still run.
+            built = [
+                self._built(one)
+                for one in after.values()
+                if one.name not in self._followed or before.get(one.name) != one
+            ]
             if self._listener is not None:
                 self._listener.replace_workspaces(_callback_settings(configuration.workspaces))
+            await self._let_go(self._followed.keys() - after.keys(), for_good=True)
+            await self._let_go({one.name for one in built} & self._followed.keys(), for_good=False)
+            for followed in built:
+                await self._take_in(followed)
+                self._follow(followed)
             await self._drop_former_consumers(self._bus)
             waiting = [
                 section
@@ -301,14 +315,21 @@ class Daemon:
             log.info("configuration reloaded", waiting_for_restart=waiting)
             return waiting
 
+    async def _let_go(self, names: Iterable[str], *, for_good: bool) -> None:
+        for name in sorted(names):
+            await self._unfollow(self._followed[name])
+            if for_good:
+                self._observer.leave(name)
+
     def refuse_configuration(self) -> None:
         """Say that a new configuration could not be used; the one in force stays."""
         self._metrics.configuration_refused()
 
     def _callback_stored(self, workspace: str) -> None:
-        self._knowledge.update_workspace(workspace, last_callback_at=self._clock.now())
         followed = self._followed.get(workspace)
+        # While a reload is under way there may be nobody; whoever comes reads the whole inbox.
         if followed is not None and followed.inbox is not None:
+            self._knowledge.update_workspace(workspace, last_callback_at=self._clock.now())
             followed.inbox.notify()
 
     def _one(self, workspace: str | None) -> FollowedWorkspace:

@@ -309,14 +309,17 @@ class WorkspacePoller:
         return _PROBE_SECONDS if self._offering.is_sure else self._following.settings.audit_seconds
 
     def _wait_after(self, name: str, seconds: float, failure: MonitorError | None) -> float:
-        settings = self._following.settings
-        if failure is None or isinstance(failure, TryLaterError):
+        settings, failures = self._following.settings, self._polls.failures(name)
+        if failure is None:
             return seconds
-        # It will hardly pass by itself, so it is asked less and less often.
-        cap_seconds = max(seconds, settings.audit_seconds)
-        return growing_wait(
-            self._polls.failures(name), base_seconds=seconds, cap_seconds=cap_seconds
+        growing = growing_wait(
+            failures, base_seconds=settings.idle_seconds, cap_seconds=settings.audit_seconds
         )
+        if isinstance(failure, TryLaterError):
+            # A slow poll need not wait its whole interval for what may be over soon.
+            return min(seconds, growing)
+        # It will hardly pass by itself, so it is asked less and less often.
+        return max(seconds, growing)
 
     def _jittered(self, seconds: float) -> float:
         share = self._following.settings.jitter_share

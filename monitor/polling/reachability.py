@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from monitor.model.errors import (
-    BudgetExhaustedError,
-    BusError,
-    MonitorError,
-    ThrottledError,
-    TryLaterError,
-)
+from monitor.model.errors import BusError, MonitorError, WorkspaceUnreachableError
 from monitor.model.knowledge import Reachability
 from monitor.polling.following import Following
 
-# A 5xx of one operation says little about the others; so many polls must fail in a row.
-_POLLS_FOR_UNREACHABLE = 2
+# A 5xx of one operation says little about the others: so many must fail in a row.
+_OPERATIONS_FOR_UNREACHABLE = 2
 
 
 class ReachabilityJudge:
@@ -23,7 +17,8 @@ class ReachabilityJudge:
         self._following = following
         self._polls: set[str] = set()
         self._failing: dict[str, MonitorError] = {}
-        self._down_since_success: set[str] = set()
+        # Since anything last succeeded: the polls that found nobody, and by what operation.
+        self._down: dict[str, str | None] = {}
         self._switched_off: str | None = None
 
     def switch_off(self, reason: str | None) -> None:
@@ -34,11 +29,12 @@ class ReachabilityJudge:
         """One poll came to its end, so the workspace answers."""
         self._polls.add(poll)
         self._failing.pop(poll, None)
-        if self._down_since_success:
+        following = self._following
+        if following.knowledge.workspaces[following.name].reachability is Reachability.UNREACHABLE:
             # They failed because nothing answered; their next attempt tells what is true now.
-            for other in self._down_since_success:
+            for other in self._down:
                 self._failing.pop(other, None)
-            self._down_since_success.clear()
+        self._down.clear()
         self._write(Reachability.DEGRADED if self._failing else Reachability.REACHABLE)
 
     def failed(self, poll: str, error: MonitorError) -> None:
@@ -47,13 +43,14 @@ class ReachabilityJudge:
         if isinstance(error, BusError):
             return
         self._failing[poll] = error
-        if not _is_down(error):
+        # Our own budget, the workspace's quota and rows to be read again are no outage.
+        if not isinstance(error, WorkspaceUnreachableError):
             self._write(Reachability.DEGRADED)
             return
-        self._down_since_success.add(poll)
-        enough = min(_POLLS_FOR_UNREACHABLE, len(self._polls))
-        is_silent = getattr(error, "status_code", None) is None
-        is_unreachable = is_silent or len(self._down_since_success) >= enough
+        self._down[poll] = error.operation_id
+        enough = min(_OPERATIONS_FOR_UNREACHABLE, len(self._polls))
+        is_silent = error.status_code is None
+        is_unreachable = is_silent or len(set(self._down.values())) >= enough
         self._write(Reachability.UNREACHABLE if is_unreachable else Reachability.DEGRADED)
 
     def _write(self, reachability: Reachability) -> None:
@@ -74,9 +71,3 @@ class ReachabilityJudge:
         if not self._failing:
             return self._switched_off
         return "; ".join(f"{poll}: {error}" for poll, error in sorted(self._failing.items()))
-
-
-def _is_down(error: MonitorError) -> bool:
-    """True where the workspace, not our budget or its quota, is what stands in the way."""
-    ours = BudgetExhaustedError | ThrottledError
-    return isinstance(error, TryLaterError) and not isinstance(error, ours)

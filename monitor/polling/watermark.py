@@ -18,6 +18,9 @@ class Watermark:
         self._following = following
         self._poll = poll
         self._at: datetime | None = None
+        # Monotonic: when the poll that asked last began, and the one that moved the watermark.
+        self._began: float | None = None
+        self._completed: float | None = None
 
     @property
     def at(self) -> datetime | None:
@@ -29,18 +32,23 @@ class Watermark:
             self._at = msgspec.json.decode(noted, type=datetime)
 
     def since(self) -> datetime:
-        """Return from which moment on the next poll asks for changes."""
-        settings, now = self._following.settings, self._following.workspace_now()
+        """Return from which moment on a poll that begins now asks for changes."""
+        settings = self._following.settings
+        self._began = self._following.clock.monotonic()
         if self._at is None:
-            followed_since = self._following.followed_since() or now
+            followed_since = self._following.followed_since() or self._following.workspace_now()
             return followed_since - timedelta(seconds=settings.first_look_seconds)
-        # A workspace whose clock was set back writes stamps that lie before our watermark.
-        return min(self._at, now) - timedelta(seconds=settings.overlap_seconds)
+        return self._at - timedelta(seconds=settings.overlap_seconds)
 
     async def move(self, at: datetime | None) -> None:
         """Remember that everything before ``at`` is committed. None leaves it where it is."""
+        before, self._completed = self._completed, self._began
         if at is None or at == self._at:
             return
+        if self._at is not None and at < self._at and self._began is not None:
+            # The workspace's clock was set back. What was written since the last complete poll
+            # carries stamps of the new time, which lie before the old watermark: unseen so far.
+            at -= timedelta(seconds=self._began - (before if before is not None else self._began))
         note = self._following.note(WATERMARK, self._poll, msgspec.json.encode(at))
         await self._following.observer.observe((), notes=(note,))
         self._at = at

@@ -191,10 +191,14 @@ async def until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
             await asyncio.sleep(0)
 
 
-async def settle(workspace: TinyWorkspace) -> None:
-    """Let every answer that is under way arrive and be taken in."""
-    asked = -1
-    while asked != len(workspace.asked):
-        asked = len(workspace.asked)
-        for _ in range(500):
-            await asyncio.sleep(0)
+async def asleep(clock: ManualClock) -> None:
+    """Let everything go on until every loop of a running poller waits for its time."""
+    await clock.advance(0)
+    await until(lambda: 0 < loops() == sum(not one.done() for _, _, one in clock._sleepers))
+
+
+def loops() -> int:
+    """Return how many tasks of pollers sleep when they have nothing to do."""
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    # The one that only holds the readers of job records together never sleeps itself.
+    return sum(name.startswith(f"{NAME}: ") for name in names - {f"{NAME}: details"})

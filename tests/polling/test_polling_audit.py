@@ -126,6 +126,24 @@ async def test_a_refusal_ends_nothing(
     assert active.confirmed_at < clock.now() - timedelta(seconds=900)
 
 
+async def test_a_refusal_keeps_no_other_run_from_its_end(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """The runs behind a refused one are still read."""
+    for number in (1, 2):
+        workspace.put_job_group(number, "InProgress")
+    await scene.parts.changes.poll()
+    await clock.advance(300)
+    late = stamp(workspace.now() - timedelta(seconds=1_000))
+    for number in (1, 2):
+        workspace.put_job_group(number, "Complete", updatedAt=late)
+    workspace.faults["jobGroups/1"] = FORBIDDEN
+    with pytest.raises(NotAvailableError):
+        await scene.parts.audit.poll()
+
+    assert "2:succeeded" in await scene.told()
+
+
 async def test_a_failed_list_concludes_nothing(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:

@@ -147,9 +147,23 @@ async def test_a_clock_set_back_hides_nothing(
     workspace.offset = timedelta(hours=2)
     await scene.parts.changes.poll()
     workspace.offset = timedelta()
-    await clock.advance(5)
+    await clock.advance(300)
     workspace.put_job_group(1, "Complete")
+    await clock.advance(600)
+    for _ in range(2):
+        await scene.parts.changes.poll()
+
+    assert "1:succeeded" in await scene.told()
+
+
+async def test_a_row_that_appears_late_is_seen(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A stamp that is older than the last poll, yet within the overlap, is asked for again."""
     await scene.parts.changes.poll()
+    await clock.advance(30)
+    late = stamp(workspace.now() - timedelta(seconds=100))
+    workspace.put_job_group(1, "Complete", createdAt=late, updatedAt=late)
     await scene.parts.changes.poll()
 
     assert "1:succeeded" in await scene.told()

@@ -92,9 +92,13 @@ async def test_an_end_waits_only_so_long(
 
         workspace.holds["jobGroups/1/jobs"].set()
         await detailed(scene, 1)
+        await until(lambda: late_looks(scene) == 1)
 
     assert (await scene.told())[-1] == "1:detailed"
-    assert scene.sample("dataprep_monitor_sightings_total", source="detail", outcome="changed") == 1
+
+
+def late_looks(scene: Scene) -> float:
+    return scene.sample("dataprep_monitor_sightings_total", source="detail", outcome="changed")
 
 
 async def test_failures_come_first(scene: Scene, workspace: TinyWorkspace) -> None:

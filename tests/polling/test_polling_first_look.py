@@ -119,3 +119,16 @@ async def test_following_begins_once(
     assert unbegun.since() == since
     assert since <= workspace.now() - timedelta(seconds=5_000)
     assert "1:succeeded" in await unbegun.told()
+
+
+async def test_the_old_flow_runs_that_wait_are_bounded(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A day of very much history is not kept in memory while it waits to be read."""
+    for number in range(1, 1_201):
+        workspace.put_job_group(number, "Complete", flowRun={"id": 10_000 + number})
+    await clock.advance(60)
+    await unbegun.begin()
+    await unbegun.parts.changes.poll()
+
+    assert len(unbegun.parts.flow_runs._tracked) == 1_000

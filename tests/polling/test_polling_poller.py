@@ -21,7 +21,7 @@ from monitor.polling.settings import PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
 from tests.clocks import ManualClock
-from tests.polling.conftest import NAME, Scene, settle, until
+from tests.polling.conftest import NAME, Scene, asleep, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace
 
 QUICK = PollSettings(
@@ -80,6 +80,10 @@ async def test_one_failing_poll_stops_no_other(live: Scene, workspace: TinyWorks
         await until(lambda: live.key(1) in live.knowledge.active)
         await until(lambda: outcome(live, "plan_runs") == "unreachable")
         await until(lambda: standing(live) is Reachability.DEGRADED)
+        since = live.knowledge.workspaces[NAME].since
+        polls = changes(workspace)
+        await until(lambda: changes(workspace) > polls + 5)
+        assert live.knowledge.workspaces[NAME].since == since
     reason = live.knowledge.workspaces[NAME].reason
 
     assert reason is not None
@@ -96,6 +100,9 @@ async def test_an_outage_is_said_and_survived(live: Scene, workspace: TinyWorksp
         await until(lambda: outcome(live, "changes") == "ok")
         workspace.faults[".*"] = OVERLOADED
         await until(lambda: standing(live) is Reachability.UNREACHABLE)
+        idle = idle_polls(live)
+        await until(lambda: idle_polls(live) > idle + 3)
+        assert standing(live) is Reachability.UNREACHABLE
         workspace.put_job_group(1, "InProgress")
         workspace.faults.clear()
         await until(lambda: live.key(1) in live.knowledge.active)
@@ -103,6 +110,12 @@ async def test_an_outage_is_said_and_survived(live: Scene, workspace: TinyWorksp
 
     assert await live.told() == ["1:queued", "1:started"]
     assert live.knowledge.workspaces[NAME].reason is None
+
+
+def idle_polls(scene: Scene) -> float:
+    """Return how often the poll that has nobody to ask for has run."""
+    labels = {"workspace": NAME, "poll": "by_id", "outcome": "idle"}
+    return scene.sample("dataprep_monitor_polls_total", **labels)
 
 
 async def test_a_workspace_that_is_down_at_the_start_is_waited_for(
@@ -129,21 +142,22 @@ async def test_many_wakes_cause_one_poll_each_gap(
     unbegun.settings = PollSettings()
     poller = unbegun.poller()
     async with running(poller):
-        await until(lambda: outcome(unbegun, "changes") == "ok")
+        await asleep(clock)
         await clock.advance(1)
+        await asleep(clock)
         polls = changes(workspace)
         for _ in range(100):
             poller.wake()
-        await settle(workspace)
+        await asleep(clock)
         assert changes(workspace) == polls + 1
 
         for _ in range(100):
             poller.wake()
         await clock.advance(0.5)
-        await settle(workspace)
+        await asleep(clock)
         assert changes(workspace) == polls + 1
         await clock.advance(0.6)
-        await settle(workspace)
+        await asleep(clock)
         assert changes(workspace) == polls + 2
 
 
@@ -160,7 +174,7 @@ async def test_the_interval_is_short_while_something_runs(
     """Idle, a poll each half minute; with an active run, each five seconds."""
     unbegun.settings = PollSettings(jitter_share=0.0)
     async with running(unbegun.poller()):
-        await until(lambda: outcome(unbegun, "changes") == "ok")
+        await asleep(clock)
         idle = await polls_in(60, workspace, clock)
         workspace.put_job_group(1, "InProgress")
         await polls_in(60, workspace, clock)
@@ -175,7 +189,7 @@ async def polls_in(seconds: int, workspace: TinyWorkspace, clock: ManualClock) -
     before = changes(workspace)
     for _ in range(seconds):
         await clock.advance(1)
-        await settle(workspace)
+        await asleep(clock)
     return changes(workspace) - before
 
 

@@ -1,0 +1,103 @@
+"""Reachability: an outage is the whole workspace's, trouble of one list is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.model.errors import (
+    BudgetExhaustedError,
+    BusUnavailableError,
+    MonitorError,
+    NotAvailableError,
+    ThrottledError,
+    TryLaterError,
+    UnauthorizedError,
+    UnreadableAnswerError,
+    WorkspaceUnreachableError,
+)
+from monitor.model.knowledge import Reachability
+from monitor.polling.reachability import ReachabilityJudge
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+
+
+def down(operation_id: str, status_code: int | None = 503) -> WorkspaceUnreachableError:
+    return WorkspaceUnreachableError("down", operation_id=operation_id, status_code=status_code)
+
+
+@pytest.fixture
+def judge(unbegun: Scene) -> ReachabilityJudge:
+    """A judge who has seen three polls succeed."""
+    made = ReachabilityJudge(unbegun.following)
+    for poll in ("changes", "plan_runs", "audit"):
+        made.succeeded(poll)
+    return made
+
+
+def verdict(scene: Scene) -> Reachability:
+    return scene.knowledge.workspaces[NAME].reachability
+
+
+def test_silence_is_an_outage_at_once(unbegun: Scene, judge: ReachabilityJudge) -> None:
+    """No answer at all concerns every operation."""
+    judge.failed("changes", down("listJobLibrary", None))
+
+    assert verdict(unbegun) is Reachability.UNREACHABLE
+
+
+def test_one_failing_operation_is_no_outage(
+    unbegun: Scene, judge: ReachabilityJudge, clock: ManualClock
+) -> None:
+    """Several polls that fail by the same operation leave the workspace degraded, steadily."""
+    judge.failed("plan_runs", down("listPlanSnapshotRuns"))
+    since = unbegun.knowledge.workspaces[NAME].since
+    for _ in range(3):
+        clock.set_wall(clock.now().replace(minute=clock.now().minute + 1))
+        judge.failed("audit", down("listPlanSnapshotRuns"))
+        judge.succeeded("changes")
+        assert verdict(unbegun) is Reachability.DEGRADED
+
+    assert unbegun.knowledge.workspaces[NAME].since == since
+
+
+def test_two_failing_operations_are_an_outage(unbegun: Scene, judge: ReachabilityJudge) -> None:
+    """It ends with the first success of any poll, also for the polls that have not run since."""
+    judge.failed("plan_runs", down("listPlanSnapshotRuns"))
+    judge.failed("changes", down("listJobLibrary"))
+    assert verdict(unbegun) is Reachability.UNREACHABLE
+
+    judge.succeeded("changes")
+
+    assert verdict(unbegun) is Reachability.REACHABLE
+    assert unbegun.knowledge.workspaces[NAME].reason is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TryLaterError("rows are left"),
+        BudgetExhaustedError("no room"),
+        ThrottledError("slow down", retry_after_seconds=5),
+        UnauthorizedError("401"),
+        NotAvailableError("403"),
+        UnreadableAnswerError("not JSON"),
+    ],
+)
+def test_other_failures_degrade(
+    unbegun: Scene, judge: ReachabilityJudge, error: MonitorError
+) -> None:
+    """Whatever comes from an answer, or from our own budget, is no outage; the reason is said."""
+    for poll in ("changes", "plan_runs", "audit"):
+        judge.failed(poll, error)
+
+    assert verdict(unbegun) is Reachability.DEGRADED
+    assert str(error) in str(unbegun.knowledge.workspaces[NAME].reason)
+
+
+def test_our_own_store_says_nothing_about_the_workspace(
+    unbegun: Scene, judge: ReachabilityJudge
+) -> None:
+    """A full disk leaves the workspace as reachable as it was."""
+    judge.failed("changes", BusUnavailableError("disk full"))
+
+    assert verdict(unbegun) is Reachability.REACHABLE

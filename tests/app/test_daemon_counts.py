@@ -72,7 +72,7 @@ async def test_where_nothing_is_listed_callbacks_tell_of_every_job_group(tmp_pat
         await eventually(lambda: face.is_following("acme"), why="not followed")
         stage.make_tasks_by_hand(workspace, callbacks_port)
         workspace.open_for_work()
-        await stage.until_ended(workspace, kinds, at_least=8)
+        await stage.until_ended(workspace, kinds, at_least=5)
         await stage.until_quiet(workspace)
         await stage.until_agreed(workspace, kinds, subscriber, face)
 

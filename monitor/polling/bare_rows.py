@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -51,6 +52,8 @@ class BareRows:
         self._recipes = recipes
         self._told: BoundedMemory[str, JobGroupRow] = BoundedMemory(_REMEMBERED_ROWS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
+        # Changes and audit may show the same bare row at once; one of them reads it.
+        self._being_read: dict[str, asyncio.Event] = {}
 
     def remember(self, row: JobGroupRow) -> None:
         """This row is what a read by id tells; the job group need not be read again."""
@@ -68,7 +71,7 @@ class BareRows:
         filled = [self._filled(row) for row in rows]
         bare = await self._bare(filled)
         results = await for_each(
-            bare, self._read, at_once=_READS_AT_ONCE, name="reading a job group by its id"
+            bare, self._read_once, at_once=_READS_AT_ONCE, name="reading a job group by its id"
         )
         unread = {row.id for row, is_done in zip(bare, results, strict=True) if not is_done}
         return Completed(
@@ -122,8 +125,18 @@ class BareRows:
             or (lacks_flow_run and self._following.can(Capability.FOLLOW_FLOW_RUNS))
         )
 
+    async def _read_once(self, row: JobGroupRow) -> bool:
+        """Read one job group, or wait for who is reading it; False: it should be tried again."""
+        if (being_read := self._being_read.get(row.id)) is not None:
+            await being_read.wait()
+            return self._told.get(row.id) is not None
+        self._being_read[row.id] = asyncio.Event()
+        try:
+            return await self._read(row)
+        finally:
+            self._being_read.pop(row.id).set()
+
     async def _read(self, row: JobGroupRow) -> bool:
-        """Read one job group; False where it should be tried again."""
         client = self._following.client
         priority = Priority.DETAILS if self.is_old(row) else Priority.CHANGES
         try:

@@ -179,6 +179,8 @@ class WorkspacePoller:
             parts.audit.relist,
             every(settings.relist_seconds),
             needs=Capability.LIST_CHANGES,
+            # The first look has just shown the last day.
+            first_after_seconds=settings.audit_seconds,
         )
         self._repeat(
             group,
@@ -186,6 +188,7 @@ class WorkspacePoller:
             parts.details.pick_up,
             every(settings.relist_seconds),
             needs=Capability.READ_JOBS,
+            first_after_seconds=settings.relist_seconds,
         )
         self._repeat(
             group,
@@ -204,7 +207,13 @@ class WorkspacePoller:
         self._repeat(
             group, "specification", self._read_specification, every(settings.audit_seconds)
         )
-        self._repeat(group, "probe", self._offering.find_out, self._probe_seconds, is_late=True)
+        self._repeat(
+            group,
+            "probe",
+            self._offering.find_out,
+            self._probe_seconds,
+            first_after_seconds=self._probe_seconds(),
+        )
 
     async def _connect(self) -> None:
         """Return when the workspace has told what it offers; wait for that as long as it takes."""
@@ -238,9 +247,9 @@ class WorkspacePoller:
         *,
         needs: Capability | None = None,
         wake: Wake | None = None,
-        is_late: bool = False,
+        first_after_seconds: float = 0.0,
     ) -> None:
-        """Start a poll that runs again and again; ``is_late`` begins with the wait."""
+        """Start a poll that runs again and again, for the first time after that wait."""
         self._start(
             group,
             name,
@@ -250,7 +259,7 @@ class WorkspacePoller:
                 seconds,
                 needs=needs,
                 wake=wake or Wake(self._following.clock),
-                is_late=is_late,
+                first_after_seconds=first_after_seconds,
             ),
         )
 
@@ -262,11 +271,10 @@ class WorkspacePoller:
         *,
         needs: Capability | None,
         wake: Wake,
-        is_late: bool,
+        first_after_seconds: float,
     ) -> None:
         settings, clock = self._following.settings, self._following.clock
-        if is_late:
-            await clock.sleep(self._jittered(seconds()))
+        await clock.sleep(self._jittered(first_after_seconds))
         while True:
             wait = settings.audit_seconds
             if needs is None or self._following.can(needs):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from monitor.model.errors import TryLaterError
@@ -110,3 +112,19 @@ async def test_old_rows_cost_one_read_for_each_recipe(
     await unbegun.parts.changes.poll()
 
     assert workspace.count("jobGroups/.*") == 3
+
+
+async def test_a_row_that_two_lists_show_is_read_once(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Changes and audit that come upon the same bare rows at once share the reads."""
+    workspace.hidden = BARE
+    for number in range(1, 7):
+        workspace.put_job_group(number, "InProgress")
+    async with asyncio.TaskGroup() as group:
+        for poll in (scene.parts.changes.poll, scene.parts.audit.poll, scene.parts.audit.relist):
+            group.create_task(poll(), name="poll")
+
+    assert workspace.count("jobGroups/.") == 6
+    told = await scene.told()
+    assert len(told) == len(set(told)) == 12

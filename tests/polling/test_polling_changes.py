@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.model.errors import TryLaterError, UnreadableAnswerError
+from monitor.model.errors import BusUnavailableError, TryLaterError, UnreadableAnswerError
 from monitor.model.runs import RunKind
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
@@ -258,3 +258,26 @@ async def test_equal_stamps_on_the_edge_are_seen(
     await scene.parts.changes.poll()
 
     assert "1:succeeded" in await scene.told()
+
+
+async def test_a_failed_commit_holds_the_watermark(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """When the store fails, nothing is known that is not stored, and all of it is taken again."""
+    await scene.parts.changes.poll()
+    stood_at = scene.parts.changes.watermark.at
+    await clock.advance(30)
+    workspace.put_job_group(1, "Complete", flowRun={"id": 71})
+    workspace.put_flow_run(71)
+    await scene.bus.close()
+    with pytest.raises(BusUnavailableError):
+        await scene.parts.changes.poll()
+    assert scene.parts.changes.watermark.at == stood_at
+    assert not scene.knowledge.active
+
+    await clock.advance(3_600)
+    await scene.restart()
+    await scene.parts.changes.poll()
+
+    assert "1:succeeded" in await scene.told()
+    assert "71:started" in await scene.told()

@@ -100,8 +100,6 @@ def _server(part: Part, faults: Faults) -> None:
 
 
 def _mqtt(part: Part, faults: Faults) -> None:
-    if part.get("password") is not None and part.get("username") is None:
-        faults.add_absent(f"{part.path}.username", "is needed beside the password; add it")
     _own_faults(part, {"delivery": DeliverySettings(**part.of(DeliverySettings))}, faults)
 
 
@@ -109,7 +107,10 @@ def _own_faults(part: Part, more: Mapping[str, msgspec.Struct], faults: Faults) 
     """Add what the settings find wrong with themselves, as sentences ``key: way out``."""
     for sentence in part.build(**more).faults():
         name, _, way_out = sentence.partition(": ")
-        faults.add(f"{part.path}.{name}", part.get(name), way_out)
+        if part.get(name) is None:
+            faults.add_absent(f"{part.path}.{name}", way_out)
+        else:
+            faults.add(f"{part.path}.{name}", part.get(name), way_out)
 
 
 def _retention(part: Part, faults: Faults) -> None:

@@ -113,7 +113,7 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
         if not self.instance or "/" in self.instance or _has_wildcard(self.instance):
             found.append("instance: must be one topic level without + or #")
         if self.password is not None and self.username is None:
-            found.append("username: there is a password without it")
+            found.append("username: is needed beside the password; add it")
         if self.key_file and not self.certificate_file:
             found.append("key_file: there is no certificate_file that it could belong to")
         if not 1 <= self.keepalive_seconds <= 65_535:  # noqa: PLR2004 - the field has two bytes

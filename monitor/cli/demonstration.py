@@ -146,8 +146,14 @@ class Demonstration:
     async def _sum_up(self, addresses: Addresses) -> Summary:
         url = f"http://127.0.0.1:{addresses.server_port}/metrics"
         timeout = aiohttp.ClientTimeout(total=_DRAIN_SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as answer:
-            text = await answer.text()
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.get(url) as answer,
+            ):
+                text = await answer.text()
+        except (aiohttp.ClientError, TimeoutError) as exc:
+            raise MonitorError(f"the metrics cannot be read ({type(exc).__name__})") from exc
         return Summary(
             kinds=self._kinds(),
             ledger=ends_of_ledger(self._sandbox.ledger.results()),
@@ -189,6 +195,8 @@ class Demonstration:
         started: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()
         running = asyncio.create_task(daemon.run(stop, on_started=started.set_result))
+        # A daemon that ends by itself ends the demo; its error is raised below.
+        running.add_done_callback(lambda _: self._stop.set())
         await asyncio.wait((running, started), return_when=asyncio.FIRST_COMPLETED)
         if not started.done():
             await running

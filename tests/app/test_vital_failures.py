@@ -1,0 +1,75 @@
+"""What no restart of a task can mend ends the daemon, with an error that its command tells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.app.daemon import Addresses, Daemon
+from monitor.model.clock import SystemClock
+from monitor.model.errors import BusError
+from tests.app import stage
+from tests.app.faces import Face
+from tests.app.test_consumers_and_reload import unreachable
+
+
+def spoil(folder: Path) -> None:
+    """Write nonsense over the store that is in use there, its log and its index of the log."""
+    for path in folder.rglob("state.db*"):
+        with path.open("r+b") as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            file.write(b"\xff" * size)
+
+
+async def test_a_store_that_breaks_ends_the_daemon_with_its_error(tmp_path: Path) -> None:
+    """A damaged file is not written again: the daemon drains and raises, though nobody asked."""
+    daemon = Daemon(
+        stage.configuration(tmp_path, unreachable("acme")),
+        clock=SystemClock(),
+        registry=CollectorRegistry(),
+    )
+    faces: list[Face] = []
+
+    def damage(addresses: Addresses) -> None:
+        faces.append(Face(addresses.server_port))
+        spoil(tmp_path)
+
+    async def write() -> None:
+        # The check of readiness writes a note.
+        assert (await faces[0].readiness()).status == 503
+        await asyncio.Event().wait()
+
+    with pytest.raises(BusError):
+        async with asyncio.timeout(30):
+            await daemon.run(asyncio.Event(), on_started=damage, beside={"write": write})
+
+
+async def test_a_demo_whose_daemon_dies_says_so_and_ends(tmp_path: Path) -> None:
+    """It does not go on showing a page that nobody serves: one line of error, exit code 1."""
+    demo = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "monitor.cli.main", "demo", "--port", "0"),
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert demo.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            while not (await demo.stdout.readline()).startswith(b"page"):
+                assert demo.returncode is None
+            assert b"run.queued" in await demo.stdout.readline()
+            spoil(tmp_path)
+            _, told = await demo.communicate()
+    finally:
+        if demo.returncode is None:
+            demo.kill()
+
+    assert demo.returncode == 1
+    assert told.decode().splitlines()[-1].startswith("error: ")

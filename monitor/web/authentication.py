@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from monitor.model.secrets import Secret
 from monitor.web.problems import Handler, problem_response
 from monitor.web.settings import ServerSettings
 
@@ -36,10 +36,11 @@ def _is_known(request: web.Request, settings: ServerSettings) -> bool:
     if scheme.lower() == "basic" and settings.password is not None:
         try:
             decoded = base64.b64decode(told, validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # no base64, or no text in it
             return False
         username, _, password = decoded.partition(":")
         # Both are compared, so that the time taken does not tell which was wrong.
         is_password = settings.password.matches(password)
-        return is_password and username == (settings.username or "")
+        is_username = Secret(settings.username or "").matches(username)
+        return is_password and is_username
     return False

@@ -1,0 +1,25 @@
+"""Headers that no client of good will sends are answered, never with a failure of ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.model.secrets import Secret
+from monitor.web.settings import ServerSettings
+from tests.web.site import Site
+
+GUARDED = ServerSettings(
+    port=0, token=Secret("a token of théirs"), username="ops", password=Secret("pass")
+)
+
+
+@pytest.mark.parametrize("settings", [GUARDED], ids=["guarded"])
+@pytest.mark.parametrize(
+    "told", ["Basic é", "Basic /w==", "Basic", "Bearer é", "Bearer \udcff", "é"]
+)
+async def test_credentials_that_are_no_text_are_refused(site: Site, told: str) -> None:
+    """Bytes outside ASCII, in the scheme or in what follows, are a wrong password: 401."""
+    answer = await site.get("/api/v1/runs", headers={"Authorization": told})
+
+    assert answer.status == 401
+    assert answer.document["status"] == 401

@@ -22,7 +22,7 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
-from monitor.model.errors import ConfigurationError, NoSuchObjectError
+from monitor.model.errors import BusError, ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey, RunKind
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.metrics import CONSUMER as METRICS_CONSUMER
@@ -231,12 +231,19 @@ class Daemon:
         for followed in list(self._followed.values()):
             await self._unfollow(followed)
         if is_orderly and self._mqtt is not None:
-            delivered = await self._mqtt.drain(timeout_seconds=_DRAIN_SECONDS)
-            if not delivered:
-                log.warning("mqtt is behind; the rest is delivered after the next start")
+            await self._deliver(self._mqtt)
         await self._server.stop()
         await self._cancel(list(self._tasks))
         await self._metrics.exposition.close()
+
+    async def _deliver(self, mqtt: MqttOutput) -> None:
+        try:
+            is_delivered = await mqtt.drain(timeout_seconds=_DRAIN_SECONDS)
+        except BusError as exc:
+            log.warning("what is left for mqtt cannot be read", reason=str(exc))
+            return
+        if not is_delivered:
+            log.warning("mqtt is behind; the rest is delivered after the next start")
 
     def _built(self, configuration: WorkspaceConfiguration) -> FollowedWorkspace:
         return FollowedWorkspace(

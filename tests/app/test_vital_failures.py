@@ -50,6 +50,26 @@ async def test_a_store_that_breaks_ends_the_daemon_with_its_error(tmp_path: Path
             await daemon.run(asyncio.Event(), on_started=damage, beside={"write": write})
 
 
+async def test_a_stop_over_a_broken_store_still_closes_everything(tmp_path: Path) -> None:
+    """What is left to deliver cannot be read; the page is closed all the same, and nothing runs."""
+    settings = stage.configuration(tmp_path, unreachable("acme"), broker_url="mqtt://127.0.0.1:9")
+    daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
+    stop = asyncio.Event()
+    ports: list[int] = []
+
+    def damage(addresses: Addresses) -> None:
+        ports.append(addresses.server_port)
+        spoil(tmp_path)
+        stop.set()
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(daemon.run(stop, on_started=damage), return_exceptions=True)
+
+    assert not await Face(ports[0]).answers()
+    left = {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+    assert left == set()
+
+
 async def test_a_demo_whose_daemon_dies_says_so_and_ends(tmp_path: Path) -> None:
     """It does not go on showing a page that nobody serves: one line of error, exit code 1."""
     demo = await asyncio.create_subprocess_exec(

@@ -7,7 +7,7 @@ names an end and no listed job group is unfinished.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -82,7 +82,7 @@ class FlowRuns:
         """Learn from looks at job groups, which have been committed, about their flow runs."""
         if not self._following.can(Capability.FOLLOW_FLOW_RUNS):
             return
-        groups = _by_flow_run(seen)
+        groups = await self._by_flow_run(seen)
         keys = [self._following.key(RunKind.FLOW_RUN, one) for one in groups]
         known = await self._following.observer.known(keys) if keys else {}
         begun = []
@@ -94,6 +94,21 @@ class FlowRuns:
                 begun.append(flow_run_begun(key.id, groups[key.id]))
         if begun:
             await self._following.observer.observe(begun)
+
+    async def _by_flow_run(self, seen: Sequence[Seen]) -> dict[str, list[Sighting]]:
+        # What the observer has not stored shows nothing yet.
+        unstored = (Outcome.NEEDS_DETAIL, Outcome.UNCONFIRMED)
+        stored = [sighting for sighting, outcome in seen if outcome not in unstored]
+        # A row that does not tell its flow run is not read again where the store knows it.
+        silent = [one.key for one in stored if one.parents.flow_run is None]
+        known = await self._following.observer.known(silent) if silent else {}
+        groups: dict[str, list[Sighting]] = {}
+        for sighting in stored:
+            state = known.get(sighting.key)
+            parents = sighting.parents if state is None else state.parents
+            if parents.flow_run is not None:
+                groups.setdefault(parents.flow_run, []).append(sighting)
+        return groups
 
     def knows_all_ends(self) -> bool:
         """True where the last look at each flow run that may have ended brought an answer."""
@@ -307,17 +322,6 @@ class FlowRuns:
         """Stop looking at a flow run that has ended or is gone."""
         self._ended.put(flow_run_id, value=True)
         self._tracked.pop(flow_run_id, None)
-
-
-def _by_flow_run(seen: Iterable[Seen]) -> dict[str, list[Sighting]]:
-    groups: dict[str, list[Sighting]] = {}
-    for sighting, outcome in seen:
-        # What the observer has not stored shows nothing yet.
-        if outcome in (Outcome.NEEDS_DETAIL, Outcome.UNCONFIRMED):
-            continue
-        if (flow_run_id := sighting.parents.flow_run) is not None:
-            groups.setdefault(flow_run_id, []).append(sighting)
-    return groups
 
 
 def _of_flow_run(row: JobGroupRow, flow_run_id: str) -> JobGroupRow:

@@ -236,3 +236,21 @@ async def test_a_tracked_flow_run_needs_no_job_group(
     await scene.parts.flow_runs.poll(scene.parts.intake.take)
 
     assert await scene.told(FLOW_RUN) == [*BEGUN, "71:canceled"]
+
+
+async def test_a_bare_row_after_a_restart_still_shows_the_end(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """The list does not tell the flow run and nobody reads the job group again: it is known."""
+    workspace.hidden = ("flowRun", "wrangledDataset")
+    workspace.put_flow_run(71)
+    put(workspace, 1, "InProgress")
+    await look(scene)
+    assert await scene.told(FLOW_RUN) == BEGUN
+
+    await scene.restart()
+    put(workspace, 1, "Complete")
+    workspace.put_flow_run(71, "Complete")
+    await look(scene)
+
+    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:succeeded"]

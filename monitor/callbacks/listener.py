@@ -104,8 +104,7 @@ class CallbackListener:
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
-        # The library refuses what reaches its limit; ours is the last size that is taken.
-        app = web.Application(client_max_size=self._settings.body_limit_bytes + 1)
+        app = web.Application(client_max_size=self._settings.body_limit_bytes)
         for path in ("/hooks/{workspace}", "/hooks/{workspace}/{secret}", "/{anything:.*}"):
             app.router.add_route("*", path, self._receive, expect_handler=_expect)
         # No access log: its lines would hold paths, and a path may hold the secret.

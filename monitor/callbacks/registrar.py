@@ -35,6 +35,8 @@ log = structlog.get_logger()
 STATES = ("registered", "pending", "over_limit", "failed", "removed")
 NAMES_POLL = "names"  # the poll that lists the flows
 
+# Runs that start before their flow has a task cannot call back, and this wait asks memory only.
+_OBSTACLE_TICK_SECONDS = 1.0
 _TICK_SECONDS = 5.0
 # Verifying all tasks again and again must leave most of the budget to others.
 _VERIFY_GAP_SECONDS = 2.0
@@ -115,7 +117,7 @@ class Registrar:
         async with self._working:
             if (obstacle := self._obstacle()) is not None:
                 self._say_obstacle(obstacle)
-                return _TICK_SECONDS
+                return _OBSTACLE_TICK_SECONDS
             await self._plan()
             now = self._clock.monotonic()
             due = self._agenda.take(now, limit=1)
@@ -212,8 +214,13 @@ class Registrar:
         wanted, own = self._wanted(), await self._upkeep.own()
         self._say_who_is_unheard(wanted)
         now = self._clock.monotonic()
-        for flow_id in (wanted.keys() | own.keys()) - self._held:
+        for flow_id in {**wanted, **own}:
+            if flow_id in self._held:
+                continue
             if flow_id not in self._agenda:
+                self._agenda.put(flow_id, now)
+            if flow_id not in wanted and self._standings.pop(flow_id, None) is not None:
+                # Not at its next verification, but now.
                 self._agenda.put(flow_id, now)
             if flow_id in wanted and flow_id not in self._standings:
                 task = own.get(flow_id)
@@ -244,6 +251,13 @@ class Registrar:
             self._failures[flow_id] += 1
             if flow is not None:
                 self._stand(flow, task, "failed", reason=str(exc))
+            else:
+                log.warning(
+                    "webhook task cannot be removed",
+                    workspace=self._workspace,
+                    flow=flow_id,
+                    reason=str(exc),
+                )
         self._publish()
         return has_only_verified
 

@@ -74,7 +74,7 @@ def refusal_in(body: bytes, *, secrets: Iterable[Secret] = ()) -> Refusal:
         return Refusal()
     hidden = [secret.reveal() for secret in secrets if secret]
     return Refusal(
-        name=told.name,
+        name=None if told.name is None else _text(told.name, hidden),
         message=_text(told.message, hidden),
         details=_text(told.details, hidden),
     )

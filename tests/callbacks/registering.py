@@ -1,0 +1,218 @@
+"""A sandbox over HTTP, a gate in front of it that can refuse, a listener, and the registrar."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks.listener import CallbackListener
+from monitor.callbacks.registrar import NAMES_POLL, Registrar
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.catalogue.capabilities import capabilities_of
+from monitor.catalogue.operations import Edition
+from monitor.model.knowledge import PollStanding
+from monitor.model.runs import PipelineKind
+from monitor.model.secrets import Secret
+from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings
+from monitor.tracking.knowledge import Knowledge
+from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.priority import Priority
+from monitor.workspace.settings import WorkspaceSettings
+from tests.callbacks.conftest import SECRET
+from tests.clocks import ManualClock
+
+TASKS = "/v4/webhookFlowTasks"
+TEST = "/v4/webhooks/test"
+
+
+class Gate:
+    """Hands requests on to a workspace, save those that a test wants to see refused."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.asked: list[tuple[str, str]] = []
+        self.refused: dict[tuple[str, str], tuple[int, str]] = {}  # what begins so -> the answer
+        self.lost: set[tuple[str, str]] = set()  # done by the workspace, but answered 502
+
+    def refuse(self, method: str, path: str, status: int, name: str) -> None:
+        self.refused[method, path] = (status, name)
+
+    def count(self, method: str, path: str) -> int:
+        return sum(one == method and told.startswith(path) for one, told in self.asked)
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[str]:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._pass_on)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        async with aiohttp.ClientSession(base_url=self._url) as self._session:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await runner.cleanup()
+
+    async def _pass_on(self, request: web.Request) -> web.Response:
+        self.asked.append((request.method, request.path))
+        for (method, path), (status, name) in self.refused.items():
+            if request.method == method and request.path.startswith(path):
+                body = {"exception": {"name": name, "message": "refused", "details": ""}}
+                return web.Response(status=status, body=msgspec.json.encode(body))
+        kept = ("Authorization", "Content-Type")
+        async with self._session.request(
+            request.method,
+            request.path_qs,
+            data=await request.read(),
+            headers={name: request.headers[name] for name in kept if name in request.headers},
+        ) as answer:
+            body_bytes = await answer.read()
+            if (request.method, request.path) in self.lost:
+                return web.Response(status=502)
+            return web.Response(
+                status=answer.status, body=body_bytes, headers={"Date": answer.headers["Date"]}
+            )
+
+
+@dataclass
+class Scene:
+    """One workspace with its tasks as they really are, and our side of it."""
+
+    clock: ManualClock
+    folder: Path
+    sandbox: Sandbox
+    gate: Gate
+    client: WorkspaceClient
+    bus: SqliteBus
+    listener_port: int
+    edition: Edition
+    registry: CollectorRegistry
+    knowledge: Knowledge = field(default_factory=lambda: Knowledge(["acme"]))
+
+    def settings(self, *flows: str, **changes: object) -> CallbackSettings:
+        settings = CallbackSettings(
+            public_url=f"http://127.0.0.1:{self.listener_port}", flows=flows, secret=Secret(SECRET)
+        )
+        return msgspec.structs.replace(settings, **changes)
+
+    def registrar(self, settings: CallbackSettings, *, instance: str = "monitor") -> Registrar:
+        """Return a registrar as a new life of the daemon has it."""
+        return Registrar(
+            self.client,
+            settings=settings,
+            bus=self.bus,
+            knowledge=self.knowledge,
+            clock=self.clock,
+            instance=instance,
+        )
+
+    async def list_flows(self) -> None:
+        """Do what the poll of the names does."""
+        async for page in self.client.flows(priority=Priority.NAMES):
+            for row in page.rows:
+                self.knowledge.name_pipeline("acme", PipelineKind.FLOW, row.id, row.name)
+        now = self.clock.now()
+        self.knowledge.record_poll(
+            PollStanding(
+                workspace="acme",
+                poll=NAMES_POLL,
+                last_attempt_at=now,
+                last_success_at=now,
+                last_outcome="ok",
+            )
+        )
+
+    def offer(self) -> None:
+        """Let it be known what the workspace offers."""
+        offered = frozenset(str(one) for one in capabilities_of(self.edition))
+        self.knowledge.update_workspace("acme", edition=str(self.edition), capabilities=offered)
+
+    async def lose_the_store(self) -> None:
+        """Begin with an empty store, as after a lost disk."""
+        await self.bus.close()
+        self.bus = await SqliteBus.open(
+            self.folder / "another.db", clock=self.clock, registry=CollectorRegistry()
+        )
+
+    def tasks(self) -> list[WebhookFlowTask]:
+        """Return every task that stands in the workspace."""
+        return list(self.sandbox.world.webhook_tasks.live())
+
+    def flows_with_tasks(self) -> list[int]:
+        return sorted(task.flow_id for task in self.tasks())
+
+    def flow_ids(self, name: str | None = None) -> list[int]:
+        flows = self.sandbox.world.flows.live()
+        return sorted(flow.id for flow in flows if name in (None, flow.name))
+
+    def fill(self, flow_id: int, *, count: int) -> None:
+        """Give a flow tasks of somebody else."""
+        for number in range(count):
+            self.sandbox.world.create(
+                WebhookFlowTask, by=11, flow_id=flow_id, name=f"n{number}", url="http://x.example"
+            )
+
+
+@contextlib.asynccontextmanager
+async def open_scene(
+    clock: ManualClock, folder: Path, *, edition: Edition = Edition.RL, is_known: bool = True
+) -> AsyncIterator[Scene]:
+    """Start everything. ``is_known`` False: neither the edition nor the flows are known yet."""
+    registry = CollectorRegistry()
+    sandbox = Sandbox(
+        SandboxSettings(edition=edition, traffic=None, schedules_fire=False), clock=clock
+    )
+    gate = Gate(await sandbox.start())
+    bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=registry)
+    listener = CallbackListener(
+        settings=ListenerSettings(port=0),
+        workspaces={"acme": CallbackSettings(secret=Secret(SECRET))},
+        bus=bus,
+        clock=clock,
+        registry=registry,
+        on_stored=lambda _: None,
+    )
+    port = await listener.start()
+    async with gate.open() as url:
+        client = WorkspaceClient(
+            WorkspaceSettings(
+                name="acme",
+                url=url,
+                token=Secret(sandbox.token),
+                edition=edition,
+                requests_per_minute=60_000,
+                retries=0,
+            ),
+            clock=clock,
+            registry=registry,
+        )
+        scene = Scene(
+            clock=clock,
+            folder=folder,
+            sandbox=sandbox,
+            gate=gate,
+            client=client,
+            bus=bus,
+            listener_port=port,
+            edition=edition,
+            registry=registry,
+        )
+        try:
+            if is_known:
+                scene.offer()
+                await scene.list_flows()
+                gate.asked.clear()
+            yield scene
+        finally:
+            await client.close()
+            await listener.stop()
+            await sandbox.stop()
+            await scene.bus.close()

@@ -1,0 +1,261 @@
+"""From a job group's end in a workspace to one event, by a callback that was really sent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import StoredCallback
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks.inbox import InboxReader
+from monitor.callbacks.listener import CallbackListener
+from monitor.callbacks.registrar import Registrar
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
+from monitor.model.clock import SystemClock
+from monitor.model.events import RunEvent
+from monitor.model.runs import RunKey, RunKind, Source
+from monitor.model.secrets import Secret
+from monitor.polling.poller import WorkspacePoller
+from monitor.polling.settings import PollSettings
+from monitor.sandbox.engine import Order, Outcome
+from monitor.sandbox.runs import JobGroup
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.observer import Observer
+from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.settings import WorkspaceSettings
+from tests.app.waiting import eventually
+from tests.callbacks.conftest import SECRET
+
+POLL = PollSettings(
+    active_seconds=0.5, idle_seconds=1, wake_gap_seconds=0.2, detail_wait_seconds=0.2
+)
+
+
+FORGED = StoredCallback(
+    workspace="acme",
+    kind=RunKind.JOB_GROUP,
+    run_id="999999",
+    native_status="Complete",
+    received_at=SystemClock().now(),
+    fingerprint="forged",
+)
+
+
+@dataclass
+class Monitor:
+    """Everything of one workspace that takes part, wired as the daemon does it."""
+
+    sandbox: Sandbox
+    bus: SqliteBus
+    registry: CollectorRegistry
+    knowledge: Knowledge
+    registrar: Registrar
+    poller: WorkspacePoller
+    reader: InboxReader
+
+    async def events(self, job_group: JobGroup) -> list[RunEvent]:
+        key = RunKey("acme", RunKind.JOB_GROUP, str(job_group.id))
+        events = [one.event for one in await self.bus.events(after=0, limit=10_000)]
+        return [one for one in events if isinstance(one, RunEvent) and one.run.key == key]
+
+    async def ends(self, job_group: JobGroup) -> list[RunEvent]:
+        events = await self.events(job_group)
+        return [
+            one for one in events if one.run.status.is_terminal and one.before != one.run.status
+        ]
+
+    def accepted(self) -> float:
+        name, labels = "dataprep_monitor_callback_requests_total", {"outcome": "accepted"}
+        return self.registry.get_sample_value(name, labels) or 0
+
+    def run_job_group(
+        self, outcome: Outcome = Outcome.COMPLETE, *, work_seconds: float = 3.0
+    ) -> JobGroup:
+        recipe = next(iter(self.sandbox.world.recipes.live()))
+        order = Order(outcome=outcome, queue_seconds=0.2, work_seconds=work_seconds)
+        self.sandbox.engine.order(order)
+        return self.sandbox.engine.start_job_group(recipe, by=11)
+
+
+@contextlib.asynccontextmanager
+async def running(*loops: Callable[[], Coroutine[object, object, None]]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(one()) for one in loops]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+SETTINGS = CallbackSettings(
+    flows=("*",),
+    secret=Secret(SECRET),
+    signing_secret=Secret("a key for signatures"),
+    signature=SignatureMode.REQUIRE,
+)
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    living = Sandbox(
+        SandboxSettings(traffic=None, schedules_fire=False, work=WorkSettings(speed=10)),
+        SystemClock(),
+    )
+    await living.start()
+    yield living
+    await living.stop()
+
+
+@pytest.fixture
+async def client(sandbox: Sandbox, registry: CollectorRegistry) -> AsyncIterator[WorkspaceClient]:
+    settings = WorkspaceSettings(
+        name="acme",
+        url=sandbox.url or "",
+        token=Secret(sandbox.token),
+        requests_per_minute=60_000,
+    )
+    async with WorkspaceClient(settings, clock=SystemClock(), registry=registry) as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock() -> SystemClock:
+    """Here everything runs by the machine's own clock."""
+    return SystemClock()
+
+
+@pytest.fixture
+async def monitor(
+    sandbox: Sandbox,
+    client: WorkspaceClient,
+    bus: SqliteBus,
+    observer: Observer,
+    knowledge: Knowledge,
+    clock: SystemClock,
+    registry: CollectorRegistry,
+) -> AsyncIterator[Monitor]:
+    """Tasks sign what they send, and the listener requires it."""
+    poller = WorkspacePoller(
+        client,
+        observer=observer,
+        knowledge=knowledge,
+        bus=bus,
+        clock=clock,
+        registry=registry,
+        settings=POLL,
+    )
+    reader = InboxReader(
+        "acme",
+        settings=SETTINGS,
+        bus=bus,
+        observer=observer,
+        clock=clock,
+        complete=poller.complete,
+        confirm=poller.confirm,
+        wake=poller.wake,
+    )
+    listener = CallbackListener(
+        settings=ListenerSettings(port=0),
+        workspaces={"acme": SETTINGS},
+        bus=bus,
+        clock=clock,
+        registry=registry,
+        on_stored=lambda _: reader.notify(),
+    )
+    url = f"http://127.0.0.1:{await listener.start()}"
+    registrar = Registrar(
+        client,
+        settings=msgspec.structs.replace(SETTINGS, public_url=url),
+        bus=bus,
+        knowledge=knowledge,
+        clock=clock,
+        instance="monitor",
+    )
+    yield Monitor(sandbox, bus, registry, knowledge, registrar, poller, reader)
+    await listener.stop()
+
+
+async def test_an_end_is_told_once_by_poll_and_callback_together(monitor: Monitor) -> None:
+    """Our task's callback arrives, polls go on, and the end of the run is one event."""
+    async with running(monitor.poller.run, monitor.registrar.run, monitor.reader.run):
+        registered = {"registered": len(list(monitor.sandbox.world.flows.live()))}
+        await eventually(
+            lambda: _states(monitor.knowledge) == registered, why="no tasks were registered"
+        )
+        groups = [monitor.run_job_group(one) for one in (Outcome.COMPLETE, Outcome.FAILED)]
+
+        async def are_told() -> bool:
+            return monitor.accepted() == 2 and all([await monitor.ends(one) for one in groups])
+
+        await eventually(are_told, why=lambda: f"{monitor.accepted()} callbacks came")
+        assert await monitor.sandbox.deliveries.idle(timeout_seconds=10)
+        await eventually(lambda: _is_settled(monitor.bus), why="callbacks wait in the inbox")
+        ends = [await monitor.ends(one) for one in groups]
+
+    assert [[one.run.status for one in told] for told in ends] == [["succeeded"], ["failed"]]
+    assert {told[0].observed_by for told in ends} <= {Source.CALLBACK, Source.POLL}
+    states = await monitor.bus.runs([told[0].run.key for told in ends])
+    assert all(state.is_called_back for state in states.values())
+
+
+async def test_a_callback_tells_an_end_that_no_poll_has_seen(monitor: Monitor) -> None:
+    """With the polls at rest a known run's end comes from its callback alone, with its flow."""
+    async with running(monitor.poller.run, monitor.registrar.run):
+        await eventually(lambda: bool(_states(monitor.knowledge)), why="no tasks were registered")
+        await eventually(lambda: "pending" not in _states(monitor.knowledge), why="tasks are left")
+        group = monitor.run_job_group(work_seconds=20.0)
+
+        async def is_known() -> bool:
+            return bool(await monitor.events(group))
+
+        await eventually(is_known, why="the run was not seen")
+    async with running(monitor.reader.run):
+
+        async def is_told() -> bool:
+            return bool(await monitor.ends(group))
+
+        await eventually(is_told, why="the end was not told")
+    (end,) = await monitor.ends(group)
+
+    assert end.observed_by is Source.CALLBACK
+    assert end.run.ended_by is Source.CALLBACK
+    assert end.run.pipeline is not None
+    assert end.run.pipeline.id == str(group.flow_id)
+
+
+async def test_a_forged_callback_for_no_run_makes_no_event(monitor: Monitor) -> None:
+    """An id that the workspace does not know is asked for once, dropped and counted."""
+    async with running(monitor.poller.run, monitor.registrar.run, monitor.reader.run):
+        await eventually(
+            lambda: _edition(monitor.knowledge) is not None, why="the workspace did not answer"
+        )
+        await monitor.bus.receive(FORGED, inbox_bound=10, timeout_seconds=5)
+        monitor.reader.notify()
+        await eventually(lambda: _is_settled(monitor.bus), why="the callback still waits")
+
+    labels = {"source": "callback", "outcome": "unconfirmed"}
+    assert monitor.registry.get_sample_value("dataprep_monitor_sightings_total", labels) == 1
+    events = [one.event for one in await monitor.bus.events(after=0, limit=100)]
+    assert not any(isinstance(one, RunEvent) for one in events)
+
+
+def _states(knowledge: Knowledge) -> dict[str, int]:
+    counts = knowledge.workspaces["acme"].webhook_tasks
+    return {state: count for state, count in counts.items() if count}
+
+
+async def _is_settled(bus: SqliteBus) -> bool:
+    return not await bus.inbox("acme", limit=1)
+
+
+def _edition(knowledge: Knowledge) -> str | None:
+    return knowledge.workspaces["acme"].edition

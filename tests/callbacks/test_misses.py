@@ -1,0 +1,216 @@
+"""A callback that should have come and did not is counted once, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from monitor.bus.contract import Start, StoredCallback
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks import tasks
+from monitor.callbacks.misses import MissWatch
+from monitor.callbacks.settings import CallbackSettings
+from monitor.callbacks.tasks import OwnTask
+from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, Source
+from monitor.model.sightings import Sighting
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.observer import Observer
+from tests.callbacks.conftest import job_group
+from tests.clocks import ManualClock
+
+MINUTE = timedelta(minutes=1)
+FLOW = "11"
+
+
+@dataclass
+class Watched:
+    """A flow with a task of ours, and the watch over its callbacks."""
+
+    bus: SqliteBus
+    observer: Observer
+    knowledge: Knowledge
+    clock: ManualClock
+    position: int = 0
+
+    async def ended(self, number: int = 9, **told: object) -> None:
+        """Let a poll show the end of a job group that was created after the flow's task."""
+        await self.seen(number, told)
+
+    async def seen(self, number: int, told: Mapping[str, object]) -> None:
+        sighting = Sighting(
+            key=job_group(number),
+            source=Source.POLL,
+            seen_at=self.clock.now(),
+            native_status="Complete",
+            created_at=self.clock.now(),
+            pipeline=Pipeline(kind=PipelineKind.FLOW, id=FLOW),
+            ran_for="recipe",
+        )
+        await self.observer.observe([msgspec.structs.replace(sighting, **told)])
+
+    async def called(self, number: int = 9) -> None:
+        """Let a callback of that job group reach the observer."""
+        await self.observer.observe(
+            [
+                Sighting(
+                    key=job_group(number),
+                    source=Source.CALLBACK,
+                    seen_at=self.clock.now(),
+                    native_status="Complete",
+                )
+            ]
+        )
+
+    async def passes(self, seconds: float) -> int:
+        """Let time pass, judge, and return how many have been counted as missed so far."""
+        await self.clock.advance(seconds)
+        while (reached := await self.watch().judge(self.position)) != self.position:
+            self.position = reached
+        return self.knowledge.workspaces["acme"].callbacks_missed
+
+    def watch(self) -> MissWatch:
+        return MissWatch(
+            "acme",
+            settings=CallbackSettings(),
+            bus=self.bus,
+            knowledge=self.knowledge,
+            clock=self.clock,
+        )
+
+
+@pytest.fixture
+async def watched(
+    bus: SqliteBus, observer: Observer, knowledge: Knowledge, clock: ManualClock
+) -> Watched:
+    task = OwnTask(
+        flow_id=FLOW,
+        task_id="1",
+        task_key="k",
+        created_at=clock.now() - MINUTE,
+        fingerprint="f",
+    )
+    await tasks.remember(bus, "acme", task)
+    await bus.subscribe(MissWatch.consumer("acme"), start=Start.NEWEST)
+    return Watched(bus=bus, observer=observer, knowledge=knowledge, clock=clock)
+
+
+@pytest.mark.parametrize("word", ["Complete", "Failed"])
+async def test_a_callback_that_did_not_come_is_counted_once(watched: Watched, word: str) -> None:
+    """Up to two minutes after its end was seen it may come; after that it is missed, once."""
+    await watched.ended(native_status=word)
+
+    assert await watched.passes(119) == 0
+    assert await watched.passes(2) == 1
+    assert await watched.passes(600) == 1
+
+
+async def test_each_run_is_judged_by_itself(watched: Watched) -> None:
+    """One end that is overdue does not take those with it that are not."""
+    await watched.ended(1)
+    await watched.ended(2)
+    await watched.clock.advance(100)
+    await watched.ended(3)
+    await watched.called(2)
+
+    assert await watched.passes(21) == 1
+    assert await watched.passes(100) == 2
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_callback_that_came_is_not_missed(watched: Watched, is_late: bool) -> None:  # noqa: FBT001 - a row
+    """It counts whether it told the end or came after a poll had told it."""
+    await watched.ended(native_status="Complete" if is_late else "InProgress")
+    await watched.clock.advance(60)
+    await watched.called()
+
+    assert await watched.passes(600) == 0
+
+
+async def test_a_callback_that_waits_for_its_run_is_not_missed(watched: Watched) -> None:
+    """What lies in the inbox has come, though the reader has not got to it yet."""
+    await watched.bus.receive(
+        StoredCallback(
+            workspace="acme",
+            kind=RunKind.JOB_GROUP,
+            run_id="9",
+            native_status="Complete",
+            received_at=watched.clock.now(),
+            fingerprint="f",
+        ),
+        inbox_bound=10,
+        timeout_seconds=5,
+    )
+    await watched.ended()
+
+    assert await watched.passes(600) == 0
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"native_status": "Canceled"},
+        {"pipeline": None},
+        {"pipeline": Pipeline(kind=PipelineKind.FLOW, id="12")},
+        {"created_at": None},
+        {"ran_for": "plan"},
+        {"parents": Parents(plan_run="3")},
+        {"key": RunKey("acme", RunKind.FLOW_RUN, "9")},
+    ],
+)
+async def test_where_none_was_to_come_none_is_missed(
+    watched: Watched, told: dict[str, object]
+) -> None:
+    """Canceled, of a flow without our task, in a plan, or no job group: nothing is expected."""
+    await watched.seen(9, told)
+
+    assert await watched.passes(600) == 0
+
+
+async def test_a_run_older_than_the_task_is_not_expected_to_call(watched: Watched) -> None:
+    """A job group that was created before its flow's task may never have heard of it."""
+    await watched.ended(created_at=watched.clock.now() - 2 * MINUTE)
+
+    assert await watched.passes(600) == 0
+
+
+async def test_a_parent_that_is_told_late_still_counts(watched: Watched) -> None:
+    """That its flow run belongs to a plan run is often known only after the job group's end."""
+    flow_run = RunKey("acme", RunKind.FLOW_RUN, "5")
+    await watched.ended(parents=Parents(flow_run=flow_run.id))
+    await watched.ended(10)
+    for key in (flow_run, job_group(10)):
+        await watched.ended(key=key, parents=Parents(plan_run="3"))
+
+    assert await watched.passes(600) == 0
+
+
+async def test_a_restart_counts_nothing_again(watched: Watched) -> None:
+    """What was judged before a restart is not judged by the next life; what was not, is."""
+    await watched.ended(1)
+    counted = await watched.passes(121)
+    await watched.ended(2)
+    watched.knowledge = Knowledge(["acme"])
+    watched.position = await watched.bus.subscribe(MissWatch.consumer("acme"), start=Start.NEWEST)
+
+    assert counted == 1
+    assert await watched.passes(119) == 0
+    assert await watched.passes(2) == 1
+
+
+async def test_a_store_that_fails_ends_nothing(watched: Watched) -> None:
+    """The watch outlives a store that cannot be read, and has counted nothing."""
+    await watched.ended()
+    running = asyncio.create_task(watched.watch().run())
+    await watched.clock.advance(1)
+    await watched.bus.close()
+    await watched.clock.advance(600)
+
+    assert not running.done()
+    assert watched.knowledge.workspaces["acme"].callbacks_missed == 0
+    running.cancel()
+    await asyncio.wait({running})

@@ -1,0 +1,386 @@
+"""One webhook task of ours at every flow that should have one, in a workspace that really runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from monitor.callbacks.listener import SECRET_HEADER
+from monitor.callbacks.tasks import registered_at
+from monitor.catalogue.operations import Edition
+from monitor.model.errors import ConfigurationError, NotAvailableError, TryLaterError
+from monitor.model.runs import PipelineKind
+from monitor.model.secrets import Secret
+from tests.callbacks.conftest import SECRET
+from tests.callbacks.registering import TASKS, TEST, Scene, open_scene
+from tests.clocks import ManualClock
+
+
+@pytest.fixture(params=[Edition.RL, Edition.PL])
+async def scene(
+    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
+) -> AsyncIterator[Scene]:
+    async with open_scene(clock, tmp_path, edition=request.param) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def rl(clock: ManualClock, tmp_path: Path) -> AsyncIterator[Scene]:
+    """Where the edition makes no difference, one is enough."""
+    async with open_scene(clock, tmp_path) as opened:
+        yield opened
+
+
+def states(scene: Scene) -> dict[str, int]:
+    """Return the counts of `dataprep_monitor_webhook_tasks` that are not 0."""
+    counts = scene.knowledge.workspaces["acme"].webhook_tasks
+    return {state: count for state, count in counts.items() if count}
+
+
+async def test_every_flow_gets_one_task(scene: Scene) -> None:
+    """With ``*`` each flow has exactly one task, which carries secret, variables and retry."""
+    standings = await scene.registrar(scene.settings("*")).sync()
+
+    assert scene.flows_with_tasks() == scene.flow_ids()
+    assert {one.state for one in standings} == {"registered"}
+    task = scene.tasks()[0]
+    assert task.headers[SECRET_HEADER] == SECRET
+    assert task.body is not None
+    assert "$jobId" in task.body
+    assert "$jobStatus" in task.body
+    assert (task.trigger_event, task.trigger_object, task.retry_on_failure) == (
+        "onJobDone",
+        "any",
+        True,
+    )
+    assert states(scene) == {"registered": len(scene.flow_ids())}
+
+
+async def test_another_sync_changes_nothing(rl: Scene) -> None:
+    """What is as it should be is read once and left alone."""
+    registrar = rl.registrar(rl.settings("*"))
+    await registrar.sync()
+    before = [task.id for task in rl.tasks()]
+    rl.gate.asked.clear()
+    await registrar.sync()
+
+    assert [task.id for task in rl.tasks()] == before
+    assert {method for method, _ in rl.gate.asked} == {"GET"}
+    assert len(rl.gate.asked) == len(before)
+
+
+async def test_flows_are_chosen_by_id(rl: Scene) -> None:
+    """A flow that is named by its id gets a task, and no other."""
+    chosen = rl.flow_ids()[2]
+    await rl.registrar(rl.settings(str(chosen))).sync()
+
+    assert rl.flows_with_tasks() == [chosen]
+
+
+async def test_flows_of_one_name_all_get_a_task(rl: Scene) -> None:
+    """Two flows may have the same name; naming it means both."""
+    chosen = rl.flow_ids("Daily sales")
+    await rl.registrar(rl.settings("Daily sales", "no such flow")).sync()
+
+    assert len(chosen) == 2
+    assert rl.flows_with_tasks() == chosen
+
+
+async def test_the_url_is_tried_once_before_the_first_task(rl: Scene) -> None:
+    """The workspace calls the listener before any task is made, and never again after."""
+    registrar = rl.registrar(rl.settings("*"))
+    await registrar.sync()
+    methods = [path for method, path in rl.gate.asked if method == "POST"]
+
+    assert methods[0] == TEST
+    assert methods.count(TEST) == 1
+    outcome = {"outcome": "test"}
+    assert rl.registry.get_sample_value("dataprep_monitor_callback_requests_total", outcome) == 1
+
+
+async def test_no_task_is_made_that_would_call_in_vain(rl: Scene, clock: ManualClock) -> None:
+    """While the listener refuses the test nothing is registered, and it is tried again later."""
+    registrar = rl.registrar(rl.settings("*", secret=Secret("not the listener's secret")))
+    standings = await registrar.sync()
+
+    assert rl.tasks() == []
+    assert {one.state for one in standings} == {"failed"}
+    assert all("404" in (one.reason or "") for one in standings)
+    assert rl.gate.count("POST", TEST) == 1
+    for _ in range(20):
+        await clock.advance(await registrar.tend())
+    assert 2 <= rl.gate.count("POST", TEST) <= 4
+
+
+async def test_where_nothing_can_be_tested_tasks_are_made_untested(rl: Scene) -> None:
+    """A workspace that does not offer the test still gets its tasks."""
+    rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
+    await rl.registrar(rl.settings("*")).sync()
+
+    assert rl.flows_with_tasks() == rl.flow_ids()
+
+
+async def test_what_somebody_deleted_is_made_again(rl: Scene, clock: ManualClock) -> None:
+    """A task that vanished from the workspace is back at the next verification."""
+    settings = rl.settings("*", verify_seconds=60.0)
+    registrar = rl.registrar(settings)
+    await registrar.sync()
+    victim = rl.tasks()[3]
+    rl.sandbox.world.delete(victim)
+    await clock.advance(61)
+    for _ in rl.flow_ids():
+        await registrar.tend()
+
+    assert rl.flows_with_tasks() == rl.flow_ids()
+    assert victim.id not in [task.id for task in rl.tasks()]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"secret": Secret("a new secret of the listener")},
+        {"public_url": "http://127.0.0.1:1/elsewhere"},
+        {"signing_secret": Secret("a new key for signatures")},
+    ],
+)
+async def test_changed_settings_make_the_tasks_anew(rl: Scene, change: dict[str, object]) -> None:
+    """Secret, URL and key stand in the task, so a task with former ones is replaced."""
+    rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
+    await rl.registrar(rl.settings("*")).sync()
+    before = {task.id for task in rl.tasks()}
+    settings = rl.settings("*", **change)
+    await rl.registrar(settings).sync()
+
+    assert rl.flows_with_tasks() == rl.flow_ids()
+    assert not before & {task.id for task in rl.tasks()}
+    assert settings.secret is not None
+    for task in rl.tasks():
+        assert task.url == f"{settings.public_url}/hooks/acme"
+        assert task.headers[SECRET_HEADER] == settings.secret.reveal()
+
+
+async def test_what_is_not_wanted_any_more_is_removed(rl: Scene) -> None:
+    """A flow that the settings do not name any more loses our task, and only ours."""
+    await rl.registrar(rl.settings("*")).sync()
+    kept, other = rl.flow_ids()[:2]
+    rl.fill(other, count=1)
+    await rl.registrar(rl.settings(str(kept))).sync()
+
+    assert rl.flows_with_tasks() == [kept, other]
+    assert states(rl) == {"registered": 1}
+
+
+async def test_without_public_url_only_former_tasks_are_removed(rl: Scene) -> None:
+    """A daemon that is told no URL asks for nothing, except to remove what it made before."""
+    off = rl.settings("*", public_url=None)
+    await rl.registrar(off).tend()
+    asked_at_first = list(rl.gate.asked)
+    await rl.registrar(rl.settings("*")).sync()
+    registrar = rl.registrar(off)
+    for _ in rl.flow_ids():
+        await registrar.tend()
+    rl.gate.asked.clear()
+    await registrar.tend()
+
+    assert asked_at_first == []
+    assert rl.tasks() == []
+    assert rl.gate.asked == []
+    assert await registered_at(rl.bus, "acme") == {}
+
+
+async def test_a_flow_full_of_others_tasks_is_left_alone(rl: Scene) -> None:
+    """At the product's bound no task is made; it is said, and the other flows are served."""
+    full, nearly = rl.flow_ids()[:2]
+    rl.fill(full, count=50)
+    rl.fill(nearly, count=49)
+    standings = await rl.registrar(rl.settings("*")).sync()
+
+    by_flow = {one.flow_id: one.state for one in standings}
+    assert by_flow.pop(str(full)) == "over_limit"
+    assert set(by_flow.values()) == {"registered"}
+    assert rl.flows_with_tasks().count(full) == 50
+    assert rl.flows_with_tasks().count(nearly) == 50
+
+
+async def test_a_lost_store_makes_no_second_task(scene: Scene) -> None:
+    """Tasks of an earlier life are found at their flows and adopted as they are."""
+    await scene.registrar(scene.settings("*")).sync()
+    before = sorted(task.id for task in scene.tasks())
+    await scene.lose_the_store()
+    scene.gate.asked.clear()
+    standings = await scene.registrar(scene.settings("*")).sync()
+
+    assert sorted(task.id for task in scene.tasks()) == before
+    assert {one.state for one in standings} == {"registered"}
+    assert scene.gate.count("POST", TASKS) == 0
+    assert set(await registered_at(scene.bus, "acme")) == {str(one) for one in scene.flow_ids()}
+
+
+async def test_tasks_of_a_lost_life_with_other_settings_are_replaced(rl: Scene) -> None:
+    """What is found at a flow and holds a former secret goes; nothing is left over."""
+    rl.gate.refuse("POST", TEST, 404, "RouteNotFoundException")
+    await rl.registrar(rl.settings("*", secret=Secret("the secret of yesterday"))).sync()
+    await rl.lose_the_store()
+    await rl.registrar(rl.settings("*")).sync()
+
+    assert rl.flows_with_tasks() == rl.flow_ids()
+    assert {task.headers[SECRET_HEADER] for task in rl.tasks()} == {SECRET}
+
+
+async def test_a_task_whose_creation_was_not_answered_is_not_made_twice(
+    rl: Scene, clock: ManualClock
+) -> None:
+    """A creation that arrived and whose answer was lost is found again instead of repeated."""
+    chosen = rl.flow_ids()[0]
+    registrar = rl.registrar(rl.settings(str(chosen)))
+    rl.gate.lost.add(("POST", TASKS))
+    await clock.advance(await registrar.tend())
+    after_loss = rl.flows_with_tasks()
+    rl.gate.lost.clear()
+    for _ in range(10):
+        await clock.advance(await registrar.tend())
+
+    assert after_loss == [chosen]
+    assert rl.flows_with_tasks() == [chosen]
+    assert states(rl) == {"registered": 1}
+
+
+async def test_two_daemons_leave_each_others_tasks_alone(rl: Scene) -> None:
+    """Each instance knows its tasks by its name, so a flow may have one of each."""
+    await rl.registrar(rl.settings("*"), instance="north").sync()
+    await rl.lose_the_store()
+    await rl.registrar(rl.settings("*"), instance="south").sync()
+
+    assert rl.flows_with_tasks() == sorted(2 * rl.flow_ids())
+
+
+async def test_a_flow_that_cannot_be_read_holds_up_no_other(rl: Scene, clock: ManualClock) -> None:
+    """The refused flow is failed with its reason and asked less and less; the others are served."""
+    closed = rl.flow_ids()[1]
+    rl.gate.refuse("GET", f"/v4/flows/{closed}", 403, "AccessControlException")
+    registrar = rl.registrar(rl.settings("*"))
+    standings = await registrar.sync()
+    failed = next(one for one in standings if one.flow_id == str(closed))
+
+    assert (failed.state, "403" in (failed.reason or "")) == ("failed", True)
+    assert states(rl) == {"registered": len(rl.flow_ids()) - 1, "failed": 1}
+    rl.gate.asked.clear()
+    for _ in range(3_600):
+        await clock.advance(1)
+        await registrar.tend()
+    assert 3 <= rl.gate.count("GET", f"/v4/flows/{closed}") <= 9
+    rl.gate.refused.clear()
+    await registrar.sync(str(closed))
+    assert states(rl) == {"registered": len(rl.flow_ids())}
+
+
+async def test_an_outage_changes_nothing_that_was_known(rl: Scene, clock: ManualClock) -> None:
+    """While the workspace fails nothing is called failed, and it is asked ever less often."""
+    registrar = rl.registrar(rl.settings("*", verify_seconds=60.0))
+    await registrar.sync()
+    before = registrar.standings()
+    await clock.advance(61)
+    rl.gate.refuse("GET", "/", 503, "Unavailable")
+    rl.gate.asked.clear()
+    passed = 0.0
+    while passed < 600:
+        pause = await registrar.tend()
+        await clock.advance(pause)
+        passed += pause
+
+    assert registrar.standings() == before
+    assert 1 <= len(rl.gate.asked) <= 12
+    rl.gate.refused.clear()
+    with_delay = [await registrar.tend() for _ in range(2)]
+    assert all(pause <= 5 for pause in with_delay)
+
+
+async def test_a_deleted_flow_is_forgotten(rl: Scene) -> None:
+    """When a flow is gone its task goes from our notes, also where the API denies to look."""
+    registrar = rl.registrar(rl.settings("*"))
+    await registrar.sync()
+    gone, hidden = rl.tasks()[:2]
+    for task in (gone, hidden):
+        rl.knowledge.forget_pipeline("acme", PipelineKind.FLOW, str(task.flow_id))
+    rl.sandbox.world.delete(gone)
+    rl.gate.refuse("DELETE", f"{TASKS}/{hidden.id}", 403, "AccessControlException")
+    for _ in rl.flow_ids():
+        await registrar.tend()
+    known = await registered_at(rl.bus, "acme")
+
+    assert not {str(gone.flow_id), str(hidden.flow_id)} & set(known)
+    assert len(registrar.standings()) == len(rl.flow_ids()) - 2
+
+
+async def test_a_start_before_the_flows_are_listed_removes_nothing(
+    clock: ManualClock, tmp_path: Path
+) -> None:
+    """A run may name its flow before the list is read; the others' tasks stay until then."""
+    async with open_scene(clock, tmp_path) as scene:
+        await scene.registrar(scene.settings("*")).sync()
+        before = scene.flows_with_tasks()
+        scene.knowledge.polls.clear()
+        for flow_id in before[1:]:
+            scene.knowledge.forget_pipeline("acme", PipelineKind.FLOW, str(flow_id))
+        later = scene.registrar(scene.settings("*"))
+        for _ in range(5):
+            await later.tend()
+        with pytest.raises(TryLaterError):
+            await later.sync()
+
+        assert scene.flows_with_tasks() == before
+        assert len(before) > 1
+
+
+async def test_removed_by_the_operator_stays_removed(rl: Scene, clock: ManualClock) -> None:
+    """What `webhooks delete` took away comes back with `webhooks sync`, not by itself."""
+    registrar = rl.registrar(rl.settings("*"))
+    await registrar.sync()
+    chosen = rl.flow_ids()[0]
+    await registrar.delete(str(chosen))
+    await clock.advance(1_000)
+    for _ in range(20):
+        await registrar.tend()
+    after_delete = rl.flows_with_tasks()
+    await registrar.sync(str(chosen))
+
+    assert after_delete == rl.flow_ids()[1:]
+    assert rl.flows_with_tasks() == rl.flow_ids()
+
+
+async def test_a_flow_that_is_not_chosen_cannot_be_synchronised(rl: Scene) -> None:
+    """Naming a flow that the settings leave out is an error that says so."""
+    first, second = rl.flow_ids()[:2]
+    registrar = rl.registrar(rl.settings(str(first)))
+
+    with pytest.raises(ConfigurationError, match=str(second)):
+        await registrar.sync(str(second))
+
+
+@pytest.mark.parametrize("edition", [Edition.LE, Edition.PC])
+async def test_nothing_is_tried_where_tasks_are_not_offered(
+    clock: ManualClock, tmp_path: Path, edition: Edition
+) -> None:
+    """In the small editions nothing is asked for, and a sync says why."""
+    async with open_scene(clock, tmp_path, edition=edition, is_known=False) as scene:
+        scene.offer()
+        registrar = scene.registrar(scene.settings("*"))
+        for _ in range(3):
+            await registrar.tend()
+        with pytest.raises(NotAvailableError):
+            await registrar.sync()
+
+        assert scene.gate.asked == []
+        assert scene.tasks() == []
+
+
+async def test_no_secret_is_shown(rl: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither standings nor log lines repeat a secret, also when the workspace does."""
+    rl.gate.refuse("POST", TASKS, 400, f"ValidationFailed {SECRET}")
+    standings = await rl.registrar(rl.settings("*")).sync()
+    told = capsys.readouterr()
+
+    assert {one.state for one in standings} == {"failed"}
+    assert SECRET not in f"{standings}{told.out}{told.err}"

@@ -110,6 +110,15 @@ def workspace_configuration(
     )
 
 
+def unreachable(name: str) -> WorkspaceConfiguration:
+    """Return a workspace at whose address nobody listens."""
+    return WorkspaceConfiguration(
+        workspace=WorkspaceSettings(name=name, url="http://127.0.0.1:9", token=Secret("t")),
+        poll=POLL,
+        callbacks=CallbackSettings(secret=Secret(SECRET)),
+    )
+
+
 def configuration(
     folder: Path,
     *workspaces: WorkspaceConfiguration,

@@ -12,22 +12,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
-from monitor.callbacks.settings import CallbackSettings
-from monitor.config import Configuration, LogLevel, LogSettings, WorkspaceConfiguration
+from monitor.config import Configuration, LogLevel, LogSettings
 from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app import stage
-
-
-def unreachable(name: str) -> WorkspaceConfiguration:
-    """Return a workspace at whose address nobody listens."""
-    return WorkspaceConfiguration(
-        workspace=WorkspaceSettings(name=name, url="http://127.0.0.1:9", token=Secret("t")),
-        poll=stage.POLL,
-        callbacks=CallbackSettings(secret=Secret("a secret of the callbacks")),
-    )
 
 
 def consumers(folder: Path) -> set[str]:
@@ -57,7 +47,9 @@ async def during(
 async def test_every_consumer_has_its_place_before_anything_can_happen(tmp_path: Path) -> None:
     """When the daemon has started, no consumer can begin behind an event of this life."""
     at_start: set[str] = set()
-    settings = stage.configuration(tmp_path, unreachable("acme"), broker_url="mqtt://127.0.0.1:9")
+    settings = stage.configuration(
+        tmp_path, stage.unreachable("acme"), broker_url="mqtt://127.0.0.1:9"
+    )
     stop = asyncio.Event()
 
     def look(_: Addresses) -> None:
@@ -73,8 +65,8 @@ async def test_every_consumer_has_its_place_before_anything_can_happen(tmp_path:
 
 async def test_a_reload_gives_and_takes_places_in_the_log(tmp_path: Path) -> None:
     """A workspace that comes has its consumer at once, one that goes leaves none behind."""
-    settings = stage.configuration(tmp_path, unreachable("here"), unreachable("gone"))
-    wanted = stage.configuration(tmp_path, unreachable("here"), unreachable("new"))
+    settings = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("gone"))
+    wanted = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("new"))
     found: list[set[str]] = []
     waiting: list[str] = []
 
@@ -92,11 +84,11 @@ async def test_a_reload_gives_and_takes_places_in_the_log(tmp_path: Path) -> Non
 
 async def test_a_reload_that_cannot_be_done_keeps_what_was_followed(tmp_path: Path) -> None:
     """A certificate file that is none is refused before anything is given up."""
-    settings = stage.configuration(tmp_path, unreachable("here"))
+    settings = stage.configuration(tmp_path, stage.unreachable("here"))
     junk = tmp_path / "authorities.pem"
     junk.write_text("none")
     tls = msgspec.structs.replace(
-        unreachable("here"),
+        stage.unreachable("here"),
         workspace=WorkspaceSettings(
             name="here", url="https://127.0.0.1:9", token=Secret("t"), ca_file=str(junk)
         ),
@@ -105,7 +97,7 @@ async def test_a_reload_that_cannot_be_done_keeps_what_was_followed(tmp_path: Pa
 
     async def act(daemon: Daemon, _: Addresses) -> None:
         with pytest.raises(ConfigurationError):
-            await daemon.reload(stage.configuration(tmp_path, tls, unreachable("new")))
+            await daemon.reload(stage.configuration(tmp_path, tls, stage.unreachable("new")))
         answers.extend(task.get_name() for task in asyncio.all_tasks())
         answers.extend(one.workspace for one in daemon.view.workspaces())
 

@@ -15,7 +15,6 @@ from monitor.model.clock import SystemClock
 from monitor.model.errors import BusError
 from tests.app import stage
 from tests.app.faces import Face
-from tests.app.test_consumers_and_reload import unreachable
 
 
 def spoil(folder: Path) -> None:
@@ -30,7 +29,7 @@ def spoil(folder: Path) -> None:
 async def test_a_store_that_breaks_ends_the_daemon_with_its_error(tmp_path: Path) -> None:
     """A damaged file is not written again: the daemon drains and raises, though nobody asked."""
     daemon = Daemon(
-        stage.configuration(tmp_path, unreachable("acme")),
+        stage.configuration(tmp_path, stage.unreachable("acme")),
         clock=SystemClock(),
         registry=CollectorRegistry(),
     )
@@ -52,7 +51,9 @@ async def test_a_store_that_breaks_ends_the_daemon_with_its_error(tmp_path: Path
 
 async def test_a_stop_over_a_broken_store_still_closes_everything(tmp_path: Path) -> None:
     """What is left to deliver cannot be read; the page is closed all the same, and nothing runs."""
-    settings = stage.configuration(tmp_path, unreachable("acme"), broker_url="mqtt://127.0.0.1:9")
+    settings = stage.configuration(
+        tmp_path, stage.unreachable("acme"), broker_url="mqtt://127.0.0.1:9"
+    )
     daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
     stop = asyncio.Event()
     ports: list[int] = []

@@ -25,8 +25,8 @@ FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
 class HeldReads(SqliteBus):
     """A store whose answer about active runs is on its way for as long as a test likes."""
 
-    def __init__(self) -> None:  # replaced by `open`, which makes the object itself
-        raise NotImplementedError
+    has_read: asyncio.Event
+    may_answer: asyncio.Event
 
     @classmethod
     def around(cls, bus: SqliteBus) -> HeldReads:
@@ -35,9 +35,6 @@ class HeldReads(SqliteBus):
         held.has_read = asyncio.Event()
         held.may_answer = asyncio.Event()
         return held
-
-    has_read: asyncio.Event
-    may_answer: asyncio.Event
 
     async def active_runs(self, workspace: str) -> list[RunState]:
         runs = await super().active_runs(workspace)

@@ -51,6 +51,15 @@ def test_bodies_that_users_type_are_understood(
     assert (statement.kind, statement.run_id, statement.native_status) == (kind, run_id, status)
 
 
+def test_what_users_mean_by_our_optional_names_refuses_nothing() -> None:
+    """A task or flow that is told by its name is not an id, and no reason to refuse the run."""
+    body = b'{"job_id":"9","status":"Complete","task":"Tell me: now!","flow_id":"Daily sales"}'
+    statement = bodies.read(body)
+
+    assert (statement.run_id, statement.native_status) == ("9", "Complete")
+    assert (statement.task_key, statement.flow_id) == (None, None)
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -25,11 +25,11 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusError, ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey, RunKind
 from monitor.outputs.delivery import DeliveryMetrics
-from monitor.outputs.metrics import CONSUMER as METRICS_CONSUMER
-from monitor.outputs.metrics import Metrics
-from monitor.outputs.mqtt import CONSUMER as MQTT_CONSUMER
-from monitor.outputs.mqtt import MqttOutput
-from monitor.outputs.mqtt_states import BridgeInfo
+from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
+from monitor.outputs.metrics.assembly import Metrics
+from monitor.outputs.mqtt.output import CONSUMER as MQTT_CONSUMER
+from monitor.outputs.mqtt.output import MqttOutput
+from monitor.outputs.mqtt.states import BridgeInfo
 from monitor.supervisor import Supervisor
 from monitor.tracking.knowledge import Knowledge, KnowledgeView
 from monitor.tracking.observer import Observer

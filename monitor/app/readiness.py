@@ -9,7 +9,7 @@ from monitor.bus.contract import Change, EventBus, Note
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.knowledge import Reachability
-from monitor.outputs.mqtt import MqttOutput
+from monitor.outputs.mqtt.output import MqttOutput
 from monitor.supervisor import Supervisor, TaskState
 from monitor.tracking.knowledge import KnowledgeView
 from monitor.web.health import Check, Finding

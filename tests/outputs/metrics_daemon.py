@@ -15,7 +15,7 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import Event
 from monitor.model.knowledge import ActiveRun, PipelineStanding, Reachability
 from monitor.model.runs import Pipeline, RunKind, RunState, Source
-from monitor.outputs.metrics import Metrics
+from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.settings import MetricsSettings
 from monitor.tracking.knowledge import Knowledge
 from tests.clocks import ManualClock

@@ -20,8 +20,8 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.clock import SystemClock
 from monitor.model.events import RunEvent, WorkspaceEvent
 from monitor.outputs.delivery import DeliveryMetrics
-from monitor.outputs.mqtt import MqttOutput
-from monitor.outputs.mqtt_states import BridgeInfo
+from monitor.outputs.mqtt.output import MqttOutput
+from monitor.outputs.mqtt.states import BridgeInfo
 from monitor.outputs.settings import DeliverySettings, MqttSettings
 from monitor.tracking.knowledge import Knowledge
 from tests.outputs.stories import change

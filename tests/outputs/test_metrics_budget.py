@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from monitor.model.runs import PipelineKind, RunKind, Status
-from monitor.outputs.metrics_budget import limits_of
-from monitor.outputs.metrics_families import SERIES_OF_PIPELINE
+from monitor.outputs.metrics.budget import limits_of
+from monitor.outputs.metrics.families import SERIES_OF_PIPELINE
 from monitor.outputs.settings import MetricsSettings
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, flow, history, named, plan, run, samples, series

@@ -18,9 +18,9 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event
 from monitor.model.runs import RunKind, Status
-from monitor.outputs.metrics_consumer import CONSUMER, MetricsConsumer
-from monitor.outputs.metrics_counting import Limits
-from monitor.outputs.metrics_rows import OTHER, Identity, RunCounts
+from monitor.outputs.metrics.consumer import CONSUMER, MetricsConsumer
+from monitor.outputs.metrics.counting import Limits
+from monitor.outputs.metrics.rows import OTHER, Identity, RunCounts
 from monitor.outputs.settings import MetricsSettings
 from monitor.tracking.knowledge import Knowledge
 from tests.clocks import ManualClock

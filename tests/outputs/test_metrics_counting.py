@@ -10,8 +10,8 @@ import pytest
 
 from monitor.model.events import Event, EventType, WorkspaceEvent
 from monitor.model.runs import JobCount, RunKind, Status, Trigger
-from monitor.outputs.metrics_counting import Draft, Limits
-from monitor.outputs.metrics_rows import (
+from monitor.outputs.metrics.counting import Draft, Limits
+from monitor.outputs.metrics.rows import (
     OTHER,
     UNKNOWN,
     Identity,

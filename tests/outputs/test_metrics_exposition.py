@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry, Counter, Metric
 from prometheus_client.core import GaugeMetricFamily
 
 from monitor.model.errors import OutputUnavailableError
-from monitor.outputs.metrics import LoopLag
-from monitor.outputs.metrics_collector import PictureCollector
-from monitor.outputs.metrics_counting import Limits
-from monitor.outputs.metrics_exposition import Exposition, negotiate
-from monitor.outputs.metrics_picture import Picture
+from monitor.outputs.metrics.assembly import LoopLag
+from monitor.outputs.metrics.collector import PictureCollector
+from monitor.outputs.metrics.counting import Limits
+from monitor.outputs.metrics.exposition import Exposition, negotiate
+from monitor.outputs.metrics.picture import Picture
 from tests.clocks import ManualClock
 from tests.outputs.metrics_examples import NOON
 

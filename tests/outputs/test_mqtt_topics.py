@@ -9,7 +9,7 @@ import pytest
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.model.secrets import Secret
-from monitor.outputs.mqtt_topics import Topics, level
+from monitor.outputs.mqtt.topics import Topics, level
 from monitor.outputs.settings import MqttSettings
 from tests.outputs.stories import detailed_event, run_event, workspace_event
 

@@ -10,12 +10,12 @@ from prometheus_client.core import Exemplar
 
 from monitor.model.knowledge import PipelineStanding, Reachability, WorkspaceStanding
 from monitor.model.runs import RunKind, Status, Trigger
-from monitor.outputs import metrics_families as families
-from monitor.outputs.metrics_budget import Group, Layout
-from monitor.outputs.metrics_families import Family
-from monitor.outputs.metrics_labels import schedule_labels_of
-from monitor.outputs.metrics_picture import Picture
-from monitor.outputs.metrics_rows import (
+from monitor.outputs.metrics import families
+from monitor.outputs.metrics.budget import Group, Layout
+from monitor.outputs.metrics.families import Family
+from monitor.outputs.metrics.labels import schedule_labels_of
+from monitor.outputs.metrics.picture import Picture
+from monitor.outputs.metrics.rows import (
     DURATION_BOUNDS,
     QUEUE_BOUNDS,
     Buckets,

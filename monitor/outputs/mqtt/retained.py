@@ -16,10 +16,10 @@ from monitor.bus.contract import EventBus, Step
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event, RunEvent
-from monitor.outputs.mqtt_client import Link, Outgoing
-from monitor.outputs.mqtt_connection import JSON, Connection
-from monitor.outputs.mqtt_states import AnyRetained, NextStart, PipelineIdentity, Present
-from monitor.outputs.mqtt_topics import Topics
+from monitor.outputs.mqtt.client import Link, Outgoing
+from monitor.outputs.mqtt.connection import JSON, Connection
+from monitor.outputs.mqtt.states import AnyRetained, NextStart, PipelineIdentity, Present
+from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
 from monitor.tracking.knowledge import KnowledgeView
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent
 from monitor.model.runs import Pipeline, RunKey, RunKind, Status, Trigger, status_of
-from monitor.outputs.metrics_rows import (
+from monitor.outputs.metrics.rows import (
     DURATION_BOUNDS,
     OTHER,
     OTHER_JOB_TYPE,

@@ -17,8 +17,8 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Source
-from monitor.outputs.metrics_counting import Draft, Limits
-from monitor.outputs.metrics_rows import Row, Seen, decode_row
+from monitor.outputs.metrics.counting import Draft, Limits
+from monitor.outputs.metrics.rows import Row, Seen, decode_row
 from monitor.outputs.settings import MetricsSettings
 from monitor.tracking.knowledge import KnowledgeView
 

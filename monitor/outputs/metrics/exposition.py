@@ -14,8 +14,8 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN
 from prometheus_client.registry import Collector
 
 from monitor.model.errors import OutputUnavailableError
-from monitor.outputs.metrics_collector import PictureCollector
-from monitor.outputs.metrics_picture import Picture
+from monitor.outputs.metrics.collector import PictureCollector
+from monitor.outputs.metrics.picture import Picture
 
 log = structlog.get_logger()
 

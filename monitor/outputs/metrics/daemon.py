@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from monitor.bus.contract import BusStanding
 from monitor.model.clock import Clock
-from monitor.outputs import metrics_families as families
-from monitor.outputs.metrics_consumer import CONSUMER
-from monitor.outputs.metrics_families import Family
-from monitor.outputs.metrics_picture import Picture
+from monitor.outputs.metrics import families
+from monitor.outputs.metrics.consumer import CONSUMER
+from monitor.outputs.metrics.families import Family
+from monitor.outputs.metrics.picture import Picture
 
 _LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 

@@ -18,13 +18,13 @@ from monitor.model.knowledge import (
     ScheduleKnown,
 )
 from monitor.model.runs import RunKind
-from monitor.outputs.metrics_counting import Limits
-from monitor.outputs.metrics_families import (
+from monitor.outputs.metrics.counting import Limits
+from monitor.outputs.metrics.families import (
     SCHEDULE_ENABLED,
     SERIES_OF_IDLE_PIPELINE,
     SERIES_OF_PIPELINE,
 )
-from monitor.outputs.metrics_labels import (
+from monitor.outputs.metrics.labels import (
     OTHER_LABEL,
     UNKNOWN_LABEL,
     PipelineId,
@@ -33,8 +33,8 @@ from monitor.outputs.metrics_labels import (
     labels_of,
     pipeline_of,
 )
-from monitor.outputs.metrics_picture import Picture
-from monitor.outputs.metrics_rows import UNKNOWN, Identity, RunCounts, Seen, identity_of
+from monitor.outputs.metrics.picture import Picture
+from monitor.outputs.metrics.rows import UNKNOWN, Identity, RunCounts, Seen, identity_of
 
 _COST = sum(SERIES_OF_PIPELINE.values())
 _IDLE_COST = sum(SERIES_OF_IDLE_PIPELINE.values())

@@ -19,7 +19,7 @@ from monitor.model.knowledge import (
     WorkspaceStanding,
 )
 from monitor.model.runs import RunKind
-from monitor.outputs.metrics_rows import Row, Seen
+from monitor.outputs.metrics.rows import Row, Seen
 from monitor.tracking.knowledge import KnowledgeView
 
 log = structlog.get_logger()

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from monitor.model.knowledge import ActiveRun, PipelineStanding, WorkspaceStanding
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
-from monitor.outputs.mqtt_topics import Topics
+from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.knowledge import KnowledgeView
 
 ACTIVE_RUNS_LISTED = 50  # per pipeline; ``active_count`` tells them all

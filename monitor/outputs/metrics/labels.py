@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from monitor.model.knowledge import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
-from monitor.outputs.metrics_picture import Picture
-from monitor.outputs.metrics_rows import Identity, RunCounts
+from monitor.outputs.metrics.picture import Picture
+from monitor.outputs.metrics.rows import Identity, RunCounts
 
 UNKNOWN_LABEL = "unknown"
 OTHER_LABEL = "__other__"

@@ -13,11 +13,11 @@ from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.runs import Pipeline
 from monitor.outputs.cloudevents import CONTENT_TYPE, Message, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
-from monitor.outputs.mqtt_client import Outgoing
-from monitor.outputs.mqtt_connection import Connection
-from monitor.outputs.mqtt_retained import RetainedStates
-from monitor.outputs.mqtt_states import BridgeInfo, NextStart
-from monitor.outputs.mqtt_topics import Topics
+from monitor.outputs.mqtt.client import Outgoing
+from monitor.outputs.mqtt.connection import Connection
+from monitor.outputs.mqtt.retained import RetainedStates
+from monitor.outputs.mqtt.states import BridgeInfo, NextStart
+from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
 from monitor.tracking.knowledge import KnowledgeView
 

@@ -14,12 +14,12 @@ from prometheus_client import (
 
 from monitor.bus.contract import EventBus
 from monitor.model.clock import Clock
-from monitor.outputs.metrics_budget import limits_of
-from monitor.outputs.metrics_collector import PictureCollector
-from monitor.outputs.metrics_consumer import CONSUMER, MetricsConsumer
-from monitor.outputs.metrics_daemon import LoopLag
-from monitor.outputs.metrics_exposition import Exposition
-from monitor.outputs.metrics_picture import (
+from monitor.outputs.metrics.budget import limits_of
+from monitor.outputs.metrics.collector import PictureCollector
+from monitor.outputs.metrics.consumer import CONSUMER, MetricsConsumer
+from monitor.outputs.metrics.daemon import LoopLag
+from monitor.outputs.metrics.exposition import Exposition
+from monitor.outputs.metrics.picture import (
     ConfigurationStanding,
     Picture,
     picture_of,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from monitor.outputs import metrics_families as families
-from monitor.outputs.metrics_budget import lay_out
-from monitor.outputs.metrics_counting import Limits
-from monitor.outputs.metrics_daemon import daemon_families
-from monitor.outputs.metrics_families import Family
-from monitor.outputs.metrics_picture import Picture
-from monitor.outputs.metrics_watched import watched_families
+from monitor.outputs.metrics import families
+from monitor.outputs.metrics.budget import lay_out
+from monitor.outputs.metrics.counting import Limits
+from monitor.outputs.metrics.daemon import daemon_families
+from monitor.outputs.metrics.families import Family
+from monitor.outputs.metrics.picture import Picture
+from monitor.outputs.metrics.watched import watched_families
 
 
 class PictureCollector:

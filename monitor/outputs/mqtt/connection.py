@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
-from monitor.outputs.mqtt_client import Link, Outgoing, VersionRefusedError
-from monitor.outputs.mqtt_states import BridgeInfo, BridgeState, encode
-from monitor.outputs.mqtt_tls import tls_context
-from monitor.outputs.mqtt_topics import Topics
+from monitor.outputs.mqtt.client import Link, Outgoing, VersionRefusedError
+from monitor.outputs.mqtt.states import BridgeInfo, BridgeState, encode
+from monitor.outputs.mqtt.tls import tls_context
+from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttProtocol, MqttSettings
 
 log = structlog.get_logger()

@@ -1,0 +1,1 @@
+"""Prometheus: events counted exactly once, the present gathered at each scrape."""

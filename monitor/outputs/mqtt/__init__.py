@@ -1,0 +1,1 @@
+"""MQTT: events as messages, the present as retained topics."""

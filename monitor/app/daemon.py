@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
 
 import structlog
 from msgspec import Struct
@@ -15,6 +14,7 @@ from monitor.app.expected import ExpectedStarts
 from monitor.app.following import FollowedWorkspace
 from monitor.app.housekeeping import keep_house
 from monitor.app.readiness import readiness_checks
+from monitor.app.requests import AdminRequests
 from monitor.bus.contract import Start
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.listener import CallbackListener
@@ -22,8 +22,7 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
-from monitor.model.errors import BusError, ConfigurationError, NoSuchObjectError
-from monitor.model.runs import RunKey, RunKind
+from monitor.model.errors import BusError
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
 from monitor.outputs.metrics.assembly import Metrics
@@ -148,6 +147,7 @@ class Daemon:
                 info=_bridge_info(configuration),
                 next_start=ExpectedStarts(self._knowledge.view, clock=clock).next_start,
             )
+        admin = AdminRequests(self._followed)
         self._server = Server(
             settings=configuration.server,
             bus=bus,
@@ -161,7 +161,7 @@ class Daemon:
                 supervisor=self._supervisor,
                 mqtt=lambda: self._mqtt,
             ),
-            requests=Requests(track=self._track, webhooks=self._act_on_webhooks),
+            requests=Requests(track=admin.track, webhooks=admin.act_on_webhooks),
         )
         if configuration.callbacks is not None:
             self._listener = CallbackListener(
@@ -338,35 +338,6 @@ class Daemon:
         if followed is not None and followed.inbox is not None:
             self._knowledge.update_workspace(workspace, last_callback_at=self._clock.now())
             followed.inbox.notify()
-
-    def _one(self, workspace: str | None) -> FollowedWorkspace:
-        if workspace is None and len(self._followed) == 1:
-            return next(iter(self._followed.values()))
-        if workspace is None:
-            names = ", ".join(self._followed)
-            raise ConfigurationError(f"workspace is not named; it is one of {names}")
-        followed = self._followed.get(workspace)
-        if followed is None:
-            names = ", ".join(self._followed)
-            raise ConfigurationError(f"workspace {workspace!r} is not configured; known: {names}")
-        return followed
-
-    async def _track(self, workspace: str | None, kind: RunKind, run_id: str) -> str:
-        followed = self._one(workspace)
-        key = RunKey(followed.name, kind, run_id)
-        is_followed = await followed.poller.track(kind, run_id)
-        if is_followed is None:
-            return f"{key} cannot be asked for now; it is asked for as soon as that is possible"
-        if not is_followed:
-            raise NoSuchObjectError(
-                f"{key} is denied by the workspace, or is none that is followed"
-            )
-        return f"following {key}"
-
-    async def _act_on_webhooks(
-        self, workspace: str | None, action: str, flow: str | None
-    ) -> list[dict[str, Any]]:
-        return await self._one(workspace).act_on_webhooks(action, flow)
 
 
 def _callback_settings(

@@ -1,0 +1,51 @@
+"""What page and command line may ask of what follows the workspaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monitor.app.following import FollowedWorkspace
+from monitor.model.errors import ConfigurationError, NoSuchObjectError
+from monitor.model.runs import RunKey, RunKind
+
+
+class AdminRequests:
+    """Hands a request to the workspace that it names, or to the only one there is."""
+
+    def __init__(self, followed: Mapping[str, FollowedWorkspace]) -> None:
+        self._followed = followed
+
+    async def track(self, workspace: str | None, kind: RunKind, run_id: str) -> str:
+        """Follow one run by its id and say in one sentence what came of it.
+
+        Raises:
+            ConfigurationError: no workspace, or an unknown one, is named.
+            NoSuchObjectError: the workspace denies the run.
+        """
+        followed = self._one(workspace)
+        key = RunKey(followed.name, kind, run_id)
+        is_followed = await followed.poller.track(kind, run_id)
+        if is_followed is None:
+            return f"{key} cannot be asked for now; it is asked for as soon as that is possible"
+        if not is_followed:
+            raise NoSuchObjectError(
+                f"{key} is denied by the workspace, or is none that is followed"
+            )
+        return f"following {key}"
+
+    async def act_on_webhooks(
+        self, workspace: str | None, action: str, flow: str | None
+    ) -> list[dict[str, Any]]:
+        """List, synchronise, test or delete webhook tasks; raises as the workspace's own does."""
+        return await self._one(workspace).act_on_webhooks(action, flow)
+
+    def _one(self, workspace: str | None) -> FollowedWorkspace:
+        if workspace is None and len(self._followed) == 1:
+            return next(iter(self._followed.values()))
+        names = ", ".join(self._followed)
+        if workspace is None:
+            raise ConfigurationError(f"workspace is not named; it is one of {names}")
+        if workspace not in self._followed:
+            raise ConfigurationError(f"workspace {workspace!r} is not configured; known: {names}")
+        return self._followed[workspace]

@@ -189,3 +189,26 @@ async def test_a_store_keeps_its_promises_on_disk(tmp_path: Path) -> None:
     assert db.execute("SELECT count(*) FROM event").fetchone() == (2,)
     db.close()
     await bus.close()
+
+
+def spoil(folder: Path) -> None:
+    for one in folder.glob("state.db*"):
+        size = one.stat().st_size
+        with one.open("r+b") as file:  # in place: a mapped file must not shrink
+            file.write(b"\xff" * size)
+
+
+async def test_damage_that_a_read_finds_ends_the_store(tmp_path: Path) -> None:
+    """The writer may go on for long on what it remembers; the store must not look alive."""
+    path = tmp_path / "state.db"
+    bus = await open_store(path)
+    await bus.commit(events(1), timeout_seconds=SOON)
+    spoil(tmp_path)
+
+    with pytest.raises(BusUnavailableError):
+        await bus.events(after=0, limit=10)
+    with pytest.raises(BusUnavailableError):
+        await bus.watch()
+    with pytest.raises(BusUnavailableError):
+        await bus.commit(events(2), timeout_seconds=SOON)
+    await bus.close()

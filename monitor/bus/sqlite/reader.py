@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from monitor.bus.sqlite.connection import unavailable
+from monitor.bus.sqlite.connection import is_damaged, unavailable
 from monitor.model.errors import BusSchemaError, BusUnavailableError
 
 T = TypeVar("T")
@@ -25,6 +25,8 @@ class Reader:
     def __init__(
         self, connect: Callable[[], sqlite3.Connection], *, timeout_seconds: float
     ) -> None:
+        # Told, on the loop, of a question that found the file damaged.
+        self.on_damage: Callable[[sqlite3.Error], None] | None = None
         self._connect = connect
         self._timeout_seconds = timeout_seconds
         self._loop = asyncio.get_running_loop()
@@ -52,6 +54,10 @@ class Reader:
             self._interrupt()
             late = f"the store did not answer within {self._timeout_seconds:g} s"
             raise BusUnavailableError(late) from exc
+        except BusUnavailableError as exc:
+            if isinstance(exc.__cause__, sqlite3.Error) and is_damaged(exc.__cause__):
+                self._tell_damage(exc.__cause__)
+            raise
         finally:
             self._waiting -= 1
 
@@ -60,6 +66,10 @@ class Reader:
         self._is_closed = True
         await self._loop.run_in_executor(self._thread, self._drop_connection)
         self._thread.shutdown(wait=False)
+
+    def _tell_damage(self, error: sqlite3.Error) -> None:
+        if self.on_damage is not None:
+            self.on_damage(error)
 
     def _interrupt(self) -> None:
         # Ends whatever runs now: our own question, or the slow one that ours stood behind.

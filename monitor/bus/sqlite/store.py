@@ -108,6 +108,8 @@ class SqliteBus:
             await reader.close()
             lock.release()
             raise
+        # The writer works on pages that it remembers and may not meet the damage for long.
+        reader.on_damage = writer.die
         logger.info("store opened", store=str(path))
         return cls(
             lock=lock,
@@ -123,7 +125,8 @@ class SqliteBus:
         """Return when the bus is closed.
 
         Raises:
-            BusUnavailableError: the writer has died; the daemon must not go on without it.
+            BusUnavailableError: the writer has died, or a read has found the file damaged; the
+                daemon must not go on with it.
         """
         await self._writer.watch()
 

@@ -134,7 +134,7 @@ class Writer:
             async with asyncio.timeout(self._stall_seconds):
                 await self._idle.wait()
         except TimeoutError:
-            self._die(TimeoutError("it did not finish what was queued"))
+            self.die(TimeoutError("it did not finish what was queued"))
         self._ended.set()
         if not isinstance(self._death, TimeoutError):
             await self._loop.run_in_executor(self._thread, self._drop_connection)
@@ -166,7 +166,7 @@ class Writer:
     def _check_stall(self, job: _Job[Any]) -> None:
         if not job.answer.done():
             # Nobody can say now whether it is kept: only a new life of the daemon can find out.
-            self._die(TimeoutError("a transaction does not come to its end"))
+            self.die(TimeoutError("a transaction does not come to its end"))
 
     def _schedule(self) -> None:
         if self._is_scheduled or not self._queue:
@@ -184,7 +184,7 @@ class Writer:
     def _finish(self, running: asyncio.Future[int | None]) -> None:
         fatal = running.exception()
         if fatal is not None:
-            self._die(fatal)
+            self.die(fatal)
         else:
             newest = running.result()
             if newest is not None:
@@ -198,7 +198,8 @@ class Writer:
         else:
             self._idle.set()
 
-    def _die(self, cause: BaseException) -> None:
+    def die(self, cause: BaseException) -> None:
+        """Store nothing any more, for good; whoever waits is told."""
         if self._death is None:
             log.error("the store's writer has died", error=str(cause), exc_info=cause)
             self._death = cause

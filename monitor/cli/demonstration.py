@@ -40,6 +40,7 @@ _DRAIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.2
 _START_SECONDS = 30.0
 _INTERRUPTED = 130
+_TIME_NOT_TOLD = "(time not told)     "
 # What each kind of run needs to be followed.
 _NEEDS = {
     RunKind.JOB_GROUP: Capability.FOLLOW_BY_ID,
@@ -261,11 +262,12 @@ def _tell(summary: Summary) -> int:
 
 def _print_event(event: dict[str, Any]) -> None:
     data = event["data"]
-    at = event.get("time") or event["recordedtime"]
+    # Never our own time in the workspace's place: a line would seem to come after the next one.
+    at = event.get("time") or _TIME_NOT_TOLD
     what = event["type"].removeprefix("dataprep.").removesuffix(".v1")
     run = data.get("run")
     if run is None:
-        _say(f"{at}  {what}  {data['what']}: {data['before']} -> {data['after']}")
+        _say(f"{at}  {what:<13}  {data['what']}: {data['before']} -> {data['after']}")
         return
     pipeline = data["pipeline"].get("name") or "unknown"
     error = f": {run['error']}" if run.get("error") else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 USES: dict[str, str] = {
     "getOpenApiSpec": "finds the edition (a hint)",
     "getCurrentPerson": "finds the edition, names the token's owner",
+    "listApiAccessTokens": "tells when the token expires",
     "listOutputObjects": "finds the edition",
     "listUserDefinedFunctions": "finds the edition",
     "listJobLibrary": "lists changed and active job groups",

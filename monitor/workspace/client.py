@@ -22,6 +22,7 @@ from monitor.workspace import rows
 from monitor.workspace.decoding import RowKind, Rows, decode_rows, decode_text
 from monitor.workspace.paging import read_pages
 from monitor.workspace.payloads import (
+    AccessTokenRow,
     FlowRow,
     FlowRunRow,
     JobGroupRow,
@@ -213,6 +214,15 @@ class WorkspaceClient(WebhookTaskRequester):
             "getCurrentPerson", priority=priority, wait_seconds=wait_seconds
         )
         return decoded(rows.PERSON, answer, "getCurrentPerson")
+
+    async def access_tokens(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> tuple[AccessTokenRow, ...]:
+        """Read the readable tokens of the person whose token this is; ours is among them."""
+        answer = await self.request(
+            "listApiAccessTokens", priority=priority, wait_seconds=wait_seconds
+        )
+        return _listed(answer, rows.ACCESS_TOKEN, "listApiAccessTokens").rows
 
     async def open_api_spec(
         self, *, priority: Priority, wait_seconds: float = 30.0

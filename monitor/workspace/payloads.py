@@ -185,6 +185,14 @@ class PersonRow(Struct, frozen=True, kw_only=True, gc=False):
     is_disabled: bool = False
 
 
+class AccessTokenRow(Struct, frozen=True, kw_only=True, gc=False):
+    """An access token of the person who asks; what it says itself is never shown again."""
+
+    id: str
+    expires_at: datetime | None = None  # None: never, or not told
+    last_used_at: datetime | None = None
+
+
 class WebhookTaskRow(Struct, frozen=True, kw_only=True, gc=False):
     """A registered callback. Its URL and headers may hold our secret, so they are not shown."""
 

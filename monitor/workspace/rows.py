@@ -17,6 +17,7 @@ from monitor.workspace.decoding import (
     unwrap,
 )
 from monitor.workspace.payloads import (
+    AccessTokenRow,
     FlowRow,
     FlowRunRow,
     JobGroupRow,
@@ -227,6 +228,14 @@ def _person(row: wire.Person) -> PersonRow:
     )
 
 
+def _access_token(row: wire.AccessToken) -> AccessTokenRow:
+    return AccessTokenRow(
+        id=text_of(row.token_id),
+        expires_at=instant(row.expired_at),
+        last_used_at=instant(row.last_used),
+    )
+
+
 def _webhook_task(row: wire.WebhookTask) -> WebhookTaskRow:
     headers = row.headers or {}
     return WebhookTaskRow(
@@ -270,6 +279,7 @@ PLAN_FULL = RowKind(wire.Plan, _plan_full)
 FLOW = RowKind(wire.Flow, _flow)
 SCHEDULE = RowKind(wire.Schedule, _schedule)
 PERSON = RowKind(wire.Person, _person)
+ACCESS_TOKEN = RowKind(wire.AccessToken, _access_token)
 WEBHOOK_TASK = RowKind(wire.WebhookTask, _webhook_task)
 WEBHOOK_TASKS_OF_FLOW = RowKind(wire.FlowWithTasks, _webhook_tasks_of)
 WEBHOOK_TEST = RowKind(wire.WebhookTestResult, _webhook_test)

@@ -66,7 +66,12 @@ def _headers(settings: WorkspaceSettings) -> dict[str, str]:
     return headers
 
 
-def _tls(settings: WorkspaceSettings) -> ssl.SSLContext | bool:
+def tls_of(settings: WorkspaceSettings) -> ssl.SSLContext | bool:
+    """Return how TLS is spoken: True for the system's authorities, False for no verification.
+
+    Raises:
+        ConfigurationError: ca_file cannot be used.
+    """
     if not settings.verify_tls:
         return False
     if settings.ca_file is None:
@@ -92,7 +97,7 @@ class Transport:
         self._settings = settings
         self._clock = clock
         self._base = _base_url(settings)
-        self._tls = _tls(settings)
+        self._tls = tls_of(settings)
         _headers(settings)  # judged now, made again when needed: no copy of the token stays here
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False

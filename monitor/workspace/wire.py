@@ -228,6 +228,12 @@ class Person(Struct, rename="camel"):
     is_disabled: bool | None = None
 
 
+class AccessToken(Struct, rename="camel"):
+    token_id: Id
+    expired_at: datetime | None = None
+    last_used: datetime | None = None
+
+
 class WebhookTask(Struct, rename="camel"):
     id: Id
     url: str

@@ -86,7 +86,7 @@ class Link(aiomqtt.Client):
         *,
         clock: Clock,
         version: ProtocolVersion,
-        will: Outgoing,
+        will: Outgoing | None,
         tls: ssl.SSLContext | None,
     ) -> None:
         broker = settings.broker
@@ -97,7 +97,9 @@ class Link(aiomqtt.Client):
             password=None if settings.password is None else settings.password.reveal(),
             identifier=settings.instance,
             protocol=version,
-            will=aiomqtt.Will(will.topic, will.payload, qos=1, retain=True),
+            will=None
+            if will is None
+            else aiomqtt.Will(will.topic, will.payload, qos=1, retain=True),
             # Nothing is kept in the broker for us: what to send again is known from the log.
             clean_session=True if version is ProtocolVersion.V311 else None,
             clean_start=True if version is ProtocolVersion.V5 else MQTT_CLEAN_START_FIRST_ONLY,

@@ -13,21 +13,15 @@ from prometheus_client import CollectorRegistry, Gauge
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
 from monitor.outputs.mqtt.client import Link, Outgoing, VersionRefusedError
+from monitor.outputs.mqtt.opening import VERSIONS, open_link
 from monitor.outputs.mqtt.states import BridgeInfo, BridgeState, encode
-from monitor.outputs.mqtt.tls import tls_context
 from monitor.outputs.mqtt.topics import Topics
-from monitor.outputs.settings import MqttProtocol, MqttSettings
+from monitor.outputs.settings import MqttSettings
 
 log = structlog.get_logger()
 
 JSON = "application/json"
 _KEEP_SECONDS = 1.0
-
-_VERSIONS = {
-    MqttProtocol.AUTO: (ProtocolVersion.V5, ProtocolVersion.V311),
-    MqttProtocol.V5: (ProtocolVersion.V5,),
-    MqttProtocol.V311: (ProtocolVersion.V311,),
-}
 
 
 class Connection:
@@ -46,7 +40,7 @@ class Connection:
         self._topics = topics
         self._info = info
         self._clock = clock
-        self._versions = _VERSIONS[settings.protocol]
+        self._versions = VERSIONS[settings.protocol]
         self._opened: Link | None = None  # accepted by the broker, perhaps not yet greeted
         self._link: Link | None = None
         self._is_ready = asyncio.Event()
@@ -116,27 +110,17 @@ class Connection:
 
     async def _open(self) -> Link:
         """Return a link in the first version of MQTT that the broker speaks."""
-        settings = self._settings
-        will = self._bridge_state("offline")
-        tls = None
-        if settings.broker.is_encrypted:
-            # Read anew each time, so that a renewed certificate needs no restart.
-            tls = await asyncio.to_thread(tls_context, settings)
-        refusal = OutputUnavailableError("no version of MQTT to try")
-        for version in self._versions:
-            link = Link(settings, clock=self._clock, version=version, will=will, tls=tls)
-            try:
-                await link.open()
-            except VersionRefusedError as exc:
-                refusal = exc
-                self._learn(version, exc)
-            else:
-                return link
-        raise refusal
+        return await open_link(
+            self._settings,
+            versions=self._versions,
+            clock=self._clock,
+            will=self._bridge_state("offline"),
+            on_refused=self._learn,
+        )
 
     def _learn(self, version: ProtocolVersion, refusal: VersionRefusedError) -> None:
         # A broker that merely hung up may have been about to stop, so 5 is asked for again.
-        every = _VERSIONS[self._settings.protocol]
+        every = VERSIONS[self._settings.protocol]
         if version is ProtocolVersion.V5 and refusal.is_certain and len(every) > 1:
             log.info("the broker does not speak MQTT 5; using 3.1.1")
             self._versions = (ProtocolVersion.V311,)

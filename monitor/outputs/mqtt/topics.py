@@ -21,6 +21,7 @@ class Topics:
         self._bridge = f"{prefix}/bridge/{instance}"
         self.bridge_state = f"{self._bridge}/state"
         self.bridge_info = f"{self._bridge}/info"
+        self.bridge_doctor = f"{self._bridge}/doctor"
 
     def workspace_state(self, workspace: str) -> str:
         return f"{self._prefix}/{level(workspace)}/state"

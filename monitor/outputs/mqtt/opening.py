@@ -1,0 +1,50 @@
+"""Opens a link in the first version of MQTT that the broker speaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from aiomqtt.client import ProtocolVersion
+
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputUnavailableError
+from monitor.outputs.mqtt.client import Link, Outgoing, VersionRefusedError
+from monitor.outputs.mqtt.tls import tls_context
+from monitor.outputs.settings import MqttProtocol, MqttSettings
+
+VERSIONS: dict[MqttProtocol, tuple[ProtocolVersion, ...]] = {
+    MqttProtocol.AUTO: (ProtocolVersion.V5, ProtocolVersion.V311),
+    MqttProtocol.V5: (ProtocolVersion.V5,),
+    MqttProtocol.V311: (ProtocolVersion.V311,),
+}
+
+
+async def open_link(
+    settings: MqttSettings,
+    *,
+    versions: Sequence[ProtocolVersion],
+    clock: Clock,
+    will: Outgoing | None,
+    on_refused: Callable[[ProtocolVersion, VersionRefusedError], None],
+) -> Link:
+    """Return a link that the broker has accepted; ``on_refused`` hears of each version's refusal.
+
+    Raises:
+        OutputUnavailableError: no connection in time, or it was refused.
+    """
+    tls = None
+    if settings.broker.is_encrypted:
+        # Read anew each time, so that a renewed certificate needs no restart.
+        tls = await asyncio.to_thread(tls_context, settings)
+    refusal = OutputUnavailableError("no version of MQTT to try")
+    for version in versions:
+        link = Link(settings, clock=clock, version=version, will=will, tls=tls)
+        try:
+            await link.open()
+        except VersionRefusedError as exc:
+            refusal = exc
+            on_refused(version, exc)
+        else:
+            return link
+    raise refusal

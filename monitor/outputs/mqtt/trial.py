@@ -1,0 +1,63 @@
+"""Asks a broker once, as the daemon would, whether it takes what the daemon has to say."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputError
+from monitor.outputs.mqtt.client import Link, Outgoing
+from monitor.outputs.mqtt.opening import VERSIONS, open_link
+from monitor.outputs.mqtt.topics import Topics
+from monitor.outputs.settings import MqttSettings
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """What came of it. ``refusal`` is why the message was not taken; None where it was."""
+
+    version: str
+    topic: str
+    refusal: str | None
+    tells_refusals: bool  # an older version acknowledges also what it throws away
+
+
+async def try_broker(settings: MqttSettings, *, clock: Clock) -> Trial:
+    """Connect and publish one message that is not retained, below the daemon's own topics.
+
+    Raises:
+        OutputUnavailableError: no connection in time, or it was refused.
+    """
+    topic = Topics(prefix=settings.prefix, instance=settings.instance).bridge_doctor
+    # Under the daemon's own name the broker would throw a running daemon out.
+    visitor = msgspec.structs.replace(settings, instance=f"{settings.instance}-doctor")
+    link = await open_link(
+        visitor,
+        versions=VERSIONS[settings.protocol],
+        clock=clock,
+        will=None,
+        on_refused=lambda _version, _refusal: None,
+    )
+    try:
+        refusal = await _publish(link, topic, settings.acknowledge_timeout_seconds)
+    finally:
+        await link.close()
+    return Trial(
+        version="5" if link.is_version_5 else "3.1.1",
+        topic=topic,
+        refusal=refusal,
+        tells_refusals=link.is_version_5,
+    )
+
+
+async def _publish(link: Link, topic: str, timeout_seconds: float) -> str | None:
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await link.send(Outgoing(topic=topic, payload=b"{}", content_type="application/json"))
+    except TimeoutError:
+        return "the broker did not acknowledge in time"
+    except OutputError as exc:
+        return str(exc)
+    return None

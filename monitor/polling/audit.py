@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 import structlog
 
 from monitor.catalogue.capabilities import Capability
-from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
+from monitor.model.errors import NoSuchObjectError, RequestRejectedError, WorkspaceError
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.by_id import ById
+from monitor.polling.failures import is_about_what_was_asked, one_by_one
 from monitor.polling.following import Following
 from monitor.polling.intake import Intake
 from monitor.polling.plan_runs import PlanRuns
@@ -48,27 +49,45 @@ class Audit:
         """Audit every kind of run once; False where nothing can be listed here.
 
         Raises:
-            MonitorError: a list or a read failed; nothing was concluded from what is missing.
+            MonitorError: a list or a read failed; nothing was concluded from what it did not show.
         """
+        await one_by_one(self._job_group_audit, self._plan_run_audit, self._flow_run_audit)
+        return self._following.can(Capability.LIST_CHANGES)
+
+    async def relist(self) -> None:
+        """Take all that was created in the last day: what appeared behind the overlap is there.
+
+        Raises:
+            MonitorError: a list failed; the other one has been taken.
+        """
+
+        async def job_groups() -> None:
+            if self._following.can(Capability.LIST_CHANGES):
+                await self._take_job_groups(status=False)
+
+        async def plan_runs() -> None:
+            if self._following.can(Capability.LIST_PLAN_RUNS):
+                await self._take_plan_runs(status=False)
+
+        await one_by_one(job_groups, plan_runs)
+
+    async def _job_group_audit(self) -> None:
         began_at = self._following.clock.now()
         if self._following.can(Capability.LIST_CHANGES):
             listed = await self._take_job_groups(status=True)
             await self._read_omitted(RunKind.JOB_GROUP, listed, began_at)
+
+    async def _plan_run_audit(self) -> None:
+        began_at = self._following.clock.now()
         if self._following.can(Capability.LIST_PLAN_RUNS):
             listed = await self._take_plan_runs(status=True)
             await self._read_omitted(RunKind.PLAN_RUN, listed, began_at)
+
+    async def _flow_run_audit(self) -> None:
         if self._following.can(Capability.FOLLOW_FLOW_RUNS):
             # They cannot be listed. Those that are followed well were confirmed since.
             age = timedelta(seconds=self._following.settings.audit_seconds)
-            await self._read_omitted(RunKind.FLOW_RUN, set(), began_at - age)
-        return self._following.can(Capability.LIST_CHANGES)
-
-    async def relist(self) -> None:
-        """Take all that was created in the last day: what appeared behind the overlap is there."""
-        if self._following.can(Capability.LIST_CHANGES):
-            await self._take_job_groups(status=False)
-        if self._following.can(Capability.LIST_PLAN_RUNS):
-            await self._take_plan_runs(status=False)
+            await self._read_omitted(RunKind.FLOW_RUN, set(), self._following.clock.now() - age)
 
     async def _take_job_groups(self, *, status: bool) -> set[str]:
         listed: set[str] = set()
@@ -128,7 +147,7 @@ class Audit:
 
     async def _read_omitted(self, kind: RunKind, listed: set[str], before: datetime) -> None:
         """Read by id what we hold active, no list has shown and nobody has confirmed since."""
-        refused: NotAvailableError | None = None
+        failure: WorkspaceError | None = None
         for key in self._following.active_keys(kind):
             if key.id in listed or not self._is_unconfirmed(key, before):
                 continue
@@ -136,11 +155,13 @@ class Audit:
                 await self._by_id.read(key, Source.AUDIT, Priority.AUDIT)
             except NoSuchObjectError:
                 await self._by_id.denied(key)
-            except NotAvailableError as error:
+            except WorkspaceError as error:
+                if not is_about_what_was_asked(error):
+                    raise
                 # Ends nothing: what we know of this run grows old, and the poll says why.
-                refused = error
-        if refused is not None:
-            raise refused
+                failure = error
+        if failure is not None:
+            raise failure
 
     def _is_unconfirmed(self, key: RunKey, before: datetime) -> bool:
         active = self._following.knowledge.active.get(key)

@@ -18,6 +18,7 @@ from monitor.model.errors import (
 )
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.sightings import Sighting
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.flow_runs import FlowRuns
 from monitor.polling.following import Following
 from monitor.polling.intake import Intake
@@ -31,6 +32,7 @@ log = structlog.get_logger()
 
 _READS_AT_ONCE = 4
 _ASKED_AT_MOST = 1_000
+_FAILURES_TO_BE_LAST = 2  # once may be anybody's bad luck
 
 
 class _Denial(Struct, frozen=True, kw_only=True):
@@ -57,9 +59,11 @@ class ById:
         self._plan_runs = plan_runs
         self._denials: dict[RunKey, _Denial] = {}
         # Runs that somebody named and the workspace could not be asked for yet.
-        self._asked: dict[RunKey, Source] = {}
+        # With the number of attempts to read them.
+        self._asked: dict[RunKey, int] = {}
         for text in following.settings.follow:
-            self._asked[followed_run(following.name, text)] = Source.TRACK
+            self._asked[followed_run(following.name, text)] = 0
+        self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
 
     async def confirm(self, key: RunKey) -> bool | None:
         """Read one run by its id and observe it.
@@ -73,7 +77,7 @@ class ById:
         """Read one run by its id, as `confirm`; where it cannot be asked now it is asked later."""
         answer = await self._ask(key, Source.TRACK)
         if answer is None and len(self._asked) < _ASKED_AT_MOST:
-            self._asked[key] = Source.TRACK
+            self._asked.setdefault(key, 0)
         return answer
 
     async def poll(self) -> bool:
@@ -84,14 +88,30 @@ class ById:
         Raises:
             MonitorError: the workspace could not be asked for all of them.
         """
-        asked = list(self._asked.items())
-        for key, source in asked:
-            if not await self._read_or_deny(key, source):
+        asked = list(self._asked)
+        failures = [await self._try_named(key) for key in asked]
+        has_read = bool(asked)
+        if not self._following.can(Capability.LIST_CHANGES):
+            has_read = await self._read_all_active() or has_read
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        return has_read
+
+    async def _try_named(self, key: RunKey) -> MonitorError | None:
+        """Read a run that was named, a bounded number of times where only it cannot be read."""
+        try:
+            if not await self._read_or_deny(key, Source.TRACK):
                 log.warning("a run that was named cannot be followed", run=str(key))
-            del self._asked[key]
-        if self._following.can(Capability.LIST_CHANGES):
-            return bool(asked)
-        return await self._read_all_active() or bool(asked)
+        except MonitorError as error:
+            if not is_about_what_was_asked(error):
+                raise
+            self._asked[key] += not self._following.is_unreachable()
+            if self._asked[key] < self._following.settings.attempts:
+                return error
+            log.warning("gave up reading a run that was named", run=str(key), reason=str(error))
+        del self._asked[key]
+        return None
 
     async def _ask(self, key: RunKey, source: Source) -> bool | None:
         if self._following.is_unproven():
@@ -110,10 +130,15 @@ class ById:
             return False
 
     async def _read_all_active(self) -> bool:
-        """Read every active job group once, the one confirmed longest ago first."""
+        """Read every active job group once, the one confirmed longest ago first.
+
+        Those that failed again and again come last: they must not keep the others waiting.
+        """
         asked_at = self._following.clock.now()
         refused: MonitorError | None = None
-        keys = self._following.active_keys(RunKind.JOB_GROUP)
+        active = self._following.active_keys(RunKind.JOB_GROUP)
+        self._failures = {key: self._failures[key] for key in active if key in self._failures}
+        keys = sorted(active, key=lambda key: self._failures.get(key, 0) >= _FAILURES_TO_BE_LAST)
         for first in itertools.count(step=_READS_AT_ONCE):
             batch = keys[first : first + _READS_AT_ONCE]
             if not batch:
@@ -141,7 +166,9 @@ class ById:
         except NoSuchObjectError:
             await self.denied(key)
         except WorkspaceError as error:
+            self._failures[key] = self._failures.get(key, 0) + 1
             return error
+        self._failures.pop(key, None)
         return None
 
     async def denied(self, key: RunKey) -> None:

@@ -27,6 +27,7 @@ class DetailRequest:
 
     sighting: Sighting
     priority: Priority
+    asked_at: float  # monotonic
     told: JobsTold | None = None
     is_final: bool = False
     is_impossible: bool = False
@@ -56,7 +57,9 @@ class DetailQueue:
             return held
         if len(self._requests) >= self._bound:
             return None
-        request = DetailRequest(sighting=sighting, priority=priority)
+        request = DetailRequest(
+            sighting=sighting, priority=priority, asked_at=self._clock.monotonic()
+        )
         self._requests[sighting.key] = request
         self._push(request)
         return request

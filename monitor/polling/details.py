@@ -27,7 +27,7 @@ _RETRY_BASE_SECONDS = 2.0
 _RETRY_CAP_SECONDS = 300.0
 # Records that show an unfinished job after the group's end are read again, but not for ever.
 _LOOKS_AT_UNFINISHED = 3
-_PICKED_UP_RUNS = 500
+_PICKED_UP_RUNS = 5_000  # a burst of ends may be half read when the monitor stops
 _PICKED_UP_SECONDS = 86_400.0
 
 
@@ -157,6 +157,12 @@ class Details:
                 self._put_back(request, str(error))
 
     def _put_back(self, request: DetailRequest, reason: str) -> None:
+        waited = self._following.clock.monotonic() - request.asked_at
+        if waited > _PICKED_UP_SECONDS:
+            # Or such requests would fill the line in the end. A restart would not ask either.
+            log.warning("gave up job records", run=str(request.sighting.key), reason=reason)
+            self._queue.finish(request)
+            return
         request.attempts += 1
         wait = growing_wait(
             request.attempts, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS

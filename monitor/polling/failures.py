@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from monitor.model.errors import (
     BudgetExhaustedError,
     MonitorError,
@@ -10,6 +12,22 @@ from monitor.model.errors import (
     UnauthorizedError,
     WorkspaceError,
 )
+
+
+async def one_by_one(*steps: Callable[[], Awaitable[object]]) -> None:
+    """Take every step although one before it failed.
+
+    Raises:
+        MonitorError: the first failure.
+    """
+    first: MonitorError | None = None
+    for step in steps:
+        try:
+            await step()
+        except MonitorError as error:
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def is_about_what_was_asked(error: MonitorError) -> bool:

@@ -18,6 +18,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError, NoSuchObjectError, NotAvailableError
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
 from monitor.model.sightings import Outcome, Sighting
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
 from monitor.polling.reading import flow_run_begun, flow_run_sighting, has_ended
@@ -44,6 +45,7 @@ class _Tracked:
     open_groups: set[str] = field(default_factory=set)
     due_at: float = _NEVER  # monotonic
     looks: int = 0  # in a row at which it had not ended
+    failures: int = 0  # to read it, where others can be read
     row: FlowRunRow | None = None
     is_old: bool = False  # only old job groups have shown it, and nothing was told of it yet
     is_failing: bool = False  # the last look brought no answer
@@ -205,13 +207,27 @@ class FlowRuns:
         except NoSuchObjectError as error:
             # Whether it is gone for good is for the audit to say.
             log.info("a flow run cannot be found", flow_run=flow_run_id, reason=str(error))
-            self._wait(tracked)
+            key = self._following.key(RunKind.FLOW_RUN, flow_run_id)
+            if key in self._following.knowledge.active:
+                self._wait(tracked)
+            else:
+                # Nothing was told of it, so no audit will ever end it.
+                self.forget(flow_run_id)
         except MonitorError as error:
+            if tracked.is_old and self._is_hopeless(tracked, error):
+                log.info("an old flow run is left alone", flow_run=flow_run_id, reason=str(error))
+                self.forget(flow_run_id)
+                return error
             tracked.is_failing = True
             self._wait(tracked, is_refused=isinstance(error, NotAvailableError))
             return error
         tracked.is_failing = False
         return None
+
+    def _is_hopeless(self, tracked: _Tracked, error: MonitorError) -> bool:
+        if is_about_what_was_asked(error) and not self._following.is_unreachable():
+            tracked.failures += 1
+        return tracked.failures >= self._following.settings.attempts
 
     async def _look(
         self, flow_run_id: str, tracked: _Tracked, take_job_groups: TakeJobGroups

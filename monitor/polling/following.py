@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from monitor.bus.contract import EventBus, Note
 from monitor.catalogue.capabilities import Capability
 from monitor.model.clock import Clock
+from monitor.model.knowledge import Reachability
 from monitor.model.runs import RunKey, RunKind
 from monitor.polling.settings import PollSettings
 from monitor.tracking.knowledge import Knowledge
@@ -51,6 +52,11 @@ class Following:
     def is_unproven(self) -> bool:
         """True before the workspace has shown what it offers."""
         return self.knowledge.workspaces[self.name].edition is None
+
+    def is_unreachable(self) -> bool:
+        """True while nothing answers: then a failure says nothing about what was asked for."""
+        standing = self.knowledge.workspaces[self.name]
+        return standing.reachability is Reachability.UNREACHABLE
 
     def followed_since(self) -> datetime | None:
         return self.knowledge.workspaces[self.name].followed_since

@@ -6,6 +6,7 @@ import msgspec
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.runs import PipelineKind
+from monitor.polling.failures import one_by_one
 from monitor.polling.following import Following
 from monitor.polling.plans import Plans
 from monitor.workspace.priority import Priority
@@ -33,15 +34,25 @@ class Inventory:
             self._listed[PipelineKind(kind)] = msgspec.json.decode(value, type=frozenset[str])
 
     async def poll(self) -> None:
-        """List flows and plans once."""
-        if self._following.can(Capability.LIST_FLOWS):
-            client = self._following.client
-            flows = {
-                row.id: row.name
-                async for page in client.flows(priority=Priority.NAMES)
-                for row in page.rows
-            }
-            await self._learn(PipelineKind.FLOW, flows)
+        """List flows and plans once.
+
+        Raises:
+            MonitorError: a list failed; the other one has been read.
+        """
+        await one_by_one(self._list_flows, self._list_plans)
+
+    async def _list_flows(self) -> None:
+        if not self._following.can(Capability.LIST_FLOWS):
+            return
+        client = self._following.client
+        flows = {
+            row.id: row.name
+            async for page in client.flows(priority=Priority.NAMES)
+            for row in page.rows
+        }
+        await self._learn(PipelineKind.FLOW, flows)
+
+    async def _list_plans(self) -> None:
         if self._following.can(Capability.LIST_PLANS):
             plans = await self._plans.list_all()
             await self._learn(PipelineKind.PLAN, {row.id: row.name for row in plans.values()})

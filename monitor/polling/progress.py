@@ -6,12 +6,17 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from monitor.model.errors import BudgetExhaustedError, NoSuchObjectError, NotAvailableError
+from monitor.model.errors import (
+    BudgetExhaustedError,
+    MonitorError,
+    NoSuchObjectError,
+    NotAvailableError,
+)
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.sightings import Sighting
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.reading import jobs_told
-from monitor.tracking.knowledge import Knowledge
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -24,32 +29,50 @@ class Progress:
 
     def __init__(self, following: Following) -> None:
         self._following = following
+        # Workspace time of the last attempt, whatever came of it: a failure is no second turn.
+        self._tried_at: dict[RunKey, datetime] = {}
 
     async def poll(self) -> bool:
         """Read as many as the budget leaves, those first whose records were read longest ago.
 
         Return False where there was nothing to read.
+
+        Raises:
+            MonitorError: the first failure; the records of other job groups have been read.
         """
         chosen = self._due()[:_READS_PER_ROUND]
+        failure: MonitorError | None = None
         for number, key in enumerate(chosen):
             try:
                 await self._read(key)
             except BudgetExhaustedError:
                 # No failure: the budget had nothing left for this.
                 return number > 0
+            except MonitorError as error:
+                if not is_about_what_was_asked(error):
+                    raise
+                failure = failure or error
+            self._tried_at[key] = self._following.workspace_now()
+        if failure is not None:
+            raise failure
         return bool(chosen)
 
     def _due(self) -> list[RunKey]:
         oldest = self._following.workspace_now() - timedelta(
             seconds=self._following.settings.progress_seconds
         )
-        read_at = {
-            key: at
-            for key in self._following.active_keys(RunKind.JOB_GROUP)
-            if (at := _read_at(self._following.knowledge, key)) is None or at <= oldest
-        }
+        active = self._following.active_keys(RunKind.JOB_GROUP)
+        self._tried_at = {key: self._tried_at[key] for key in active if key in self._tried_at}
+        told = [(self._read_at(key), key) for key in active]
+        due = [(at, key) for at, key in told if at is None or at <= oldest]
         # Never read comes before read long ago.
-        return sorted(read_at, key=lambda key: (read_at[key] is not None, read_at[key]))
+        return [key for _, key in sorted(due, key=lambda one: (one[0] is not None, one[0]))]
+
+    def _read_at(self, key: RunKey) -> datetime | None:
+        active = self._following.knowledge.active.get(key)
+        jobs = active.run.jobs if active is not None else None
+        told = (self._tried_at.get(key), jobs.read_at if jobs is not None else None)
+        return max((at for at in told if at is not None), default=None)
 
     async def _read(self, key: RunKey) -> None:
         client = self._following.client
@@ -71,8 +94,3 @@ class Progress:
             jobs=told.jobs,
         )
         await self._following.observer.observe((sighting,))
-
-
-def _read_at(knowledge: Knowledge, key: RunKey) -> datetime | None:
-    active = knowledge.active.get(key)
-    return active.run.jobs.read_at if active is not None and active.run.jobs is not None else None

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import structlog
 
 from monitor.model.errors import MonitorError, NoSuchObjectError, TryLaterError
-from monitor.model.knowledge import Reachability
 from monitor.model.runs import RunKey, RunKind
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
@@ -126,10 +125,7 @@ class Wanted:
         return None
 
     def _counts(self, error: MonitorError) -> bool:
-        standing = self._following.knowledge.workspaces[self._following.name]
-        # While nothing answers, a failure says nothing about this run.
-        is_outage = standing.reachability is Reachability.UNREACHABLE
-        return is_about_what_was_asked(error) and not is_outage
+        return is_about_what_was_asked(error) and not self._following.is_unreachable()
 
     async def _remove(self, key: RunKey) -> None:
         note = self._following.note(WANTED, f"{key.kind}/{key.id}", None)

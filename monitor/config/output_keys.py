@@ -131,6 +131,14 @@ MQTT = Section(
             about="How old the time of knowledge in a retained state may become.",
         ),
         Key(
+            name="state_stale_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=10,
+            maximum=86_400,
+            about="What was not confirmed for so long is unknown in retained states.",
+        ),
+        Key(
             name="window",
             kind=Kind.WHOLE,
             minimum=1,

@@ -71,6 +71,7 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
     state_interval_seconds: float = 1.0  # at most one retained message per topic in that time
     state_scan_seconds: float = 15.0  # how often all retained state is compared
     state_refresh_seconds: float = 60.0  # how old a published ``known_at`` may become
+    state_stale_seconds: float = 300.0  # what was not confirmed for so long is told as unknown
     delivery: DeliverySettings = DeliverySettings()
 
     @property

@@ -98,12 +98,15 @@ async def test_a_pipeline_snapshot_tells_the_present(it: MqttScene, broker: Mosq
         run=run, confirmed_at=NOON, confirmed_by=Source.AUDIT, percent_complete=40.0
     )
     it.knowledge.name_pipeline("w", FLOW.kind, FLOW.id, "orders, renamed")
+    it.knowledge.update_workspace("w", reachability=Reachability.REACHABLE)
+    it.knowledge.confirm("w", RunKind.FLOW_RUN, it.clock.now())
     await it.start()
     told = json.loads((await held(broker, wanted=PIPELINE))[PIPELINE])
     assert told == {
         "workspace": "w",
         "kind": "flow_run",
         "pipeline": {"kind": "flow", "id": "7", "name": "orders, renamed"},
+        "state": "known",
         "active_count": 1,
         "active_runs": [
             {

@@ -8,8 +8,9 @@ from itertools import accumulate
 
 from prometheus_client.core import Exemplar
 
-from monitor.model.knowledge import PipelineStanding, Reachability, WorkspaceStanding
+from monitor.model.knowledge import PipelineStanding, Reachability
 from monitor.model.runs import RunKind, Status, Trigger
+from monitor.outputs.freshness import knows_what_runs
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.budget import Group, Layout
 from monitor.outputs.metrics.families import Family
@@ -143,8 +144,12 @@ def _present(
     known_since = picture.now - timedelta(seconds=stale_after_seconds)
     standings = {one.workspace: one for one in picture.workspaces}
     for group in groups:
-        confirmed_at = picture.confirmed.get((group.workspace, group.kind))
-        if not _is_known(standings[group.workspace], group, confirmed_at, known_since):
+        if not knows_what_runs(
+            standings[group.workspace],
+            active=group.active,
+            listed_at=picture.confirmed.get((group.workspace, group.kind)),
+            known_since=known_since,
+        ):
             continue
         for status in _ACTIVE:
             count = sum(one.run.status is status for one in group.active)
@@ -153,23 +158,6 @@ def _present(
         if told := [at for at in begun if at is not None]:
             oldest.add_metric(_labels(group), min(told).timestamp())
     yield from (active, oldest)
-
-
-def _is_known(
-    standing: WorkspaceStanding, group: Group, confirmed_at: datetime | None, known_since: datetime
-) -> bool:
-    """True while it is fresh knowledge what runs there; a stale status is not repeated."""
-    if standing.reachability is Reachability.UNKNOWN:
-        return False
-    is_away = standing.reachability is Reachability.UNREACHABLE
-    if is_away and (standing.since is None or standing.since < known_since):
-        return False
-    if confirmed_at is not None and confirmed_at >= known_since:
-        return True
-    # The list of all runs is old, or not to be had; then each single run must be fresh.
-    if confirmed_at is not None and not group.active:
-        return False
-    return all(one.confirmed_at >= known_since for one in group.active)
 
 
 def _last_runs(groups: Sequence[Group]) -> Iterator[Family]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from datetime import timedelta
 from itertools import islice
 
 import structlog
@@ -105,7 +106,13 @@ class RetainedStates:
     async def _look(self, link: Link, *, only: Collection[PipelineIdentity] | None) -> None:
         self._touched = set()
         self._has_touched_workspaces = False
-        present = Present(self._view, self._topics, self._next_start)
+        stale = timedelta(seconds=self._settings.state_stale_seconds)
+        present = Present(
+            self._view,
+            self._topics,
+            self._next_start,
+            known_since=self._clock.now() - stale,
+        )
         await self._publish(link, self._news(present.workspaces()))
         identities = iter(present.identities() if only is None else only)
         while some := list(islice(identities, _AT_ONCE)):

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from monitor.model.knowledge import ActiveRun, PipelineStanding, WorkspaceStanding
+from monitor.model.knowledge import (
+    ActiveRun,
+    PipelineStanding,
+    PollStanding,
+    Reachability,
+    WorkspaceStanding,
+)
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
+from monitor.outputs.freshness import knows_what_runs
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.knowledge import KnowledgeView
 
@@ -40,7 +47,10 @@ class BridgeState(Struct, frozen=True):
 
 
 class WorkspaceState(Struct, frozen=True, kw_only=True):
-    """How a workspace answers. ``known_at`` is our time of the last confirmation."""
+    """How a workspace answers. ``known_at`` is our time of the last confirmation.
+
+    ``state`` is ``unknown`` before that, and again when nothing has judged it for too long.
+    """
 
     workspace: str
     state: str
@@ -59,10 +69,13 @@ class PipelineData(Struct, frozen=True, kw_only=True):
 
 
 class ActiveRunData(Struct, frozen=True, kw_only=True):
-    """A run that has not ended. Instants are the workspace's."""
+    """A run that was not seen to end. Instants are the workspace's.
+
+    ``status`` is ``unknown`` where what runs is unknown; the rest is what was seen last.
+    """
 
     id: str
-    status: Status
+    status: Status | Literal["unknown"]
     native_status: str | None
     created: datetime | None
     started: datetime | None
@@ -84,6 +97,9 @@ class LastRunData(Struct, frozen=True, kw_only=True):
 class PipelineState(Struct, frozen=True, kw_only=True):
     """One pipeline's snapshot for one kind of run.
 
+    ``state`` says whether what runs is ``known`` or ``unknown``, because nobody has confirmed it
+    for too long; then ``active_count`` is null. Ended runs stay as they ended.
+
     ``known_at`` is our time at which the least recently confirmed part of it was confirmed, by
     ``known_by``. ``last_success`` is null while a recipe of it has never succeeded.
     """
@@ -91,7 +107,8 @@ class PipelineState(Struct, frozen=True, kw_only=True):
     workspace: str
     kind: RunKind
     pipeline: PipelineData
-    active_count: int
+    state: Literal["known", "unknown"]
+    active_count: int | None
     active_runs: tuple[ActiveRunData, ...]
     last_run: LastRunData | None
     last_success: datetime | None
@@ -128,12 +145,21 @@ AnyRetained = Retained[WorkspaceState] | Retained[PipelineState]
 class Present:
     """One look at what is known, grouped by pipeline."""
 
-    def __init__(self, view: KnowledgeView, topics: Topics, next_start: NextStart) -> None:
+    def __init__(
+        self,
+        view: KnowledgeView,
+        topics: Topics,
+        next_start: NextStart,
+        *,
+        known_since: datetime,
+    ) -> None:
         self._topics = topics
+        self._known_since = known_since
         self._next_start = next_start
         self._confirmed = view.confirmed()
         self._names = {(one.workspace, one.kind, one.id): one.name for one in view.pipelines()}
         self._workspaces = {one.workspace: one for one in view.workspaces()}
+        self._due = _latest_due(view.polls())  # when each workspace should have been asked again
         self._standings: defaultdict[PipelineIdentity, list[PipelineStanding]] = defaultdict(list)
         for standing in view.standings():
             identity = (standing.workspace, standing.run_kind, standing.pipeline.id)
@@ -169,34 +195,51 @@ class Present:
         name = self._names.get((workspace, pipeline.kind, pipeline_id)) or pipeline.name
         worst = max(standings, key=_badness, default=None)
         oldest = min(active, key=lambda one: one.confirmed_at, default=None)
+        listed_at = self._confirmed.get((workspace, kind))
+        is_known = knows_what_runs(
+            self._workspaces[workspace],
+            active=active,
+            listed_at=listed_at,
+            known_since=self._known_since,
+        )
         state = PipelineState(
             workspace=workspace,
             kind=kind,
             pipeline=PipelineData(kind=pipeline.kind, id=pipeline_id, name=name),
-            active_count=len(active),
-            active_runs=_listed(active),
+            state="known" if is_known else "unknown",
+            active_count=len(active) if is_known else None,
+            active_runs=_listed(active, is_known=is_known),
             last_run=None if worst is None else _last_run(worst),
             last_success=_last_success(standings),
             consecutive_failures=max((one.consecutive_failures for one in standings), default=0),
             next_expected_start=self._next_start(workspace, pipeline),
-            known_at=self._confirmed.get((workspace, kind))
-            if oldest is None
-            else oldest.confirmed_at,
+            known_at=listed_at if oldest is None else oldest.confirmed_at,
             known_by=None if oldest is None else oldest.confirmed_by,
         )
         topic = self._topics.pipeline_state(workspace, kind, pipeline_id)
         return Retained(topic, state, is_alive=bool(active))
 
     def _workspace(self, standing: WorkspaceStanding) -> Retained[WorkspaceState]:
+        # A workspace that is read seldom is not unknown between two reads.
+        is_overdue = (self._due.get(standing.workspace) or self._known_since) <= self._known_since
+        is_old = standing.known_at is None or standing.known_at < self._known_since
         state = WorkspaceState(
             workspace=standing.workspace,
-            state=standing.reachability,
+            state=Reachability.UNKNOWN if is_old and is_overdue else standing.reachability,
             since=standing.since,
             reason=standing.reason,
             edition=standing.edition,
             known_at=standing.known_at,
         )
         return Retained(self._topics.workspace_state(standing.workspace), state, is_alive=True)
+
+
+def _latest_due(polls: Iterable[PollStanding]) -> dict[str, datetime]:
+    latest: dict[str, datetime] = {}
+    for poll in polls:
+        if (at := poll.is_expected_by) is not None:
+            latest[poll.workspace] = max(at, latest.get(poll.workspace, at))
+    return latest
 
 
 def encode(state: BridgeInfo | BridgeState) -> bytes:
@@ -242,13 +285,13 @@ def _last_success(standings: Iterable[PipelineStanding]) -> datetime | None:
     return oldest
 
 
-def _listed(active: Iterable[ActiveRun]) -> tuple[ActiveRunData, ...]:
+def _listed(active: Iterable[ActiveRun], *, is_known: bool) -> tuple[ActiveRunData, ...]:
     # By id, so that the same runs always make the same payload.
     ordered = sorted(active, key=lambda one: (len(one.run.key.id), one.run.key.id))
     return tuple(
         ActiveRunData(
             id=one.run.key.id,
-            status=one.run.status,
+            status=one.run.status if is_known else "unknown",
             native_status=one.run.native_status,
             created=one.run.created_at,
             started=one.run.started_at,

@@ -1,0 +1,33 @@
+"""Until when a status may be repeated, and from when on it is unknown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from monitor.model.knowledge import ActiveRun, Reachability, WorkspaceStanding
+
+
+def knows_what_runs(
+    standing: WorkspaceStanding,
+    *,
+    active: Iterable[ActiveRun],
+    listed_at: datetime | None,
+    known_since: datetime,
+) -> bool:
+    """True while it is fresh knowledge what runs of one pipeline; a stale status is not repeated.
+
+    ``active`` are the pipeline's runs that have not ended, ``listed_at`` is when runs of their
+    kind were last confirmed as a whole, ``known_since`` the instant behind which all is too old.
+    """
+    if standing.reachability is Reachability.UNKNOWN:
+        return False
+    is_away = standing.reachability is Reachability.UNREACHABLE
+    if is_away and (standing.since is None or standing.since < known_since):
+        return False
+    if listed_at is not None and listed_at >= known_since:
+        return True
+    # The list of all runs is old, or not to be had; then each single run must be fresh. Where
+    # there is none, nobody knows that there is none.
+    confirmed = [one.confirmed_at >= known_since for one in active]
+    return bool(confirmed) and all(confirmed)

@@ -1,0 +1,39 @@
+"""What cannot be followed has no number on the page: not even 0."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from monitor.model.knowledge import Reachability
+from monitor.model.runs import PipelineKind, RunKind, Status
+from tests.outputs.metrics_daemon import Daemon, a_daemon
+from tests.outputs.metrics_examples import named, run
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
+    async with a_daemon(tmp_path / "state.db") as made:
+        yield made
+
+
+async def test_a_kind_of_run_that_nobody_lists_is_not_shown_as_idle(daemon: Daemon) -> None:
+    """Where flow runs cannot be followed, no flow has 0 of them active."""
+    knowledge = daemon.knowledge
+    knowledge.update_workspace("one", reachability=Reachability.REACHABLE)
+    knowledge.confirm("one", RunKind.JOB_GROUP, daemon.clock.now())
+    knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    kinds = {dict(one)["kind"] for one in named(await daemon.page(), "dataprep_runs_active")}
+
+    assert kinds == {"job_group"}
+
+
+async def test_a_run_that_was_named_is_shown_although_none_are_listed(daemon: Daemon) -> None:
+    """A flow run that somebody tracks is fresh knowledge of its own."""
+    daemon.knowledge.update_workspace("one", reachability=Reachability.REACHABLE)
+    daemon.activate(run(1, Status.RUNNING, seconds=None))
+    shown = named(await daemon.page(), "dataprep_runs_active")
+
+    assert sum(shown.values()) == 1

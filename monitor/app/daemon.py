@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import structlog
@@ -13,7 +14,7 @@ from monitor import __version__
 from monitor.app.expected import ExpectedStarts
 from monitor.app.following import FollowedWorkspace
 from monitor.app.housekeeping import keep_house
-from monitor.app.readiness import readiness_checks
+from monitor.app.readiness import probe_store, readiness_checks
 from monitor.app.requests import AdminRequests
 from monitor.bus.contract import Start
 from monitor.bus.sqlite.store import SqliteBus
@@ -70,12 +71,14 @@ class Daemon:
         stop: asyncio.Event,
         *,
         on_started: Callable[[Addresses], None] | None = None,
+        on_draining: Callable[[], None] | None = None,
         beside: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
     ) -> None:
         """Start everything, run until ``stop`` is set, and drain.
 
-        ``beside`` are tasks of the caller, by name: they are begun when the daemon has started,
-        kept running as its own are, and ended before it drains.
+        ``on_draining`` is called before the daemon drains, whatever made it end. ``beside`` are
+        tasks of the caller, by name: they are begun when the daemon has started, kept running as
+        its own are, and ended before it drains.
 
         Raises:
             BusError: the store cannot be opened or was lost.
@@ -85,7 +88,7 @@ class Daemon:
             self._configuration.storage, clock=self._clock, registry=self._registry
         )
         try:
-            await self._run_on(bus, stop, on_started, beside or {})
+            await self._run_on(bus, stop, on_started, on_draining, beside or {})
         finally:
             await bus.close()
             log.info("daemon stopped")
@@ -95,6 +98,7 @@ class Daemon:
         bus: SqliteBus,
         stop: asyncio.Event,
         on_started: Callable[[Addresses], None] | None,
+        on_draining: Callable[[], None] | None,
         beside: Mapping[str, Callable[[], Awaitable[None]]],
     ) -> None:
         self._build(bus)
@@ -109,6 +113,8 @@ class Daemon:
                         self._spawn(name, run)
                     await stop.wait()
                 finally:
+                    if on_draining is not None:
+                        on_draining()
                     await self._cancel(beside)
                     await self._drain(is_orderly=stop.is_set())
         except ExceptionGroup as failures:
@@ -327,6 +333,15 @@ class Daemon:
             await self._unfollow(self._followed[name])
             if for_good:
                 self._observer.leave(name)
+
+    async def probe(self) -> None:
+        """Return when the store has answered a write, be it by a refusal; there once started.
+
+        A full disk or a lock passes or needs somebody, and no new start of the daemon mends it.
+        A store that is found broken ends the daemon by itself.
+        """
+        with contextlib.suppress(BusError):
+            await probe_store(self._bus)
 
     def refuse_configuration(self) -> None:
         """Say that a new configuration could not be used; the one in force stays."""

@@ -19,6 +19,15 @@ _PROBE_SECONDS = 3.0
 _PROBE = Note(workspace="bridge", topic="readiness", key="probe", value=b"")
 
 
+async def probe_store(bus: EventBus) -> None:
+    """Write a note that nobody reads.
+
+    Raises:
+        BusError: it could not be written, or not in time.
+    """
+    await bus.commit(Change(notes=(_PROBE,)), timeout_seconds=_PROBE_SECONDS)
+
+
 def readiness_checks(
     *,
     bus: EventBus,
@@ -31,7 +40,7 @@ def readiness_checks(
 
     async def store() -> Finding:
         try:
-            await bus.commit(Change(notes=(_PROBE,)), timeout_seconds=_PROBE_SECONDS)
+            await probe_store(bus)
         except BusError as exc:
             return Finding(ok=False, detail=f"cannot be written: {exc}")
         return Finding(ok=True, detail="writable")

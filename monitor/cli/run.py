@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from monitor.cli.options import CONFIG_FILE, ConfigFile
 
 if TYPE_CHECKING:
+    from monitor.app.daemon import Daemon
     from monitor.config import Configuration
     from monitor.logs import Redactor
 
@@ -34,18 +35,18 @@ def run(config: ConfigFile = CONFIG_FILE) -> None:
 
 async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -> None:
     import asyncio  # noqa: PLC0415 - help must answer fast
+    import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
-    import structlog  # noqa: PLC0415
     from prometheus_client import CollectorRegistry  # noqa: PLC0415
 
     from monitor.app.daemon import Daemon  # noqa: PLC0415
-    from monitor.cli.settings_files import load  # noqa: PLC0415
+    from monitor.cli.service_manager import ServiceManager  # noqa: PLC0415
     from monitor.model.clock import SystemClock  # noqa: PLC0415
-    from monitor.model.errors import MonitorError  # noqa: PLC0415
 
-    log = structlog.get_logger()
-    daemon = Daemon(configuration, clock=SystemClock(), registry=CollectorRegistry())
+    clock = SystemClock()
+    manager = ServiceManager.of(os.environ, process_id=os.getpid(), clock=clock)
+    daemon = Daemon(configuration, clock=clock, registry=CollectorRegistry())
     stop, hang_up = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -56,12 +57,40 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
         while True:
             await hang_up.wait()
             hang_up.clear()
-            try:
-                wanted = load(path)
-                redactor.register(*wanted.secrets())
-                await daemon.reload(wanted)
-            except MonitorError as exc:
-                daemon.refuse_configuration()
-                log.error("configuration refused, the former one stays", reason=str(exc))  # noqa: TRY400 - each fault is a sentence, a trace adds nothing
+            with manager.reloading():
+                manager.change_standing(await _reload(daemon, path, redactor))
 
-    await daemon.run(stop, beside={"reload": reload_on_hang_up})
+    beside = {"reload": reload_on_hang_up}
+    if manager.watches:
+        beside["watchdog"] = lambda: manager.feed(daemon.probe)
+    await daemon.run(
+        stop,
+        on_started=lambda _: manager.started(_standing(configuration)),
+        on_draining=manager.stopping,
+        beside=beside,
+    )
+
+
+async def _reload(daemon: Daemon, path: Path, redactor: Redactor) -> str:
+    """Let the daemon take the file as it is now; return one line about what it does then."""
+    import structlog  # noqa: PLC0415 - help must answer fast
+
+    from monitor.cli.settings_files import load  # noqa: PLC0415
+    from monitor.model.errors import MonitorError  # noqa: PLC0415
+
+    try:
+        wanted = load(path)
+        redactor.register(*wanted.secrets())
+        waiting = await daemon.reload(wanted)
+    except MonitorError as exc:
+        daemon.refuse_configuration()
+        structlog.get_logger().error("configuration refused, the former one stays", reason=str(exc))
+        # The reason stays in the log, where secrets are masked.
+        return "the new configuration was refused, the log says why; the former one stays"
+    later = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
+    return _standing(wanted) + later
+
+
+def _standing(configuration: Configuration) -> str:
+    names = ", ".join(one.name for one in configuration.workspaces)
+    return f"following {names}"

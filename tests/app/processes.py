@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -124,9 +124,10 @@ class Settings:
 class DaemonProcess:
     """``run`` with one configuration; may live several times, one life after the other."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, environment: Mapping[str, str] | None = None) -> None:
         self.settings = settings
         self.face = Face(settings.port)
+        self._environment = {**os.environ, **(environment or {})}
         self._process: Process | None = None
         self._log = settings.folder / "daemon.log"
 
@@ -143,7 +144,11 @@ class DaemonProcess:
         """Return when the server answers."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *COMMAND, "run", "-c", str(self.settings.path), stdout=log, stderr=log
+                *COMMAND,
+                *("run", "-c", str(self.settings.path)),
+                stdout=log,
+                stderr=log,
+                env=self._environment,
             )
         await eventually(self._answers, why=lambda: f"the daemon did not start:\n{self.log}")
 
@@ -172,9 +177,11 @@ class DaemonProcess:
 
 
 @contextlib.asynccontextmanager
-async def daemon_process(settings: Settings) -> AsyncIterator[DaemonProcess]:
+async def daemon_process(
+    settings: Settings, *, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[DaemonProcess]:
     """Start a daemon and, if the test has not ended it, kill it."""
-    process = DaemonProcess(settings)
+    process = DaemonProcess(settings, environment=environment)
     try:
         await process.start()
         yield process

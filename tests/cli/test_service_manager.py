@@ -1,0 +1,339 @@
+"""What a service manager hears of the daemon, at a datagram socket as systemd opens one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from monitor.app.daemon import Daemon
+from monitor.cli.service_manager import ServiceManager
+from monitor.model.clock import SystemClock
+from tests.app import stage
+from tests.app.processes import COMMAND, DaemonProcess, Settings, Watched, daemon_process
+from tests.app.waiting import eventually, pause
+from tests.clocks import ManualClock
+from tests.servers import free_port
+
+WATCHDOG_SECONDS = 0.8
+# The WatchdogSec= of deploy/dataprep-monitor.service.
+WATCHDOG_UNIT_SECONDS = 60
+
+
+class Manager:
+    """Hears what is sent to one address; a name that begins with a zero byte is abstract."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.bind(address)
+        self._heard: list[dict[str, str]] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"NOTIFY_SOCKET": self.address.replace("\0", "@")}
+
+    def heard(self) -> list[dict[str, str]]:
+        """Return every message so far, each as its assignments."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                lines = self._socket.recv(65_536).decode().splitlines()
+                self._heard.append(dict(line.split("=", 1) for line in lines))
+        return self._heard
+
+    def words(self) -> list[str]:
+        """Return the first word of every message but the watchdog's, without repetitions."""
+        words = [next(iter(message)) for message in self.heard()]
+        told = [word for word in words if word != "WATCHDOG"]
+        return [word for before, word in zip(["", *told], told, strict=False) if word != before]
+
+    def count(self, word: str) -> int:
+        return sum(word in message for message in self.heard())
+
+    def status(self) -> str:
+        told = [message["STATUS"] for message in self.heard() if "STATUS" in message]
+        return told[-1] if told else ""
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def vanish(self) -> None:
+        """Leave nothing at the path that was listened at."""
+        self.close()
+        Path(self.address).unlink()
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]:
+    addresses = {"path": str(tmp_path / "notify"), "abstract": f"\0monitor-{os.getpid()}-test"}
+    made = Manager(addresses[request.param])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def heard_at(tmp_path: Path) -> Iterator[Manager]:
+    made = Manager(str(tmp_path / "notify"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def spoken_to(manager: Manager, clock: ManualClock, **more: str) -> ServiceManager:
+    """Return what a process with the manager's environment speaks through."""
+    return ServiceManager.of(manager.environment | more, process_id=os.getpid(), clock=clock)
+
+
+def test_each_step_is_told_in_the_words_of_the_protocol(
+    manager: Manager, clock: ManualClock
+) -> None:
+    """Start, reload and stop arrive at sockets of both kinds, each with one line of status."""
+    ours = spoken_to(manager, clock)
+    ours.started("following acme")
+    with ours.reloading():
+        ours.change_standing("following acme,\nREADY=0 and more")
+    ours.stopping()
+    assert manager.heard() == [
+        {"READY": "1", "STATUS": "following acme"},
+        {"RELOADING": "1", "MONOTONIC_USEC": "0", "STATUS": "reading the configuration"},
+        {"READY": "1", "STATUS": "following acme, READY=0 and more"},
+        {"STOPPING": "1", "STATUS": "letting events out"},
+    ]
+
+
+def test_a_reload_that_fails_is_over_too(heard_at: Manager, clock: ManualClock) -> None:
+    """Whatever breaks in it, the manager does not wait for its end for ever."""
+    ours = spoken_to(heard_at, clock)
+    with pytest.raises(KeyError), ours.reloading():
+        raise KeyError
+    assert heard_at.words() == ["RELOADING", "READY"]
+
+
+def test_without_a_manager_nothing_happens(clock: ManualClock) -> None:
+    """Typed in a shell, the daemon speaks to nobody and complains of nothing."""
+    with capture_logs() as logs:
+        ours = ServiceManager.of(
+            {"NOTIFY_SOCKET": "", "WATCHDOG_USEC": "1000000"}, process_id=1, clock=clock
+        )
+        ours.started("following acme")
+        ours.stopping()
+    assert logs == []
+    assert not ours.watches
+
+
+@pytest.mark.parametrize("address", ["/nobody/listens/here", "@nobody-listens-here", "vsock:2:9"])
+def test_a_manager_that_is_not_there_is_logged_once(address: str, clock: ManualClock) -> None:
+    """However often it is spoken to, it is one warning and no failure."""
+    ours = ServiceManager(address, clock=clock)
+    with capture_logs() as logs:
+        ours.started("following acme")
+        ours.stopping()
+    assert [one["event"] for one in logs] == ["the service manager does not listen"]
+
+
+def test_a_manager_that_comes_back_is_told_again(tmp_path: Path, clock: ManualClock) -> None:
+    """A socket that vanished and is there again hears what is said from then on."""
+    path = tmp_path / "notify"
+    first = Manager(str(path))
+    ours = spoken_to(first, clock)
+    first.vanish()
+    ours.started("following acme")
+    second = Manager(str(path))
+    ours.stopping()
+    assert second.words() == ["STOPPING"]
+    second.close()
+
+
+def test_a_manager_that_reads_nothing_holds_nobody_up(
+    heard_at: Manager, clock: ManualClock
+) -> None:
+    """Its queue is full: what is said then is lost after a moment, and the daemon goes on."""
+    ours = spoken_to(heard_at, clock)
+    with capture_logs() as logs:
+        # The kernel keeps some tens or hundreds of messages.
+        for _ in range(10_000):
+            ours.started("following acme")
+            if logs:
+                break
+    assert [one["event"] for one in logs] == ["the service manager does not listen"]
+
+
+@pytest.mark.parametrize(
+    ("told", "watches"),
+    [
+        ({"WATCHDOG_USEC": "2000000"}, True),
+        ({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": str(os.getpid())}, True),
+        ({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": "1"}, False),
+        ({"WATCHDOG_USEC": "0"}, False),
+        ({"WATCHDOG_USEC": "soon"}, False),
+        ({}, False),
+    ],
+)
+def test_only_a_watchdog_that_is_meant_for_this_process_is_fed(
+    heard_at: Manager, clock: ManualClock, told: dict[str, str], *, watches: bool
+) -> None:
+    """Another process's watchdog, none, or nonsense in its place asks for nothing."""
+    assert spoken_to(heard_at, clock, **told).watches is watches
+
+
+async def test_the_watchdog_is_fed_at_half_its_time(heard_at: Manager, clock: ManualClock) -> None:
+    """At once, and then twice as often as it asks for."""
+    probes: list[float] = []
+
+    async def probe() -> None:
+        probes.append(clock.monotonic())
+
+    ours = spoken_to(heard_at, clock, WATCHDOG_USEC="20000000")
+    feeding = asyncio.create_task(ours.feed(probe))
+    await clock.advance(35)
+    feeding.cancel()
+    assert probes == [0, 10, 20, 30]
+    assert heard_at.heard() == [{"WATCHDOG": "1"}] * 4
+
+
+async def test_a_probe_that_hangs_starves_the_watchdog(
+    heard_at: Manager, clock: ManualClock
+) -> None:
+    """Nothing is fed while the store says nothing; log and status say why, once; then it is."""
+    store_answers = asyncio.Event()
+    ours = spoken_to(heard_at, clock, WATCHDOG_USEC="40000")
+    ours.started("following acme")
+
+    async def probe() -> None:
+        await store_answers.wait()
+
+    with capture_logs() as logs:
+        feeding = asyncio.create_task(ours.feed(probe))
+        await eventually(lambda: bool(logs), why="the silence was not noticed")
+        await clock.advance(0.02)
+        assert heard_at.status() == "the store does not answer"
+        assert heard_at.count("WATCHDOG") == 0
+        store_answers.set()
+
+        async def is_fed() -> bool:
+            await clock.advance(0.02)
+            return heard_at.count("WATCHDOG") > 0
+
+        await eventually(is_fed, why="it was not fed again")
+        feeding.cancel()
+    assert len(logs) == 1
+    assert heard_at.status() == "following acme"
+
+
+@contextlib.asynccontextmanager
+async def managed(manager: Manager, folder: Path) -> AsyncIterator[DaemonProcess]:
+    """Run a daemon as the manager's service, with a watchdog; nobody is at its workspace."""
+    settings = Settings(folder, Watched("acme", f"http://127.0.0.1:{free_port()}", "a token"))
+    watchdog = {"WATCHDOG_USEC": str(int(WATCHDOG_SECONDS * 1_000_000))}
+    async with daemon_process(settings, environment=manager.environment | watchdog) as daemon:
+        await eventually(lambda: manager.words() == ["READY"], why=lambda: daemon.log)
+        yield daemon
+
+
+async def test_the_daemon_tells_its_start_its_reloads_and_its_end(
+    manager: Manager, tmp_path: Path
+) -> None:
+    """A good reload, a refused one and a stop: each in its order, ready only when it serves."""
+    async with managed(manager, tmp_path) as daemon:
+        assert await daemon.face.answers()
+        assert manager.status() == "following acme"
+        acme = daemon.settings.workspaces[0]
+
+        daemon.settings.write(acme, Watched("beta", acme.url, "another token"))
+        daemon.tell(signal.SIGHUP)
+        await eventually(lambda: len(manager.words()) == 3, why=manager.words)
+        assert manager.status() == "following acme, beta"
+
+        daemon.settings.path.write_text("nonsense = true")
+        daemon.tell(signal.SIGHUP)
+        await eventually(lambda: len(manager.words()) == 5, why=manager.words)
+        assert "was refused" in manager.status()
+        told = (await daemon.face.json("/api/v1/workspaces"))["data"]
+        assert [one["workspace"] for one in told] == ["acme", "beta"]
+
+        assert await daemon.end() == 0
+    steps = ["READY", "RELOADING", "READY", "RELOADING", "READY", "STOPPING"]
+    assert manager.words() == steps
+    begun = [int(one["MONOTONIC_USEC"]) for one in manager.heard() if "RELOADING" in one]
+    assert 0 < begun[0] < begun[1] <= time.monotonic_ns() // 1_000
+
+
+async def test_a_daemon_that_stands_still_feeds_no_watchdog(
+    heard_at: Manager, tmp_path: Path
+) -> None:
+    """Fed while it runs; silent for the whole time of the watchdog while its process is frozen."""
+    async with managed(heard_at, tmp_path) as daemon:
+        await eventually(lambda: heard_at.count("WATCHDOG") >= 3, why=heard_at.heard)
+        os.kill(daemon.process_id, signal.SIGSTOP)
+        await pause(WATCHDOG_SECONDS / 4)
+        before = heard_at.count("WATCHDOG")
+        await pause(WATCHDOG_SECONDS)
+        assert heard_at.count("WATCHDOG") == before
+        os.kill(daemon.process_id, signal.SIGCONT)
+        await eventually(lambda: heard_at.count("WATCHDOG") > before, why=heard_at.heard)
+
+
+async def test_a_manager_that_goes_away_costs_the_daemon_nothing(
+    heard_at: Manager, tmp_path: Path
+) -> None:
+    """One warning in the log, and the daemon serves on and stops in order."""
+    words = "the service manager does not listen"
+    async with managed(heard_at, tmp_path) as daemon:
+        heard_at.vanish()
+        await eventually(lambda: words in daemon.log, why=lambda: daemon.log)
+        await pause(WATCHDOG_SECONDS)
+        assert await daemon.face.answers()
+        assert await daemon.end() == 0
+        assert daemon.log.count(words) == 1
+
+
+async def test_a_daemon_that_cannot_start_is_never_ready(heard_at: Manager, tmp_path: Path) -> None:
+    """A port that is taken: the manager hears of an end and of no start."""
+    settings = Settings(tmp_path, Watched("acme", "http://127.0.0.1:9", "a token"))
+    with socket.create_server(("127.0.0.1", settings.port)):
+        daemon = await asyncio.create_subprocess_exec(
+            *(*COMMAND, "run", "-c", str(settings.path)),
+            env={**os.environ, **heard_at.environment},
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(30):
+            await daemon.communicate()
+    assert daemon.returncode == 2
+    assert heard_at.words() == ["STOPPING"]
+
+
+async def test_a_store_that_is_locked_answers_the_probe(tmp_path: Path) -> None:
+    """A refusal is an answer, as no new start mends it: the daemon is not to be killed for it."""
+    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
+    daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
+    stop = asyncio.Event()
+    seconds: list[float] = []
+
+    async def look() -> None:
+        began = time.monotonic()
+        with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as other:
+            other.execute("BEGIN IMMEDIATE")
+            await daemon.probe()
+        seconds.append(time.monotonic() - began)
+        stop.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30):
+        await daemon.run(stop, beside={"look": look})
+    # What the watchdog of the unit leaves for a probe.
+    assert seconds[0] < WATCHDOG_UNIT_SECONDS / 4

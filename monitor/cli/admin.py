@@ -19,11 +19,16 @@ _ERRORS_FROM = 400
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what a daemon may listen on
 
 
+def reachable_host(host: str) -> str:
+    """Return where to ask whoever listens on ``host``, which may stand for every address."""
+    return _ANYWHERE.get(host, host)
+
+
 class AdminClient:
     """One daemon, as its configuration describes it. Use as an async context manager."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        host = _ANYWHERE.get(settings.host, settings.host)
+        host = reachable_host(settings.host)
         self._address = f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}"
         self._headers: dict[str, str] = {}
         if settings.token is not None:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from monitor import __version__
-from monitor.cli import check, demo, operations, run, sandbox, steer
+from monitor.cli import check, demo, doctor, operations, run, sandbox, steer
 from monitor.model.errors import ConfigurationError, MonitorError
 
 FAILED = 1
@@ -34,6 +34,7 @@ COMMANDS = (
     ("demo", demo.demo, "dataprep-monitor demo --for 30"),
     ("run", run.run, "dataprep-monitor run -c /etc/dataprep-monitor/monitor.toml"),
     ("check", check.check, "dataprep-monitor check -c config/minimal.toml"),
+    ("doctor", doctor.doctor, "dataprep-monitor doctor -c /etc/dataprep-monitor/monitor.toml"),
     ("operations", operations.operations, "dataprep-monitor operations --edition LE --json"),
     ("sandbox", sandbox.sandbox, "dataprep-monitor sandbox --port 3005 --edition PL --speed 60"),
     ("runs", steer.runs, "dataprep-monitor runs --status failed"),

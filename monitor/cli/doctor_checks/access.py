@@ -1,0 +1,173 @@
+"""Whether the workspace answers, tells the right time, and believes the token."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from monitor.catalogue.capabilities import Capability
+from monitor.catalogue.operations import operation
+from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
+from monitor.cli.doctor_checks.lines import CHECK_SECONDS, Line, failed, ok, warning
+from monitor.cli.doctor_checks.tokens import facts_of
+from monitor.config.checks import is_loopback
+from monitor.model.errors import (
+    NotAvailableError,
+    ThrottledError,
+    UnauthorizedError,
+    UnreadableAnswerError,
+    WorkspaceError,
+)
+from monitor.workspace.client import Priority, WorkspaceClient
+from monitor.workspace.payloads import AccessTokenRow
+from monitor.workspace.settings import WorkspaceSettings
+from monitor.workspace.transport import tls_of
+
+_SKEW_SECONDS = 30.0
+_SOON_DAYS = 14
+_SERVER_ERRORS = 500
+_NEW_TOKEN = "make a new token in the workspace and write it to token_file"  # noqa: S105 - advice, no secret
+
+
+class Reached(Struct, frozen=True, kw_only=True):
+    """What the first request came to; without an answer there is nothing more to ask."""
+
+    line: Line
+    is_answering: bool
+
+
+async def reach(client: WorkspaceClient, subject: str) -> Reached:
+    """Ask for the one document that every edition serves."""
+    url = client.settings.url
+    way_out = "see that url, name server, firewall and proxy let this machine reach it"
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            await client.open_api_spec(priority=Priority.CHANGES)
+    except TimeoutError:
+        found = f"{url}: no answer within {CHECK_SECONDS:.0f} s"
+        return Reached(line=failed(subject, found, way_out), is_answering=False)
+    except (UnauthorizedError, ThrottledError):
+        pass  # somebody is there, and knows the API
+    except UnreadableAnswerError as error:
+        return Reached(line=_is_no_api(subject, url, str(error)), is_answering=True)
+    except WorkspaceError as error:
+        status_code = error.status_code
+        if status_code is None or status_code >= _SERVER_ERRORS:
+            return Reached(line=failed(subject, f"{url}: {error}", way_out), is_answering=False)
+        if error.exception_name is None:
+            return Reached(line=_is_no_api(subject, url, str(error)), is_answering=True)
+    return Reached(line=ok(subject, f"{url} answers"), is_answering=True)
+
+
+def _is_no_api(subject: str, url: str, reason: str) -> Line:
+    return failed(
+        subject,
+        f"{url} answers, but not as the API does: {reason}",
+        "name the API's base in url, not the page's, as https://api.clouddataprep.com",
+    )
+
+
+async def check_tls(settings: WorkspaceSettings, subject: str, *, now: datetime) -> list[Line]:
+    """Look at the certificate of the workspace, as the daemon would."""
+    parts = urlsplit(settings.url)
+    host = parts.hostname or ""
+    if parts.scheme == "http":
+        if is_loopback(host):
+            return [ok(subject, "not used, and not needed on this machine")]
+        return [
+            warning(subject, "the token travels in the clear", "write https:// in the url"),
+        ]
+    context = await asyncio.to_thread(tls_of, settings)
+    if isinstance(context, bool):
+        is_verified = context
+        context = await asyncio.to_thread(ssl.create_default_context)
+        if not is_verified:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+    endpoint = Endpoint(host=host, port=parts.port or 443, settings="workspaces")
+    return await check_certificate(subject, endpoint, context, now=now)
+
+
+def clock_line(client: WorkspaceClient, subject: str) -> Line:
+    """Judge the difference between the workspace's clock and ours."""
+    skew = client.clock_skew_seconds
+    if skew is None:
+        return warning(
+            subject,
+            "the workspace does not tell its time",
+            "let the Date header pass whatever stands in between; watermarks rest on it",
+        )
+    if abs(skew) <= _SKEW_SECONDS:
+        return ok(subject, f"the workspace's differs from ours by {abs(skew):.0f} s")
+    order = "ahead of" if skew > 0 else "behind"
+    return warning(
+        subject,
+        f"the workspace's is {abs(skew):.0f} s {order} ours",
+        "let this machine's clock be set by NTP; following goes by the workspace's",
+    )
+
+
+def refused_token(subject: str, error: UnauthorizedError, settings: WorkspaceSettings) -> Line:
+    """Return the line of a token that is none to the workspace."""
+    if settings.token is None:
+        return failed(subject, f"none is configured, and it is asked for: {error}", _NEW_TOKEN)
+    return failed(subject, f"refused: {error}", _NEW_TOKEN)
+
+
+async def check_person(
+    client: WorkspaceClient, subject: str, capabilities: frozenset[Capability]
+) -> list[Line]:
+    """Say whose the token is, where the edition tells."""
+    if Capability.KNOW_THE_PERSON not in capabilities:
+        return [ok(subject, "accepted; whose it is, this edition does not tell")]
+    person = await client.current_person(priority=Priority.CHANGES)
+    name = person.email or person.name or f"person {person.id}"
+    if person.is_disabled:
+        return [failed(subject, f"it belongs to {name}, who is disabled", _NEW_TOKEN)]
+    return [ok(subject, f"accepted; it belongs to {name}")]
+
+
+async def check_expiry(
+    client: WorkspaceClient, subject: str, *, now: datetime, may_ask: bool
+) -> list[Line]:
+    """Say when the token ends: by what it tells itself, else by the workspace's list."""
+    token = client.settings.token
+    if token is None:
+        return [ok(subject, "there is no token that could expire")]
+    facts = facts_of(token)
+    if facts.expires_at is not None:
+        return [_expiry(subject, facts.expires_at, now)]
+    row = await _row_of(client, facts.token_id) if may_ask else None
+    if row is None:
+        return [ok(subject, "neither the token nor the workspace tells when it ends")]
+    if row.expires_at is None:
+        return [ok(subject, "the workspace tells of no end")]
+    return [_expiry(subject, row.expires_at, now)]
+
+
+async def _row_of(client: WorkspaceClient, token_id: str | None) -> AccessTokenRow | None:
+    edition = client.edition
+    if edition is None or not operation("listApiAccessTokens").is_offered_in(edition):
+        return None
+    try:
+        rows = await client.access_tokens(priority=Priority.CHANGES)
+    except NotAvailableError:
+        return None
+    if len(rows) == 1:
+        return rows[0]
+    # Without its name in the token itself, ours cannot be told from the others.
+    return next((row for row in rows if token_id is not None and row.id == token_id), None)
+
+
+def _expiry(subject: str, expires_at: datetime, now: datetime) -> Line:
+    day = f"{expires_at:%Y-%m-%d %H:%M} UTC"
+    if expires_at <= now:
+        return failed(subject, f"it ended on {day}", _NEW_TOKEN)
+    days = (expires_at - now).days
+    if days < _SOON_DAYS:
+        return warning(subject, f"it ends on {day}, {days} days from now", _NEW_TOKEN)
+    return ok(subject, f"valid until {day}")

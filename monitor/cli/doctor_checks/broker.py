@@ -1,0 +1,86 @@
+"""Whether the broker takes what the daemon has to say."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+import msgspec
+
+from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
+from monitor.cli.doctor_checks.lines import Line, bounded, failed, not_checked, ok, warning
+from monitor.config.checks import is_loopback
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputUnavailableError
+from monitor.outputs.mqtt.tls import tls_context
+from monitor.outputs.mqtt.trial import Trial, try_broker
+from monitor.outputs.settings import MqttSettings
+
+_CONNECTION, _TLS, _PUBLISHING = "mqtt connection", "mqtt TLS", "mqtt publishing"
+_CONNECT_SECONDS = 5.0
+_ACKNOWLEDGE_SECONDS = 5.0
+
+
+async def check_broker(settings: MqttSettings | None, *, clock: Clock) -> list[Line]:
+    """Connect with the version, credentials and TLS of the settings, and publish one message."""
+    if settings is None:
+        return [ok(_CONNECTION, "off: there is no section [mqtt]")]
+    tls, trial = await asyncio.gather(
+        bounded(_TLS, _check_tls(settings, now=clock.now())),
+        bounded(_CONNECTION, _try(settings, clock=clock)),
+    )
+    connection, *publishing = trial
+    return [connection, *tls, *publishing]
+
+
+async def _check_tls(settings: MqttSettings, *, now: datetime) -> list[Line]:
+    broker = settings.broker
+    if broker.is_encrypted:
+        try:
+            context = await asyncio.to_thread(tls_context, settings)
+        except OutputUnavailableError as exc:
+            return [failed(_TLS, str(exc), "mend the files that [mqtt] names")]
+        endpoint = Endpoint(host=broker.host, port=broker.port, settings="mqtt")
+        return await check_certificate(_TLS, endpoint, context, now=now)
+    if is_loopback(broker.host):
+        return [ok(_TLS, "not used, and not needed on this machine")]
+    return [
+        warning(
+            _TLS,
+            f"{broker} is talked to in the clear, credentials included",
+            "let the broker speak TLS and write mqtts:// in mqtt.url",
+        )
+    ]
+
+
+async def _try(settings: MqttSettings, *, clock: Clock) -> list[Line]:
+    hasty = msgspec.structs.replace(
+        settings,
+        connect_timeout_seconds=min(settings.connect_timeout_seconds, _CONNECT_SECONDS),
+        acknowledge_timeout_seconds=min(settings.acknowledge_timeout_seconds, _ACKNOWLEDGE_SECONDS),
+    )
+    try:
+        trial = await try_broker(hasty, clock=clock)
+    except OutputUnavailableError as exc:
+        return [
+            failed(
+                _CONNECTION,
+                f"{settings.broker} was not connected to: {exc}",
+                "see that the broker runs, and mend url, username, password or protocol in [mqtt]",
+            ),
+            not_checked(_PUBLISHING, "there is no connection"),
+        ]
+    who = "anonymously" if settings.username is None else f"as {settings.username}"
+    connected = f"{settings.broker} accepted us {who}, with MQTT {trial.version}"
+    return [ok(_CONNECTION, connected), _published(trial, settings)]
+
+
+def _published(trial: Trial, settings: MqttSettings) -> Line:
+    if trial.refusal is not None:
+        return failed(
+            _PUBLISHING,
+            f"{trial.topic} was not taken: {trial.refusal}",
+            f"give that user the right to write to {settings.prefix}/#",
+        )
+    doubt = "" if trial.tells_refusals else " (MQTT 3.1.1 does not tell whether it was thrown away)"
+    return ok(_PUBLISHING, f"a message to {trial.topic} was acknowledged{doubt}")

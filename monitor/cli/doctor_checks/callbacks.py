@@ -1,0 +1,92 @@
+"""Whether the workspace reaches our listener, and how it stands with the webhook tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from monitor.callbacks.reach import fault_of
+from monitor.callbacks.settings import CallbackSettings
+from monitor.callbacks.upkeep import Upkeep
+from monitor.catalogue.capabilities import Capability
+from monitor.cli.admin import AdminClient
+from monitor.cli.doctor_checks.addresses import Listening
+from monitor.cli.doctor_checks.lines import Line, failed, ok, warning
+from monitor.model.clock import Clock
+from monitor.model.errors import NotAvailableError
+from monitor.web.settings import ServerSettings
+from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.payloads import WebhookTest
+
+_FROM_OUTSIDE = "see from outside that a POST to {url} is answered 404, which is the listener"
+_BY_HAND = "make them by hand at the flows, as the documentation of callbacks shows"
+_TROUBLES = ("failed", "over_limit")
+
+
+async def check_public_url(
+    client: WorkspaceClient,
+    subject: str,
+    settings: CallbackSettings | None,
+    *,
+    capabilities: frozenset[Capability],
+    listening: Listening,
+    clock: Clock,
+) -> list[Line]:
+    """Let the workspace call us once, without any job."""
+    if settings is None:
+        return [ok(subject, "none are configured: runs are seen by polling alone")]
+    if settings.public_url is None or settings.secret is None:
+        return [ok(subject, "taken where they are made by hand; no public_url is set")]
+    url = f"{settings.public_url.rstrip('/')}/hooks/{client.name}"
+    from_outside = _FROM_OUTSIDE.format(url=url)
+    if not listening.is_answering or listening.bus is None:
+        why = "nobody listens who knows the secret"
+        return [warning(subject, f"{url} was not tried: {why}", "mend callbacks.listen first")]
+    if Capability.TEST_WEBHOOKS not in capabilities:
+        return [warning(subject, f"{url} cannot be tried: not offered here", from_outside)]
+    upkeep = Upkeep(client, settings=settings, bus=listening.bus, clock=clock, instance="doctor")
+    try:
+        tested = await upkeep.test()
+    except NotAvailableError as exc:
+        return [warning(subject, f"{url} cannot be tried: {exc}", from_outside)]
+    return [_judged(subject, url, tested, from_outside)]
+
+
+def _judged(subject: str, url: str, tested: WebhookTest, from_outside: str) -> Line:
+    if tested.is_ok:
+        return ok(subject, f"the workspace called {url} and got {tested.status_code}")
+    if tested.status_code is None and tested.error is None:
+        return warning(subject, f"the workspace does not tell what {url} said", from_outside)
+    return failed(
+        subject,
+        f"{url} was called in vain: {fault_of(tested)}",
+        "let name server, firewall and proxy lead public_url to callbacks.listen, "
+        "with a certificate of a public authority",
+    )
+
+
+async def check_tasks(
+    server: ServerSettings,
+    workspace: str,
+    subject: str,
+    settings: CallbackSettings | None,
+    *,
+    capabilities: frozenset[Capability],
+    has_daemon: bool,
+) -> list[Line]:
+    """Say how it stands with the tasks; a running daemon knows them, nobody else does."""
+    if settings is None or settings.public_url is None or not settings.flows:
+        return [ok(subject, "none are wanted: public_url or flows is not set")]
+    if Capability.CREATE_WEBHOOK_TASKS not in capabilities:
+        return [warning(subject, "they cannot be made here: not offered", _BY_HAND)]
+    if not has_daemon:
+        return [ok(subject, "they can be made; no daemon runs that keeps them")]
+    async with AdminClient(server) as client:
+        rows = (await client.get("/api/v1/webhooks", {"workspace": workspace}))["data"]
+    states = Counter(str(row["state"]) for row in rows)
+    told = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none yet"
+    troubled = [row for row in rows if row["state"] in _TROUBLES]
+    if troubled:
+        reasons = "; ".join(sorted({str(row["reason"]) for row in troubled})[:3])
+        way_out = "mend that; the daemon tries again by itself, or at once with webhooks sync"
+        return [warning(subject, f"{told}: {reasons}", way_out)]
+    return [ok(subject, told)]

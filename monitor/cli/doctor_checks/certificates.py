@@ -1,0 +1,64 @@
+"""Whose certificate a server shows, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from monitor.cli.doctor_checks.lines import Line, failed, not_checked, ok, warning
+
+_SOON_DAYS = 14
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """A server that speaks TLS. ``settings`` is where its keys stand in the configuration."""
+
+    host: str
+    port: int
+    settings: str
+
+
+async def check_certificate(
+    subject: str, endpoint: Endpoint, context: ssl.SSLContext, *, now: datetime
+) -> list[Line]:
+    """Shake hands with the server and judge what it shows."""
+    if context.verify_mode is ssl.CERT_NONE:
+        return [
+            warning(
+                subject,
+                "the certificate is not verified: anybody in between can read and answer",
+                f"set {endpoint.settings}.verify_tls = true, with ca_file for an own authority",
+            )
+        ]
+    try:
+        valid_until = await _valid_until(endpoint, context)
+    except ssl.SSLCertVerificationError as exc:
+        return [
+            failed(
+                subject,
+                f"the certificate is not believed: {exc.verify_message}",
+                f"renew it, mend {endpoint.settings}.url, or name its authority as ca_file",
+            )
+        ]
+    except ssl.SSLError as exc:
+        reason = (exc.reason or str(exc)).replace("_", " ").lower()
+        return [failed(subject, f"no TLS is spoken: {reason}", f"mend {endpoint.settings}.url")]
+    except OSError:
+        return [not_checked(subject, "there is no connection")]
+    days = (valid_until - now).days
+    found = f"the certificate is believed and valid until {valid_until:%Y-%m-%d}"
+    if days < _SOON_DAYS:
+        return [warning(subject, f"{found}, {days} days from now", "renew it before that day")]
+    return [ok(subject, found)]
+
+
+async def _valid_until(endpoint: Endpoint, context: ssl.SSLContext) -> datetime:
+    _, writer = await asyncio.open_connection(endpoint.host, endpoint.port, ssl=context)
+    try:
+        certificate = writer.get_extra_info("peercert")
+    finally:
+        writer.transport.abort()
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)

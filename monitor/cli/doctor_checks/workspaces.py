@@ -1,0 +1,202 @@
+"""All that can be asked of one workspace, in the order in which one thing rests on another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+import msgspec
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from monitor.callbacks.settings import CallbackSettings
+from monitor.catalogue.capabilities import Capability
+from monitor.cli.doctor_checks.access import (
+    check_expiry,
+    check_person,
+    check_tls,
+    clock_line,
+    reach,
+    refused_token,
+)
+from monitor.cli.doctor_checks.addresses import Listening
+from monitor.cli.doctor_checks.callbacks import check_public_url, check_tasks
+from monitor.cli.doctor_checks.lines import Line, bounded, failed, not_checked
+from monitor.cli.doctor_checks.offers import (
+    Offer,
+    capabilities_line,
+    check_lists,
+    check_schedules,
+    edition_line,
+    limits_line,
+)
+from monitor.config import WorkspaceConfiguration
+from monitor.model.clock import Clock
+from monitor.model.errors import ConfigurationError, UnauthorizedError, WorkspaceError
+from monitor.polling.probe import probe
+from monitor.web.settings import ServerSettings
+from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.settings import WorkspaceSettings
+
+_CONNECT_SECONDS = 5.0
+_REQUEST_SECONDS = 10.0
+_PROBE_SECONDS = 30.0  # eight reads one after the other
+_TEST_SECONDS = 40.0  # the workspace waits up to 30 s for whoever it calls
+# Some twenty requests once must not wait for a budget that is meant for a whole day.
+_REQUESTS_PER_MINUTE = 240.0
+_AFTER_PROBE = (
+    "edition",
+    "capabilities",
+    "schedules",
+    "flows and plans",
+    "rate limits",
+    "callbacks",
+    "webhook tasks",
+)
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What the checks of a workspace need of the rest of the set-up."""
+
+    server: ServerSettings
+    has_daemon: bool
+    listening: Listening
+    clock: Clock
+
+
+async def check_workspace(
+    configuration: WorkspaceConfiguration, surroundings: Surroundings
+) -> list[Line]:
+    """Ask one workspace everything. Each check has a time limit of its own."""
+    name = configuration.name
+    settings = _hasty(configuration.workspace)
+    clock = surroundings.clock
+    try:
+        client = WorkspaceClient(settings, clock=clock, registry=CollectorRegistry())
+    except ConfigurationError as exc:
+        return [failed(f"{name} settings", str(exc), "mend that in [[workspaces]]")]
+    async with client:
+        tls_subject = f"{name} TLS"
+        reached, tls = await asyncio.gather(
+            reach(client, f"{name} reachability"),
+            bounded(tls_subject, check_tls(settings, tls_subject, now=clock.now())),
+        )
+        lines = [reached.line, *tls]
+        if not reached.is_answering:
+            expiry = f"{name} token expiry"
+            told = check_expiry(client, expiry, now=clock.now(), may_ask=False)
+            unknown = [f"{name} clock", f"{name} token"]
+            lines += [not_checked(one, "the workspace does not answer") for one in unknown]
+            lines += await bounded(expiry, told)
+            return lines + _not_probed(name, "the workspace does not answer")
+        lines.append(clock_line(client, f"{name} clock"))
+        return lines + await _check_inside(client, configuration, surroundings)
+
+
+async def _check_inside(
+    client: WorkspaceClient, configuration: WorkspaceConfiguration, surroundings: Surroundings
+) -> list[Line]:
+    name, now = client.name, surroundings.clock.now()
+    token, expiry = f"{name} token", f"{name} token expiry"
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            finding = await probe(client)
+    except (WorkspaceError, TimeoutError) as exc:
+        silent = check_expiry(client, expiry, now=now, may_ask=False)
+        if isinstance(exc, UnauthorizedError):
+            lines = [refused_token(token, exc, configuration.workspace)]
+            why = "the token is refused"
+        else:
+            reason = str(exc) or f"no answer to all reads within {_PROBE_SECONDS:.0f} s"
+            lines = [failed(token, f"could not be tried: {reason}", "ask again later")]
+            why = "the reads before it failed"
+        return [*lines, *await bounded(expiry, silent), *_not_probed(name, why)]
+    offer = Offer(
+        configured=configuration.workspace.edition, finding=finding, refused=client.unavailable
+    )
+    client.edition = offer.edition
+    return await _check_offer(client, offer, configuration, surroundings)
+
+
+async def _check_offer(
+    client: WorkspaceClient,
+    offer: Offer,
+    configuration: WorkspaceConfiguration,
+    surroundings: Surroundings,
+) -> list[Line]:
+    name, able, now = client.name, offer.capabilities, surroundings.clock.now()
+    token, expiry = f"{name} token", f"{name} token expiry"
+    schedules, lists = f"{name} schedules", f"{name} flows and plans"
+    about_token, seen = await asyncio.gather(
+        _together(
+            bounded(token, check_person(client, token, able)),
+            bounded(expiry, check_expiry(client, expiry, now=now, may_ask=True)),
+        ),
+        _together(
+            bounded(schedules, check_schedules(client, schedules, able)),
+            bounded(lists, check_lists(client, lists, able)),
+        ),
+    )
+    limits = limits_line(
+        client,
+        f"{name} rate limits",
+        own_per_minute=configuration.workspace.requests_per_minute,
+    )
+    # Last, because the answer to the test tells a quota of its own.
+    called = await _check_callbacks(client, able, configuration.callbacks, surroundings)
+    return [
+        *about_token,
+        edition_line(offer, f"{name} edition"),
+        capabilities_line(offer, f"{name} capabilities"),
+        *seen,
+        limits,
+        *called,
+    ]
+
+
+async def _check_callbacks(
+    client: WorkspaceClient,
+    able: frozenset[Capability],
+    settings: CallbackSettings | None,
+    surroundings: Surroundings,
+) -> list[Line]:
+    callbacks, tasks = f"{client.name} callbacks", f"{client.name} webhook tasks"
+    reached = check_public_url(
+        client,
+        callbacks,
+        settings,
+        capabilities=able,
+        listening=surroundings.listening,
+        clock=surroundings.clock,
+    )
+    kept = check_tasks(
+        surroundings.server,
+        client.name,
+        tasks,
+        settings,
+        capabilities=able,
+        has_daemon=surroundings.has_daemon,
+    )
+    return await _together(bounded(callbacks, reached, seconds=_TEST_SECONDS), bounded(tasks, kept))
+
+
+async def _together(*checks: Awaitable[list[Line]]) -> list[Line]:
+    return [line for told in await asyncio.gather(*checks) for line in told]
+
+
+def _not_probed(name: str, why: str) -> list[Line]:
+    return [not_checked(f"{name} {subject}", why) for subject in _AFTER_PROBE]
+
+
+def _hasty(settings: WorkspaceSettings) -> WorkspaceSettings:
+    """Return settings under which an answer comes soon or never, and no edition is believed."""
+    return msgspec.structs.replace(
+        settings,
+        edition=None,
+        retries=min(settings.retries, 1),
+        requests_per_minute=max(settings.requests_per_minute, _REQUESTS_PER_MINUTE),
+        connect_timeout_seconds=min(settings.connect_timeout_seconds, _CONNECT_SECONDS),
+        read_timeout_seconds=min(settings.read_timeout_seconds, _TEST_SECONDS),
+        total_timeout_seconds=min(settings.total_timeout_seconds, _TEST_SECONDS),
+        retry_total_seconds=_REQUEST_SECONDS,
+    )

@@ -13,13 +13,14 @@ import hashlib
 import hmac
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
 import aiohttp
 import structlog
 
+from monitor.sandbox.callback_faults import Statement, statements
 from monitor.sandbox.objects import HttpTask, WebhookFlowTask
 from monitor.sandbox.runs import JobGroup, NativeStatus, PlanSnapshotRun
 from monitor.sandbox.settings import DeliverySettings
@@ -35,6 +36,7 @@ _EVENTS = {
 }
 _SUCCESS = range(200, 300)
 _HEARTBEAT_SECONDS = 3_600.0
+_LONGEST_HOLD_SECONDS = 60.0
 
 
 class DeliveryState(StrEnum):
@@ -44,6 +46,7 @@ class DeliveryState(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"
     DROPPED = "dropped"  # too many were waiting; it was never sent
+    LOST = "lost"  # by a fault; it was never sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,7 @@ class Deliveries:
         self._group: asyncio.TaskGroup | None = None
         self._session: aiohttp.ClientSession | None = None
         self._waiting = 0
+        self._held_back: asyncio.Event | None = None  # set when the one held back may be sent
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
@@ -134,7 +138,8 @@ class Deliveries:
         for task in self._world.webhook_tasks_of(job_group.flow_id):
             is_meant = task.trigger_object == "any" or job_group.recipe_id in task.flow_node_ids
             if is_meant and job_group.status in self._ends_told(task):
-                self._begin(task.id, job_group.id, self._request_of(task, job_group))
+                for statement in statements(self._world, task, job_group):
+                    self._begin(task.id, statement, self._request_of(task, statement))
 
     async def send_plan_request(self, http_task: HttpTask, plan_run: PlanSnapshotRun) -> bool:
         """Send the request of a plan's HTTP node; True where it was answered 2xx."""
@@ -187,9 +192,9 @@ class Deliveries:
             return ends | {NativeStatus.CANCELED}
         return ends
 
-    def _request_of(self, task: WebhookFlowTask, job_group: JobGroup) -> _Request:
-        names = {"$jobId": str(job_group.id), "$jobStatus": job_group.status.value}
-        return _Request(
+    def _request_of(self, task: WebhookFlowTask, statement: Statement) -> _Request:
+        names = {"$jobId": str(statement.run_id), "$jobStatus": statement.status.value}
+        request = _Request(
             method=task.method,
             url=_filled(task.url, names),
             headers={name: _filled(value, names) for name, value in task.headers.items()},
@@ -198,12 +203,19 @@ class Deliveries:
             is_verified=task.ssl_verification,
             retries=self._settings.retries if task.retry_on_failure else 0,
         )
+        if statement.has_wrong_signature:
+            return replace(request, secret_key=f"not {task.secret_key}")
+        return _with_wrong_secret(request) if statement.has_wrong_secret else request
 
-    def _begin(self, task_id: int, run_id: int, request: _Request) -> None:
+    def _begin(self, task_id: int, statement: Statement, request: _Request) -> None:
+        run_id = statement.run_id
         delivery = Delivery(
             task_id=task_id, run_id=run_id, url=request.url, begun_at=self._world.now()
         )
         self.log.append(delivery)
+        if statement.is_lost:
+            delivery.state = DeliveryState.LOST
+            return
         if self._group is None or self._waiting >= self._settings.waiting:
             delivery.state = DeliveryState.DROPPED
             log.warning("a callback was dropped", task=task_id, job_group=run_id)
@@ -211,9 +223,33 @@ class Deliveries:
         self._waiting += 1
         self._is_idle.clear()
         name = f"delivery-{task_id}-{run_id}"
-        self._group.create_task(self._deliver(delivery, request), name=name).add_done_callback(
-            self._finished
-        )
+        self._group.create_task(
+            self._deliver_in_turn(delivery, request, statement), name=name
+        ).add_done_callback(self._finished)
+
+    async def _deliver_in_turn(
+        self, delivery: Delivery, request: _Request, statement: Statement
+    ) -> None:
+        if statement.wait_seconds > 0:
+            await self._world.clock.sleep(statement.wait_seconds)
+        if statement.is_held_back and self._held_back is None and self._group is not None:
+            self._held_back = asyncio.Event()
+            self._group.create_task(self._let_go_later(self._held_back), name="hold")
+            await self._held_back.wait()
+            await self._deliver(delivery, request)
+            return
+        await self._deliver(delivery, request)
+        if self._held_back is not None:
+            self._let_go(self._held_back)
+
+    async def _let_go_later(self, held_back: asyncio.Event) -> None:
+        await self._world.clock.sleep(_LONGEST_HOLD_SECONDS)
+        self._let_go(held_back)
+
+    def _let_go(self, held_back: asyncio.Event) -> None:
+        held_back.set()
+        if self._held_back is held_back:
+            self._held_back = None
 
     def _finished(self, _: asyncio.Task[None]) -> None:
         self._waiting -= 1
@@ -268,6 +304,21 @@ class Deliveries:
             ValueError,
         ) as exc:  # ValueError: a header or URL unfit to send
             return Answer(error=f"{type(exc).__name__}: the request could not be sent")
+
+
+def _with_wrong_secret(request: _Request) -> _Request:
+    """Change every header, or the URL's end where the task has none to hold a secret."""
+    headers = {
+        name: value if name.lower() == "content-type" else _changed(value)
+        for name, value in request.headers.items()
+    }
+    if headers != request.headers:
+        return replace(request, headers=headers)
+    return replace(request, url=_changed(request.url))
+
+
+def _changed(text: str) -> str:
+    return text[:-1] + ("x" if text[-1:] != "x" else "y")
 
 
 def _filled(text: str, names: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from monitor.sandbox.engine_faults import RunFaults
 from monitor.sandbox.engine_flows import FlowRuns, NothingToRunError
 from monitor.sandbox.engine_jobs import JobGroups, Order, Outcome
 from monitor.sandbox.engine_plans import HttpSender, PlanRuns
@@ -34,6 +35,9 @@ class Engine:
         self._tasks = Tasks(world.clock)
         self._states = States(world, ledger, runs_kept=settings.runs_kept)
         self._job_groups = JobGroups(world, self._states, self._tasks, settings=settings)
+        self.faults = RunFaults(
+            world, self._states, self._tasks, self._job_groups, settings=settings
+        )
         self._flow_runs = FlowRuns(
             world, self._states, self._tasks, self._job_groups, settings=settings
         )

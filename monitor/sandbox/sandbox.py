@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 
 import structlog
 from aiohttp import web
@@ -12,7 +13,7 @@ from monitor.model.clock import Clock
 from monitor.sandbox.deliveries import Deliveries
 from monitor.sandbox.engine import Engine
 from monitor.sandbox.engine_schedules import ScheduleRunner
-from monitor.sandbox.http.server import build_app
+from monitor.sandbox.http.server import RequestListener, build_app
 from monitor.sandbox.ledger import Ledger
 from monitor.sandbox.seeding import seed_world
 from monitor.sandbox.settings import SandboxSettings
@@ -29,7 +30,9 @@ class Sandbox:
 
     def __init__(self, settings: SandboxSettings, clock: Clock) -> None:
         self.settings = settings
-        self.world = World(clock=clock, seed=settings.seed, options=settings.options)
+        # A copy, so that a fault that is switched on at run time stays in this sandbox.
+        options = copy.deepcopy(settings.options)
+        self.world = World(clock=clock, seed=settings.seed, options=options)
         self.ledger = Ledger(kept=settings.work.ledger_kept)
         self.engine = Engine(self.world, ledger=self.ledger, settings=settings.work)
         self.deliveries = Deliveries(self.world, settings.deliveries)
@@ -42,6 +45,7 @@ class Sandbox:
         self.url: str | None = None
         self._schedules = ScheduleRunner(self.world, self.engine)
         self._traffic: Traffic | None = None
+        self._listeners: list[RequestListener] = []
         self._is_open = asyncio.Event()
         self._life: asyncio.Task[None] | None = None
         self._work: asyncio.Task[None] | None = None
@@ -61,6 +65,7 @@ class Sandbox:
             deliveries=self.deliveries,
             ledger=self.ledger,
             edition=self.settings.edition,
+            listeners=self._listeners,
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
@@ -77,6 +82,10 @@ class Sandbox:
             self.open_for_work()
         return self.url
 
+    def on_request(self, listener: RequestListener) -> None:
+        """Call ``listener`` with operation id and query just before a request is served."""
+        self._listeners.append(listener)
+
     def open_for_work(self) -> None:
         """Let traffic and schedules begin, where the settings have them."""
         self._is_open.set()
@@ -86,6 +95,7 @@ class Sandbox:
         if self._traffic is not None:
             self._traffic.stop()
         self._schedules.stop()
+        self.engine.faults.stop_sampling()
 
     def freeze(self) -> None:
         """Let nothing happen any more, for good; the API goes on showing how things stand."""
@@ -109,6 +119,7 @@ class Sandbox:
             group.create_task(self.deliveries.run(), name="deliveries")
             self._work = group.create_task(self.engine.run(), name="engine")
             await self._is_open.wait()
+            group.create_task(self.engine.faults.sample(), name="samples")
             if self.settings.schedules_fire:
                 group.create_task(self._schedules.run(), name="schedules")
             if self.settings.traffic is not None:

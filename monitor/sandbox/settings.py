@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 from msgspec import Struct
 
 from monitor.catalogue.operations import Edition
+from monitor.sandbox.faults import WorldOptions
 
-
-class WorldOptions(Struct, kw_only=True):
-    """Habits and faults of the workspace; they may be changed while it runs."""
-
-    clock_offset_seconds: float = 0.0  # workspace time minus the handed clock's
-    plan_runs_name_plans: bool = False  # a plan run shows the plan's id, not its snapshot's
-    snapshot_every_plan_run: bool = False  # else a snapshot lasts until the plan is edited
-    # "bare": rows of the job library show neither flow nor flow run.
-    library_rows: Literal["with_flow", "bare"] = "with_flow"
-    samples_fire_webhooks: bool = False  # sampling job groups send callbacks too
-    cancels_fire_webhooks: bool = False  # onJobDone tells canceled job groups too; not published
-    cancels_fail: bool = False  # canceling a plan run leaves its job groups running
-
-
-def parse_options(text: str) -> WorldOptions:
-    """Read ``name=value`` pairs, separated by commas, as somebody types them on a command line.
-
-    Raises:
-        ValueError: a name is no option, or its value does not fit.
-    """
-    pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
-    given = {name.strip(): value.strip() for name, _, value in pairs}
-    known = WorldOptions.__struct_fields__
-    for name in given.keys() - set(known):
-        raise ValueError(f"{name!r} is no option; there are {', '.join(known)}")
-    try:
-        return msgspec.convert(given, WorldOptions, strict=False)
-    except msgspec.ValidationError as exc:
-        raise ValueError(str(exc)) from exc
+__all__ = [
+    "DeliverySettings",
+    "SandboxSettings",
+    "TrafficSettings",
+    "WorkSettings",
+    "WorldOptions",
+]
 
 
 class WorkSettings(Struct, frozen=True, kw_only=True):
@@ -82,7 +59,7 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
     edition: Edition = Edition.RL
     seed: int = 1
     token: str | None = None  # None takes one that the seed makes
-    options: WorldOptions = msgspec.field(default_factory=WorldOptions)
+    options: WorldOptions = msgspec.field(default_factory=WorldOptions)  # each sandbox copies it
     work: WorkSettings = WorkSettings()
     traffic: TrafficSettings | None = TrafficSettings()  # None starts nothing by itself
     schedules_fire: bool = True

@@ -88,11 +88,12 @@ async def posting(
     *statuses: int,
     settings: DeliverySettings | None = None,
     options: WorldOptions | None = None,
+    seed: int = 1,
 ) -> AsyncIterator[Post]:
     receiver = Receiver(statuses=list(statuses))
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", receiver.receive)
-    async with TestServer(app) as server, running(options=options) as bench:
+    async with TestServer(app) as server, running(options=options, seed=seed) as bench:
         receiver.url = str(server.make_url("")).rstrip("/")
         deliveries = Deliveries(bench.world, settings or DeliverySettings())
         bench.engine.on_job_group_ended(deliveries.on_job_group_ended)

@@ -9,7 +9,7 @@ import pytest
 
 from monitor.sandbox.objects import Flow, Person, Plan, PlanSnapshot, Token
 from monitor.sandbox.seeding import seed_world
-from monitor.sandbox.settings import WorldOptions, parse_options
+from monitor.sandbox.settings import WorldOptions
 from monitor.sandbox.world import World
 from monitor.schedules import check, next_after
 from tests.clocks import ManualClock
@@ -190,27 +190,3 @@ def test_the_workspaces_clock_may_be_wrong() -> None:
     world.options.clock_offset_seconds = 30
     flow = world.create(Flow, by=ANYBODY, name="flow")
     assert flow.created_at == clock.now() + timedelta(seconds=30)
-
-
-def test_options_can_be_typed() -> None:
-    """Names and values as on a command line; what is left out keeps its default."""
-    options = parse_options("clock_offset_seconds=-90, library_rows=bare,cancels_fail=true")
-    assert options == WorldOptions(
-        clock_offset_seconds=-90.0, library_rows="bare", cancels_fail=True
-    )
-    assert parse_options("") == WorldOptions()
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("sped=2", "'sped' is no option"),
-        ("clock_offset_seconds=soon", "clock_offset_seconds"),
-        ("library_rows=none", "library_rows"),
-        ("cancels_fail", "cancels_fail"),
-    ],
-)
-def test_a_wrong_option_is_named(text: str, named: str) -> None:
-    """The error says which option, and for an unknown one which there are."""
-    with pytest.raises(ValueError, match=named):
-        parse_options(text)

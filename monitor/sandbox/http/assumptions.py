@@ -15,8 +15,8 @@ Wherever the public documents are silent, the choice is made here and nowhere el
   An empty value counts as absent.
 - **Unknown names in** ``fields`` **are refused** (400). Embedded associations are kept beside
   the chosen fields. An embedded list is whole unless its own ``limit`` says otherwise.
-- **Rows of the job library** carry the flow run and the recipe's flow. The world's option
-  ``library_rows`` set to ``bare`` leaves both out, as rows recorded in 2026 did.
+- **Rows of the job library** carry the flow run and the recipe's flow. The fault
+  ``library_rows=bare`` leaves both out, as rows recorded in 2026 did.
 - **People.** Rows of the job library carry their creator's record, as rows of 2026 did, though
   no 14 KB of it; elsewhere ``creator`` is an id unless embedded.
 - **What jobs embed** is what published clients read: the error, the write setting of a writing

@@ -11,6 +11,7 @@ from monitor.sandbox.deliveries import Deliveries
 from monitor.sandbox.engine import Engine
 from monitor.sandbox.http.embedding import parse_embeds
 from monitor.sandbox.http.errors import Json, bad_field, not_found
+from monitor.sandbox.http.faulty_lists import FaultyLists
 from monitor.sandbox.http.listing import ListQuery, read_list_query, select
 from monitor.sandbox.http.memory import ExecutionIds
 from monitor.sandbox.http.parameters import INTEGER, Query
@@ -44,6 +45,7 @@ class Services:
     engine: Engine
     deliveries: Deliveries
     edition: Edition
+    faulty_lists: FaultyLists
     executions: ExecutionIds = field(default_factory=ExecutionIds)
 
 
@@ -149,8 +151,12 @@ class Call:
         embeds = parse_embeds(query.embeds)
         resource = RESOURCES[kind]
         check(RESOURCES, kind, embeds=embeds)
+        faults = self.services.faulty_lists
         selection = select(
-            rows, query, resource.columns_of(self.view), default_filter_fields=filter_fields
+            faults.visible(rows),
+            faults.asked(self.operation, query),
+            resource.columns_of(self.view),
+            default_filter_fields=filter_fields,
         )
         page = [
             show(
@@ -164,9 +170,9 @@ class Call:
             )
             for row in selection.page
         ]
-        body: dict[str, Json] = {"data": page}
+        body: dict[str, Json] = {"data": faults.shown(self.operation, query, page)}
         if query.include_count:
-            body["count"] = selection.count
+            body["count"] = faults.count(self.operation, selection.count)
         return Reply(body=body)
 
     def count(
@@ -178,8 +184,11 @@ class Call:
             ApiError: 400, naming the parameter that is wrong.
         """
         columns = RESOURCES[kind].columns_of(self.view)
-        selection = select(rows, self.list_query(), columns, default_filter_fields=filter_fields)
-        return Reply(body={"count": selection.count})
+        faults = self.services.faulty_lists
+        selection = select(
+            faults.visible(rows), self.list_query(), columns, default_filter_fields=filter_fields
+        )
+        return Reply(body={"count": faults.count(self.operation, selection.count)})
 
 
 def all_of(rows: Sequence[Json]) -> Reply:

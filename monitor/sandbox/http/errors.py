@@ -71,6 +71,11 @@ def not_found(kind: str, object_id: object) -> ApiError:
     )
 
 
+def forbidden(details: str) -> ApiError:
+    """Return the answer to a caller who may not see or do this."""
+    return ApiError(403, "AccessControlException", "Access denied", details)
+
+
 def route_not_found(method: str, path: str) -> ApiError:
     """Return the answer for what is no operation of this edition."""
     return ApiError(

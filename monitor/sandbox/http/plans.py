@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from monitor.sandbox.engine import NothingToRunError
 from monitor.sandbox.http.bodies import Body
 from monitor.sandbox.http.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
-from monitor.sandbox.http.errors import Json, bad_field, not_found, validation_failed
+from monitor.sandbox.http.errors import Json, bad_field, forbidden, not_found, validation_failed
 from monitor.sandbox.http.parameters import boolean
 from monitor.sandbox.http.plan_shapes import associated_people, creator_info, plan_full
 from monitor.sandbox.http.schedule_shapes import schedule
@@ -47,6 +47,8 @@ def read_full(call: Call) -> Reply:
     found = found or call.world.plan_snapshots.get(plan_id, with_deleted=with_deleted)
     if found is None:
         raise not_found("plan", plan_id)
+    if isinstance(found, PlanSnapshot) and call.world.options.forbidden_snapshots:
+        raise forbidden(f"You do not have access to plan {plan_id}")
     extra: dict[str, Json] = plan_full(call.view, found)
     if boolean(call.query, "includeAssociatedPeople", default=True):
         extra["associatedPeople"] = associated_people(call.view, found)

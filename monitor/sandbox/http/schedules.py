@@ -8,9 +8,9 @@ from typing import Any
 from monitor.sandbox.http.bodies import Body
 from monitor.sandbox.http.calls import NO_CONTENT, Call, Handlers, Reply
 from monitor.sandbox.http.errors import (
-    ApiError,
     Json,
     bad_field,
+    forbidden,
     shortened,
     validation_failed,
 )
@@ -118,12 +118,7 @@ def _shown(call: Call, schedule: Schedule, *, status: int = 200) -> Reply:
 def _own(call: Call) -> Schedule:
     schedule = call.thing(call.world.schedules, "schedule")
     if schedule.creator_id != call.person.id:
-        raise ApiError(
-            403,
-            "AccessControlException",
-            "Access denied",
-            f"Only its owner may change schedule {schedule.id}",
-        )
+        raise forbidden(f"Only its owner may change schedule {schedule.id}")
     return schedule
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from email.utils import format_datetime
 
 import msgspec
@@ -26,6 +27,8 @@ from monitor.sandbox.http.errors import (
     shortened,
     validation_failed,
 )
+from monitor.sandbox.http.faulty import FaultyAnswers
+from monitor.sandbox.http.faulty_lists import FaultyLists
 from monitor.sandbox.http.parameters import Query, integer
 from monitor.sandbox.http.quotas import Quotas
 from monitor.sandbox.http.registry import HANDLERS
@@ -37,22 +40,38 @@ METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 JSON_TYPE = "application/json"
 LEDGER_PATH = "/sandbox/ledger"
 
+# Hears the operation's id and the query of a request that is about to be served.
+RequestListener = Callable[[str, Mapping[str, str]], None]
+
 
 def build_app(
-    world: World, *, engine: Engine, deliveries: Deliveries, ledger: Ledger, edition: Edition
+    world: World,
+    *,
+    engine: Engine,
+    deliveries: Deliveries,
+    ledger: Ledger,
+    edition: Edition,
+    listeners: Sequence[RequestListener] = (),
 ) -> web.Application:
     """Return the application that serves one workspace in one edition; it starts nothing.
 
     Outside ``/v4`` there is ``GET /sandbox/ledger``, for those who run the sandbox as a process.
+    Listeners may be added to ``listeners`` later.
     """
-    services = Services(world=world, engine=engine, deliveries=deliveries, edition=edition)
-    front = Front(services, ledger)
+    services = Services(
+        world=world,
+        engine=engine,
+        deliveries=deliveries,
+        edition=edition,
+        faulty_lists=FaultyLists(world),
+    )
+    front = Front(services, ledger, listeners)
 
     # A middleware sees every request, those without a proper path too; routes are the catalogue's.
     @web.middleware
     async def answer(request: web.Request, handler: object) -> web.StreamResponse:
         del handler
-        return await front.answer(request)
+        return await front.receive(request)
 
     app = web.Application(middlewares=[answer], client_max_size=BODY_LIMIT_BYTES)
     app.on_response_prepare.append(front.sign)
@@ -62,9 +81,13 @@ def build_app(
 class Front:
     """Answers every request of one workspace."""
 
-    def __init__(self, services: Services, ledger: Ledger) -> None:
+    def __init__(
+        self, services: Services, ledger: Ledger, listeners: Sequence[RequestListener]
+    ) -> None:
         self._services = services
         self._ledger = ledger
+        self._listeners = listeners
+        self._faults = FaultyAnswers(services.world)
         self._quotas = Quotas(services.world)
         self._request_ids = services.world.random("request ids")
 
@@ -74,7 +97,16 @@ class Front:
         request_id = uuid.UUID(int=self._request_ids.getrandbits(128), version=4)
         response.headers["x-trifacta-request-id"] = str(request_id)
 
+    async def receive(self, request: web.Request) -> web.StreamResponse:
+        """Answer as the workspace does, with the faults that it has below ``/v4``."""
+        path = readable(request.path)
+        if not _is_of_api(path):
+            return await self.answer(request)
+        found = find(request.method, path)
+        return await self._faults.answer(request, found[0] if found else None, self.answer)
+
     async def answer(self, request: web.Request) -> web.Response:
+        """Answer as a workspace that is well."""
         headers: dict[str, str] = {}
         try:
             reply = await self._reply(request, headers)
@@ -98,12 +130,14 @@ class Front:
         if path == LEDGER_PATH and request.method == "GET":
             newest = integer(query, "newest", 1_000)
             return Reply(body=self._ledger.document(newest=newest))
-        if path != "/v4" and not path.startswith("/v4/"):
+        if not _is_of_api(path):
             raise route_not_found(request.method, path)
         world = self._services.world
         person = authenticate(world, readable(request.headers.get("Authorization", "")))
         operation, path_values = self._route(request.method, path)
         headers.update(self._quotas.take(operation, person.id))
+        for listener in self._listeners:
+            listener(operation.operation_id, dict(query.items()))
         call = Call(
             operation=operation,
             path_values=path_values,
@@ -124,9 +158,14 @@ class Front:
             found is None
             or found[0].operation_id not in HANDLERS
             or not found[0].is_offered_in(self._services.edition)
+            or self._faults.is_lost(found[0])
         ):
             raise route_not_found(method, path)
         return found
+
+
+def _is_of_api(path: str) -> bool:
+    return path == "/v4" or path.startswith("/v4/")
 
 
 async def _body(request: web.Request) -> Json:

@@ -1,0 +1,196 @@
+"""Faults that stand between a caller and the workspace's answer, seen over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+
+import aiohttp
+import pytest
+
+from monitor.sandbox.faults import parse_faults
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings
+from tests.clocks import ManualClock
+from tests.sandbox.http_workspace import Workspace, open_workspace
+
+FLOWS = "/v4/flows"
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[Workspace]:
+    async with open_workspace() as opened:
+        yield opened
+
+
+async def waited(workspace: Workspace) -> float:
+    """Return how many seconds of the handed clock an answer took, a little more at most."""
+    began = workspace.clock.monotonic()
+    asked = asyncio.create_task(workspace.get(FLOWS))
+    while not asked.done():
+        await workspace.get("/sandbox/ledger")  # one turn of the network
+        await workspace.clock.advance(0.05)
+    assert (await asked).status == 200
+    return workspace.clock.monotonic() - began
+
+
+async def test_answers_are_late(workspace: Workspace) -> None:
+    """Nothing comes before the latency has passed on the handed clock."""
+    assert await waited(workspace) < 2
+    workspace.world.options.latency = 2.0
+    assert 2 <= await waited(workspace) < 4
+
+
+async def test_lateness_varies(workspace: Workspace) -> None:
+    """The jitter comes on top, by chance and within its limit."""
+    workspace.world.options.latency = 1.0
+    workspace.world.options.latency_jitter = 4.0
+    waits = [await waited(workspace) for _ in range(5)]
+    assert len({round(wait, 1) for wait in waits}) > 2
+    assert min(waits) >= 1
+    assert max(waits) < 7
+
+
+async def test_too_many_requests(workspace: Workspace) -> None:
+    """A made-up quota answers 429 with the headers of a real one."""
+    workspace.world.options.status_429 = 1.0
+    workspace.world.options.retry_after_seconds = 6.5
+    answer = await workspace.get(FLOWS)
+    assert answer.is_refused(429, "TooManyRequestsException", "7 seconds")
+    headers = answer.headers
+    assert (headers["x-retry-after"], headers["x-rate-limit-user-remaining"]) == ("7", "0")
+    reset = int(headers["x-rate-limit-workspace-reset"])
+    assert reset == int(workspace.clock.now().timestamp() * 1_000) + 7_000
+
+
+@pytest.mark.parametrize("status", [500, 503])
+async def test_the_workspace_fails(workspace: Workspace, status: int) -> None:
+    """A failure comes in the usual envelope, and what was asked has not been done."""
+    setattr(workspace.world.options, f"status_{status}", 1.0)
+    answer = await workspace.post(f"/v4/flows/{workspace.things.orders.id}/run")
+    assert answer.status == status
+    assert answer.exception["message"]
+    assert list(workspace.world.flow_runs) == []
+
+
+@pytest.mark.parametrize(("name", "status"), [("html_error", 502), ("html_login", 200)])
+async def test_something_else_answers(workspace: Workspace, name: str, status: int) -> None:
+    """A proxy's page or a login page comes instead of JSON."""
+    setattr(workspace.world.options, name, 1.0)
+    answer = await workspace.get(FLOWS)
+    assert (answer.status, answer.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
+    assert answer.content.startswith(b"<!DOCTYPE html>")
+
+
+async def test_the_connection_is_dropped(workspace: Workspace) -> None:
+    """No answer comes, although what was asked has been done."""
+    workspace.world.options.dropped = 1.0
+    with pytest.raises(aiohttp.ClientConnectionError):
+        await workspace.post(f"/v4/flows/{workspace.things.orders.id}/run")
+    assert len(workspace.world.flow_runs) == 1
+
+
+async def test_the_body_breaks_off(workspace: Workspace) -> None:
+    """The answer begins well and never comes to the length that it announced."""
+    workspace.world.options.broken_off = 1.0
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await workspace.get(FLOWS)
+
+
+async def test_json_is_cut(workspace: Workspace) -> None:
+    """Half of the JSON comes as though it were the whole."""
+    whole = (await workspace.get(FLOWS)).content
+    workspace.world.options.truncated = 1.0
+    half = await workspace.get(FLOWS)
+    assert half.status == 200
+    assert half.content == whole[: len(whole) // 2]
+    assert half.headers["Content-Length"] == str(len(half.content))
+
+
+async def test_faults_can_be_kept_to_some_operations(workspace: Workspace) -> None:
+    """Only the named operations are struck; the others, and unknown paths, stay well."""
+    workspace.world.options.status_500 = 1.0
+    workspace.world.options.only = frozenset({"listFlows"})
+    paths = (FLOWS, "/v4/plans", "/v4/nothing")
+    assert [(await workspace.get(path)).status for path in paths] == [500, 200, 404]
+
+
+async def test_only_the_api_is_struck(workspace: Workspace) -> None:
+    """The ledger, which is no part of the workspace, can always be read."""
+    workspace.world.options.status_500 = 1.0
+    assert (await workspace.get("/sandbox/ledger")).status == 200
+
+
+async def test_an_operation_is_lost_while_it_runs(workspace: Workspace) -> None:
+    """From its moment on it is a route not found; without the fault it is there again."""
+    workspace.world.options.lose["listJobLibrary"] = 30.0
+    assert (await workspace.get("/v4/jobLibrary")).status == 200
+    await workspace.clock.advance(30)
+    answer = await workspace.get("/v4/jobLibrary")
+    assert answer.is_refused(404, "RouteNotFoundException")
+    assert (await workspace.get("/v4/jobLibrary/count")).status == 200
+    del workspace.world.options.lose["listJobLibrary"]
+    assert (await workspace.get("/v4/jobLibrary")).status == 200
+
+
+async def test_the_clock_is_off_by_minutes(workspace: Workspace) -> None:
+    """The Date of answers and the stamps of runs agree with each other, not with us."""
+    workspace.world.options.clock_offset_seconds = -300.0
+    row = await workspace.get(f"/v4/jobGroups/{workspace.job_group().id}")
+    past = workspace.clock.now() - timedelta(minutes=5)
+    assert parsedate_to_datetime(row.headers["Date"]) == past
+    assert row.body["createdAt"] == past.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+async def statuses(spec: str, *, seed: int = 1) -> list[int]:
+    """Return what sixty requests to a sandbox with these faults are answered."""
+    settings = SandboxSettings(seed=seed, traffic=None, options=parse_faults([spec]))
+    sandbox = Sandbox(settings, ManualClock())
+    url = await sandbox.start()
+    try:
+        headers = {"Authorization": f"Bearer {sandbox.token}"}
+        async with aiohttp.ClientSession(url, headers=headers) as session:
+            return [(await session.get(FLOWS)).status for _ in range(60)]
+    finally:
+        await sandbox.stop()
+
+
+async def test_the_seed_decides_who_is_struck() -> None:
+    """The same seed strikes the same requests, another seed others, each at about its ratio."""
+    spec = "status_500=0.2,status_503=0.1"
+    first = await statuses(spec)
+    assert first == await statuses(spec)
+    assert first != await statuses(spec, seed=2)
+    assert 4 <= first.count(500) <= 20
+    assert 1 <= first.count(503) <= 14
+
+
+async def test_faults_do_not_change_each_other() -> None:
+    """The requests that one fault strikes are the same with and without another."""
+    alone, beside = await statuses("status_500=0.2"), await statuses("status_500=0.2,html_login")
+    assert [one == 500 for one in alone] == [one == 500 for one in beside]
+
+
+async def test_somebody_can_act_between_requests() -> None:
+    """A listener hears each request just before it is served, and may change the world."""
+    sandbox = Sandbox(SandboxSettings(traffic=None, schedules_fire=False), ManualClock())
+    url = await sandbox.start()
+    heard: list[tuple[str, str]] = []
+    recipe = next(iter(sandbox.world.recipes))
+
+    def act(operation_id: str, query: object) -> None:
+        heard.append((operation_id, str(query)))
+        sandbox.engine.start_job_group(recipe, by=recipe.creator_id)
+
+    sandbox.on_request(act)
+    try:
+        headers = {"Authorization": f"Bearer {sandbox.token}"}
+        async with aiohttp.ClientSession(url, headers=headers) as session:
+            answer = await session.get("/v4/jobLibrary?runBy=all")
+            rows = (await answer.json())["data"]
+    finally:
+        await sandbox.stop()
+    assert heard == [("listJobLibrary", "{'runBy': 'all'}")]
+    assert len(rows) == 1

@@ -1,0 +1,90 @@
+"""Faults that happen to runs: some are deleted at work, and samples come in crowds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from monitor.sandbox.faults import parse_faults
+from monitor.sandbox.ledger import DELETED
+from monitor.sandbox.runs import NativeStatus, RanFor
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from tests.clocks import ManualClock
+from tests.sandbox.bench import ANYBODY, Bench, running
+
+
+def start(bench: Bench, count: int) -> None:
+    """Start so many job groups at once."""
+    recipe = bench.recipe()
+    for _ in range(count):
+        bench.engine.start_job_group(recipe, by=ANYBODY)
+
+
+async def test_active_runs_are_deleted() -> None:
+    """Each was seen at work before; its ledger says so, and it is never heard of again."""
+    async with running(options=parse_faults(["deleted_runs=1"])) as bench:
+        flow_run = bench.engine.start_flow_run(bench.flow(()), by=ANYBODY)
+        plan_run = bench.engine.start_plan_run(bench.plan(bench.flow(())), by=ANYBODY)
+        await bench.clock.advance(200)
+        path = [NativeStatus.CREATED, NativeStatus.IN_PROGRESS, DELETED]
+        assert bench.path("flow_run", flow_run.id) == path
+        assert bench.path("plan_run", plan_run.id) == path
+        assert all(bench.path("job_group", one.id) == path for one in bench.world.job_groups)
+        assert bench.ledger.active() == set()
+
+
+async def deleted(seed: int) -> set[int]:
+    async with running(options=parse_faults(["deleted_runs=0.3"]), seed=seed) as bench:
+        start(bench, 60)
+        await bench.clock.advance(100)
+        return {one.run_id for one in bench.ledger.transitions() if one.after == DELETED}
+
+
+async def test_the_seed_decides_which_runs_are_deleted() -> None:
+    """About the ratio of them, the same with the same seed."""
+    first = await deleted(1)
+    assert 8 <= len(first) <= 30
+    assert first == await deleted(1)
+    assert first != await deleted(2)
+
+
+@asynccontextmanager
+async def sampling(spec: str) -> AsyncIterator[tuple[Sandbox, ManualClock]]:
+    clock = ManualClock()
+    settings = SandboxSettings(
+        traffic=None,
+        schedules_fire=False,
+        options=parse_faults([spec]),
+        work=WorkSettings(speed=10),
+    )
+    sandbox = Sandbox(settings, clock)
+    await sandbox.start()
+    try:
+        yield sandbox, clock
+    finally:
+        await sandbox.stop()
+
+
+async def test_samples_come_at_their_rate() -> None:
+    """Samples, refreshes and pending sources are started, and nothing that is a real run."""
+    async with sampling("samples_per_minute=30") as (sandbox, clock):
+        await clock.advance(120)
+        kinds = {one.ran_for for one in sandbox.world.job_groups}
+        assert kinds == {RanFor.SAMPLING, RanFor.REFRESH, RanFor.PENDING_DATASOURCE}
+        assert sandbox.ledger.begun()["job_group"] == 0
+        assert sandbox.ledger.begun(with_samples=True)["job_group"] == 60
+
+
+async def test_the_rate_of_samples_may_change_and_end() -> None:
+    """It is looked at again and again; when nothing is to be started, samples are not either."""
+    async with sampling("samples_per_minute=0") as (sandbox, clock):
+        await clock.advance(60)
+        assert len(sandbox.world.job_groups) == 0
+        sandbox.world.options.samples_per_minute = 60.0
+        await clock.advance(60)
+        assert 54 <= len(sandbox.world.job_groups) <= 60
+        sandbox.stop_starting()
+        count = len(sandbox.world.job_groups)
+        await clock.advance(60)
+        assert len(sandbox.world.job_groups) == count

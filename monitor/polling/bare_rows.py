@@ -12,6 +12,7 @@ from msgspec import Struct
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import RunKey, RunKind, RunState
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
 from monitor.polling.names import Recipes
@@ -141,8 +142,9 @@ class BareRows:
         priority = Priority.DETAILS if self.is_old(row) else Priority.CHANGES
         try:
             self.remember(await client.job_group(row.id, with_flow=True, priority=priority))
-        except (TryLaterError, UnauthorizedError):
-            tries = (self._tries.get(row.id) or 0) + 1
+        except (TryLaterError, UnauthorizedError) as error:
+            # Our own budget, a token to be renewed or an outage say nothing about this row.
+            tries = (self._tries.get(row.id) or 0) + is_about_what_was_asked(error)
             self._tries.put(row.id, tries)
             if not self.is_old(row) and tries < self._following.settings.attempts:
                 return False

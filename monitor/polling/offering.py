@@ -6,11 +6,14 @@ import structlog
 
 from monitor.catalogue.capabilities import NEEDS, Capability, without
 from monitor.polling.following import Following
-from monitor.polling.probe import Finding, probe
+from monitor.polling.probe import PROBED, Finding, probe
 from monitor.polling.reachability import ReachabilityJudge
+from monitor.polling.waiting import Wake, growing_wait
 
 log = structlog.get_logger()
 
+# What was refused may be granted one day; asked rarely, for it is usually the edition.
+_PROBE_SECONDS = 21_600.0
 _AVAILABLE, _UNAVAILABLE = "available", "unavailable"
 _BY_ID_ONLY = (
     "runs cannot be listed here; only those are followed that a callback, the operator or the "
@@ -29,17 +32,29 @@ class Offering:
         self._following = following
         self._reachability = reachability
         self._heeded: frozenset[str] = frozenset()
-        self.is_sure = False  # the last probe left nothing open
+        self._ever: frozenset[Capability] = frozenset()  # what the workspace has offered so far
+        self._misses = 0  # probes in a row that found less than that
+        self._due_at = following.clock.monotonic()
+        self.wake = Wake(following.clock)
+
+    def seconds_until_due(self) -> float:
+        """Return when the workspace should be probed again."""
+        return max(0.0, self._due_at - self._following.clock.monotonic())
 
     async def find_out(self) -> None:
-        """Probe the workspace and make known what it offers.
+        """Probe the workspace, make known what it offers, and plan the next probe.
 
         Raises:
             WorkspaceError: it cannot be asked now.
             BusError: what changed could not be stored.
         """
+        self._probe_again(after_seconds=self._following.settings.audit_seconds)
         finding = await probe(self._following.client)
-        self.is_sure = finding.is_sure
+        is_less = bool(self._ever - finding.capabilities)
+        self._ever |= finding.capabilities
+        self._misses = self._misses + 1 if is_less else 0
+        if finding.is_sure:
+            self._probe_again(after_seconds=self._seconds_until_next())
         self._heeded = self._following.client.unavailable
         await self._tell_edition(finding)
         await self._publish(finding.capabilities)
@@ -55,7 +70,23 @@ class Offering:
             if one in self._following.knowledge.workspaces[self._following.name].capabilities
         }
         await self._publish(without(frozenset(held), unavailable))
+        if (unavailable - self._heeded) & PROBED:
+            # A right withdrawn by mistake, or for a moment, must not blind us for hours.
+            self._probe_again(after_seconds=self._following.settings.audit_seconds)
         self._heeded = unavailable
+
+    def _seconds_until_next(self) -> float:
+        if not self._misses:
+            return _PROBE_SECONDS
+        return growing_wait(
+            self._misses,
+            base_seconds=self._following.settings.audit_seconds,
+            cap_seconds=_PROBE_SECONDS,
+        )
+
+    def _probe_again(self, *, after_seconds: float) -> None:
+        self._due_at = self._following.clock.monotonic() + after_seconds
+        self.wake.ring()
 
     async def _tell_edition(self, finding: Finding) -> None:
         following, edition = self._following, str(finding.edition)

@@ -16,6 +16,7 @@ from monitor.model.errors import (
 from monitor.model.runs import Parents, RunKey, RunKind, Source, Trigger
 from monitor.model.sightings import Outcome, Sighting
 from monitor.polling.changes import latest
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
 from monitor.polling.plans import Plans
@@ -99,7 +100,7 @@ class PlanRuns:
             row = await self._whole(row)
             plan = await self._plans.plan_of(row)
         except (TryLaterError, UnauthorizedError) as error:
-            tries = (self._tries.get(row.id) or 0) + 1
+            tries = (self._tries.get(row.id) or 0) + is_about_what_was_asked(error)
             self._tries.put(row.id, tries)
             if tries < self._following.settings.attempts:
                 log.debug("a plan run waits for its plan", plan_run=row.id, reason=str(error))
@@ -141,6 +142,9 @@ class PlanRuns:
             self._childless.clear()
         waiting = list(self._childless.items())
         for plan_run_id, plan_id in waiting:
+            if await self._has_children(plan_run_id):
+                self._childless.pop(plan_run_id, None)
+                continue
             try:
                 full = await self._following.client.plan_full(plan_id, priority=Priority.DETAILS)
             except (TryLaterError, UnauthorizedError):
@@ -151,6 +155,11 @@ class PlanRuns:
                 await self._link([one for one in full.children if one.plan_run_id == plan_run_id])
             self._childless.pop(plan_run_id, None)
         return bool(waiting)
+
+    async def _has_children(self, plan_run_id: str) -> bool:
+        # All were linked in one commit, so an old plan run that is seen again costs no read.
+        key = self._following.key(RunKind.PLAN_RUN, plan_run_id)
+        return bool(await self._following.bus.children(key))
 
     async def _link(self, children: Sequence[PlanChild]) -> None:
         parents = {self._child_key(one): one.plan_run_id for one in children}

@@ -7,6 +7,7 @@ import structlog
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import Pipeline, PipelineKind
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
 from monitor.workspace.payloads import PlanRow, PlanRunRow
@@ -38,8 +39,10 @@ class Plans:
     async def load(self) -> None:
         """Read back what was learned before."""
         noted = await self._following.bus.notes(self._following.name, SNAPSHOT)
-        for snapshot_id, value in noted.items():
-            self._plan_of.put(snapshot_id, value.decode())
+        forgotten = [self._plan_of.put(one, value.decode()) for one, value in noted.items()]
+        # A commit that failed may have left more of them than are remembered.
+        notes = [self._following.note(SNAPSHOT, one, None) for one in forgotten if one is not None]
+        await self._following.observer.observe((), notes=notes)
 
     async def list_all(self) -> dict[str, PlanRow]:
         """Read the list of plans anew and return it by id. Snapshots in it are left out."""
@@ -80,8 +83,8 @@ class Plans:
     async def _read(self, snapshot_id: str) -> str | None:
         try:
             full = await self._following.client.plan_full(snapshot_id, priority=Priority.ENDS)
-        except (TryLaterError, UnauthorizedError):
-            tries = (self._tries.get(snapshot_id) or 0) + 1
+        except (TryLaterError, UnauthorizedError) as error:
+            tries = (self._tries.get(snapshot_id) or 0) + is_about_what_was_asked(error)
             self._tries.put(snapshot_id, tries)
             if tries < self._following.settings.attempts:
                 raise
@@ -118,7 +121,12 @@ class Plans:
         by_id = [one.id for one in plans if one.latest_run_id == row.id]
         if by_id or row.created_at is None:
             return by_id
-        return [one.id for one in plans if one.latest_run_created_at == row.created_at]
+        # Schedules start many plans in one second: a plan whose latest run is another is out.
+        return [
+            one.id
+            for one in plans
+            if one.latest_run_id is None and one.latest_run_created_at == row.created_at
+        ]
 
     def _is_list_old(self) -> bool:
         age = self._following.clock.monotonic() - (self._listed_at or 0.0)

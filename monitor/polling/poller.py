@@ -17,6 +17,7 @@ from monitor.model.runs import RunKey, RunKind
 from monitor.model.sightings import Sighting
 from monitor.polling.following import Following
 from monitor.polling.offering import Offering
+from monitor.polling.pace import rest_after_reads, rest_between_lists
 from monitor.polling.parts import Parts, build
 from monitor.polling.polls import Polls
 from monitor.polling.settings import PollSettings
@@ -31,8 +32,7 @@ log = structlog.get_logger()
 Poll = Callable[[], Awaitable[object]]
 
 _FIRST_WAIT_SECONDS = 1.0
-# What was refused may be granted one day; asked rarely, for it is usually the edition.
-_PROBE_SECONDS = 21_600.0
+_QUICK_LISTS = 2  # job groups and plan runs
 # How long after a callback the polls stay quick, whatever is known to run.
 _QUICK_AFTER_WAKE_SECONDS = 30.0
 _NOTHING_DUE_SECONDS = 3_600.0
@@ -133,7 +133,7 @@ class WorkspacePoller:
             needs=Capability.LIST_PLAN_RUNS,
         )
         self._repeat(
-            group, "by_id", parts.by_id.poll, self._change_seconds, needs=Capability.FOLLOW_BY_ID
+            group, "by_id", parts.by_id.poll, self._by_id_seconds, needs=Capability.FOLLOW_BY_ID
         )
         self._repeat(
             group,
@@ -207,12 +207,13 @@ class WorkspacePoller:
         self._repeat(
             group, "specification", self._read_specification, every(settings.audit_seconds)
         )
-        self._repeat(
+        offering = self._offering
+        self._start(
             group,
             "probe",
-            self._offering.find_out,
-            self._probe_seconds,
-            first_after_seconds=self._probe_seconds(),
+            self._poll_when_due(
+                "probe", offering.find_out, offering.seconds_until_due, offering.wake
+            ),
         )
 
     async def _connect(self) -> None:
@@ -311,10 +312,19 @@ class WorkspacePoller:
         woken = self._change_wake.seconds_since()
         is_woken = woken is not None and woken < _QUICK_AFTER_WAKE_SECONDS
         is_active = is_woken or self._following.has_active_runs()
-        return settings.active_seconds if is_active else settings.idle_seconds
+        seconds = settings.active_seconds if is_active else settings.idle_seconds
+        return max(seconds, rest_between_lists(self._requests_per_minute, lists=_QUICK_LISTS))
 
-    def _probe_seconds(self) -> float:
-        return _PROBE_SECONDS if self._offering.is_sure else self._following.settings.audit_seconds
+    def _by_id_seconds(self) -> float:
+        seconds = self._change_seconds()
+        if self._following.can(Capability.LIST_CHANGES):
+            return seconds
+        reads = len(self._following.active_keys(RunKind.JOB_GROUP))
+        return max(seconds, rest_after_reads(self._requests_per_minute, reads=reads))
+
+    @property
+    def _requests_per_minute(self) -> float:
+        return self._following.client.settings.requests_per_minute
 
     def _wait_after(self, name: str, seconds: float, failure: MonitorError | None) -> float:
         settings, failures = self._following.settings, self._polls.failures(name)

@@ -33,6 +33,7 @@ _READS: tuple[str, ...] = (
     "getCurrentPerson",
     "listUserDefinedFunctions",
 )
+PROBED = frozenset(_READS)
 _LISTED = (Edition.RL, Edition.PL, Edition.LE, Edition.PC)  # where nothing decides, the first
 Specification = frozenset[tuple[str, str]]
 

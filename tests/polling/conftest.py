@@ -44,6 +44,7 @@ class Scene:
     edition: Edition | None = Edition.RL
     token: object = None
     page_size: int = 250
+    requests_per_minute: float = 60_000
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     bus: EventBus = field(init=False)
     knowledge: Knowledge = field(init=False)
@@ -71,7 +72,7 @@ class Scene:
                 url=self.url,
                 token=self.token,  # type: ignore[arg-type]  # None or the sandbox's secret
                 edition=self.edition,
-                requests_per_minute=60_000,
+                requests_per_minute=self.requests_per_minute,
                 retries=0,
                 page_size=self.page_size,
             ),

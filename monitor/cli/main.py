@@ -36,7 +36,7 @@ COMMANDS = (
     ("check", check.check, "dataprep-monitor check -c config/minimal.toml"),
     ("doctor", doctor.doctor, "dataprep-monitor doctor -c /etc/dataprep-monitor/monitor.toml"),
     ("operations", operations.operations, "dataprep-monitor operations --edition LE --json"),
-    ("sandbox", sandbox.sandbox, "dataprep-monitor sandbox --port 3005 --edition PL --speed 60"),
+    ("sandbox", sandbox.sandbox, "dataprep-monitor sandbox --speed 60 --fault status_500=0.05"),
     ("runs", steer.runs, "dataprep-monitor runs --status failed"),
     ("events", steer.events, "dataprep-monitor events --follow"),
     ("track", steer.track, "dataprep-monitor track job_group 7827359"),

@@ -1,0 +1,187 @@
+"""A sandbox and all that follows it, each by a clock of its own that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from monitor.model.events import RunEvent
+from monitor.model.runs import Pipeline, PipelineKind
+from monitor.model.secrets import Secret
+from monitor.polling.settings import PollSettings
+from monitor.sandbox.engine import Order, Outcome
+from monitor.sandbox.objects import Flow, Recipe
+from monitor.sandbox.runs import JobGroup, RanFor
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene, asleep
+
+ALL = ["queued", "started", "succeeded"]
+ADA = 11  # the administrator, whose token it is
+# One run's end to the next one's start: longer than any poll waits.
+HAND_OVER_SECONDS = 100.0
+
+
+class Followed:
+    """``world_clock`` drives what happens in the workspace, ``clock`` the monitor."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        options: WorldOptions | None = None,
+        settings: PollSettings | None = None,
+        page_size: int = 250,
+    ) -> None:
+        self.clock, self.world_clock = ManualClock(), ManualClock()
+        self.sandbox = Sandbox(
+            SandboxSettings(
+                options=options or WorldOptions(),
+                traffic=None,
+                schedules_fire=False,
+                work=WorkSettings(
+                    cancel_ratio=0.0,
+                    failure_factor=0.0,
+                    hand_over_seconds=(HAND_OVER_SECONDS, HAND_OVER_SECONDS),
+                ),
+            ),
+            self.world_clock,
+        )
+        self._folder = folder
+        self._settings = settings or PollSettings(detail_wait_seconds=0.0, jitter_share=0.0)
+        self._page_size = page_size
+        self._tasks: list[asyncio.Task[None]] = []
+        self.scene: Scene
+
+    async def __aenter__(self) -> Self:
+        url = await self.sandbox.start()
+        self.scene = Scene(
+            clock=self.clock,
+            folder=self._folder,
+            url=url,
+            settings=self._settings,
+            edition=None,
+            token=Secret(self.sandbox.token),
+            page_size=self._page_size,
+        )
+        await self.scene.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.crash(opens_again=False)
+        await self.sandbox.stop()
+
+    @property
+    def options(self) -> WorldOptions:
+        return self.sandbox.world.options
+
+    async def begin(self) -> None:
+        """Let the monitor begin, and return when it has looked at everything once."""
+        self.begin_unawaited()
+        await asleep(self.clock)
+
+    def begin_unawaited(self) -> None:
+        self.poller = self.scene.poller()
+        self._tasks.append(asyncio.create_task(self.poller.run()))
+
+    async def crash(self, *, opens_again: bool = True) -> None:
+        """End the monitor wherever it is; nothing survives but its store."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks.clear()
+        await self.scene.close()
+        if opens_again:
+            await self.scene.open()
+
+    async def pass_time(self, seconds: float, *, step: float = 15.0) -> None:
+        """Let workspace and monitor live on for so long."""
+        while seconds > 0:
+            await self.world_clock.advance(min(step, seconds))
+            await self.clock.advance(min(step, seconds))
+            await asleep(self.clock)
+            seconds -= step
+
+    async def pass_time_there(self, seconds: float) -> None:
+        """Let the workspace live on while the monitor is down."""
+        await self.world_clock.advance(seconds)
+        await self.clock.advance(seconds)
+
+    def recipes(self) -> list[Recipe]:
+        return list(self.sandbox.world.recipes.live())
+
+    def flow(self, name: str) -> Flow:
+        return next(one for one in self.sandbox.world.flows.live() if one.name == name)
+
+    def run_job_group(
+        self,
+        outcome: Outcome = Outcome.COMPLETE,
+        *,
+        work_seconds: float = 5.0,
+        recipe: Recipe | None = None,
+        ran_for: RanFor = RanFor.RECIPE,
+    ) -> JobGroup:
+        self.sandbox.engine.order(
+            Order(outcome=outcome, queue_seconds=1.0, work_seconds=work_seconds)
+        )
+        return self.sandbox.engine.start_job_group(
+            recipe or self.recipes()[0], by=ADA, ran_for=ran_for
+        )
+
+    def run_job_groups(self, count: int, *, work_seconds: float = 5.0) -> list[JobGroup]:
+        return [self.run_job_group(work_seconds=work_seconds) for _ in range(count)]
+
+    async def events(self, run_id: int | None = None) -> list[RunEvent]:
+        """Return what was told of runs, in the order of the log."""
+        recorded = await self.scene.bus.events(after=0, limit=10_000)
+        return [
+            one.event
+            for one in recorded
+            if isinstance(one.event, RunEvent)
+            and run_id in (None, int(one.event.run.key.id))
+            and one.event.type != "run.detailed"
+        ]
+
+    async def told(self, run_id: int) -> list[str]:
+        """Return the transitions of one run, in the order in which they were told."""
+        return [one.type.removeprefix("run.") for one in await self.events(run_id)]
+
+    async def told_in_all(self) -> list[str]:
+        """Return "id:transition" of all that was told."""
+        events = await self.events()
+        return [f"{one.run.key.id}:{one.type.removeprefix('run.')}" for one in events]
+
+    def label_of(self, flow: Flow) -> str:
+        """Return the name under which a flow is shown."""
+        pipeline = Pipeline(kind=PipelineKind.FLOW, id=str(flow.id))
+        return self.scene.knowledge.label(NAME, pipeline)
+
+    def ignored(self, source: str) -> float:
+        labels = {"source": source, "outcome": "ignored"}
+        return self.scene.sample("dataprep_monitor_sightings_total", **labels)
+
+    def on_list(self, act: Callable[[Mapping[str, str]], None]) -> None:
+        """Call ``act`` with the query just before each page of the job library is served."""
+
+        def hear(operation_id: str, query: Mapping[str, str]) -> None:
+            if operation_id == "listJobLibrary":
+                act(query)
+
+        self.sandbox.on_request(hear)
+
+
+@contextlib.asynccontextmanager
+async def following(folder: Path, **choices: object) -> AsyncIterator[Followed]:
+    """Open a sandbox and a monitor that follows it from now on."""
+    async with Followed(folder, **choices) as it:  # type: ignore[arg-type]  # as Followed takes them
+        await it.begin()
+        yield it
+
+
+def ids(runs: list[JobGroup]) -> set[str]:
+    return {str(one.id) for one in runs}

@@ -1,0 +1,111 @@
+"""What asking for changes alone would miss, tell twice, or never come to the end of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from monitor.model.runs import Source
+from monitor.polling.settings import PollSettings
+from monitor.sandbox.settings import WorldOptions
+from tests.decisions.followed import ALL, Followed, following, ids
+
+
+@pytest.mark.parametrize(
+    "offset_seconds", [-300.0, 300.0], ids=["our clock is ahead", "our clock is behind"]
+)
+async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: float) -> None:
+    """Runs that end just before following are old, those after it are told, whoever is right.
+
+    By our own time a clock that is ahead asks for changes that nobody has made yet and takes the
+    first ends for old news; one that is behind tells what had ended before.
+    """
+    options = WorldOptions(clock_offset_seconds=offset_seconds)
+    async with Followed(tmp_path, options=options) as it:
+        old = it.run_job_groups(2)
+        await it.pass_time_there(100)
+        await it.begin()
+        new = []
+        for _ in range(8):
+            new.append(it.run_job_group())
+            await it.pass_time(60)
+
+        assert [await it.told(one.id) for one in new] == [ALL] * 8
+        assert [await it.told(one.id) for one in old] == [[], []]
+        assert abs((it.scene.since() - it.sandbox.world.now()).total_seconds() + 480) < 3
+
+
+async def test_a_run_appears_behind_the_overlap(tmp_path: Path) -> None:
+    """What a list shows only ten minutes after it was written is told all the same.
+
+    Changes alone never look so far back: one run would never begin, the other never have been.
+    """
+    options = WorldOptions(late_rows=1.0, late_seconds=600.0)
+    settings = PollSettings(detail_wait_seconds=0.0, jitter_share=0.0, relist_seconds=1_200.0)
+    async with following(tmp_path, options=options, settings=settings) as it:
+        long, short = it.run_job_group(work_seconds=5_000), it.run_job_group()
+        await it.pass_time(1_500)
+        assert await it.told(long.id) == ["queued", "started"]
+        assert await it.told(short.id) == ALL
+        assert {one.observed_by for one in await it.events()} == {Source.AUDIT}
+
+
+async def test_a_page_boundary_moves(tmp_path: Path) -> None:
+    """Runs that are deleted while a list is read in pages push no other over the edge.
+
+    A reader that goes on at the next offset never sees the row that moved, and the watermark
+    leaves it behind.
+    """
+    async with following(tmp_path, page_size=4) as it:
+        await it.crash()
+        runs = it.run_job_groups(14)
+        await it.pass_time_there(3_600)
+        leaving = list(runs[:3])
+
+        def delete_one(query: Mapping[str, str]) -> None:
+            if query["offset"] != "0" and leaving:
+                it.sandbox.engine.delete_run(leaving.pop())
+
+        it.on_list(delete_one)
+        await it.begin()
+        await it.pass_time(300)
+
+        assert [await it.told(one.id) for one in runs[3:]] == [ALL] * 11
+
+
+@pytest.mark.parametrize("shift", [1, -1, 3])
+async def test_pages_hide_and_repeat_rows(tmp_path: Path, shift: int) -> None:
+    """Rows that slip over the edge of every page, either way, are told, and told once."""
+    options = WorldOptions(shifted_pages=1.0, page_shift=shift)
+    async with following(tmp_path, options=options, page_size=10) as it:
+        await it.crash()
+        runs = it.run_job_groups(35)
+        await it.pass_time_there(3_600)
+        await it.begin()
+
+        told = await it.told_in_all()
+        assert sorted(told) == sorted(f"{one}:{word}" for one in ids(runs) for word in ALL)
+
+
+@pytest.mark.parametrize("poison", ["types", "id", "text"])
+async def test_a_poison_row_holds_the_watermark(tmp_path: Path, poison: str) -> None:
+    """A row that nobody can read stands first in every list for ever, and holds up nothing.
+
+    Where it ends the poll no run is told any more; where it holds the watermark each poll asks
+    for more than the one before, without end.
+    """
+    options = WorldOptions(poison_row=poison)  # type: ignore[arg-type]  # one of its words
+    async with following(tmp_path, options=options) as it:
+        asked: list[int] = []
+        it.on_list(lambda query: asked.append(int(query.get("dateFilter[updatedAt][gte]", 0))))
+        runs = []
+        for _ in range(4):
+            runs.append(it.run_job_group())
+            await it.pass_time(120)
+
+        assert [await it.told(one.id) for one in runs] == [ALL] * 4
+        behind = it.sandbox.world.now().timestamp() - max(asked) / 1_000
+        assert behind < 60 + it.scene.settings.overlap_seconds
+        assert len(it.scene.parts.wanted) == 0

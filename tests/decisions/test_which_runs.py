@@ -1,0 +1,129 @@
+"""Which runs there are, what they belong to, and when they are over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from monitor.model.runs import PipelineKind, RunKind, Status
+from monitor.sandbox.engine import Order, Outcome
+from monitor.sandbox.objects import Plan
+from monitor.sandbox.runs import SAMPLING_LIKE, PlanSnapshotRun, RanFor
+from monitor.sandbox.settings import WorldOptions
+from tests.decisions.followed import ADA, ALL, HAND_OVER_SECONDS, Followed, following
+
+
+async def test_the_second_job_group_appears_after_the_first_ended(tmp_path: Path) -> None:
+    """A flow run between two of its job groups goes on, and ends as the last of them did.
+
+    Whoever computes the end from the job groups that there are tells a success, and is wrong.
+    """
+    async with following(tmp_path) as it:
+        for outcome in (Outcome.COMPLETE, Outcome.FAILED):
+            it.sandbox.engine.order(Order(outcome=outcome, queue_seconds=1.0, work_seconds=20.0))
+        run = it.sandbox.engine.start_flow_run(it.flow("Inventory"), by=ADA)
+        await it.pass_time(HAND_OVER_SECONDS)
+        groups = it.sandbox.world.job_groups_of(run)
+        assert [await it.told(one.id) for one in groups] == [ALL]
+        assert await it.told(run.id) == ["queued", "started"]
+
+        await it.pass_time(3 * HAND_OVER_SECONDS)
+        assert len(it.sandbox.world.job_groups_of(run)) == 2
+        assert await it.told(run.id) == ["queued", "started", "failed"]
+
+
+@pytest.mark.parametrize("may", ["be read", "not be read"])
+async def test_plan_runs_name_snapshots(tmp_path: Path, may: str) -> None:
+    """Each run is told with the plan that people know, whether its snapshot can be read or not.
+
+    Taken as it comes, the snapshot's id makes a new pipeline with each edit of the plan.
+    """
+    options = WorldOptions(snapshot_every_plan_run=True, forbidden_snapshots=may == "not be read")
+    async with following(tmp_path, options=options) as it:
+        plan = next(one for one in it.sandbox.world.plans.live() if one.name == "Sensors")
+        runs = [await one_plan_run(it, plan) for _ in range(3)]
+        shown = {it.sandbox.world.plan_id_shown(one) for one in runs}
+        assert plan.id not in shown
+        assert len(shown) == 3
+        told = [one for one in await it.events() if one.run.key.kind is RunKind.PLAN_RUN]
+        assert [one.type.removeprefix("run.") for one in told] == ALL * 3
+        pipelines = {
+            (one.run.pipeline.kind, one.run.pipeline.id) for one in told if one.run.pipeline
+        }
+        assert pipelines == {(PipelineKind.PLAN, str(plan.id))}
+        assert [one.id for one in told if one.run.pipeline is None] == []
+
+
+async def one_plan_run(it: Followed, plan: Plan) -> PlanSnapshotRun:
+    it.sandbox.engine.order(Order(outcome=Outcome.COMPLETE, queue_seconds=1.0, work_seconds=20.0))
+    run = it.sandbox.engine.start_plan_run(plan, by=ADA)
+    await it.pass_time(5 * HAND_OVER_SECONDS)
+    return run
+
+
+async def test_bare_rows(tmp_path: Path) -> None:
+    """Flow and flow run are told from the first event on, though the list shows neither.
+
+    Taken as they come, such rows belong to no pipeline, and no flow run is ever seen.
+    """
+    async with following(tmp_path, options=WorldOptions(library_rows="bare")) as it:
+        flow = it.flow("Web clicks")
+        it.sandbox.engine.order(Order(outcome=Outcome.COMPLETE, queue_seconds=1, work_seconds=20))
+        run = it.sandbox.engine.start_flow_run(flow, by=ADA)
+        (group,) = it.sandbox.world.job_groups_of(run)
+        await it.pass_time(3 * HAND_OVER_SECONDS)
+        assert await it.told(run.id) == ALL
+        events = await it.events(group.id)
+        assert [one.run.pipeline and one.run.pipeline.id for one in events] == [str(flow.id)] * 3
+        assert {one.run.parents.flow_run for one in events} == {str(run.id)}
+
+
+@pytest.mark.parametrize("rows", ["with_flow", "bare"])
+async def test_sampling_jobs(tmp_path: Path, rows: str) -> None:
+    """What only samples or refreshes is counted and never becomes a run, whoever asks for it.
+
+    In the editor's traffic the runs of pipelines would drown.
+    """
+    options = WorldOptions(library_rows=rows)  # type: ignore[arg-type]  # one of its words
+    async with following(tmp_path, options=options) as it:
+        samples = [it.run_job_group(ran_for=one) for one in sorted(SAMPLING_LIKE)]
+        real = it.run_job_group(ran_for=RanFor.PROFILE)
+        await it.pass_time(900, step=60)
+        answers = [await it.poller.track(RunKind.JOB_GROUP, str(one.id)) for one in samples]
+        assert await it.told_in_all() == [f"{real.id}:{word}" for word in ALL]
+        assert answers == [False] * len(samples)
+        assert it.ignored("poll") >= len(samples)
+
+
+async def test_deleted_runs(tmp_path: Path) -> None:
+    """A run that somebody deletes while it is active ends once as lost; its neighbour goes on.
+
+    Where nobody looks for what the lists omit, it stays active for ever.
+    """
+    async with following(tmp_path) as it:
+        gone, stays = it.run_job_group(work_seconds=3_000), it.run_job_group(work_seconds=3_000)
+        await it.pass_time(60)
+        it.sandbox.engine.delete_run(gone)
+        await it.pass_time(1_200, step=60)
+        assert await it.told(gone.id) == ["queued", "started", "lost"]
+        assert await it.told(stays.id) == ["queued", "started"]
+        assert [key.id for key in it.scene.knowledge.active] == [str(stays.id)]
+        assert Status.LOST in {one.run.status for one in await it.events(gone.id)}
+
+
+async def test_what_may_not_be_read_is_not_gone(tmp_path: Path) -> None:
+    """While reads by id are lost to us no run ends by that, and each is told when it ended.
+
+    Whoever takes every refusal for a deletion loses all active runs at once.
+    """
+    async with following(tmp_path) as it:
+        group = it.run_job_group(work_seconds=3_000)
+        await it.pass_time(60)
+        it.options.late_rows, it.options.late_seconds = 1.0, 80_000.0
+        it.options.lose["getJobGroup"] = 0.0
+        await it.pass_time(1_500, step=60)
+        assert await it.told(group.id) == ["queued", "started"]
+        it.options.late_rows = 0.0
+        await it.pass_time(2_000, step=60)
+        assert await it.told(group.id) == ALL

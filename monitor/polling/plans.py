@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import structlog
 
 from monitor.catalogue.capabilities import Capability
@@ -18,7 +20,9 @@ log = structlog.get_logger()
 SNAPSHOT = "snapshot"  # topic of the notes that keep what was read over a restart
 
 _REMEMBERED_SNAPSHOTS = 10_000
-# A run that is newer than the list of plans asks for a new list, but not more often than this.
+# A run whose plan is not found asks for a new list, but not more often than this: the first where
+# the run is newer than the list, so that a new one will tell, the second where it may not.
+_LIST_AGE_FOR_NEWER_SECONDS = 5.0
 _LIST_AGE_SECONDS = 60.0
 
 
@@ -32,6 +36,7 @@ class Plans:
         self._following = following
         self._listed: dict[str, PlanRow] = {}
         self._listed_at: float | None = None  # monotonic
+        self._listed_until: datetime | None = None  # the same by the workspace's clock
         self._plan_of: BoundedMemory[str, str] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
         self._untold: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
@@ -46,6 +51,7 @@ class Plans:
 
     async def list_all(self) -> dict[str, PlanRow]:
         """Read the list of plans anew and return it by id. Snapshots in it are left out."""
+        asked_at = self._following.workspace_now()
         rows = [
             row
             async for page in self._following.client.plans(priority=Priority.NAMES)
@@ -53,6 +59,7 @@ class Plans:
         ]
         self._listed = {row.id: row for row in rows if not row.is_snapshot}
         self._listed_at = self._following.clock.monotonic()
+        self._listed_until = asked_at
         return self._listed
 
     async def plan_of(self, row: PlanRunRow) -> Pipeline | None:
@@ -111,7 +118,7 @@ class Plans:
     async def _by_latest_run(self, row: PlanRunRow) -> str | None:
         """Find the one plan whose latest run is this one, or was created in the same moment."""
         fitting = self._fitting(row)
-        if not fitting and self._is_list_old():
+        if not fitting and self._is_list_old_for(row):
             await self._refresh()
             fitting = self._fitting(row)
         return fitting[0] if len(fitting) == 1 else None
@@ -128,9 +135,13 @@ class Plans:
             if one.latest_run_id is None and one.latest_run_created_at == row.created_at
         ]
 
-    def _is_list_old(self) -> bool:
-        age = self._following.clock.monotonic() - (self._listed_at or 0.0)
-        return self._listed_at is None or age > _LIST_AGE_SECONDS
+    def _is_list_old_for(self, row: PlanRunRow) -> bool:
+        if self._listed_at is None:
+            return True
+        until, created_at = self._listed_until, row.created_at
+        is_newer = until is not None and created_at is not None and created_at >= until
+        limit = _LIST_AGE_FOR_NEWER_SECONDS if is_newer else _LIST_AGE_SECONDS
+        return self._following.clock.monotonic() - self._listed_at > limit
 
     async def _refresh(self) -> None:
         if not self._following.can(Capability.LIST_PLANS):

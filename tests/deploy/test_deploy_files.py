@@ -20,7 +20,7 @@ DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "dataprep-monitor.service"
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 SHELL_SCRIPTS = [ROOT / "tests" / "install-servers", ROOT / ".ci" / "run"]
-# systemd counts from 0 to 10, of which the option wants tenths; the unit has 12.
+# systemd counts from 0 to 10, and the option wants tenths of that; the unit has 12.
 EXPOSURE_LIMIT_TENTHS = 20
 SOON = 10.0
 
@@ -37,6 +37,11 @@ def checked(*command: object) -> str:
     said = (done.stdout + done.stderr).strip()
     assert done.returncode == 0, said
     return said
+
+
+def unit_settings(name: str) -> list[str]:
+    """Return what the unit sets a key to, in their order."""
+    return re.findall(rf"^{name}=(.*)$", UNIT.read_text(), re.MULTILINE)
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
@@ -59,6 +64,15 @@ def test_the_unit_gives_little_away() -> None:
         "--no-pager",
         UNIT,
     )
+
+
+def test_the_unit_waits_for_what_the_daemon_tells() -> None:
+    """Readiness and watchdog come from the daemon itself, by the socket that it may open."""
+    assert unit_settings("Type") == ["notify"]
+    assert unit_settings("NotifyAccess") == ["main"]
+    assert unit_settings("WatchdogSec") == ["60"]
+    assert "AF_UNIX" in unit_settings("RestrictAddressFamilies")[0].split()
+    assert unit_settings("LimitCORE") == ["0"]
 
 
 def test_credentials_have_the_names_of_the_reference() -> None:
@@ -100,20 +114,49 @@ def test_the_configurations_of_the_guide_are_right(tmp_path: Path, number: int) 
     assert verdict.faults == ()
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Mosquitto:
+# What the two files for a broker name, on which machine ever, and what the test has in its place.
+BROKERS = {
+    "mosquitto": ("listener 1883 127.0.0.1", "/etc/mosquitto/", "/var/lib/mosquitto/"),
+    "compose": ("listener 1883", "/mosquitto/config/", "/mosquitto/data/"),
+}
+
+
+def broker_places(name: str) -> dict[str, str]:
+    """Return the lines of a broker's file that name a place, by their first word."""
+    listener, settings, state = BROKERS[name]
+    secrets = "/run/secrets/mosquitto-" if name == "compose" else settings
+    return {
+        "listener": listener,
+        "acl_file": f"acl_file {settings}acl",
+        "password_file": f"password_file {secrets}passwords",
+        "persistence_location": f"persistence_location {state}",
+    }
+
+
+def broker_lines(name: str) -> list[str]:
+    text = (DEPLOY / name / "mosquitto.conf").read_text()
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def test_the_brokers_differ_in_their_places_alone() -> None:
+    """What one file for mosquitto learns, the other does not miss."""
+    rest = [set(broker_lines(name)) - set(broker_places(name).values()) for name in BROKERS]
+    assert rest[0] == rest[1]
+    assert all(set(broker_places(name).values()) <= set(broker_lines(name)) for name in BROKERS)
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Mosquitto:
     """Return a broker with our files, on a port and in a folder of its own."""
     made = Mosquitto(tmp_path)
-    text = (DEPLOY / "mosquitto" / "mosquitto.conf").read_text()
-    for there, here in (
-        ("listener 1883 ", f"listener {made.port} "),
-        ("/etc/mosquitto/acl", str(DEPLOY / "mosquitto" / "acl")),
-        ("/etc/mosquitto/passwords", str(tmp_path / "passwords")),
-        ("/var/lib/mosquitto/", f"{tmp_path}/"),
-    ):
-        assert there in text
-        text = text.replace(there, here)
-    made.configure(text)
+    here = {
+        "listener": f"listener {made.port} 127.0.0.1",
+        "acl_file": f"acl_file {DEPLOY}/mosquitto/acl",
+        "password_file": f"password_file {tmp_path}/passwords",
+        "persistence_location": f"persistence_location {tmp_path}/",
+    }
+    there = {line: here[word] for word, line in broker_places(request.param).items()}
+    made.configure("\n".join(there.get(line, line) for line in broker_lines(request.param)))
     (tmp_path / "passwords").touch(mode=0o600)
     for user in ("dataprep-monitor", "dataprep-reader"):
         checked(program("mosquitto_passwd"), "-b", tmp_path / "passwords", user, f"{user}!")

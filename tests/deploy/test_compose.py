@@ -1,0 +1,155 @@
+"""Holds ``deploy/compose.yaml`` to its schema, and to the files that it mounts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from monitor.cli.settings_files import weigh_file
+from tests.deploy.documents import blocks
+from tests.deploy.test_deploy_files import DEPLOY, SCRIPTS, checked
+from tests.servers import program
+
+FILE = DEPLOY / "compose.yaml"
+SECRETS = PurePosixPath("/run/secrets")
+DOCUMENT: dict[str, Any] = YAML(typ="safe").load(FILE)
+SERVICES: dict[str, dict[str, Any]] = DOCUMENT["services"]
+CONFIGURATION = "/etc/dataprep-monitor/monitor.toml"
+
+
+def mounts(service: str) -> dict[str, tuple[str, ...]]:
+    """Return what a service sees at which place: the source, and "ro" where it may only read."""
+    found = {}
+    for one in SERVICES[service].get("volumes", []):
+        source, target, *mode = one.split(":")
+        found[target] = (source, *mode)
+    return found
+
+
+def source_of(service: str, target: str) -> Path:
+    return DEPLOY / mounts(service)[target][0]
+
+
+def secrets_named_in(path: Path) -> set[str]:
+    """Return the secrets that a file wants, by the names that it knows them under."""
+    return set(re.findall(rf"{SECRETS}/([\w-]+)", path.read_text()))
+
+
+def test_the_specification_of_compose_allows_the_file() -> None:
+    """Nothing in it is against the schema that comes with the checker."""
+    command = (SCRIPTS / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", FILE)
+    assert "ok" in checked(*command)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_what_is_mounted_is_there(service: str) -> None:
+    """Each file is in the project and read-only, each volume and secret is declared, once."""
+    for source, *mode in mounts(service).values():
+        if source.startswith("."):
+            assert (DEPLOY / source).is_file()
+            assert mode == ["ro"]
+        else:
+            assert source in DOCUMENT["volumes"]
+    assert set(SERVICES[service].get("secrets", [])) <= set(DOCUMENT["secrets"])
+    for other in SERVICES[service].get("depends_on", []):
+        assert other in SERVICES
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_service_may_more_than_it_must(service: str) -> None:
+    """A read-only root, no capability, no new one, and nothing open to other machines."""
+    settings = SERVICES[service]
+    assert settings["read_only"] is True
+    assert settings["cap_drop"] == ["ALL"]
+    assert settings["security_opt"] == ["no-new-privileges:true"]
+    assert all(port.startswith("127.0.0.1:") for port in settings.get("ports", []))
+    # Ours says it in the image.
+    assert settings.get("image") == "dataprep-monitor" or settings["user"] not in {"0", "0:0"}
+
+
+def test_what_a_service_writes_goes_into_a_volume() -> None:
+    """The store, the broker's memory and the database of Prometheus are kept over an update."""
+    written = {
+        "monitor": re.findall(r'VOLUME \["(.+)"\]', (DEPLOY / "Containerfile").read_text())[0],
+        "mosquitto": "/mosquitto/data",
+        "prometheus": "/prometheus",
+    }
+    for service, place in written.items():
+        assert mounts(service)[place][0] in DOCUMENT["volumes"]
+    assert f"persistence_location {written['mosquitto']}/" in read("mosquitto")
+    told = f"--storage.tsdb.path={written['prometheus']}"
+    assert told in SERVICES["prometheus"]["command"]
+
+
+def read(service: str) -> str:
+    """Return the text of the one file of ours that configures a service."""
+    ending = {"mosquitto": "mosquitto.conf", "prometheus": "prometheus.yml"}[service]
+    (target,) = (one for one in mounts(service) if one.endswith(ending))
+    return source_of(service, target).read_text()
+
+
+def test_each_service_is_given_the_secrets_that_its_files_name() -> None:
+    """Neither one that is missing nor one that nobody reads."""
+    for service, settings in SERVICES.items():
+        files = [DEPLOY / source for source, *_ in mounts(service).values() if source[0] == "."]
+        named = {one for path in files for one in secrets_named_in(path)}
+        named |= set(re.findall(rf"{SECRETS}/([\w-]+)", str(settings.get("command", ""))))
+        assert set(settings["secrets"]) == named
+
+
+def test_secrets_are_made_by_the_guide_and_kept_out_of_the_history() -> None:
+    """Each file is one that the guide makes and that git does not see."""
+    guide = "\n".join(blocks("sh", DEPLOY / "README.md"))
+    for name, secret in DOCUMENT["secrets"].items():
+        path = DEPLOY / secret["file"]
+        assert path.name == name
+        assert re.search(rf"> compose/secrets/{name}(?![\w-])", guide)
+        assert path.parent == DEPLOY / "compose" / "secrets"
+    assert (DEPLOY / "compose" / ".gitignore").read_text() == "secrets/\n"
+
+
+def with_secrets(path: Path, folder: Path) -> str:
+    """Return a file's text with secrets in ``folder`` instead, which are made there."""
+    for name in secrets_named_in(path):
+        (folder / name).write_text("a-secret-for-the-test\n")
+    return path.read_text().replace(str(SECRETS), str(folder))
+
+
+@pytest.mark.parametrize("url", ["https://api.clouddataprep.com", "http://127.0.0.1:3005"])
+def test_the_daemon_takes_its_configuration(tmp_path: Path, url: str) -> None:
+    """The file and the variable that leads to a workspace, or to the sandbox, have no fault."""
+    path = tmp_path / "monitor.toml"
+    path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
+    (variable,) = SERVICES["monitor"]["environment"]
+    verdict = weigh_file(path, {variable: url})
+    assert verdict.faults == ()
+    assert verdict.configuration is not None
+    assert [one.workspace.url for one in verdict.configuration.workspaces] == [url]
+    broker = verdict.configuration.mqtt
+    assert broker is not None
+    assert broker.url == "mqtt://mosquitto:1883"
+    assert "mosquitto" in SERVICES
+
+
+def test_prometheus_takes_its_file_and_asks_the_daemon(tmp_path: Path) -> None:
+    """The checker accepts it, with the token at its place; the target is the daemon's address."""
+    path = tmp_path / "prometheus.yml"
+    path.write_text(with_secrets(source_of("prometheus", f"/etc/prometheus/{path.name}"), tmp_path))
+    assert "SUCCESS" in checked(program("promtool"), "check", "config", path)
+    (scrape,) = YAML(typ="safe").load(path)["scrape_configs"]
+    assert scrape["static_configs"] == [{"targets": ["monitor:9876"]}]
+
+
+def test_the_sandbox_is_there_only_when_asked_for() -> None:
+    """It belongs to a profile, shares the daemon's loopback, and listens where the guide says."""
+    sandbox = SERVICES["sandbox"]
+    assert sandbox["profiles"] == ["sandbox"]
+    assert sandbox["network_mode"] == "service:monitor"
+    (typed,) = sandbox["command"]
+    port = re.findall(r"--port (\d+)", typed)[0]
+    assert f"DATAPREP_URL=http://127.0.0.1:{port}" in (DEPLOY / "README.md").read_text()
+    assert not any(one.get("profiles") for name, one in SERVICES.items() if name != "sandbox")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.runs import PipelineKind
@@ -11,6 +12,12 @@ from monitor.polling.following import Following
 from monitor.polling.plans import Plans
 from monitor.workspace.priority import Priority
 
+log = structlog.get_logger()
+
+_LISTED_BY = {
+    PipelineKind.FLOW: Capability.LIST_FLOWS,
+    PipelineKind.PLAN: Capability.LIST_PLANS,
+}
 INVENTORY = "inventory"  # topic of the notes that hold which pipelines were listed last
 
 
@@ -40,6 +47,29 @@ class Inventory:
             MonitorError: a list failed; the other one has been read.
         """
         await one_by_one(self._list_flows, self._list_plans)
+
+    async def forget_idle(self) -> bool:
+        """Let go of pipelines that came and went between two lists, or that none ever shows.
+
+        Always return False: the workspace itself is not asked.
+        """
+        following = self._following
+        unlisted = [
+            kind
+            for kind, capability in _LISTED_BY.items()
+            if following.can(capability) and kind not in self._listed
+        ]
+        listed = {(kind, one) for kind, ids in self._listed.items() for one in ids}
+        for known in following.knowledge.named_pipelines():
+            # Before the first list of a kind nobody can say what is not there.
+            if known.workspace == following.name and known.kind in unlisted:
+                listed.add((known.kind, known.id))
+        count = await following.observer.forget_idle(
+            following.name, now=following.workspace_now(), listed=listed
+        )
+        if count:
+            log.info("pipelines and recipes not seen for long are forgotten", count=count)
+        return False
 
     async def _list_flows(self) -> None:
         if not self._following.can(Capability.LIST_FLOWS):

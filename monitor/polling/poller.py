@@ -199,6 +199,13 @@ class WorkspacePoller:
         )
         self._repeat(
             group,
+            "idle_pipelines",
+            parts.inventory.forget_idle,
+            every(settings.relist_seconds),
+            first_after_seconds=settings.relist_seconds,
+        )
+        self._repeat(
+            group,
             "schedules",
             parts.schedules.poll,
             every(settings.names_seconds),

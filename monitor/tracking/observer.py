@@ -224,6 +224,29 @@ class Observer:
         async with self._turns[workspace]:
             await self._to_the_end(drop())
 
+    async def forget_idle(
+        self, workspace: str, *, now: datetime, listed: Collection[tuple[PipelineKind, str]]
+    ) -> int:
+        """Drop what is kept of pipelines and recipes that have vanished unseen.
+
+        ``now`` is workspace time. What is not ``listed`` and has not run since the horizon at
+        which runs are forgotten goes, so that it cannot add up for ever. Return how much went.
+        """
+        before = now - timedelta(seconds=self._settings.forget_seconds)
+
+        async def drop() -> int:
+            idle = self._standings.idle(workspace, before=before, listed=listed)
+            if idle:
+                await self._commit(Change(notes=self._standings.removal_of(idle)))
+                self._standings.drop(idle)
+            gone = {(one.pipeline.kind, one.pipeline.id) for one in idle}
+            for one in gone.difference(listed, self._standings.pipelines(workspace)):
+                self._knowledge.forget_pipeline(workspace, *one)
+            return len(idle)
+
+        async with self._turns[workspace]:
+            return await self._to_the_end(drop())
+
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
         """Remember that something about a workspace is ``after``; tell it if it was otherwise.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 import msgspec
 
 from monitor.bus.contract import EventBus, Note
 from monitor.model.knowledge import PipelineStanding
-from monitor.model.runs import PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.knowledge import Knowledge, StandingId
 
 STANDING = "standing"  # topic of the notes that keep them over a restart
@@ -48,6 +48,44 @@ class Standings:
             if standing.workspace == workspace
             and (standing.pipeline.kind, standing.pipeline.id) == (kind, pipeline_id)
         )
+
+    def idle(
+        self, workspace: str, *, before: datetime, listed: Collection[tuple[PipelineKind, str]]
+    ) -> list[PipelineStanding]:
+        """Return what nothing has moved since ``before`` and that stands for nothing present.
+
+        That is a pipeline that is neither ``listed`` nor running, or a recipe beside another one
+        that is still used.
+        """
+        own = [one for one in self._knowledge.standings.values() if one.workspace == workspace]
+        busy = {_pipeline_id(one.pipeline) for one in own if _moved_since(one, before)}
+        for key, active in self._knowledge.active.items():
+            if key.workspace == workspace and active.run.pipeline is not None:
+                busy.add(_pipeline_id(active.run.pipeline))
+        used = {(one.run_kind, one.pipeline.id) for one in own if _moved_since(one, before)}
+        return [
+            one
+            for one in own
+            if not _moved_since(one, before)
+            and (
+                _pipeline_id(one.pipeline) not in busy.union(listed)
+                or (one.recipe_id is not None and (one.run_kind, one.pipeline.id) in used)
+            )
+        ]
+
+    def pipelines(self, workspace: str) -> set[tuple[PipelineKind, str]]:
+        """Return the pipelines of which anything is kept."""
+        standings = self._knowledge.standings.values()
+        return {_pipeline_id(one.pipeline) for one in standings if one.workspace == workspace}
+
+    def removal_of(self, standings: Iterable[PipelineStanding]) -> tuple[Note, ...]:
+        """Return the notes that delete these."""
+        return tuple(_note(standing, None) for standing in standings)
+
+    def drop(self, standings: Iterable[PipelineStanding]) -> None:
+        """Forget these, once their deletion is durable."""
+        for standing in standings:
+            self._knowledge.standings.pop(_identity(standing), None)
 
     def learn(self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]) -> None:
         """Overwrite the standings that these runs changed, once their commit has returned."""
@@ -159,6 +197,15 @@ def _with_failure(
         failures += 1
     kept = tuple(sorted(ends)[-_FAILURES_KEPT:])
     return msgspec.structs.replace(standing, consecutive_failures=failures, failed_at=kept)
+
+
+def _moved_since(standing: PipelineStanding, instant: datetime) -> bool:
+    moves = (standing.last_started_at, standing.last_finished_at, standing.last_success_at)
+    return any(at is not None and at >= instant for at in moves)
+
+
+def _pipeline_id(pipeline: Pipeline) -> tuple[PipelineKind, str]:
+    return pipeline.kind, pipeline.id
 
 
 def _recipe_id(run: RunState) -> str | None:

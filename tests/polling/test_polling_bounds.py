@@ -1,0 +1,97 @@
+"""What is kept of pipelines does not add up: what is gone is forgotten, whoever saw it go."""
+
+from __future__ import annotations
+
+from monitor.catalogue.operations import Edition
+from monitor.model.runs import RunKind
+from monitor.tracking.settings import TrackingSettings
+from monitor.tracking.standings import STANDING
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+from tests.polling.tiny_workspace import TinyWorkspace
+
+HORIZON_SECONDS = TrackingSettings().forget_seconds
+
+
+def run_in(
+    workspace: TinyWorkspace, run_id: int, *, flow: int, recipe: int, status: str = "Complete"
+) -> None:
+    flow_row = {"id": flow, "name": f"flow {flow}"}
+    workspace.put_job_group(run_id, status, wrangledDataset={"id": recipe, "flow": flow_row})
+
+
+async def kept(scene: Scene) -> set[str]:
+    """Return the keys of the standings in the store; memory must agree."""
+    notes = await scene.bus.notes(NAME, STANDING)
+    known = {f"{one[1]}/{one[2]}/{one[3] or ''}" for one in scene.knowledge.standings}
+    assert known == set(notes)
+    return known
+
+
+async def test_a_flow_that_came_and_went_between_two_lists_is_forgotten(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """No list ever showed it, so no list can miss it; after the horizon nothing is left."""
+    workspace.tables["flows"][11] = {"id": 11, "name": "flow 11"}
+    run_in(workspace, 1, flow=11, recipe=45)
+    run_in(workspace, 2, flow=12, recipe=46)
+    await scene.parts.changes.poll()
+    await scene.parts.inventory.poll()
+    await clock.advance(HORIZON_SECONDS - 10)
+    await scene.parts.inventory.forget_idle()
+    before = await kept(scene)
+    await clock.advance(600)
+    await scene.parts.inventory.forget_idle()
+
+    assert before == {"job_group/11/45", "job_group/12/46"}
+    assert await kept(scene) == {"job_group/11/45"}
+    assert [one.id for one in scene.knowledge.view.pipelines()] == ["11"]
+
+
+async def test_a_recipe_that_is_no_longer_used_does_not_speak_for_its_flow(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Its old failure is not shown as the flow's worst for ever, once others have run on."""
+    workspace.tables["flows"][11] = {"id": 11, "name": "flow 11"}
+    run_in(workspace, 1, flow=11, recipe=45, status="Failed")
+    await scene.parts.changes.poll()
+    await scene.parts.inventory.poll()
+    await clock.advance(HORIZON_SECONDS + 600)
+    run_in(workspace, 2, flow=11, recipe=46)
+    await scene.parts.changes.poll()
+    await scene.parts.inventory.forget_idle()
+
+    assert await kept(scene) == {"job_group/11/46"}
+
+
+async def test_what_runs_and_what_is_not_listed_yet_stays(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A run of many weeks keeps its pipeline; before the first list nothing is judged missing."""
+    run_in(workspace, 1, flow=11, recipe=45)
+    run_in(workspace, 2, flow=12, recipe=46, status="InProgress")
+    await scene.parts.changes.poll()
+    await clock.advance(HORIZON_SECONDS + 600)
+    await scene.parts.inventory.forget_idle()
+    before = await kept(scene)
+    await scene.parts.inventory.poll()
+    await scene.parts.inventory.forget_idle()
+
+    assert before == {"job_group/11/45", "job_group/12/46"}
+    assert await kept(scene) == {"job_group/12/46"}
+
+
+async def test_where_nothing_is_listed_the_horizon_alone_decides(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """In edition LE flows come and go unseen; those that run stay."""
+    await unbegun.begin(Edition.LE)
+    await clock.advance(60)
+    for number in (1, 2):
+        run_in(workspace, number, flow=10 + number, recipe=45)
+        await unbegun.parts.by_id.confirm(unbegun.key(number))
+        await clock.advance(HORIZON_SECONDS / 2 + 300)
+    await unbegun.parts.inventory.forget_idle()
+
+    assert await kept(unbegun) == {"job_group/12/45"}
+    assert {one[1] for one in unbegun.knowledge.standings} == {RunKind.JOB_GROUP}

@@ -1,0 +1,135 @@
+"""``doctor`` says of the broker what it found, healthy and broken."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import MqttProtocol, MqttSettings
+from tests.cli.doctoring import Told, asked, verdicts
+from tests.servers import Mosquitto, program
+
+
+async def told_of(folder: Path, broker: Mosquitto, **settings: Any) -> Told:
+    return await asked(folder, mqtt=MqttSettings(**{"url": broker.url, **settings}))
+
+
+async def test_a_healthy_broker_is_ok(tmp_path: Path) -> None:
+    """Connected, no TLS needed on this machine, and the message was acknowledged."""
+    async with Mosquitto(tmp_path) as broker:
+        told = await told_of(tmp_path, broker)
+    assert set(verdicts(told).values()) == {"ok"}
+    assert told["mqtt connection"].found.endswith("accepted us anonymously, with MQTT 5")
+    assert "dataprep/v1/bridge/monitor/doctor was acknowledged" in told["mqtt publishing"].found
+
+
+async def test_an_older_version_says_what_it_cannot_tell(tmp_path: Path) -> None:
+    """MQTT 3.1.1 acknowledges also what it throws away, and the line says so."""
+    async with Mosquitto(tmp_path) as broker:
+        told = await told_of(tmp_path, broker, protocol=MqttProtocol.V311)
+    assert "with MQTT 3.1.1" in told["mqtt connection"].found
+    assert "does not tell whether it was thrown away" in told["mqtt publishing"].found
+
+
+async def test_no_section_mqtt_is_ok(tmp_path: Path) -> None:
+    """MQTT is a choice."""
+    told = await asked(tmp_path)
+    assert told["mqtt connection"].found == "off: there is no section [mqtt]"
+    assert "mqtt publishing" not in told
+
+
+async def test_a_broker_that_is_not_there_fails(tmp_path: Path) -> None:
+    """The reason is told, and that publishing was not tried."""
+    told = await asked(tmp_path, mqtt=MqttSettings(url="mqtt://127.0.0.1:9"))
+    assert told["mqtt connection"].verdict == "failed"
+    assert "Connection refused" in told["mqtt connection"].found
+    assert told["mqtt publishing"].found == "not checked, because there is no connection"
+
+
+def password_file(folder: Path) -> Path:
+    """Return a file that lets the user daemon in with the right password."""
+    path = folder / "passwords"
+    subprocess.run(
+        [program("mosquitto_passwd"), "-b", "-c", str(path), "daemon", "the-right-one"],
+        check=True,
+        capture_output=True,
+        timeout=20,
+    )
+    path.chmod(0o644)  # the broker may drop to a user of its own
+    return path
+
+
+async def test_wrong_credentials_fail_and_stay_secret(tmp_path: Path) -> None:
+    """Right ones connect under their name; wrong ones are refused, and not shown."""
+    passwords = password_file(tmp_path)
+    options = (f"password_file {passwords}", "allow_anonymous false")
+    async with Mosquitto(tmp_path, options=options) as broker:
+        right = await told_of(tmp_path, broker, username="daemon", password=Secret("the-right-one"))
+        wrong = await told_of(tmp_path, broker, username="daemon", password=Secret("the-wrong-one"))
+    assert "accepted us as daemon" in right["mqtt connection"].found
+    assert wrong["mqtt connection"].verdict == "failed"
+    assert "ot authori" in wrong["mqtt connection"].found
+    assert "the-wrong-one" not in str(wrong)
+
+
+async def test_a_broker_that_lets_us_write_nothing_fails(tmp_path: Path) -> None:
+    """An access list without our prefix is found before the first event is lost."""
+    (tmp_path / "acl").write_text("topic read #\n")
+    (tmp_path / "acl").chmod(0o644)
+    async with Mosquitto(tmp_path, options=(f"acl_file {tmp_path}/acl",)) as broker:
+        told = await told_of(tmp_path, broker)
+    assert told["mqtt connection"].verdict == "ok"
+    assert told["mqtt publishing"].verdict == "failed"
+    assert "not authorized" in told["mqtt publishing"].found
+    assert "write to dataprep/v1/#" in str(told["mqtt publishing"].way_out)
+
+
+@pytest.mark.parametrize(
+    ("believes", "verify", "expected"),
+    [
+        (True, True, ("ok", "ok", "ok")),
+        (False, True, ("failed", "failed", "warning")),
+        (False, False, ("ok", "warning", "ok")),
+    ],
+)
+async def test_the_certificate_of_a_broker_is_judged(
+    tmp_path: Path,
+    certificate: tuple[Path, Path],
+    *,
+    believes: bool,
+    verify: bool,
+    expected: tuple[str, str, str],
+) -> None:
+    """A broker whose certificate is unknown is not talked to, unless nothing is verified."""
+    listener = (f"certfile {certificate[0]}", f"keyfile {certificate[1]}")
+    async with Mosquitto(tmp_path, listener=listener) as broker:
+        told = await told_of(
+            tmp_path,
+            broker,
+            url=broker.url.replace("mqtt://", "mqtts://"),
+            ca_file=str(certificate[0]) if believes else None,
+            verify_tls=verify,
+        )
+    found = verdicts(told)
+    assert (found["mqtt connection"], found["mqtt TLS"], found["mqtt publishing"]) == expected
+
+
+async def test_a_broker_elsewhere_in_the_clear_is_a_warning(tmp_path: Path) -> None:
+    """Without TLS credentials and events can be read on the way."""
+    async with Mosquitto(tmp_path) as broker:
+        told = await told_of(tmp_path, broker, url=f"mqtt://0.0.0.0:{broker.port}")
+    assert told["mqtt TLS"].verdict == "warning"
+    assert "mqtts://" in str(told["mqtt TLS"].way_out)
+
+
+async def test_a_file_of_tls_that_is_missing_fails(tmp_path: Path) -> None:
+    """The file is named, not only that there is no connection."""
+    told = await asked(
+        tmp_path, mqtt=MqttSettings(url="mqtts://127.0.0.1:9", ca_file="/nowhere/ca.pem")
+    )
+    assert told["mqtt TLS"].verdict == "failed"
+    assert "TLS files cannot be used" in told["mqtt TLS"].found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,21 @@ async def asked(
 
 def verdicts(told: Told) -> dict[str, str]:
     return {subject: line.verdict.value for subject, line in told.items()}
+
+
+@contextlib.asynccontextmanager
+async def somebody(status: int, body: object = None) -> AsyncIterator[int]:
+    """Somebody else's server: answers everything with one status and one body."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response(body, status=status)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()

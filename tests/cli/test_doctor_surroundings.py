@@ -24,7 +24,7 @@ from monitor.cli.doctor_checks.lines import Line, bounded, ok
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
-from tests.cli.doctoring import asked, verdicts, workspace_at
+from tests.cli.doctoring import asked, somebody, verdicts, workspace_at
 from tests.servers import free_port
 
 _NOBODY = 65_534
@@ -85,24 +85,6 @@ async def test_a_store_that_may_not_be_written_fails() -> None:
     assert (fresh.verdict, f"{folder} may not be written" in fresh.found) == ("failed", True)
     assert (old.verdict, "may not be written" in old.found) == ("failed", True)
     assert "storage.url" in str(old.way_out)
-
-
-@contextlib.asynccontextmanager
-async def somebody(status: int, body: object = None) -> AsyncIterator[int]:
-    """Somebody else's server: answers everything with one status and one body."""
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response(body, status=status)
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield int(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
 
 
 @pytest.mark.parametrize(

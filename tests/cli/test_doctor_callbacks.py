@@ -1,0 +1,163 @@
+"""``doctor`` says whether callbacks arrive, and how it stands with the tasks that send them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.catalogue.operations import Edition
+from monitor.cli.doctor_checks.addresses import callback_address
+from monitor.cli.doctor_checks.lines import Line
+from monitor.config import WorkspaceConfiguration
+from monitor.model.clock import SystemClock
+from monitor.model.secrets import Secret
+from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.sandbox import Sandbox
+from monitor.web.settings import ServerSettings
+from tests.app import stage
+from tests.app.waiting import eventually
+from tests.cli.doctoring import asked, somebody
+from tests.servers import free_port
+
+
+class Site(Struct, frozen=True, kw_only=True):
+    """A workspace that calls back to a port of this machine, on which nobody listens yet."""
+
+    workspace: Sandbox
+    acme: WorkspaceConfiguration
+    port: int
+
+    async def callbacks(self, folder: Path, *, public_port: int | None = None) -> Line:
+        """Return what doctor says of the callbacks, by way of a public port."""
+        acme = self.acme
+        if public_port is not None:
+            assert acme.callbacks is not None
+            public_url = f"http://127.0.0.1:{public_port}"
+            settings = msgspec.structs.replace(acme.callbacks, public_url=public_url)
+            acme = msgspec.structs.replace(acme, callbacks=settings)
+        told = await asked(folder, acme, callbacks=ListenerSettings(port=self.port))
+        return told["acme callbacks"]
+
+
+@contextlib.asynccontextmanager
+async def a_site(edition: Edition = Edition.RL) -> AsyncIterator[Site]:
+    workspace, port = stage.sandbox(edition), free_port()
+    async with stage.started(workspace) as url:
+        acme = stage.workspace_configuration(workspace, url, callbacks_port=port)
+        yield Site(workspace=workspace, acme=acme, port=port)
+
+
+async def test_without_a_daemon_doctor_itself_is_called(tmp_path: Path) -> None:
+    """The workspace calls the public URL and reaches a listener with the right secret."""
+    async with a_site() as site:
+        line = await site.callbacks(tmp_path)
+    assert (line.verdict, line.found.endswith("/hooks/acme and got 204")) == ("ok", True), line
+    assert stage.SECRET not in str(line)
+
+
+async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
+    """What the workspace got, or did not get, is told with what to look at."""
+    async with a_site() as site:
+        nobody = await site.callbacks(tmp_path, public_port=free_port())
+        async with somebody(404) as port:
+            wrong = await site.callbacks(tmp_path, public_port=port)
+    assert (nobody.verdict, wrong.verdict) == ("failed", "failed")
+    assert "was called in vain" in nobody.found
+    assert "it was answered 404" in wrong.found
+    assert "lead public_url to callbacks.listen" in str(wrong.way_out)
+
+
+async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
+    """With the address held by somebody else, the test would tell nothing of ours."""
+    async with a_site() as site, somebody(404) as port:
+        told = await asked(tmp_path, site.acme, callbacks=ListenerSettings(port=port))
+    assert told["callbacks address"].verdict == "failed"
+    assert told["acme callbacks"].verdict == "warning"
+    assert "was not tried" in told["acme callbacks"].found
+
+
+async def test_an_edition_without_tasks_is_a_warning(tmp_path: Path) -> None:
+    """Where the workspace offers neither test nor tasks, the way out is by hand."""
+    async with a_site(Edition.LE) as site:
+        told = await asked(tmp_path, site.acme, callbacks=ListenerSettings(port=site.port))
+    assert told["acme callbacks"].verdict == "warning"
+    assert "answered 404, which is the listener" in str(told["acme callbacks"].way_out)
+    assert told["acme webhook tasks"].verdict == "warning"
+    assert "by hand" in str(told["acme webhook tasks"].way_out)
+
+
+async def test_callbacks_made_by_hand_are_ok(tmp_path: Path) -> None:
+    """Without a public URL no task is wanted, and nothing can be tried."""
+    async with a_site() as site:
+        by_hand = msgspec.structs.replace(
+            site.acme, callbacks=CallbackSettings(secret=Secret(stage.SECRET))
+        )
+        told = await asked(tmp_path, by_hand, callbacks=ListenerSettings(port=site.port))
+    assert told["acme callbacks"].found.startswith("taken where they are made by hand")
+    assert told["acme webhook tasks"].found.startswith("none are wanted")
+
+
+async def test_tasks_are_told_as_the_daemon_keeps_them(tmp_path: Path) -> None:
+    """A flow that is full of others' tasks is a warning with its reason; the rest is counted."""
+    async with a_site() as site:
+        world = site.workspace.world
+        flows = list(world.flows.live())
+        _fill(site.workspace, flows[0].id)
+        settings = stage.configuration(tmp_path, site.acme, callbacks_port=site.port)
+        server = ServerSettings(port=free_port())
+        async with stage.daemon(msgspec.structs.replace(settings, server=server)) as face:
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            await face.post("/api/v1/webhooks", action="sync")
+            told = await asked(tmp_path, site.acme, server=server, callbacks=settings.callbacks)
+    assert told["server address"].found.endswith("held by our own daemon, which is alive")
+    assert "takes our callbacks" in told["callbacks address"].found
+    assert told["acme callbacks"].verdict == "ok"
+    line = told["acme webhook tasks"]
+    assert line.verdict == "warning"
+    assert line.found.startswith(f"1 over_limit, {len(flows) - 1} registered: the flow is full")
+
+
+def _fill(workspace: Sandbox, flow_id: int) -> None:
+    for number in range(50):
+        workspace.world.create(
+            WebhookFlowTask,
+            by=1,
+            name=f"somebody else's {number}",
+            flow_id=flow_id,
+            url="http://127.0.0.1:9/",
+            method="post",
+            trigger_event="onJobDone",
+            trigger_object="any",
+            body="{}",
+            headers={},
+            retry_on_failure=False,
+        )
+
+
+async def test_a_real_callback_is_asked_to_come_again(tmp_path: Path) -> None:
+    """While doctor listens in place of the daemon, nothing is accepted and then lost."""
+    port = free_port()
+    configuration = stage.configuration(
+        tmp_path,
+        msgspec.structs.replace(
+            stage.unreachable("acme"), callbacks=CallbackSettings(secret=Secret(stage.SECRET))
+        ),
+        callbacks_port=port,
+    )
+    async with (
+        callback_address(configuration, clock=SystemClock()) as listening,
+        aiohttp.ClientSession() as session,
+        session.post(
+            f"http://127.0.0.1:{port}/hooks/acme",
+            json={"job_id": "7", "status": "Complete"},
+            headers={"X-Monitor-Secret": stage.SECRET},
+        ) as answer,
+    ):
+        assert listening.is_answering
+        assert (answer.status, answer.headers["Retry-After"]) == (429, "60")

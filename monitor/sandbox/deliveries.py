@@ -233,9 +233,10 @@ class Deliveries:
         if statement.wait_seconds > 0:
             await self._world.clock.sleep(statement.wait_seconds)
         if statement.is_held_back and self._held_back is None and self._group is not None:
-            self._held_back = asyncio.Event()
-            self._group.create_task(self._let_go_later(self._held_back), name="hold")
-            await self._held_back.wait()
+            held_back = self._held_back = asyncio.Event()
+            timer = self._group.create_task(self._let_go_later(held_back), name="held-back")
+            await held_back.wait()
+            timer.cancel()
             await self._deliver(delivery, request)
             return
         await self._deliver(delivery, request)

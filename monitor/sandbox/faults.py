@@ -1,7 +1,8 @@
 """What can be wrong with the workspace: every fault by its name, and how people ask for it.
 
 A fault is asked for in a few words, such as ``latency=0.2,status_500=0.05,library_rows=bare``.
-All chances depend on the seed: the same requests in the same order meet the same faults.
+All chances depend on the seed: the same requests in the same order meet the same faults. Seconds
+are the clock's; the ``speed`` of work does not divide them.
 """
 
 from __future__ import annotations
@@ -49,9 +50,14 @@ class WorldOptions(Struct, kw_only=True):
     """
 
     # Answers below /v4.
-    latency: Annotated[float, _seconds("every answer comes so much later", "0.2")] = 0.0
+    latency: Annotated[
+        float, _seconds("every request waits so long before it is served", "0.2")
+    ] = 0.0
     latency_jitter: Annotated[
         float, _seconds("and at most so much later again, by chance", "0.2")
+    ] = 0.0
+    answer_latency: Annotated[
+        float, _seconds("every answer, once made, is so long on its way and grows old", "0.2")
     ] = 0.0
     status_429: Annotated[
         float, _ratio("requests", "refused, with the headers that say when to return")

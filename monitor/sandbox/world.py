@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime, timedelta
+from email.utils import format_datetime
 from typing import Any, Generic, TypeVar, cast
 
 from monitor.model.clock import Clock
@@ -140,6 +141,10 @@ class World:
     def now(self) -> datetime:
         """Return workspace time: the handed clock's, plus the fault ``clock_offset_seconds``."""
         return self.clock.now() + timedelta(seconds=self.options.clock_offset_seconds)
+
+    def date(self) -> str:
+        """Return workspace time as the ``Date`` of an answer tells it."""
+        return format_datetime(self.now(), usegmt=True)
 
     def shelf(self, kind: type[T]) -> Shelf[T]:
         return cast("Shelf[T]", self._shelves[kind])

@@ -43,6 +43,23 @@ async def test_answers_are_late(workspace: Workspace) -> None:
     assert 2 <= await waited(workspace) < 4
 
 
+async def test_an_answer_grows_old_on_its_way(workspace: Workspace) -> None:
+    """Its rows and its Date are those of the moment when it was made, not when it comes."""
+    workspace.world.options.answer_latency = 60.0
+    made_at = workspace.clock.now()
+    asked = asyncio.create_task(workspace.get("/v4/jobLibrary"))
+    await workspace.get("/sandbox/ledger")
+    while not asked.done():
+        await workspace.get("/sandbox/ledger")
+        await workspace.clock.advance(1)
+        if workspace.clock.now() - made_at > timedelta(seconds=30):
+            workspace.job_group()
+    answer = await asked
+    assert answer.ids == []
+    assert parsedate_to_datetime(answer.headers["Date"]) < made_at + timedelta(seconds=20)
+    assert workspace.clock.now() >= made_at + timedelta(seconds=60)
+
+
 async def test_lateness_varies(workspace: Workspace) -> None:
     """The jitter comes on top, by chance and within its limit."""
     workspace.world.options.latency = 1.0

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+
+import aiohttp
 import msgspec
 import pytest
 
@@ -100,3 +104,24 @@ def test_a_fault_stays_in_its_sandbox() -> None:
     assert (
         second.world.options == settings.options == parse_faults(["dropped=0.5,lose=listPlans@1"])
     )
+
+
+async def test_the_command_runs_with_faults() -> None:
+    """A sandbox that was started with a fault has it from its first answer on."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "monitor.cli.main", "sandbox", "--fault", "html_error=1", "--token", "t"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(20), aiohttp.ClientSession() as session:
+            url = (await process.stdout.readline()).decode().removeprefix("url: ").strip()
+            answer = await session.get(f"{url}/v4/flows", headers={"Authorization": "Bearer t"})
+            assert (answer.status, answer.content_type) == (502, "text/html")
+            process.terminate()
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

@@ -20,6 +20,8 @@ from monitor.sandbox.world import World
 
 Serve = Callable[[web.Request], Awaitable[web.Response]]
 
+# Of a request: when its answer was made, where that is not the moment of sending.
+DATE = web.RequestKey("date", str)
 _LIMIT = 100  # that the headers of a made-up quota tell
 _PAGE = """<!DOCTYPE html>
 <html><head><title>{title}</title></head>
@@ -79,7 +81,12 @@ class FaultyAnswers:
         refusal = self._refusal()
         if refusal is not None:
             return refusal
-        return await self._spoiled(request, await serve(request))
+        response = await serve(request)
+        if self._options.answer_latency > 0:
+            # Its time is that of its making, as with an answer that is slow on its way.
+            request[DATE] = self._world.date()
+            await self._world.clock.sleep(self._options.answer_latency)
+        return await self._spoiled(request, response)
 
     async def _wait(self) -> None:
         seconds = self._options.latency

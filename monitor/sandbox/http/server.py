@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from email.utils import format_datetime
 
 import msgspec
 from aiohttp import ClientError, web
@@ -27,7 +26,7 @@ from monitor.sandbox.http.errors import (
     shortened,
     validation_failed,
 )
-from monitor.sandbox.http.faulty import FaultyAnswers
+from monitor.sandbox.http.faulty import DATE, FaultyAnswers
 from monitor.sandbox.http.faulty_lists import FaultyLists
 from monitor.sandbox.http.parameters import Query, integer
 from monitor.sandbox.http.quotas import Quotas
@@ -91,9 +90,9 @@ class Front:
         self._quotas = Quotas(services.world)
         self._request_ids = services.world.random("request ids")
 
-    async def sign(self, _request: web.Request, response: web.StreamResponse) -> None:
+    async def sign(self, request: web.Request, response: web.StreamResponse) -> None:
         """Add what stands on every answer. The date is the workspace's, with its offset."""
-        response.headers["Date"] = format_datetime(self._services.world.now(), usegmt=True)
+        response.headers["Date"] = request.get(DATE) or self._services.world.date()
         request_id = uuid.UUID(int=self._request_ids.getrandbits(128), version=4)
         response.headers["x-trifacta-request-id"] = str(request_id)
 

@@ -90,6 +90,7 @@ class RequestBudget:
         # By operation; None stands for the workspace as a whole.
         self._paused_until: dict[str | None, float] = {}
         self._windows: dict[tuple[str | None, str], _Window] = {}
+        self._shown: set[str] = set()  # scopes on the page
         metrics.throttle_seconds.labels(workspace)
         self._show()
 
@@ -255,6 +256,12 @@ class RequestBudget:
         return max(1.0, requests_per_minute * _BURST_MINUTES)
 
     def _show(self) -> None:
-        for one in self.standing():
+        standing = self.standing()
+        for scope in self._shown - {one.scope for one in standing}:
+            # A quota that is over is not repeated: nobody knows the next one yet.
+            self._metrics.rate_limit.remove(self._workspace, scope)
+            self._metrics.rate_limit_remaining.remove(self._workspace, scope)
+        self._shown = {one.scope for one in standing}
+        for one in standing:
             self._metrics.rate_limit.labels(self._workspace, one.scope).set(one.limit)
             self._metrics.rate_limit_remaining.labels(self._workspace, one.scope).set(one.remaining)

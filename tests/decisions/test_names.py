@@ -1,0 +1,88 @@
+"""Names are for people: they change, and they are not unique."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.outputs.metrics.assembly import Metrics
+from monitor.outputs.mqtt.topics import Topics
+from monitor.outputs.settings import MetricsSettings
+from tests.decisions.followed import ALL, Followed, following
+
+TOPICS = Topics(prefix="dataprep/v1", instance="monitor")
+
+
+async def succeeded(it: Followed) -> dict[str, float]:
+    """Return what the metrics page of a daemon that starts now counts, by pipeline."""
+    metrics = Metrics(
+        bus=it.scene.bus,
+        knowledge=it.scene.knowledge.view,
+        clock=it.clock,
+        registry=CollectorRegistry(),
+        settings=MetricsSettings(),
+        version="1",
+    )
+    await metrics.consumer.restore()
+    while await metrics.consumer.count_some():
+        pass
+    body, _ = await metrics.exposition.render("")
+    await metrics.exposition.close()
+    return {
+        sample.labels["pipeline"]: sample.value
+        for family in text_string_to_metric_families(body.decode())
+        for sample in family.samples
+        if sample.name == "dataprep_runs_total"
+        and (sample.labels["kind"], sample.labels["result"]) == ("job_group", "succeeded")
+        and sample.value
+    }
+
+
+async def topics(it: Followed, run_id: int) -> set[str | None]:
+    return {TOPICS.event(one) for one in await it.events(run_id)}
+
+
+async def test_a_renamed_flow(tmp_path: Path) -> None:
+    """The same flow goes on under its new name: one count, the same topics, one label.
+
+    Told apart by name, it would begin again at nothing, and its old series would never end.
+    """
+    async with following(tmp_path) as it:
+        flow = it.flow("Web clicks")
+        recipe = it.sandbox.world.recipes_of(flow.id)[0]
+        before = it.run_job_group(recipe=recipe)
+        await it.pass_time(120)
+        assert await succeeded(it) == {"Web clicks": 1}
+
+        it.sandbox.world.update(flow, by=flow.creator_id, name="Clicks and taps")
+        await it.pass_time(660, step=60)
+        assert it.label_of(flow) == "Clicks and taps"
+        assert await succeeded(it) == {"Clicks and taps": 1}
+        after = it.run_job_group(recipe=recipe)
+        await it.pass_time(120)
+
+        assert await succeeded(it) == {"Clicks and taps": 2}
+        assert await topics(it, before.id) == await topics(it, after.id)
+        assert await it.told(before.id) == await it.told(after.id) == ALL
+
+
+async def test_two_flows_of_one_name(tmp_path: Path) -> None:
+    """Each keeps its own count and its own topics, although people called both the same.
+
+    By their name, the failures of one would hide behind the successes of the other.
+    """
+    async with following(tmp_path) as it:
+        twins = [one for one in it.sandbox.world.flows.live() if one.name == "Daily sales"]
+        first, second = sorted(twins, key=lambda one: one.id)
+        groups = [
+            it.run_job_group(recipe=it.sandbox.world.recipes_of(one.id)[0])
+            for one in (first, second, second)
+        ]
+        await it.pass_time(120)
+
+        assert await succeeded(it) == {"Daily sales": 1, f"Daily sales#{second.id}": 2}
+        told = [await topics(it, one.id) for one in groups]
+        assert told[0].isdisjoint(told[1])
+        assert told[1] == told[2]

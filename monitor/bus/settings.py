@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from msgspec import Meta, Struct
 
@@ -13,6 +14,10 @@ from monitor.model.errors import ConfigurationError
 
 Seconds = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(gt=0)]
+
+_SCHEME = "sqlite://"
+# What a URL means by these is no part of a path; one that has them in its name writes %3F, %23.
+_NO_PATH = re.compile(r"[?#]")
 
 
 class StorageSettings(Struct, frozen=True, kw_only=True):
@@ -40,8 +45,10 @@ def store_path(url: str) -> Path:
     Raises:
         ConfigurationError: another scheme, or no absolute path.
     """
-    parts = urlsplit(url)
-    if parts.scheme != "sqlite" or parts.netloc or parts.path in ("", "/"):
+    path = unquote(url.removeprefix(_SCHEME))
+    if not (url.startswith(_SCHEME + "/") and path.strip("/") and path.isprintable()) or (
+        _NO_PATH.search(url) is not None
+    ):
         fault = f"storage.url is {url!r}; it must be sqlite:// followed by an absolute path"
         raise ConfigurationError(fault)
-    return Path(unquote(parts.path))
+    return Path(path)

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.errors import PayloadError
+from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKind
 
 TEST_FIELD = "dataprep_monitor_test"
@@ -24,7 +25,6 @@ _PLAN_RUN_IDS = ("planrunid", "plansnapshotrunid", "planrun")
 _FLOW_RUN_IDS = ("flowrunid", "flowrun")
 _JOB_GROUP_IDS = ("jobgroupid", "jobid", "jobgroup", "job", "id")
 _STATUSES = ("jobstatus", "status", "state", "result")
-_IDS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _IDS_END = 10**20  # Python refuses to write out numbers of thousands of digits
 _WORDS = re.compile(r"[A-Za-z][A-Za-z _-]{0,31}")
 _FORM_FIELDS = 64
@@ -121,7 +121,7 @@ def _id(fields: Mapping[str, object], name: str) -> str:
     text = value if isinstance(value, str) else ""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _IDS_END:
         text = str(value)
-    if not _IDS.fullmatch(text):
+    if not is_run_id(text):
         raise PayloadError(f"{name} is not an id; was its variable replaced?")
     return text
 

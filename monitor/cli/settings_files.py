@@ -40,7 +40,7 @@ class DiskPlaces:
         try:
             with found.open("rb"):
                 return str(found)
-        except OSError as exc:
+        except (OSError, ValueError) as exc:
             raise ConfigurationError(_why(exc)) from exc
 
     def _from_variable(self, name: str) -> Secret:
@@ -63,7 +63,7 @@ def _secret_in(path: Path) -> Secret:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_SECRET_BYTES + 1)
-    except OSError as exc:
+    except (OSError, ValueError) as exc:
         raise ConfigurationError(_why(exc)) from exc
     if len(content) > MAX_SECRET_BYTES:
         raise ConfigurationError("is too large for a secret; name the file that holds only it")
@@ -74,7 +74,9 @@ def _secret_in(path: Path) -> Secret:
     return Secret(text.rstrip("\r\n"))
 
 
-def _why(exc: OSError) -> str:
+def _why(exc: OSError | ValueError) -> str:
+    if isinstance(exc, ValueError):
+        return "holds a character that no path can hold; name a file that can be"
     if isinstance(exc, FileNotFoundError):
         return "there is no such file; create it or name another"
     if isinstance(exc, PermissionError):
@@ -99,7 +101,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(content.decode())
     except UnicodeDecodeError as exc:
         raise _of_file(path, "is not UTF-8; save it as that") from exc
-    except tomllib.TOMLDecodeError as exc:
+    except RecursionError as exc:
+        raise _of_file(path, "is nested too deeply; no setting is") from exc
+    except ValueError as exc:  # no TOML, or a number of thousands of digits
         raise _of_file(path, f"is no TOML: {exc}; mend it there") from exc
 
 

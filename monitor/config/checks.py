@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from monitor.bus.settings import store_path
 from monitor.model.errors import ConfigurationError
+from monitor.model.outside import is_host, is_plain
 from monitor.polling.settings import followed_run
 
 WORKSPACE_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
@@ -25,32 +26,35 @@ def workspace_name(name: str) -> str | None:
 
 
 def _split(url: str) -> SplitResult | None:
+    """Return the parts of a URL that names a host which can be asked for, None for any other."""
+    if not is_plain(url):
+        return None
     try:
         parts = urlsplit(url)
-        _ = parts.port  # raises where it is no number
+        port = parts.port  # raises where it is no number
     except ValueError:
         return None
-    return parts
+    return parts if port != 0 and is_host(parts.hostname or "") else None
 
 
 def http_url(url: str) -> str | None:
     parts = _split(url)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts is None or parts.scheme not in ("http", "https"):
         return 'must be an http or https URL, such as "https://api.clouddataprep.com"'
     if parts.username is not None or parts.password is not None:
         return "must not hold credentials; give the token as token_file"
-    if parts.query or parts.fragment or url != url.strip():
-        return "must end with host, port or path; remove the query, fragment or spaces"
+    if "?" in url or "#" in url:
+        return "must end with host, port or path; remove the query or fragment"
     return None
 
 
 def public_url(url: str) -> str | None:
     parts = _split(url)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts is None or parts.scheme not in ("http", "https"):
         return 'must be an http or https URL, such as "https://monitor.example.com"'
     if parts.username is not None or parts.password is not None:
         return "must not hold credentials; callbacks carry the secret in a header"
-    if parts.query or parts.fragment or "/hooks" in parts.path:
+    if "?" in url or "#" in url or "/hooks" in parts.path:
         return "must be what stands in front of /hooks; remove /hooks, query and fragment"
     return None
 
@@ -71,8 +75,10 @@ def split_address(text: str) -> tuple[str, int]:
     Raises:
         ValueError: it is not that.
     """
-    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})", text)
+    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})", text)
     if found is None or int(found[3]) > 65_535:  # noqa: PLR2004 - a port has two bytes
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    if not is_host(found[1] or found[2]):
         raise ValueError(f"{text!r} is not HOST:PORT")
     return found[1] or found[2], int(found[3])
 
@@ -118,6 +124,12 @@ def followed_runs(texts: list[str]) -> str | None:
 
 def not_empty(value: str | list[str]) -> str | None:
     return None if value and all(value) else "must not be empty; leave the key out instead"
+
+
+def one_line(text: str) -> str | None:
+    if not text.isprintable():
+        return "must not hold a line end or control character"
+    return not_empty(text)
 
 
 def no_empty_text(texts: list[str]) -> str | None:

@@ -59,7 +59,7 @@ SERVER = Section(
         Key(
             name="username",
             kind=Kind.TEXT,
-            check=checks.not_empty,
+            check=checks.one_line,
             example="operator",
             about="Basic auth, which browsers can ask for; together with the password.",
         ),

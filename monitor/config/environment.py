@@ -20,6 +20,7 @@ from monitor.model.secrets import Secret
 PREFIX = "DATAPREP_MONITOR__"
 OF_A_WORKSPACE = ("url", "token")
 
+_DEPTH = 4  # of the tables that a variable can reach; what lies deeper is not touched
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -43,10 +44,10 @@ def variable_of(path: str, name: str) -> str:
     return PREFIX + "__".join([*path.split("."), name]).upper()
 
 
-def _copy(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _copy(one) for key, one in value.items()}
-    return [_copy(one) for one in value] if isinstance(value, list) else value
+def _copy(value: Any, depth: int = _DEPTH) -> Any:
+    if depth and isinstance(value, Mapping):
+        return {key: _copy(one, depth - 1) for key, one in value.items()}
+    return [_copy(one, depth - 1) for one in value] if depth and isinstance(value, list) else value
 
 
 def _set_in_section(

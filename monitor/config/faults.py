@@ -18,7 +18,7 @@ MAX_SHOWN_CHARACTERS = 80
 
 # A key of ours that is mistyped may still hold a secret: what its name suggests is not shown.
 _SECRET_NAME = re.compile(r"tok|secret|pass|pwd|auth|cred|key", re.IGNORECASE)
-_CREDENTIALS = re.compile(r"""://[^\s"'<>]*@""")
+_CREDENTIALS = re.compile(r"://.*@")  # a password may hold anything, spaces and quotes too
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -97,4 +97,7 @@ def _one_line(text: str) -> str:
 
 
 def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:  # a number of more digits than Python writes out
+        return "(a number of thousands of digits)"

@@ -27,7 +27,7 @@ MQTT = Section(
         Key(
             name="username",
             kind=Kind.TEXT,
-            check=checks.not_empty,
+            check=checks.one_line,
             example="dataprep-monitor",
             about="Who we are at the broker.",
         ),

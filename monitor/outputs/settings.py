@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from monitor.model.errors import ConfigurationError
+from monitor.model.outside import is_host, is_plain
 from monitor.model.secrets import Secret
 
+_MOST_CHARACTERS = 200  # a topic has 65,535 bytes, most of which names of flows may need
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 
@@ -90,12 +92,15 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
             raise ConfigurationError("url: must begin with mqtt:// or mqtts://")
         if parts.username is not None or parts.password is not None:
             raise ConfigurationError("url: holds credentials; use username and password_file")
-        if not parts.hostname:
-            raise ConfigurationError("url: names no host")
-        if parts.path not in ("", "/") or parts.query or parts.fragment:
+        host = parts.hostname or ""
+        if not is_plain(self.url) or not is_host(host):
+            raise ConfigurationError("url: names no host that could be asked for")
+        if port == 0:
+            raise ConfigurationError("url: port 0 is none that a broker can listen on")
+        if parts.path not in ("", "/") or "?" in self.url or "#" in self.url:
             raise ConfigurationError("url: nothing may follow host and port")
         return BrokerAddress(
-            host=parts.hostname,
+            host=host,
             port=port or _PORTS[parts.scheme],
             is_encrypted=parts.scheme == "mqtts",
         )
@@ -111,6 +116,11 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
             found.append("prefix: must be topic levels without a slash or $ at the ends")
         if _has_wildcard(self.prefix):
             found.append("prefix: must not hold + or # or control characters")
+        found.extend(
+            f"{name}: must be at most {_MOST_CHARACTERS} characters"
+            for name in ("prefix", "instance")
+            if len(getattr(self, name)) > _MOST_CHARACTERS
+        )
         if not self.instance or "/" in self.instance or _has_wildcard(self.instance):
             found.append("instance: must be one topic level without + or #")
         if self.password is not None and self.username is None:
@@ -125,7 +135,7 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
 
 
 def _has_wildcard(text: str) -> bool:
-    return any(one in "+#" or ord(one) < ord(" ") for one in text)
+    return any(one in "+#" for one in text) or not text.isprintable()
 
 
 class MetricsSettings(Struct, frozen=True, kw_only=True):

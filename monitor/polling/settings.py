@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from monitor.model.errors import ConfigurationError
+from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKey, RunKind
 
 
@@ -39,7 +40,7 @@ def followed_run(workspace: str, text: str) -> RunKey:
         ConfigurationError: it is not a kind and an id with a slash between them.
     """
     kind, _, run_id = text.partition("/")
-    if kind not in tuple(RunKind) or not run_id.strip():
+    if kind not in tuple(RunKind) or not is_run_id(run_id):
         kinds = ", ".join(RunKind)
         raise ConfigurationError(f"follow: {text!r} is not KIND/ID with KIND one of {kinds}")
-    return RunKey(workspace=workspace, kind=RunKind(kind), id=run_id.strip())
+    return RunKey(workspace=workspace, kind=RunKind(kind), id=run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from monitor.config import Configuration, SecretSource, Verdict, judge, weigh
@@ -10,6 +11,9 @@ from monitor.model.secrets import Secret
 
 TOKEN = "token-of-the-workspace"
 CALLBACK_SECRET = "callback-secret-of-32-characters"
+
+# A place in the file, a value that does not belong there, and what is said behind the place.
+Row = tuple[str, object, str]
 
 HELD = {
     "/run/secrets/token": TOKEN,
@@ -61,6 +65,25 @@ def judged(mapping: dict[str, Any], environment: dict[str, str] | None = None) -
 def weighed(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> Verdict:
     """Weigh with the held secrets."""
     return weigh(mapping, environment or {}, places=HeldPlaces())
+
+
+def changed(place: str, value: object) -> dict[str, Any]:
+    """Return a configuration with every section, in which one key has another value.
+
+    A secret is given in that way only.
+    """
+    mapping = with_callbacks()
+    mapping["mqtt"] = {}
+    *path, name = place.split(".")
+    table: Any = mapping
+    for part in path:
+        is_workspace = part == "workspaces[0]"
+        table = table["workspaces"][0] if is_workspace else table.setdefault(part, {})
+    secret = re.sub(r"_(file|env|credential)$", "", name)
+    for form in ("file", "env", "credential"):
+        table.pop(f"{secret}_{form}", None)
+    table[name] = value
+    return mapping
 
 
 def faults(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> list[str]:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from monitor.config.environment import variable_of
+from monitor.config.keys import Kind
+from monitor.config.table import REPEATED, SECTIONS
 from monitor.model.secrets import Secret
-from tests.config.settings_tables import TOKEN, faults, file, judged, workspace
+from tests.config.broken_rules import BROKEN_RULES
+from tests.config.out_of_range import OUT_OF_RANGE
+from tests.config.settings_tables import TOKEN, faults, file, judged, with_callbacks, workspace
+from tests.config.wrong_types import WRONG_TYPES
 
 P = "DATAPREP_MONITOR__"
 
@@ -118,3 +124,58 @@ def test_a_variable_over_a_broken_section_changes_nothing() -> None:
     assert faults(file(mqtt=3), {f"{P}MQTT__URL": "mqtt://broker"}) == [
         "mqtt: 3: must be a table: write [mqtt] above its keys"
     ]
+
+
+SETTABLE = {
+    f"{section.path}.{key.name}": (variable_of(section.path, key.name), key.kind)
+    for section in SECTIONS
+    if section.path.split(".")[0] != REPEATED
+    for key in section.keys
+}
+WORDS = {
+    Kind.NUMBER: '"x": must be a number',
+    Kind.WHOLE: '"x": must be a whole number',
+    Kind.BOOLEAN: '"x": must be true or false',
+}
+
+
+def everything() -> dict[str, object]:
+    return {**with_callbacks(), "mqtt": {}}
+
+
+@pytest.mark.parametrize("where", [one for one, (_, kind) in SETTABLE.items() if kind in WORDS])
+def test_every_variable_has_a_type(where: str) -> None:
+    """A word where the key wants a number or a boolean is told under the variable's name."""
+    variable, kind = SETTABLE[where]
+
+    assert faults(everything(), {variable: "x"}) == [f"{variable}: {WORDS[kind]}"]
+
+
+@pytest.mark.parametrize(
+    "row", [one for one in (*OUT_OF_RANGE, *BROKEN_RULES) if one[0] in SETTABLE], ids=str
+)
+def test_every_variable_keeps_the_rules_of_its_key(row: tuple[str, object, str]) -> None:
+    """What a file may not say a variable may not say either, in the same sentence."""
+    where, value, sentence = row
+    variable, kind = SETTABLE[where]
+    if kind is Kind.NUMBER:
+        sentence = sentence.replace(f"{value}:", f"{value}.0:", 1)
+
+    assert faults(everything(), {variable: str(value)}) == [f"{variable}: {sentence}"]
+
+
+@pytest.mark.parametrize(
+    "where", [one for one, (_, kind) in SETTABLE.items() if kind is Kind.SECRET]
+)
+def test_every_secret_is_judged_wherever_a_variable_says_it_is(where: str) -> None:
+    """Empty itself, or said to be in a place without a name: a fault in the words of the file."""
+    variable, _ = SETTABLE[where]
+    said = {one: sentence for one, _, sentence in WRONG_TYPES}
+
+    assert f"{variable}: ***: the secret is empty; put it there" in faults(
+        everything(), {variable: ""}
+    )
+    for form in ("file", "env", "credential"):
+        sentence = said[f"{where}_{form}"].replace("5:", '"":', 1)
+        named = f"{variable}_{form.upper()}"
+        assert f"{named}: {sentence}" in faults(everything(), {named: ""})

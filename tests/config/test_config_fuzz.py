@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from hypothesis import given
+import pytest
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from monitor.bus.settings import store_path
+from monitor.cli.settings_files import weigh_file
+from monitor.config import Verdict
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
 from monitor.config.table import SECTIONS, written_keys
+from monitor.polling.settings import followed_run
 from tests.config.settings_tables import weighed, workspace
 
 SCALARS = st.one_of(
@@ -43,7 +50,10 @@ VARIABLES = st.dictionaries(
 @given(mapping=FILES, environment=VARIABLES)
 def test_every_file_gets_a_verdict(mapping: dict[str, Any], environment: dict[str, str]) -> None:
     """There is either a configuration or a fault, and each fault is one line."""
-    verdict = weighed(mapping, environment)
+    assert_verdict(weighed(mapping, environment))
+
+
+def assert_verdict(verdict: Verdict) -> None:
     assert (verdict.configuration is None) == bool(verdict.faults)
     assert all(len(str(fault).splitlines()) == 1 for fault in verdict.faults)
 
@@ -53,3 +63,104 @@ def test_a_fault_in_one_workspace_leaves_the_other_alone(changes: dict[str, Any]
     """Faults name the workspace that they are in."""
     verdict = weighed({"workspaces": [workspace("a"), {**workspace("b"), **changes}]})
     assert all(fault.key.startswith("workspaces[1]") for fault in verdict.faults)
+
+
+LEAST = b'[[workspaces]]\nname = "a"\nurl = "https://x.example"\n'
+WORDS = st.sampled_from([
+    b"[", b"]", b"{", b"}", b"=", b".", b",", b"\n", b'"', b"'", b"#", b"\\", b"0x", b"1", b"-",
+    b"inf", b"nan", b"true", b"1979-05-27", b"\\u0000", b"\xff", b"\xef\xbb\xbf", b"workspaces",
+    b"[mqtt]", b"url", b"token_file", b"ca_file", b"retries", b"mqtt://", b"sqlite:///", b"/",
+])  # fmt: skip
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    content=st.binary(max_size=200) | st.lists(WORDS, max_size=25).map(b"".join), keep=st.booleans()
+)
+@example(content=b"a = " + b"[" * 5_000 + b"]" * 5_000, keep=True)
+@example(content=b"a = " + b"{a = " * 3_000 + b"1" + b"}" * 3_000, keep=True)
+@example(content=b"a" + b".a" * 2_000 + b" = 1", keep=True)
+@example(content=b"retries = " + b"9" * 5_000, keep=True)
+@example(content=b"retries = 0x" + b"f" * 5_000, keep=True)
+@example(content=b"xyzzy = [0x" + b"f" * 5_000 + b"]", keep=True)
+@example(content=b'ca_file = "a\\u0000b"', keep=True)
+@example(content=b'token_file = "a\\u0000b"', keep=True)
+@example(content=b'ca_file = "' + b"a/" * 5_000 + b'"', keep=True)
+def test_every_content_of_a_file_gets_a_verdict(
+    tmp_path: Path, *, content: bytes, keep: bool
+) -> None:
+    """Whatever bytes a file holds, by itself or below a workspace: faults or a configuration."""
+    path = tmp_path / "monitor.toml"
+    path.write_bytes(LEAST + content if keep else content)
+    assert_verdict(weigh_file(path, {}))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"a = " + b"[" * 5_000, "is nested too deeply; no setting is"),
+        (b"\xff", "is not UTF-8; save it as that"),
+        (b"#" * 1_048_577, "is too large for a configuration; name another file with -c"),
+        (
+            b"a = ",
+            "is no TOML: Invalid value (at end of document); mend it there",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_fault(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    """The file is named, and what is wrong with it as a whole."""
+    path = tmp_path / "monitor.toml"
+    path.write_bytes(content)
+    verdict = weigh_file(path, {})
+    assert [str(one) for one in verdict.faults] == [f'configuration file: "{path}": {sentence}']
+
+
+PATHS = st.text(st.sampled_from("mqtshilepr:/.@%?#[]0 9a\0\n\udcffé-_"), max_size=30)
+
+
+@settings(max_examples=300, deadline=None)
+@given(scheme=st.sampled_from(["mqtt://", "mqtts://", "https://", "sqlite:///", ""]), rest=PATHS)
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [("mqtt", "url"), ("storage", "url"), ("server", "listen"), ("workspaces", "url")],
+)
+def test_an_address_is_used_as_it_is_written_or_not_at_all(
+    section: str, key: str, scheme: str, rest: str
+) -> None:
+    """What is taken names a host or a path in the very letters that it was written in."""
+    text = scheme + rest
+    tables = {"workspaces": [workspace()], section: {key: text}}
+    if section == "workspaces":
+        tables = {"workspaces": [workspace(url=text)]}
+    taken = weighed(tables).configuration
+    if taken is None:
+        return
+    assert text.isprintable()
+    if section == "mqtt":
+        assert taken.mqtt is not None
+        assert taken.mqtt.broker.port > 0
+        assert taken.mqtt.broker.host in text.lower()
+    elif section == "storage":
+        path = store_path(text)
+        assert path.is_absolute()
+        assert str(path).isprintable()
+    elif section == "server":
+        assert taken.server.host in text
+    else:
+        assert taken.workspaces[0].workspace.url == text
+
+
+@given(text=st.text(st.sampled_from("jobgruplanfw_/1a.-%\0é "), max_size=40) | st.text(max_size=20))
+def test_a_followed_run_is_one_id_or_a_fault(text: str) -> None:
+    """An entry of ``follow`` that is taken is asked for under exactly that id."""
+    for entry in (text, f"job_group/{text}"):
+        mapping = {"workspaces": [workspace(poll={"follow": [entry]})]}
+        taken = weighed(mapping).configuration
+        if taken is not None:
+            key = followed_run("a", entry)
+            assert f"{key.kind}/{key.id}" == entry
+            assert quote(key.id, safe="") == key.id

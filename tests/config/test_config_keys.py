@@ -1,0 +1,110 @@
+"""Every key of the file has its cases: a wrong type, and each rule that its value must keep."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.config.keys import Key, Kind
+from monitor.config.table import REPEATED, SECTIONS, written_keys
+from tests.config.broken_rules import BROKEN_RULES
+from tests.config.out_of_range import OUT_OF_RANGE
+from tests.config.settings_tables import Row, changed, faults
+from tests.config.wrong_types import WRONG_TYPES
+
+
+def place(path: str, name: str) -> str:
+    """Return where a key stands in a file of one workspace."""
+    return f"{path.replace(REPEATED, f'{REPEATED}[0]', 1)}.{name}"
+
+
+KEYS: dict[str, Key] = {
+    place(section.path, key.name): key for section in SECTIONS for key in section.keys
+}
+
+
+def shown(row: Row) -> str:
+    return f"{row[0]}={str(row[1])[:20]!r}"
+
+
+@pytest.mark.parametrize("row", [*WRONG_TYPES, *OUT_OF_RANGE, *BROKEN_RULES], ids=shown)
+def test_a_wrong_value_gives_exactly_its_sentence(row: Row) -> None:
+    """The key, the value and what would be right; and nothing else is held against the file."""
+    where, value, sentence = row
+
+    assert faults(changed(where, value)) == [f"{where}: {sentence}"]
+
+
+def test_every_key_has_a_wrong_type() -> None:
+    """A new key fails here until its case is written; a secret has four, one for each way."""
+    written = [
+        place(section.path, name)
+        for section in SECTIONS
+        for name in (
+            *written_keys(section),
+            *(key.name for key in section.keys if key.kind is Kind.SECRET),
+        )
+    ]
+
+    assert sorted(where for where, _, _ in WRONG_TYPES) == sorted(written)
+
+
+def test_every_limit_is_passed_on_both_sides() -> None:
+    """A new number fails here until a value below and a value above it have their cases."""
+    limited = {
+        (where, side)
+        for where, key in KEYS.items()
+        for side, limit in (("least", key.minimum), ("most", key.maximum))
+        if limit is not None
+    }
+    cases = {
+        (where, "least" if "must be at least" in sentence else "most")
+        for where, _, sentence in OUT_OF_RANGE
+    }
+
+    assert cases == limited
+    assert len(OUT_OF_RANGE) == len(limited)
+
+
+def test_every_check_choice_and_file_is_broken_once() -> None:
+    """A new key with a rule of its own fails here until a value that breaks it has its case."""
+    ruled = {where for where, key in KEYS.items() if key.check or key.choices or key.is_file}
+    broken = {where for where, _, _ in BROKEN_RULES}
+    missing = {where for where, _, sentence in BROKEN_RULES if sentence.endswith("or name another")}
+
+    # The settings of the broker judge these by themselves.
+    assert broken - ruled == {"mqtt.url", "mqtt.prefix", "mqtt.instance"}
+    assert ruled <= broken
+    assert missing == {where for where, key in KEYS.items() if key.is_file}
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ("workspaces[0].name", 'is needed, such as name = "marketing"'),
+        ("workspaces[0].url", 'is needed, such as url = "https://api.clouddataprep.com"'),
+        ("workspaces[0].token", "give it as token_file or token_env or token_credential"),
+        (
+            "workspaces[0].callbacks.secret",
+            "give it as secret_file or secret_env or secret_credential",
+        ),
+    ],
+)
+def test_what_is_needed_is_missed(where: str, sentence: str) -> None:
+    """Without it the file has one fault, which names the key."""
+    mapping = changed(where, None)
+    table = mapping["workspaces"][0]
+    for part in where.split(".")[1:-1]:
+        table = table[part]
+    del table[where.rpartition(".")[2]]
+
+    assert faults(mapping) == [f"{where}: (absent): {sentence}"]
+
+
+def test_nothing_else_is_needed() -> None:
+    """A new key that is needed fails here until it is missed above."""
+    assert sorted(where for where, key in KEYS.items() if key.is_required) == [
+        "workspaces[0].callbacks.secret",
+        "workspaces[0].name",
+        "workspaces[0].token",
+        "workspaces[0].url",
+    ]

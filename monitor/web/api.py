@@ -11,6 +11,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus
+from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKey, RunKind, Status
 from monitor.web.overview import Overview
 from monitor.web.problems import Problem, number
@@ -90,11 +91,11 @@ class Api:
     async def _run(self, request: web.Request) -> web.Response:
         told = request.match_info
         if told["kind"] not in list(RunKind):
-            raise Problem(404, f"kind: {told['kind']!r} is none of {', '.join(RunKind)}")
+            raise Problem(404, f"kind: {told['kind'][:40]!r} is none of {', '.join(RunKind)}")
         key = RunKey(told["workspace"], RunKind(told["kind"]), told["id"])
         found = await self._overview.run(key)
         if found is None:
-            raise Problem(404, f"run {key} is not known, or was forgotten")
+            raise Problem(404, f"run {str(key)[:120]} is not known, or was forgotten")
         run, children = found
         return _json({"run": run, "children": children})
 
@@ -111,6 +112,8 @@ class Api:
 
     async def _track(self, request: web.Request) -> web.Response:
         body = await _body(request, TrackRequest)
+        if not is_run_id(body.id):
+            raise Problem(400, f"id: {body.id[:40]!r} is not the id of a run")
         said = await self._requests.track(body.workspace, body.kind, body.id)
         return _json({"detail": said}, status=202)
 
@@ -121,7 +124,7 @@ class Api:
     async def _act_on_webhooks(self, request: web.Request) -> web.Response:
         body = await _body(request, WebhooksRequest)
         if body.action not in ("sync", "test", "delete"):
-            raise Problem(400, f"action: {body.action!r} is none of sync, test, delete")
+            raise Problem(400, f"action: {body.action[:40]!r} is none of sync, test, delete")
         data = await self._requests.webhooks(body.workspace, body.action, body.flow)
         return _json({"data": data})
 

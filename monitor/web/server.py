@@ -17,6 +17,7 @@ from monitor.web.health import Check, readiness
 from monitor.web.overview import Overview
 from monitor.web.page_view import PageView
 from monitor.web.problems import tell_problems
+from monitor.web.quiet import RequestErrors
 from monitor.web.settings import ServerSettings
 from monitor.web.stream import EventStreams
 
@@ -65,7 +66,9 @@ class Server:
         app.router.add_get("/readyz", self._readyz)
         self._page.add_routes(app.router)
         self._api.add_routes(app.router)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+        self._runner = web.AppRunner(
+            app, access_log=None, logger=RequestErrors(), shutdown_timeout=5.0
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._settings.host, self._settings.port)
         try:

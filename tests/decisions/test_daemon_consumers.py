@@ -1,0 +1,153 @@
+"""Who reads the log of a whole daemon: outputs that come, go, fall behind, or fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import Retention
+from monitor.bus.settings import StorageSettings
+from monitor.bus.sqlite import SqliteBus
+from monitor.catalogue.operations import Edition
+from monitor.config import Configuration
+from monitor.model.clock import SystemClock
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.faces import Face
+from tests.app.hearing import Subscriber, counted, ends_in, keeping_broker
+from tests.app.waiting import eventually
+from tests.servers import Relay
+
+KINDS = stage.kinds_of(Edition.RL)
+
+
+async def let_some_end(workspace: Sandbox, face: Face) -> None:
+    """Let runs of the kinds that take little end, and all be counted."""
+    await eventually(lambda: face.is_following("acme"), why="not followed")
+    before = len(ends_in(workspace.ledger, KINDS))
+    for flow in list(workspace.world.flows.live())[:4]:
+        workspace.engine.start_flow_run(flow, by=11)
+    await eventually(lambda: not workspace.ledger.active(), why="the sandbox is slow")
+    happened = ends_in(workspace.ledger, KINDS)
+    assert len(happened) > before
+
+    async def are_counted() -> bool:
+        return await face.ends() == counted(happened)
+
+    await eventually(are_counted, why=lambda: f"not counted: {counted(happened)}")
+
+
+async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
+    """A new output tells what happens from now on; one that is gone holds no event for itself.
+
+    From the oldest event on, each new output would tell last month's failures again. With a
+    place that stays, retention would wait for ever for who never comes back.
+    """
+    workspace = stage.sandbox(speed=1_000)
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+    ):
+        watched = stage.workspace_configuration(workspace, url)
+        without = stage.configuration(tmp_path, watched)
+        async with stage.daemon(without) as face:
+            await let_some_end(workspace, face)
+        former = ends_in(workspace.ledger, KINDS)
+
+        with_mqtt = stage.configuration(tmp_path, watched, broker_url=broker.url)
+        async with stage.daemon(with_mqtt) as face:
+            await let_some_end(workspace, face)
+        new = ends_in(workspace.ledger, KINDS) - former
+        await eventually(
+            lambda: subscriber.told().ends() >= new, why=lambda: subscriber.told().ends()
+        )
+        assert subscriber.told().ends() == new
+
+        async with stage.daemon(without) as face:
+            await let_some_end(workspace, face)
+        await all_events_may_leave(without)
+
+
+async def all_events_may_leave(settings: Configuration) -> None:
+    bus = await SqliteBus.open(settings.storage, clock=SystemClock(), registry=CollectorRegistry())
+    assert {one.consumer for one in (await bus.standing()).consumers} == {"metrics"}
+    await bus.prune(Retention(events_count=0), now=SystemClock().now())
+    assert len(await bus.events(after=0, limit=10)) == 0
+    await bus.close()
+
+
+async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
+    """An output that was away too long misses what had to go, says how much, and goes on.
+
+    Waiting for it without end fills the disk; passing over the gap in silence hides the loss.
+    """
+    workspace = stage.sandbox(speed=1_000)
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+    ):
+        await broker.stop()
+        settings = stage.configuration(
+            tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        )
+        settings = msgspec.structs.replace(
+            settings,
+            storage=StorageSettings(
+                url=settings.storage.url,
+                prune_seconds=0.3,
+                retention=Retention(events_count=8, events_hard_cap=8),
+            ),
+        )
+        async with stage.daemon(settings) as face:
+            await let_some_end(workspace, face)
+            lost = "dataprep_monitor_events_lost_total"
+            await broker.start()
+
+            async def is_said() -> bool:
+                return bool(await face.metric(lost, consumer="mqtt"))
+
+            await eventually(is_said, why="the loss is not told")
+            await eventually(
+                lambda: face.shows("dataprep_monitor_consumer_backlog", 0, consumer="mqtt"),
+                why="the output does not go on",
+            )
+            assert len(subscriber.told().events) <= 8
+            assert await face.shows(lost, 0, consumer="metrics")
+
+
+async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:
+    """A broker that takes connections and never answers costs metrics and page nothing.
+
+    Where events go out one output after the other, the slowest of them stops all.
+    """
+    workspace = stage.sandbox(speed=1_000)
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+        Relay(broker.port) as relay,
+    ):
+        relay.is_deaf = True
+        settings = stage.configuration(
+            tmp_path,
+            stage.workspace_configuration(workspace, url),
+            broker_url=f"mqtt://127.0.0.1:{relay.port}",
+        )
+        async with stage.daemon(settings) as face:
+            await let_some_end(workspace, face)
+            happened = ends_in(workspace.ledger, KINDS)
+            assert relay.has_more_than(0)
+            readiness = await face.readiness()
+            assert not readiness.checks["mqtt"]["ok"]
+            assert readiness.checks["polls"]["ok"]
+            runs = (await face.json("/api/v1/runs?limit=500"))["data"]
+            assert {(one["kind"], one["id"], one["status"]) for one in runs} == happened
+            assert subscriber.told().events == {}
+
+            relay.is_deaf = False
+            relay.cut()
+            await eventually(lambda: subscriber.told().ends() == happened, why="not caught up")

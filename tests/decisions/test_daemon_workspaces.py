@@ -1,0 +1,108 @@
+"""One daemon over many workspaces: what is odd in one, and what changes in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.app.daemon import Addresses, Daemon
+from monitor.catalogue.operations import Edition
+from monitor.model.clock import SystemClock
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.faces import Face
+from tests.app.hearing import counted, ends_in
+from tests.app.waiting import eventually
+
+KINDS = stage.kinds_of(Edition.RL)
+
+
+@pytest.mark.parametrize("fault", ["html_login", "truncated", "poison_row"])
+async def test_one_odd_payload_in_one_workspace(tmp_path: Path, fault: str) -> None:
+    """What nobody can read in one workspace is said there, and stops neither it nor the other.
+
+    In one loop for all workspaces the first page that is no JSON ends every monitor.
+    """
+    here, odd = stage.sandbox(seed=1, speed=1_000), stage.sandbox(seed=2, speed=1_000)
+    odd.world.options.only = frozenset({"listJobLibrary"})
+    async with (
+        stage.started(here) as here_url,
+        stage.started(odd) as odd_url,
+        stage.daemon(
+            stage.configuration(
+                tmp_path,
+                stage.workspace_configuration(here, here_url, name="here"),
+                stage.workspace_configuration(odd, odd_url, name="odd"),
+            )
+        ) as face,
+    ):
+        await eventually(lambda: face.is_following("here", "odd"), why="not followed")
+        setattr(odd.world.options, fault, "types" if fault == "poison_row" else 1.0)
+        for one in (here, odd):
+            for flow in list(one.world.flows.live())[:3]:
+                one.engine.start_flow_run(flow, by=11)
+        await until_counted(face, "here", here)
+        if fault != "poison_row":
+            unreadable = {"workspace": "odd", "poll": "changes", "outcome": "unreadable"}
+            polls = "dataprep_monitor_polls_total"
+            await eventually(lambda: has_some(face, polls, unreadable), why="it is not said")
+            setattr(odd.world.options, fault, 0.0)
+        await until_counted(face, "odd", odd)
+        assert await face.metric("dataprep_workspace_up", workspace="here") == 1
+
+
+async def has_some(face: Face, name: str, labels: dict[str, str]) -> bool:
+    return bool(await face.metric(name, **labels))
+
+
+async def until_counted(face: Face, name: str, workspace: Sandbox) -> None:
+    await eventually(lambda: not workspace.ledger.active(), why="the sandbox is slow")
+    happened = counted(ends_in(workspace.ledger, KINDS))
+
+    async def is_counted() -> bool:
+        return await face.ends(workspace=name) == happened
+
+    await eventually(is_counted, why=f"{name}: not counted: {happened}")
+
+
+async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
+    """Whatever a poll was at when new settings came, each run is told once, and none is missed.
+
+    A watermark that moved for a poll which was cut off would leave runs behind it.
+    """
+    workspace = stage.sandbox(speed=1_000)
+    asked = asyncio.Event()
+
+    def hear(operation_id: str, _: Mapping[str, str]) -> None:
+        if operation_id == "listJobLibrary":
+            asked.set()
+
+    workspace.on_request(hear)
+    async with stage.started(workspace) as url:
+        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
+        daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
+        stop = asyncio.Event()
+        started: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
+        living = asyncio.create_task(daemon.run(stop, on_started=started.set_result))
+        face = Face((await started).server_port)
+        await eventually(lambda: face.is_following("acme"), why="not followed")
+        # Slow enough that the list is always under way when the reload comes.
+        workspace.world.options.latency = 0.15
+        for turn, flow in enumerate(list(workspace.world.flows.live())[:5]):
+            workspace.engine.start_flow_run(flow, by=11)
+            asked.clear()
+            await asyncio.wait_for(asked.wait(), timeout=10)
+            one = settings.workspaces[0]
+            poll = msgspec.structs.replace(one.poll, overlap_seconds=float(10 + turn))
+            changed = msgspec.structs.replace(one, poll=poll)
+            await daemon.reload(msgspec.structs.replace(settings, workspaces=(changed,)))
+        workspace.world.options.latency = 0.0
+        await until_counted(face, "acme", workspace)
+        assert await face.metric("dataprep_monitor_contradictions_total", workspace="acme") == 0
+        stop.set()
+        await living

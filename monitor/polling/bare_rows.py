@@ -131,6 +131,9 @@ class BareRows:
         if (being_read := self._being_read.get(row.id)) is not None:
             await being_read.wait()
             return self._told.get(row.id) is not None
+        if self._told.get(row.id) is not None:
+            # Another list's look has read it while the store was asked about this one.
+            return True
         self._being_read[row.id] = asyncio.Event()
         try:
             return await self._read(row)

@@ -42,6 +42,11 @@ class Details:
         self._following = following
         self._queue = DetailQueue(following.clock, bound=following.settings.waiting_details)
 
+    @property
+    def waiting(self) -> int:
+        """Return how many ended job groups wait for their job records."""
+        return len(self._queue)
+
     async def run(self) -> None:
         """Read what is asked for, until cancelled."""
         async with asyncio.TaskGroup() as group:

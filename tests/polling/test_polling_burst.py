@@ -1,0 +1,36 @@
+"""Thousands of ends in one poll: all told, in bounded memory, and their records still read."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.polling.settings import PollSettings
+from tests.polling.conftest import Scene
+from tests.polling.tiny_workspace import TinyWorkspace
+
+ENDS = 1_500
+
+
+@pytest.fixture
+def settings() -> PollSettings:
+    return PollSettings(detail_wait_seconds=0.0, waiting_details=1_000)
+
+
+async def test_more_ends_than_may_wait_are_all_told_and_none_is_forgotten(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Beyond the bound only the job records come later; a restart asks for all that lack them."""
+    for number in range(1, ENDS + 1):
+        workspace.put_job_group(number, "Complete")
+    await scene.parts.changes.poll()
+    first = await scene.told()
+    await scene.parts.changes.poll()
+    waiting = scene.parts.details.waiting
+    scene.settings = PollSettings(detail_wait_seconds=0.0)
+    await scene.restart()
+    await scene.parts.details.pick_up()
+
+    assert len(first) == len(set(first)) == 3 * ENDS
+    assert len(await scene.told()) == len(first)
+    assert waiting == 1_000
+    assert scene.parts.details.waiting == ENDS

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from monitor.model.knowledge import ActiveRun, Reachability, WorkspaceStanding
 
+UNSEEN_FACTOR = 4  # how many times the limit a single run may go unseen beside a fresh list
+
 
 def knows_what_runs(
     standing: WorkspaceStanding,
@@ -14,20 +16,25 @@ def knows_what_runs(
     active: Iterable[ActiveRun],
     listed_at: datetime | None,
     known_since: datetime,
+    seen_since: datetime,
 ) -> bool:
     """True while it is fresh knowledge what runs of one pipeline; a stale status is not repeated.
 
     ``active`` are the pipeline's runs that have not ended, ``listed_at`` is when runs of their
     kind were last confirmed as a whole, ``known_since`` the instant behind which all is too old.
+    No list keeps a run fresh that nobody has seen since ``seen_since``, which lies further back,
+    because a run that goes on unchanged is seen by the audits alone.
     """
     if standing.reachability is Reachability.UNKNOWN:
         return False
     is_away = standing.reachability is Reachability.UNREACHABLE
     if is_away and (standing.since is None or standing.since < known_since):
         return False
+    confirmed = [one.confirmed_at for one in active]
+    if any(at < seen_since for at in confirmed):
+        return False
     if listed_at is not None and listed_at >= known_since:
         return True
     # The list of all runs is old, or not to be had; then each single run must be fresh. Where
     # there is none, nobody knows that there is none.
-    confirmed = [one.confirmed_at >= known_since for one in active]
-    return bool(confirmed) and all(confirmed)
+    return bool(confirmed) and all(at >= known_since for at in confirmed)

@@ -218,8 +218,10 @@ class FlowRuns:
                 log.info("an old flow run is left alone", flow_run=flow_run_id, reason=str(error))
                 self.forget(flow_run_id)
                 return error
-            tracked.is_failing = True
-            self._wait(tracked, is_refused=isinstance(error, NotAvailableError))
+            # One that is refused to us grows old by itself; it says nothing about the others.
+            is_refused = isinstance(error, NotAvailableError)
+            tracked.is_failing = not is_refused
+            self._wait(tracked, is_refused=is_refused)
             return error
         tracked.is_failing = False
         return None

@@ -10,7 +10,7 @@ import pytest
 from monitor.model.knowledge import Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
-from tests.outputs.metrics_examples import named, run
+from tests.outputs.metrics_examples import named, plan, run
 
 
 @pytest.fixture
@@ -37,3 +37,20 @@ async def test_a_run_that_was_named_is_shown_although_none_are_listed(daemon: Da
     shown = named(await daemon.page(), "dataprep_runs_active")
 
     assert sum(shown.values()) == 1
+
+
+async def test_a_run_that_nobody_sees_any_more_is_unknown_beside_fresh_lists(
+    daemon: Daemon,
+) -> None:
+    """A run whose own reads are refused is not repeated for ever because its kind is listed."""
+    daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
+    daemon.activate(run(2, Status.RUNNING, pipeline=plan(8, "hourly"), seconds=None))
+    await daemon.clock.advance(4 * 300 - 1)
+    daemon.reachable()
+    before = named(await daemon.page(), "dataprep_runs_active")
+    daemon.activate(run(2, Status.RUNNING, pipeline=plan(8, "hourly"), seconds=None))
+    await daemon.clock.advance(2)
+    after = named(await daemon.page(), "dataprep_runs_active")
+
+    assert {dict(one)["pipeline"] for one in before} == {"daily", "hourly"}
+    assert {dict(one)["pipeline"] for one in after} == {"hourly"}

@@ -13,8 +13,8 @@ from monitor.model.errors import MonitorError, TryLaterError
 from monitor.model.runs import RunKind
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene, until
-from tests.polling.tiny_workspace import NO_OBJECT, OVERLOADED, TinyWorkspace, stamp
+from tests.polling.conftest import NAME, Scene, until
+from tests.polling.tiny_workspace import FORBIDDEN, NO_OBJECT, OVERLOADED, TinyWorkspace, stamp
 
 
 @pytest.fixture
@@ -191,6 +191,21 @@ async def test_an_old_flow_run_that_cannot_be_read_is_given_up(
             continue
 
     assert workspace.count("flowRuns/71") == scene.settings.attempts
+
+
+async def test_a_flow_run_that_is_refused_makes_no_other_unknown(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Somebody's private flow run grows old by itself; the rest is confirmed as before."""
+    workspace.put_job_group(1, flowRun={"id": 71})
+    workspace.faults["flowRuns/71"] = FORBIDDEN
+    await scene.parts.changes.poll()
+    with pytest.raises(MonitorError):
+        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    await clock.advance(5)
+    await scene.parts.changes.poll()
+
+    assert scene.knowledge.confirmed[NAME, RunKind.FLOW_RUN] == clock.now()
 
 
 async def test_job_records_that_never_come_are_not_asked_for_for_ever(

@@ -10,7 +10,7 @@ from prometheus_client.core import Exemplar
 
 from monitor.model.knowledge import PipelineStanding, Reachability
 from monitor.model.runs import RunKind, Status, Trigger
-from monitor.outputs.freshness import knows_what_runs
+from monitor.outputs.freshness import UNSEEN_FACTOR, knows_what_runs
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.budget import Group, Layout
 from monitor.outputs.metrics.families import Family
@@ -142,6 +142,7 @@ def _present(
 ) -> Iterator[Family]:
     active, oldest = families.RUNS_ACTIVE.gauge(), families.OLDEST_ACTIVE.gauge()
     known_since = picture.now - timedelta(seconds=stale_after_seconds)
+    seen_since = picture.now - UNSEEN_FACTOR * timedelta(seconds=stale_after_seconds)
     standings = {one.workspace: one for one in picture.workspaces}
     for group in groups:
         if not knows_what_runs(
@@ -149,6 +150,7 @@ def _present(
             active=group.active,
             listed_at=picture.confirmed.get((group.workspace, group.kind)),
             known_since=known_since,
+            seen_since=seen_since,
         ):
             continue
         for status in _ACTIVE:

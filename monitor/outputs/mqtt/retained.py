@@ -17,6 +17,7 @@ from monitor.bus.contract import EventBus, Step
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event, RunEvent
+from monitor.outputs.freshness import UNSEEN_FACTOR
 from monitor.outputs.mqtt.client import Link, Outgoing
 from monitor.outputs.mqtt.connection import JSON, Connection
 from monitor.outputs.mqtt.states import AnyRetained, NextStart, PipelineIdentity, Present
@@ -107,11 +108,13 @@ class RetainedStates:
         self._touched = set()
         self._has_touched_workspaces = False
         stale = timedelta(seconds=self._settings.state_stale_seconds)
+        now = self._clock.now()
         present = Present(
             self._view,
             self._topics,
             self._next_start,
-            known_since=self._clock.now() - stale,
+            known_since=now - stale,
+            seen_since=now - UNSEEN_FACTOR * stale,
         )
         await self._publish(link, self._news(present.workspaces()))
         identities = iter(present.identities() if only is None else only)

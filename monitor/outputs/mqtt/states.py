@@ -152,9 +152,11 @@ class Present:
         next_start: NextStart,
         *,
         known_since: datetime,
+        seen_since: datetime,
     ) -> None:
         self._topics = topics
         self._known_since = known_since
+        self._seen_since = seen_since
         self._next_start = next_start
         self._confirmed = view.confirmed()
         self._names = {(one.workspace, one.kind, one.id): one.name for one in view.pipelines()}
@@ -201,6 +203,7 @@ class Present:
             active=active,
             listed_at=listed_at,
             known_since=self._known_since,
+            seen_since=self._seen_since,
         )
         state = PipelineState(
             workspace=workspace,

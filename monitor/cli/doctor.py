@@ -28,7 +28,7 @@ def doctor(
     import asyncio  # noqa: PLC0415 - help must answer fast
 
     from monitor import logs  # noqa: PLC0415
-    from monitor.cli.doctor_checks.examination import examine, faults, only  # noqa: PLC0415
+    from monitor.cli.doctor_checks.examination import examine, faults  # noqa: PLC0415
     from monitor.cli.doctor_checks.lines import Verdict  # noqa: PLC0415
     from monitor.cli.settings_files import weigh_file  # noqa: PLC0415
     from monitor.cli.tables import print_json  # noqa: PLC0415
@@ -50,7 +50,9 @@ def doctor(
         for line in faults(verdict.faults):
             tell(line)
     else:
-        asyncio.run(examine(only(configuration, workspace), config, clock=SystemClock(), tell=tell))
+        asyncio.run(
+            examine(configuration, config, clock=SystemClock(), tell=tell, workspace=workspace)
+        )
     if as_json:
         print_json(told)
     if any(line.verdict is Verdict.FAILED for line in told):

@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from monitor.cli.check import summary
 from monitor.cli.doctor_checks.addresses import callback_address, server_address
 from monitor.cli.doctor_checks.broker import check_broker
 from monitor.cli.doctor_checks.lines import Line, bounded, failed, ok
 from monitor.cli.doctor_checks.storage import check_storage
 from monitor.cli.doctor_checks.workspaces import Surroundings, check_workspace
-from monitor.config import Configuration, Fault
+from monitor.config import Configuration, Fault, WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 
@@ -28,25 +26,33 @@ def faults(found: Sequence[Fault]) -> list[Line]:
     return [failed(CONFIGURATION, f"{one.key} is {one.value}", one.way_out) for one in found]
 
 
-def only(configuration: Configuration, workspace: str | None) -> Configuration:
-    """Return the configuration with that workspace alone.
+def chosen(configuration: Configuration, name: str | None) -> tuple[WorkspaceConfiguration, ...]:
+    """Return the workspaces to ask: all, or the one of that name.
 
     Raises:
         ConfigurationError: there is none of that name.
     """
-    if workspace is None:
-        return configuration
-    chosen = tuple(one for one in configuration.workspaces if one.name == workspace)
-    if not chosen:
+    found = tuple(one for one in configuration.workspaces if name in (None, one.name))
+    if name is not None and not found:
         known = ", ".join(one.name for one in configuration.workspaces)
-        raise ConfigurationError(f"workspace {workspace!r} is not configured; known: {known}")
-    return msgspec.structs.replace(configuration, workspaces=chosen)
+        raise ConfigurationError(f"workspace {name!r} is not configured; known: {known}")
+    return found
 
 
 async def examine(
-    configuration: Configuration, path: Path, *, clock: Clock, tell: Callable[[Line], None]
+    configuration: Configuration,
+    path: Path,
+    *,
+    clock: Clock,
+    tell: Callable[[Line], None],
+    workspace: str | None = None,
 ) -> None:
-    """Run every check and tell its lines as soon as those before them have been told."""
+    """Run every check and tell its lines as soon as those before them have been told.
+
+    Raises:
+        ConfigurationError: there is no workspace of that name.
+    """
+    workspaces = chosen(configuration, workspace)
     tell(ok(CONFIGURATION, f"{path}: {'; '.join(summary(configuration))}"))
     async with callback_address(configuration, clock=clock) as listening:
         serving = await server_address(configuration.server)
@@ -66,7 +72,7 @@ async def examine(
                     one.name: bounded(
                         one.name, check_workspace(one, surroundings), seconds=_WORKSPACE_SECONDS
                     )
-                    for one in configuration.workspaces
+                    for one in workspaces
                 },
             }
             asking = [

@@ -18,7 +18,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter
 
 from monitor.model.clock import Clock
-from monitor.model.errors import MonitorError
+from monitor.model.errors import BusError, MonitorError
 
 log = structlog.get_logger()
 _JITTER = random.SystemRandom()
@@ -122,7 +122,10 @@ class Supervisor:
         except Exception as exc:
             self._failures.labels(name).inc()
             self._note(name, TaskState.FAILED, reason=_one_line(exc))
-            log.exception("task failed", task=name, vital=vital)
+            # The store's own sentence says all; a trace with each restart would hide it.
+            is_foreign = not isinstance(exc, BusError)
+            reason = {} if is_foreign else {"reason": str(exc)}
+            log.exception("task failed", task=name, vital=vital, exc_info=is_foreign, **reason)
             if vital:
                 raise
             return False

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.model.errors import BusUnavailableError
+from monitor.model.errors import BusSchemaError, BusUnavailableError
 from monitor.supervisor import Supervisor, TaskReturnedError, TaskState, Waits
 from tests.clocks import ManualClock
 
@@ -210,3 +210,10 @@ async def test_the_trace_is_logged(house: House) -> None:
     assert {"event": "task failed", "task": "polling", "exc_info": True}.items() <= (
         logged[0].items()
     )
+
+
+async def test_the_store_needs_no_trace(house: House) -> None:
+    """What is wrong with the store is one sentence with each restart."""
+    with structlog.testing.capture_logs() as logged:
+        await house.start("metrics", Worker(BusSchemaError("an event cannot be understood")))
+    assert (logged[0]["reason"], logged[0]["exc_info"]) == ("an event cannot be understood", False)

@@ -6,15 +6,22 @@ sighting taken again makes the same ids, and an id that the log holds already is
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+import msgspec
+import structlog
 from msgspec import Struct
 
+from monitor.model.errors import BusSchemaError
 from monitor.model.events import Event
 from monitor.model.runs import RunKey, RunKind, RunState, Status
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
 
 
 class Note(Struct, frozen=True, kw_only=True, gc=False):
@@ -27,6 +34,31 @@ class Note(Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     key: str
     value: bytes | None
+
+
+def understood(value: bytes, decoder: msgspec.json.Decoder[T], *, what: str) -> T:
+    """Return what a note says.
+
+    Raises:
+        BusSchemaError: it was damaged, or another version wrote it. The message names ``what``.
+    """
+    try:
+        return decoder.decode(value)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
+        raise BusSchemaError(f"what is stored as {what} cannot be understood: {exc}") from exc
+
+
+def legible(
+    notes: Mapping[str, bytes], decoder: msgspec.json.Decoder[T], *, topic: str
+) -> dict[str, T]:
+    """Return what notes say that can be learned again; one that is damaged is left out, logged."""
+    said: dict[str, T] = {}
+    for key, value in notes.items():
+        try:
+            said[key] = understood(value, decoder, what=f"{topic} {key!r}")
+        except BusSchemaError as exc:
+            log.warning("a note is left out", reason=str(exc))
+    return said
 
 
 class Change(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

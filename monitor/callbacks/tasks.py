@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.contract import Change, EventBus, Note
+from monitor.bus.contract import Change, EventBus, Note, understood
 
 TASKS = "webhook_task"  # topic of the notes, keyed by flow id
 
@@ -24,10 +24,20 @@ class OwnTask(Struct, frozen=True, kw_only=True):
     fingerprint: str
 
 
+_DECODER = msgspec.json.Decoder(OwnTask)
+
+
 async def own_tasks(bus: EventBus, workspace: str) -> dict[str, OwnTask]:
-    """Return our tasks by flow id."""
+    """Return our tasks by flow id.
+
+    Raises:
+        BusSchemaError: one cannot be understood. A second task in its place would call twice.
+    """
     notes = await bus.notes(workspace, TASKS)
-    return {flow: msgspec.json.decode(value, type=OwnTask) for flow, value in notes.items()}
+    return {
+        flow: understood(value, _DECODER, what=f"the webhook task of flow {flow!r}")
+        for flow, value in notes.items()
+    }
 
 
 async def registered_at(bus: EventBus, workspace: str) -> dict[str, datetime]:

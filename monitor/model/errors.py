@@ -18,7 +18,7 @@
     ├── BusError
     │   ├── BusUnavailableError       nothing was stored; the caller may commit again
     │   ├── BusHeldError              another daemon holds the store
-    │   └── BusSchemaError            the store was written by a newer version
+    │   └── BusSchemaError            a newer version wrote the store, or it is damaged
     └── OutputError
         ├── OutputUnavailableError    delivery may be tried again
         │   └── OutputConnectionLostError   it broke while this event was on its way

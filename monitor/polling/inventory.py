@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import structlog
 
+from monitor.bus.contract import legible
 from monitor.catalogue.capabilities import Capability
 from monitor.model.runs import PipelineKind
 from monitor.polling.failures import one_by_one
@@ -19,6 +20,8 @@ _LISTED_BY = {
     PipelineKind.PLAN: Capability.LIST_PLANS,
 }
 INVENTORY = "inventory"  # topic of the notes that hold which pipelines were listed last
+
+_DECODER = msgspec.json.Decoder(frozenset[str])
 
 
 class Inventory:
@@ -37,8 +40,9 @@ class Inventory:
     async def load(self) -> None:
         """Read back which pipelines were listed last."""
         noted = await self._following.bus.notes(self._following.name, INVENTORY)
-        for kind, value in noted.items():
-            self._listed[PipelineKind(kind)] = msgspec.json.decode(value, type=frozenset[str])
+        known = {kind.value: noted[kind] for kind in PipelineKind if kind in noted}
+        for kind, listed in legible(known, _DECODER, topic=INVENTORY).items():
+            self._listed[PipelineKind(kind)] = listed
 
     async def poll(self) -> None:
         """List flows and plans once.

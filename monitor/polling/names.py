@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.contract import Note
+from monitor.bus.contract import Note, legible
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
@@ -18,6 +18,9 @@ class _Known(Struct, frozen=True, gc=False, omit_defaults=True):
     flow_id: str
     flow_name: str | None = None
     recipe_name: str | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Known)
 
 
 class Recipes:
@@ -33,8 +36,8 @@ class Recipes:
     async def load(self) -> None:
         """Read back what was learned before."""
         noted = await self._following.bus.notes(self._following.name, RECIPE)
-        for recipe_id, value in noted.items():
-            self._put(recipe_id, msgspec.json.decode(value, type=_Known))
+        for recipe_id, known in legible(noted, _DECODER, topic=RECIPE).items():
+            self._put(recipe_id, known)
 
     def learn(self, row: JobGroupRow) -> None:
         """Remember what the row tells of its recipe; silence forgets nothing."""

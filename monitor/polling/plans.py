@@ -44,7 +44,9 @@ class Plans:
     async def load(self) -> None:
         """Read back what was learned before."""
         noted = await self._following.bus.notes(self._following.name, SNAPSHOT)
-        forgotten = [self._plan_of.put(one, value.decode()) for one, value in noted.items()]
+        # What is damaged is asked for again.
+        known = {one: value.decode() for one, value in noted.items() if value and value.isascii()}
+        forgotten = [self._plan_of.put(one, plan) for one, plan in known.items()]
         # A commit that failed may have left more of them than are remembered.
         notes = [self._following.note(SNAPSHOT, one, None) for one in forgotten if one is not None]
         await self._following.observer.observe((), notes=notes)

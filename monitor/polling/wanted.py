@@ -55,6 +55,9 @@ class Wanted:
         """Take up what an earlier run of the monitor left on the list."""
         for noted in await self._following.bus.notes(self._following.name, WANTED):
             kind, _, run_id = noted.partition("/")
+            if kind not in tuple(RunKind) or not run_id:
+                log.warning("a note is left out", reason=f"{WANTED} {noted!r} names no run")
+                continue
             self._enter(self._following.key(RunKind(kind), run_id))
 
     async def add_bad_rows(self, kind: RunKind, bad_rows: Sequence[BadRow]) -> None:

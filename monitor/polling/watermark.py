@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from monitor.bus.contract import legible
 from monitor.polling.following import Following
 
 WATERMARK = "watermark"  # topic of the notes that hold it
+
+_DECODER: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
 
 
 class Watermark:
@@ -28,8 +33,8 @@ class Watermark:
 
     async def load(self) -> None:
         notes = await self._following.bus.notes(self._following.name, WATERMARK)
-        if (noted := notes.get(self._poll)) is not None:
-            self._at = msgspec.json.decode(noted, type=datetime)
+        # Without it the next poll begins where the first did: late, and nothing is told twice.
+        self._at = legible(notes, _DECODER, topic=WATERMARK).get(self._poll)
 
     def since(self) -> datetime:
         """Return from which moment on a poll that begins now asks for changes."""

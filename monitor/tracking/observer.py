@@ -7,14 +7,14 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import structlog
-from msgspec import Struct
+from msgspec import Meta, Struct
 from prometheus_client import CollectorRegistry, Counter
 
-from monitor.bus.contract import Change, EventBus, Note
+from monitor.bus.contract import Change, EventBus, Note, understood
 from monitor.model.clock import Clock
 from monitor.model.errors import MonitorError
 from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
@@ -41,6 +41,10 @@ _NOT_SETTLED = (Outcome.UNCONFIRMED, Outcome.NEEDS_DETAIL)
 class _LastChange(Struct, frozen=True, kw_only=True):
     number: int
     value: str | None
+
+
+_CHANGE = msgspec.json.Decoder(_LastChange)
+_SINCE: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
 
 
 class _Judged(Struct, kw_only=True):
@@ -111,7 +115,8 @@ class Observer:
             self._contradictions.labels(workspace)
             noted = (await self._bus.notes(workspace, FOLLOWING)).get("since")
             if noted is not None:
-                self._remember_following(workspace, msgspec.json.decode(noted, type=datetime))
+                since = understood(noted, _SINCE, what=f"{workspace}'s begin of following")
+                self._remember_following(workspace, since)
             self._opened.add(workspace)
         return self._followed_since.get(workspace)
 
@@ -254,7 +259,8 @@ class Observer:
         """
         async with self._changing:
             noted = (await self._bus.notes(workspace, CHANGES)).get(what)
-            last = msgspec.json.decode(noted, type=_LastChange) if noted is not None else None
+            what_is_noted = f"{workspace}'s last {what}"
+            last = None if noted is None else understood(noted, _CHANGE, what=what_is_noted)
             if last is not None and last.value == after:
                 return False
             number = 0 if last is None else last.number + 1

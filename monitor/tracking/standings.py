@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from monitor.bus.contract import EventBus, Note
+from monitor.bus.contract import EventBus, Note, legible
 from monitor.model.knowledge import PipelineStanding
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.knowledge import Knowledge, StandingId
@@ -15,6 +15,7 @@ from monitor.tracking.knowledge import Knowledge, StandingId
 STANDING = "standing"  # topic of the notes that keep them over a restart
 
 _FAILURES_KEPT = 50
+_DECODER = msgspec.json.Decoder(PipelineStanding)
 
 
 class Standings:
@@ -25,8 +26,8 @@ class Standings:
 
     async def load(self, bus: EventBus, workspace: str) -> None:
         """Read back what earlier runs left."""
-        for value in (await bus.notes(workspace, STANDING)).values():
-            standing = msgspec.json.decode(value, type=PipelineStanding)
+        noted = await bus.notes(workspace, STANDING)
+        for standing in legible(noted, _DECODER, topic=STANDING).values():
             self._knowledge.standings[_identity(standing)] = standing
             pipeline = standing.pipeline
             self._knowledge.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)

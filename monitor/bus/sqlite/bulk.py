@@ -38,10 +38,11 @@ class Insertion:
 class Gathering:
     """A SELECT whose rows come back as one JSON array, in the order of ``rows``.
 
-    ``rows`` is a SELECT, ``item`` the SQL expression that makes JSON text of one of its rows.
+    ``rows`` is a SELECT, ``item`` the SQL expression that makes JSON text of one of its rows. An
+    empty body is no JSON, and must not look like a row that is not there.
     """
 
-    def __init__(self, rows: str, *, item: str = "body") -> None:
+    def __init__(self, rows: str, *, item: str = "iif(length(body), body, '?')") -> None:
         self._statement = f"SELECT '[' || coalesce(group_concat({item}), '') || ']' FROM ({rows})"  # noqa: S608 - constants of this package
 
     def ask(self, db: Connection, values: Sequence[object] | Mapping[str, object]) -> str:

@@ -90,7 +90,7 @@ class Reader:
         except sqlite3.Error as exc:
             self._drop_connection()
             raise unavailable(exc) from exc
-        except msgspec.MsgspecError as exc:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
             raise BusSchemaError(f"something in the store cannot be understood: {exc}") from exc
 
     def _drop_connection(self) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from monitor.bus.sqlite import codec
 from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.model.errors import BusSchemaError
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 
 RunRow = tuple[str, str, str, str, int, int | None, str | None, str | None, bytes]
@@ -71,6 +72,8 @@ def by_key(db: Connection, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
             piece = codec.encode(wanted[start : start + _KEYS_AT_A_TIME])
             bodies = _BY_KEY.ask(db, (workspace, kind, piece))
             found.update((run.key, run) for run in codec.decode_runs(bodies))
+    if strange := found.keys() - set(keys):
+        raise BusSchemaError(f"a stored run says that it is {strange.pop()}, which was not asked")
     return found
 
 

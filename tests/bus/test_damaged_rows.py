@@ -1,0 +1,131 @@
+"""A row that was damaged on the disk is one clear error, never an answer that looks right."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+import structlog
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import Change, Note, legible, understood
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.errors import BusError, BusSchemaError
+from tests.bus.examples import SOON, callback, event, run
+from tests.clocks import ManualClock
+
+DAMAGES = st.binary(max_size=40) | st.sampled_from(
+    [b"", b"{}", b"[]", b"null", b"0", b"{", b"}", b",", b"[" * 50_000, b"\xff", b"\0", b'"\xff"']
+)
+MANY = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@dataclass
+class Store:
+    """An open store, and its file as whoever damages it sees it."""
+
+    bus: SqliteBus
+    path: Path
+
+    def damage(self, table: str, body: bytes) -> None:
+        with sqlite3.connect(self.path, timeout=10) as db:
+            db.execute(f"UPDATE {table} SET body = ?", (body,))  # noqa: S608 - names of this file
+        db.close()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """Hold one run, one event and one callback."""
+    path = tmp_path / "state.db"
+    bus = await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
+    await bus.commit(Change(runs=(run(1),), events=(event(1),)), timeout_seconds=SOON)
+    await bus.receive(callback(1), inbox_bound=10, timeout_seconds=SOON)
+    yield Store(bus, path)
+    await bus.close()
+
+
+@MANY
+@given(body=DAMAGES)
+@example(body=b"")
+async def test_a_damaged_run_is_not_taken_for_an_unknown_one(store: Store, body: bytes) -> None:
+    """Every question that would meet it fails; a run that seemed unknown would be told anew."""
+    store.damage("run", body)
+    key = run(1).key
+    for question in (
+        lambda: store.bus.runs([key]),
+        lambda: store.bus.recent_runs(limit=10),
+    ):
+        with pytest.raises(BusError):
+            await question()
+
+
+async def test_a_run_under_another_key_is_refused(store: Store) -> None:
+    """A body that belongs to another run is no answer for this one."""
+    store.damage("run", msgspec.json.encode(run(2)))
+
+    with pytest.raises(BusSchemaError, match="a stored run says that it is"):
+        await store.bus.runs([run(1).key])
+
+
+@MANY
+@given(body=DAMAGES)
+async def test_a_damaged_event_is_not_passed_over(store: Store, body: bytes) -> None:
+    """A consumer that meets it does not go on as if there had been none."""
+    store.damage("event", body)
+    for question in (
+        lambda: store.bus.events(after=0, limit=10),
+        lambda: store.bus.read("mqtt", after=0, limit=10),
+    ):
+        with pytest.raises(BusError):
+            await question()
+
+
+@MANY
+@given(body=DAMAGES)
+async def test_a_damaged_callback_is_not_passed_over(store: Store, body: bytes) -> None:
+    """The inbox says that it cannot be understood."""
+    store.damage("callback", body)
+    with pytest.raises(BusError):
+        await store.bus.inbox("marketing", limit=10)
+
+
+async def test_the_store_goes_on_beside_a_damaged_row(store: Store) -> None:
+    """What does not meet the row is answered, and new rows are stored."""
+    store.damage("event", b"{")
+    await store.bus.commit(Change(runs=(run(2),)), timeout_seconds=SOON)
+
+    assert list(await store.bus.runs([run(2).key])) == [run(2).key]
+
+
+INSTANTS = msgspec.json.Decoder(datetime)
+
+
+@MANY
+@given(value=DAMAGES)
+def test_a_damaged_note_is_one_error_or_left_out(value: bytes) -> None:
+    """Where it can be learned again it is left out with a log, elsewhere it is an error."""
+    good = b'"2026-01-01T00:00:00Z"'
+    with structlog.testing.capture_logs() as logged:
+        said = legible({"good": good, "bad": value}, INSTANTS, topic="watermark")
+
+    assert said == {"good": datetime(2026, 1, 1, tzinfo=UTC)}
+    assert [one["event"] for one in logged] == ["a note is left out"]
+    with pytest.raises(BusSchemaError, match="what is stored as the begin cannot be understood"):
+        understood(value, INSTANTS, what="the begin")
+
+
+async def test_notes_are_kept_as_they_are(store: Store) -> None:
+    """The store itself does not read a note; any bytes come back."""
+    note = Note(workspace="acme", topic="t", key="k", value=b"\xff\0")
+    await store.bus.commit(Change(notes=(note,)), timeout_seconds=SOON)
+
+    assert await store.bus.notes("acme", "t") == {"k": b"\xff\0"}

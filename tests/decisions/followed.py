@@ -36,6 +36,7 @@ class Followed:
         options: WorldOptions | None = None,
         settings: PollSettings | None = None,
         page_size: int = 250,
+        requests_per_minute: float = 60_000,
     ) -> None:
         self.clock, self.world_clock = ManualClock(), ManualClock()
         self.sandbox = Sandbox(
@@ -54,6 +55,7 @@ class Followed:
         self._folder = folder
         self._settings = settings or PollSettings(detail_wait_seconds=0.0, jitter_share=0.0)
         self._page_size = page_size
+        self._requests_per_minute = requests_per_minute
         self._tasks: list[asyncio.Task[None]] = []
         self.scene: Scene
 
@@ -67,6 +69,7 @@ class Followed:
             edition=None,
             token=Secret(self.sandbox.token),
             page_size=self._page_size,
+            requests_per_minute=self._requests_per_minute,
         )
         await self.scene.open()
         return self

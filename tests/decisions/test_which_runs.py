@@ -112,8 +112,9 @@ async def test_deleted_runs(tmp_path: Path) -> None:
         assert Status.LOST in {one.run.status for one in await it.events(gone.id)}
 
 
-async def test_what_may_not_be_read_is_not_gone(tmp_path: Path) -> None:
-    """While reads by id are lost to us no run ends by that, and each is told when it ended.
+@pytest.mark.parametrize("fault", ["the operation is lost", "the read fails"])
+async def test_what_may_not_be_read_is_not_gone(tmp_path: Path, fault: str) -> None:
+    """While reads by id tell nothing no run ends by that, and each is told when it ended.
 
     Whoever takes every refusal for a deletion loses all active runs at once.
     """
@@ -121,7 +122,11 @@ async def test_what_may_not_be_read_is_not_gone(tmp_path: Path) -> None:
         group = it.run_job_group(work_seconds=3_000)
         await it.pass_time(60)
         it.options.late_rows, it.options.late_seconds = 1.0, 80_000.0
-        it.options.lose["getJobGroup"] = 0.0
+        it.options.only = frozenset({"getJobGroup"})
+        if fault == "the operation is lost":
+            it.options.lose["getJobGroup"] = 0.0
+        else:
+            it.options.status_503 = 1.0
         await it.pass_time(1_500, step=60)
         assert await it.told(group.id) == ["queued", "started"]
         it.options.late_rows = 0.0

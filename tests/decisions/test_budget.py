@@ -1,0 +1,55 @@
+"""What the requests of a minute are spent on when there are not enough for everything."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from monitor.model.events import EventType, RunEvent
+from monitor.polling.settings import PollSettings
+from monitor.sandbox.engine import Outcome
+from tests.app.waiting import pause
+from tests.decisions.followed import Followed
+
+FAILED, OTHERS = 6, 80
+
+
+async def test_details_leave_the_change_polls_their_turn(tmp_path: Path) -> None:
+    """With ends by the dozen, changes are asked for in time, and failures' records come first.
+
+    In order of arrival, the next failure is seen only when the last success has been read.
+    """
+    settings = PollSettings(detail_wait_seconds=0.0, jitter_share=0.0)
+    async with Followed(tmp_path, settings=settings, requests_per_minute=30) as it:
+        polls: list[float] = []
+        it.begin_unawaited()
+        await live(it, 60)
+        for outcome in (Outcome.COMPLETE,) * OTHERS + (Outcome.FAILED,) * FAILED:
+            it.run_job_group(outcome)
+        it.on_list(lambda _: polls.append(it.clock.monotonic()))
+        await live(it, 100)
+        detailed = await details_told(it)
+
+        assert len(polls) >= 3
+        assert max(later - first for first, later in itertools.pairwise(polls)) <= 32
+        assert FAILED < len(detailed) < FAILED + OTHERS
+        assert detailed[:FAILED] == ["failed"] * FAILED
+        assert "failed" not in detailed[FAILED:]
+
+
+async def details_told(it: Followed) -> list[str]:
+    """Return how the runs ended whose records have been read, in the order of reading."""
+    recorded = await it.scene.bus.events(after=0, limit=10_000)
+    return [
+        str(one.event.run.status)
+        for one in recorded
+        if isinstance(one.event, RunEvent) and one.event.type is EventType.RUN_DETAILED
+    ]
+
+
+async def live(it: Followed, seconds: int) -> None:
+    """Let both go on second by second; the budget waits on the clock, the answers do not."""
+    for _ in range(seconds):
+        await it.world_clock.advance(1)
+        await it.clock.advance(1)
+        await pause(0.005)

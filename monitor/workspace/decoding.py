@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 from monitor.model.errors import PayloadError
 from monitor.workspace import wire
 from monitor.workspace.payloads import BadRow
+from monitor.workspace.workspace_time import is_believable
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -178,10 +179,14 @@ def text_or_none(value: int | str | None) -> str | None:
 
 
 def instant(value: datetime | None) -> datetime | None:
-    """Return aware UTC; a time without a zone is taken for UTC, as the API means it."""
+    """Return aware UTC; a time without a zone is taken for UTC, as the API means it.
+
+    None also for a time at the edge of the calendar, which stands for none.
+    """
     if value is None:
         return None
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    at = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    return at if is_believable(at) else None
 
 
 def error_text(value: object) -> str | None:

@@ -15,6 +15,14 @@ from monitor.model.clock import Clock
 # Two quartz clocks drift apart; without this, bounds from last week would be trusted today.
 _DRIFT = 1e-4
 _RESOLUTION_SECONDS = 1.0
+# At the edges of the calendar, where nothing can be added to a time or taken off it, stand the
+# words of other languages for "none".
+_FIRST_YEAR, _END_YEAR = 1970, 9000
+
+
+def is_believable(at: datetime) -> bool:
+    """True for a time that a workspace can have meant."""
+    return _FIRST_YEAR <= at.year < _END_YEAR
 
 
 def parse_http_date(text: str | None) -> datetime | None:
@@ -41,7 +49,7 @@ class WorkspaceTime:
     def hear(self, date: str | None, *, began: float, answered: float) -> None:
         """Take in the ``Date`` of an answer. An unreadable one changes nothing."""
         at = parse_http_date(date)
-        if at is None:
+        if at is None or not is_believable(at):
             return
         stamp = at.timestamp()
         low, high = stamp - answered, stamp + _RESOLUTION_SECONDS - began

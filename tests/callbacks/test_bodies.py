@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.callbacks import bodies
+from monitor.callbacks import bodies, signature
 from monitor.model.errors import PayloadError
 from monitor.model.runs import RunKind
+from monitor.model.secrets import Secret
 
 
 def filled(template: str) -> bytes:
@@ -102,3 +105,18 @@ def test_no_object_raises_anything_else(fields: dict[str, object]) -> None:
     except PayloadError:
         return
     assert statement.run_id
+
+
+HEADERS = st.text(max_size=100) | st.lists(
+    st.sampled_from(["t=", "1", "9" * 16, ",", "sha256=", "a" * 64, " ", "\u0663", "\0", "\udcff"]),
+    max_size=9,
+).map("".join)
+
+
+@given(header=st.none() | HEADERS, body=st.binary(max_size=20))
+def test_no_header_signs_a_body_by_chance(header: str | None, body: bytes) -> None:
+    """Whatever stands in the signature's place is a wrong signature."""
+    now = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    assert not signature.is_valid(header, body, Secret("key"), now=now)
+    stamped = f"t={int(now.timestamp())},sha256={'0' * 64}"
+    assert not signature.is_valid(stamped + (header or ""), body, Secret("key"), now=now)

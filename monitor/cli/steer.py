@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
+from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind, Status
 
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
@@ -42,6 +44,7 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """Print events, one a line, as the log of the daemon has them."""
+    _refuse_no_instant(since)
     try:
         asyncio.run(_print_events(config, follow=follow, since=since, as_json=as_json))
     except KeyboardInterrupt:
@@ -81,6 +84,20 @@ def webhooks(
     _show(answer["data"], columns, as_json=as_json)
     if action == "test" and not all(row["ok"] for row in answer["data"]):
         raise typer.Exit(1)
+
+
+def _refuse_no_instant(since: str | None) -> None:
+    """Raise `ConfigurationError` before the daemon is asked, which would say the same."""
+    if since is None:
+        return
+    told = f"--since: {since[:40]!r}"
+    try:
+        instant = datetime.fromisoformat(since)
+    except ValueError as exc:
+        way_out = "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z"
+        raise ConfigurationError(f"{told} {way_out}") from exc
+    if instant.tzinfo is None:
+        raise ConfigurationError(f"{told} names no time zone; add Z or an offset")
 
 
 def _ask(asking: Coroutine[Any, Any, Any]) -> Any:

@@ -105,3 +105,21 @@ def test_a_reader_that_leaves_is_no_drama() -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("[\n", "")
+
+
+@pytest.mark.parametrize(
+    ("since", "sentence"),
+    [
+        ("nonsense", "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z"),
+        ("", "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z"),
+        ("2026-02-30T10:00:00Z", "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z"),
+        ("2026-11-21T10:00:00", "names no time zone; add Z or an offset"),
+        ("2026-11-21", "names no time zone; add Z or an offset"),
+    ],
+)
+def test_no_instant_is_refused_before_the_daemon_is_asked(
+    capsys: pytest.CaptureFixture[str], since: str, sentence: str
+) -> None:
+    """One line on stderr and 2, although there is neither a daemon nor a configuration."""
+    assert main(["events", "-c", "/nowhere/monitor.toml", "--since", since]) == 2
+    assert capsys.readouterr() == ("", f"--since: {since!r} {sentence}\n")

@@ -34,7 +34,8 @@ class Watermark:
     async def load(self) -> None:
         notes = await self._following.bus.notes(self._following.name, WATERMARK)
         # Without it the next poll begins where the first did: late, and nothing is told twice.
-        self._at = legible(notes, _DECODER, topic=WATERMARK).get(self._poll)
+        own = {self._poll: notes[self._poll]} if self._poll in notes else {}
+        self._at = legible(own, _DECODER, topic=WATERMARK).get(self._poll)
 
     def since(self) -> datetime:
         """Return from which moment on a poll that begins now asks for changes."""

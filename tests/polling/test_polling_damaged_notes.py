@@ -1,0 +1,44 @@
+"""What the polls find damaged in the store is learned again, with a word in the log."""
+
+from __future__ import annotations
+
+import structlog
+
+from monitor.bus.contract import Change, Note
+from tests.polling.conftest import NAME, Scene
+
+DAMAGED = (
+    ("watermark", "changes", b'"2026-11-21T10:00:00"'),  # without a zone
+    ("watermark", "plan_runs", b"{"),
+    ("recipe", "1", b"[]"),
+    ("recipe", "2", b"\xff"),
+    ("inventory", "flow", b""),
+    ("inventory", "neither", b'["1"]'),
+    ("snapshot", "1", b"\xff"),
+    ("standing", "1", b"null"),
+    ("wanted", "nothing/7", b"1"),
+    ("wanted", "job_group/", b"1"),
+)
+
+
+async def test_damaged_notes_stop_no_poll(scene: Scene) -> None:
+    """Each is left out, and all parts load."""
+    notes = tuple(
+        Note(workspace=NAME, topic=topic, key=key, value=value) for topic, key, value in DAMAGED
+    )
+    await scene.bus.commit(Change(notes=notes), timeout_seconds=5)
+    with structlog.testing.capture_logs() as logged:
+        await scene.restart()
+
+    left_out = [one["reason"] for one in logged if one["event"] == "a note is left out"]
+    for named in (
+        "watermark 'changes'",
+        "watermark 'plan_runs'",
+        "recipe '1'",
+        "recipe '2'",
+        "inventory 'flow'",
+        "standing '1'",
+    ):
+        assert any(f"stored as {named} cannot be understood" in one for one in left_out), named
+    assert "wanted 'nothing/7' names no run" in left_out
+    assert "wanted 'job_group/' names no run" in left_out

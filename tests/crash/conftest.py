@@ -1,0 +1,41 @@
+"""Seeds for the scenarios, and one line about each at the end of a run."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+
+import pytest
+
+Say = Callable[..., None]
+
+_LINES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture
+def seed() -> int:
+    """Return a seed of this run; pytest shows it when the test fails."""
+    one = secrets.randbits(32)
+    print(f"seed {one}")  # noqa: T201 - captured, and shown when the test fails
+    return one
+
+
+@pytest.fixture
+def say(request: pytest.FixtureRequest) -> Say:
+    """Take counts of a scenario that has held, to be shown at the end."""
+
+    def note(scenario: str, **counts: int) -> None:
+        told = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
+        request.config.stash.setdefault(_LINES, []).append(f"{scenario}: {told}, lost 0")
+
+    return note
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Show one line for each scenario."""
+    if lines := config.stash.get(_LINES, []):
+        terminalreporter.section("crash scenarios")
+        for line in lines:
+            terminalreporter.write_line(line)

@@ -1,0 +1,261 @@
+"""A daemon as a process between a workspace and a broker, each of which a test may hurt."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+from collections.abc import AsyncIterator
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+from monitor.model.clock import SystemClock
+from monitor.sandbox.engine import Order
+from monitor.sandbox.faults import WorldOptions
+from monitor.sandbox.runs import JobGroup, RanFor
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
+from tests.app.hearing import ENDS, Subscriber, Told, ends_in, keeping_broker
+from tests.app.processes import DaemonProcess, Settings, Watched, daemon_process
+from tests.app.stage import SECRET, started
+from tests.app.waiting import eventually
+from tests.crash import store_copy
+from tests.crash.sender import Sender
+from tests.crash.tally import Tally
+from tests.servers import Mosquitto
+
+KINDS = ("flow_run", "job_group", "plan_run")
+FORGED_FROM = 95_000_000  # ids that no run of the sandbox reaches
+_PATIENCE_SECONDS = 60.0
+_FILES_BOUND = 64  # of the daemon at rest: sockets of what has failed are closed
+
+
+class CrashSettings(Settings):
+    """A configuration whose webhook tasks are made by hand, and whose store may be elsewhere."""
+
+    def __init__(self, folder: Path, watched: Watched, *, broker_url: str, store: Path) -> None:
+        self.store = store
+        self._broker = broker_url
+        super().__init__(folder, watched, with_callbacks=True)
+
+    def write(self, *workspaces: Watched) -> None:
+        (watched,) = workspaces
+        (self.folder / "token").write_text(watched.token)
+        (self.folder / "secret").write_text(SECRET)
+        self.path.write_text(
+            f'[[workspaces]]\nname = "{watched.name}"\nurl = "{watched.url}"\n'
+            'token_file = "token"\n'
+            "[workspaces.poll]\nactive_seconds = 1\nidle_seconds = 1\naudit_seconds = 10\n"
+            "names_seconds = 10\nrequests_per_minute = 60000\n"
+            '[workspaces.callbacks]\nsecret_file = "secret"\n'
+            f'[mqtt]\nurl = "{self._broker}"\nreconnect_cap_seconds = 1\n'
+            f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
+            f'[callbacks]\nlisten = "127.0.0.1:{self.callbacks_port}"\n'
+            "commit_timeout_seconds = 1\n"
+            f'[storage]\nurl = "sqlite://{self.store}"\n'
+        )
+
+
+class Scene:
+    """Everything of one scenario, and the questions that its end must answer."""
+
+    def __init__(
+        self,
+        workspace: Sandbox,
+        broker: Mosquitto,
+        subscriber: Subscriber,
+        daemon: DaemonProcess,
+        settings: CrashSettings,
+        *,
+        seed: int,
+    ) -> None:
+        assert settings.callbacks_port is not None
+        self.workspace = workspace
+        self.broker = broker
+        self.subscriber = subscriber
+        self.daemon = daemon
+        self.store = settings.store
+        self.sender = Sender(settings.callbacks_port)
+        self.chance = random.Random(seed)  # noqa: S311 - no secret
+        self.seed = seed
+        self.kills = 0
+        self._tally = Tally(subscriber)
+        self._given_up_before = 0
+        self._backlogs: list[float | None] = []
+        self._waiting: frozenset[str] = frozenset()
+
+    def start_job_groups(self, count: int, *, work_seconds: tuple[float, float]) -> list[JobGroup]:
+        """Start so many at once; each ends when its own time is over."""
+        world, engine = self.workspace.world, self.workspace.engine
+        recipes = [one for one in world.recipes.live() if world.outputs_of(one.id)]
+        begun = []
+        for _ in range(count):
+            seconds = self.chance.uniform(*work_seconds)
+            engine.order(Order(queue_seconds=0.1, work_seconds=seconds))
+            recipe = self.chance.choice(recipes)
+            begun.append(
+                engine.start_job_group(recipe, by=recipe.creator_id, ran_for=RanFor.RECIPE)
+            )
+        return begun
+
+    async def until_told(self, word: str, job_groups: list[JobGroup]) -> None:
+        """Return when the subscriber has heard this of every one of them."""
+        runs = {("job_group", str(one.id)) for one in job_groups}
+        await eventually(
+            lambda: not self._tally.missing(word, runs),
+            why=lambda: (
+                f"{word} is missing for {len(self._tally.missing(word, runs))}\n"
+                f"{self.daemon.log[-3000:]}"
+            ),
+            within_seconds=_PATIENCE_SECONDS,
+        )
+
+    async def until_acknowledged(self, count: int) -> None:
+        """Return when so many callbacks were answered 2xx."""
+        await eventually(
+            lambda: len(self.sender.acknowledged) >= count,
+            why=lambda: f"{self.sender.refused}\n{self.daemon.log[-3000:]}",
+        )
+
+    async def until_ended(self) -> None:
+        """Return when nothing runs in the workspace any more."""
+        await eventually(
+            lambda: not self.workspace.ledger.active(),
+            why=lambda: f"still active: {len(self.workspace.ledger.active())}",
+            within_seconds=_PATIENCE_SECONDS,
+        )
+
+    async def kill(self) -> None:
+        """Kill the daemon, look at what it left, and start it again."""
+        assert await self.daemon.end(signal.SIGKILL) == -signal.SIGKILL
+        self.kills += 1
+        acknowledged = self.sender.fingerprints
+        left = store_copy.read(self.store)
+        self._given_up_before = len(_forged(left.settled))
+        assert left.lost(acknowledged) == set()
+        assert left.ended <= left.told
+        assert left.untold(self.genuine()) == set()
+        await self.daemon.start()
+
+    async def says_that_the_store_fails(self) -> bool:
+        readiness = await self.daemon.face.readiness()
+        return not readiness.checks["store"]["ok"]
+
+    def genuine(self) -> set[str]:
+        """Return the acknowledged runs that there are."""
+        return {run_id for run_id, _ in self.sender.acknowledged if int(run_id) < FORGED_FROM}
+
+    async def until_agreed(self) -> Told:
+        """Return when ledger and subscriber tell the same, with what was told."""
+        happened = ends_in(self.workspace.ledger, KINDS)
+
+        def differences() -> str:
+            told = self._tally.ends()
+            return (
+                f"seed {self.seed}: {len(happened - told)} not told: "
+                f"{sorted(happened - told)[:9]}, wrongly told: {sorted(told - happened)[:9]}\n"
+                f"{self.daemon.log[-3000:]}"
+            )
+
+        await eventually(
+            lambda: self._tally.ends() == happened,
+            why=differences,
+            within_seconds=_PATIENCE_SECONDS,
+        )
+        return self.subscriber.told()
+
+    async def judge(self) -> int:
+        """Hold the whole to its promises; return how many events were heard."""
+        told = await self.until_agreed()
+        assert told.ambiguous() == []
+        assert told.out_of_order() == {}
+        complete = {run for run, words in told.transitions().items() if ENDS & set(words)}
+        assert complete == set(told.transitions())  # begun and invented: nothing ever ended it
+        await eventually(
+            self._has_settled,
+            why=lambda: f"backlogs {self._backlogs}, waiting {len(self._waiting)}",
+            within_seconds=_PATIENCE_SECONDS,
+        )
+        assert self._open_files() <= _FILES_BOUND
+        assert await self.daemon.end() == 0
+        left = store_copy.read(self.store)
+        assert left.lost(self.sender.fingerprints) == set()
+        assert left.untold(self.genuine()) == set()
+        assert not {one.split(":")[1] for one in left.waiting} & self.genuine()
+        assert left.ended == left.told
+        assert SECRET not in self.daemon.log
+        assert "Traceback" not in self.daemon.log
+        return len(told.events)
+
+    async def _has_settled(self) -> bool:
+        """True when nothing is left to be done but asking for what does not exist."""
+        face = self.daemon.face
+        self._backlogs = [
+            await face.metric("dataprep_monitor_consumer_backlog", consumer=one)
+            for one in ("mqtt", "metrics")
+        ]
+        self._waiting = store_copy.waiting(self.store)
+        return (
+            self._backlogs == [0, 0]
+            and self._waiting & self._truths() == set()
+            and await self._counts_what_it_gave_up()
+        )
+
+    async def _counts_what_it_gave_up(self) -> bool:
+        """True when each forged callback waits or was counted; a count begins with each life."""
+        counted = await self.daemon.face.metric(
+            "dataprep_monitor_sightings_total", source="callback", outcome="unconfirmed"
+        )
+        gone = len(_forged(self.sender.fingerprints) - self._waiting) - self._given_up_before
+        return (counted or 0.0) == gone
+
+    def _truths(self) -> set[str]:
+        """Return the fingerprints of what was acknowledged about runs that there are."""
+        return self.sender.fingerprints - _forged(self.sender.fingerprints)
+
+    def _open_files(self) -> int:
+        return len(list(Path(f"/proc/{self.daemon.process_id}/fd").iterdir()))
+
+
+def _forged(fingerprints: AbstractSet[str]) -> set[str]:
+    """Return those about runs that nobody started."""
+    return {one for one in fingerprints if int(one.split(":")[1]) >= FORGED_FROM}
+
+
+@contextlib.asynccontextmanager
+async def scene(
+    folder: Path,
+    *,
+    seed: int,
+    store: Path | None = None,
+    traffic: TrafficSettings | None = None,
+    speed: float = 1.0,
+    options: WorldOptions | None = None,
+) -> AsyncIterator[Scene]:
+    """Set everything up and yield it once the daemon follows the workspace."""
+    workspace = Sandbox(
+        SandboxSettings(
+            seed=seed,
+            work=WorkSettings(speed=speed, steps_per_job=2),
+            traffic=traffic,
+            schedules_fire=False,
+            is_busy_at_once=False,
+            options=options or WorldOptions(),
+        ),
+        SystemClock(),
+    )
+    async with (
+        started(workspace) as url,
+        keeping_broker(folder) as broker,
+        Subscriber(broker.port) as subscriber,
+    ):
+        settings = CrashSettings(
+            folder,
+            Watched("acme", url, workspace.token),
+            broker_url=broker.url,
+            store=store or folder / "state.db",
+        )
+        async with daemon_process(settings) as daemon:
+            await eventually(lambda: daemon.face.is_following("acme"), why="not followed")
+            workspace.open_for_work()
+            yield Scene(workspace, broker, subscriber, daemon, settings, seed=seed)

@@ -1,0 +1,60 @@
+"""What a dead daemon has left on disk, read from a copy: its next life finds it as it was."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import Struct
+
+
+class OnDisk(Struct, frozen=True, kw_only=True):
+    """The parts of a store that a crash could tear from each other."""
+
+    waiting: frozenset[str]  # fingerprints
+    settled: frozenset[str]
+    ended: frozenset[str]  # job groups whose end is in run memory
+    told: frozenset[str]  # job groups whose end is in the log
+
+    def lost(self, fingerprints: set[str]) -> set[str]:
+        """Return acknowledged callbacks that neither wait nor were dealt with."""
+        return fingerprints - self.waiting - self.settled
+
+    def untold(self, run_ids: set[str]) -> set[str]:
+        """Return runs whose callback was settled although their end is not in the log."""
+        settled = {one.split(":")[1] for one in self.settled}
+        return (settled & run_ids) - self.told
+
+
+def read(path: Path) -> OnDisk:
+    """Read a store that nobody has open."""
+    with TemporaryDirectory() as folder:
+        for suffix in ("", "-wal"):
+            if (source := path.with_name(path.name + suffix)).exists():
+                shutil.copy(source, folder)
+        with closing(sqlite3.connect(Path(folder) / path.name)) as db:
+            return _read(db)
+
+
+def waiting(path: Path) -> frozenset[str]:
+    """Return the fingerprints in the inbox of a store that is in use."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as db:
+        return _column(db, "SELECT fingerprint FROM callback WHERE settled_at IS NULL")
+
+
+def _read(db: sqlite3.Connection) -> OnDisk:
+    ends = ("succeeded", "failed", "canceled", "lost")
+    events = _column(db, "SELECT id FROM event WHERE id LIKE 'acme:job_group:%'")
+    return OnDisk(
+        waiting=_column(db, "SELECT fingerprint FROM callback WHERE settled_at IS NULL"),
+        settled=_column(db, "SELECT fingerprint FROM callback WHERE settled_at IS NOT NULL"),
+        ended=_column(db, "SELECT id FROM run WHERE kind = 'job_group' AND ended_at IS NOT NULL"),
+        told=frozenset(one.split(":")[2] for one in events if one.split(":")[3] in ends),
+    )
+
+
+def _column(db: sqlite3.Connection, statement: str) -> frozenset[str]:
+    return frozenset(value for (value,) in db.execute(statement))

@@ -1,0 +1,167 @@
+"""Broker, disk and file fail under a running daemon: it says no, and catches up by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from tests.app.waiting import eventually, pause
+from tests.crash.conftest import Say
+from tests.crash.scene import Scene, scene
+
+CALLBACKS = 300
+_LOCKED_SECONDS = 2.5
+_DISK_KIBIBYTES = 6_000
+_ROOM_BYTES = 200_000  # what a disk that fills up still takes
+
+
+class Disk(Struct, frozen=True):
+    """A place for the store that can be full."""
+
+    path: Path
+    fill: Callable[[Scene], None]
+    free: Callable[[Scene], None]
+
+
+@contextlib.contextmanager
+def small_file_system(folder: Path) -> Iterator[Disk]:
+    """A file system of a few megabytes, filled by somebody else's file."""
+    place = folder / "disk"
+    place.mkdir()
+    mounting = ("mount", "-t", "tmpfs", "-o", f"size={_DISK_KIBIBYTES}k", "none", str(place))
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root may mount a small file system")
+    if subprocess.run(mounting, check=False, capture_output=True).returncode != 0:
+        pytest.skip("this machine lets nobody mount a small file system")
+    filler = place / "filler"
+
+    def fill(_: Scene) -> None:
+        room = shutil.disk_usage(place).free - _ROOM_BYTES
+        filler.write_bytes(bytes(max(room, 0)))
+
+    try:
+        yield Disk(place / "state.db", fill, lambda _: filler.unlink())
+    finally:
+        subprocess.run(("umount", str(place)), check=True)
+
+
+@contextlib.contextmanager
+def limited_file_size(folder: Path) -> Iterator[Disk]:
+    """The kernel refuses the daemon to let a file grow, as a full disk does."""
+
+    def limit(scene: Scene, size: int) -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.prlimit(scene.daemon.process_id, resource.RLIMIT_FSIZE, (size, hard))
+
+    def fill(scene: Scene) -> None:
+        # Its log is a file too: neither takes another byte.
+        limit(scene, 1)
+
+    path = folder / "state.db"
+    yield Disk(path, fill, lambda scene: limit(scene, resource.RLIM_INFINITY))
+
+
+async def test_the_broker_goes_and_comes_in_a_burst(tmp_path: Path, seed: int, say: Say) -> None:
+    """Stopped, killed, and away while the daemon is killed too: the subscriber misses nothing."""
+    async with scene(tmp_path, seed=seed) as one:
+        job_groups = one.start_job_groups(CALLBACKS, work_seconds=(1, 5))
+        await pause(one.chance.uniform(0.5, 1.5))
+        await one.broker.stop()
+        await one.kill()
+        await one.broker.start()
+        await one.until_ended()
+        sending = asyncio.create_task(
+            one.sender.send((str(run.id), str(run.status)) for run in job_groups)
+        )
+        await one.until_acknowledged(one.chance.randrange(1, CALLBACKS))
+        await one.broker.stop()
+        await sending
+        await one.broker.start()
+        events = await one.judge()
+        say(
+            "broker away",
+            seed=seed,
+            acknowledged=CALLBACKS,
+            events=events,
+            kills=one.kills,
+            outages=2,
+        )
+
+
+@pytest.mark.parametrize("disk_of", [small_file_system, limited_file_size])
+async def test_a_disk_that_is_full_for_a_while(
+    tmp_path: Path,
+    seed: int,
+    say: Say,
+    disk_of: Callable[[Path], contextlib.AbstractContextManager[Disk]],
+) -> None:
+    """Callbacks are refused while there is no room, and everything is told when there is."""
+    with disk_of(tmp_path) as disk:
+        async with scene(tmp_path, seed=seed, store=disk.path) as one:
+            job_groups = one.start_job_groups(CALLBACKS, work_seconds=(2, 4))
+            await one.until_told("started", job_groups)
+            disk.fill(one)
+            await one.until_ended()
+            sending = asyncio.create_task(
+                one.sender.send((str(run.id), str(run.status)) for run in job_groups)
+            )
+            await eventually(lambda: one.sender.refused["503"] > 0, why="the disk was never full")
+            readiness = await one.daemon.face.readiness()
+            assert not readiness.checks["store"]["ok"]
+            disk.free(one)
+            await sending
+            refused = one.sender.refused.total()
+            events = await one.judge()
+            say(
+                f"disk full ({disk_of.__name__.replace('_', ' ')})",
+                seed=seed,
+                acknowledged=CALLBACKS,
+                refused=refused,
+                events=events,
+                kills=one.kills,
+            )
+
+
+async def test_a_file_that_is_locked_for_a_while(tmp_path: Path, seed: int, say: Say) -> None:
+    """Another program holds a write lock, longer than a callback waits, twice; one kill between."""
+    async with scene(tmp_path, seed=seed) as one:
+        job_groups = one.start_job_groups(CALLBACKS, work_seconds=(1, 4))
+        await lock(one.store)
+        await one.until_ended()
+        sending = asyncio.create_task(
+            one.sender.send((str(run.id), str(run.status)) for run in job_groups)
+        )
+        await one.until_acknowledged(one.chance.randrange(1, CALLBACKS // 2))
+        await one.kill()
+        await lock(one.store)
+        await sending
+        assert one.sender.refused["503"] > 0
+        refused = one.sender.refused.total()
+        events = await one.judge()
+        say(
+            "file locked",
+            seed=seed,
+            acknowledged=CALLBACKS,
+            refused=refused,
+            events=events,
+            kills=one.kills,
+        )
+
+
+async def lock(store: Path) -> None:
+    """Hold the store's file as another writer would."""
+    with closing(sqlite3.connect(store, isolation_level=None, timeout=10)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        await pause(_LOCKED_SECONDS)
+        other.execute("COMMIT")

@@ -22,6 +22,7 @@ E = TypeVar("E", RunKind, Status)
 
 _DEFAULT_LIMIT = 100
 _MOST = 1_000
+_LONGEST = 200  # of what is repeated of a body
 
 
 class Requests(Struct, frozen=True, kw_only=True):
@@ -142,7 +143,9 @@ async def _body(request: web.Request, shape: type[T]) -> T:
     try:
         return msgspec.json.decode(await request.read(), type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise Problem(400, f"body: {exc}") from exc
+        # The message repeats the name of an unknown field, which may be anything.
+        said = "".join(one if one.isprintable() else "\ufffd" for one in str(exc)[:_LONGEST])
+        raise Problem(400, f"body: {said}") from exc
 
 
 def _choice(request: web.Request, name: str, words: type[E]) -> E | None:

@@ -117,6 +117,8 @@ FIELDS = st.dictionaries(
 
 @MANY
 @given(path=st.sampled_from(["track", "webhooks"]), body=FIELDS | VALUES)
+@example(path="track", body={"\x1e": None})
+@example(path="track", body={"x" * 9_000: None})
 async def test_no_document_is_a_failure(site: Site, path: str, body: object) -> None:
     """A request that is taken reaches the daemon in the words that were sent; others are 400."""
     del site.asked[:]

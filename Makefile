@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.installed-demo
 TEST := $(VENV)/.installed-test
 
-.PHONY: help demo test servers check format clean
+.PHONY: help demo test bench servers check format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -37,6 +37,9 @@ check: $(TEST) ## format, lint and types
 
 test: $(TEST) servers check ## the whole suite against real servers
 	$(BIN)/pytest $(ARGS)
+
+bench: $(TEST) servers ## measure against the simplest thing that could work; takes 4 minutes
+	$(BIN)/python -m tests.bench $(ARGS)
 
 format: $(TEST) ## put the code into shape
 	$(BIN)/ruff format .

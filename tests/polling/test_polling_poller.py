@@ -55,7 +55,7 @@ async def live(
     workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
 ) -> AsyncIterator[Scene]:
     """A scene on the real clock, with a workspace that stands still in its own time."""
-    workspace.clock = SystemClock()  # type: ignore[assignment]  # it only tells the time
+    workspace.clock = SystemClock()
     made = Scene(clock=SystemClock(), folder=tmp_path, url=workspace.url, settings=settings)
     await made.open()
     yield made

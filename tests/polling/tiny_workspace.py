@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from tests.clocks import ManualClock
+from monitor.model.clock import Clock
 
 Row = dict[str, Any]
 
@@ -28,13 +28,13 @@ def stamp(at: datetime) -> str:
 
 
 class TinyWorkspace:
-    """Serves its tables under ``/v4``. Its clock is the test's, shifted by ``offset``.
+    """Serves its tables under ``/v4``. Its clock is the one handed in, shifted by ``offset``.
 
     ``faults`` maps a pattern of paths to a status and an exception's name, ``holds`` to an event
     that answers wait for. ``asked`` is every request: path and query.
     """
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.offset = timedelta()
         self.sends_date = True

@@ -1,0 +1,160 @@
+"""How many API requests it takes to follow runs, beside one GET per run and interval.
+
+A sandbox workspace and a daemon with default settings (a poll every 5 s while something runs, 120
+requests a minute) share a clock that goes faster than ours. Job groups of 5 minutes each are
+started evenly, so that 500 are active at once, until 1,000 have run. Counted is every request of
+the daemon from the first start until all ends were told: polls, job records, names, audits. The
+other side is what a script does that asks for each active run every 5 s, calculated: runs times
+minutes times 12. All ends must have been told, or there is no figure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from monitor import logs
+from monitor.app.daemon import Daemon
+from monitor.bus.settings import StorageSettings
+from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.model.secrets import Secret
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.web.settings import ServerSettings
+from monitor.workspace.settings import WorkspaceSettings
+from tests.bench.figures import Figure, table
+
+TITLE = "API requests for 1,000 runs of 5 minutes"
+_RUN_SECONDS = 300.0
+_INTERVAL_SECONDS = 5.0
+_PATIENCE_SECONDS = 1_200.0  # of the fast clock, for the last ends to be told
+
+_LIMIT_SECONDS = 120.0  # of the machine's clock
+
+
+class Sizes(Struct, frozen=True, kw_only=True):
+    """How much is measured."""
+
+    rounds: int = 1
+    runs: int = 1_000
+    active: int = 500
+    speed: float = 40.0
+
+
+class FastClock:
+    """Time that passes ``speed`` times as fast as the machine's."""
+
+    def __init__(self, speed: float) -> None:
+        self._speed = speed
+        self._began = time.monotonic()
+        self._start = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return (time.monotonic() - self._began) * self._speed
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, seconds) / self._speed)
+
+
+async def measure(sizes: Sizes | None = None) -> list[Figure]:
+    """Return the requests, and what share they are of one GET per run and interval."""
+    sizes = sizes or Sizes()
+    logs.configure(level="error")
+    ours = [float(await _follow(sizes)) for _ in range(sizes.rounds)]
+    each = sizes.runs * _RUN_SECONDS / _INTERVAL_SECONDS
+    return [
+        Figure(name="requests of ours", values=tuple(ours)),
+        Figure(name="one GET per run and interval", values=(each,)),
+        Figure(
+            name="ours over theirs",
+            values=tuple(100 * one / each for one in ours),
+            unit="%",
+            target=5.0,
+        ),
+        Figure(name="requests for a run", values=tuple(one / sizes.runs for one in ours)),
+    ]
+
+
+async def _follow(sizes: Sizes) -> int:
+    clock, registry = FastClock(sizes.speed), CollectorRegistry()
+    work = WorkSettings(
+        queue_seconds=(1, 1),
+        work_seconds=(_RUN_SECONDS, _RUN_SECONDS),
+        cancel_ratio=0.0,
+        failure_factor=0.0,
+    )
+    sandbox = Sandbox(
+        SandboxSettings(work=work, traffic=None, schedules_fire=False, is_busy_at_once=False), clock
+    )
+    url = await sandbox.start(0)
+    try:
+        with TemporaryDirectory() as folder:
+            daemon = Daemon(_configuration(sandbox, url, folder), clock=clock, registry=registry)
+            stop = asyncio.Event()
+            running = asyncio.create_task(daemon.run(stop))
+            try:
+                async with asyncio.timeout(_LIMIT_SECONDS):
+                    return await _count(sizes, sandbox, clock, registry)
+            finally:
+                stop.set()
+                await running
+    finally:
+        await sandbox.stop()
+
+
+def _configuration(sandbox: Sandbox, url: str, folder: str) -> Configuration:
+    workspace = WorkspaceSettings(name="acme", url=url, token=Secret(sandbox.token))
+    return Configuration(
+        workspaces=(WorkspaceConfiguration(workspace=workspace),),
+        server=ServerSettings(port=0),
+        storage=StorageSettings(url=f"sqlite://{Path(folder) / 'state.db'}"),
+    )
+
+
+async def _count(
+    sizes: Sizes, sandbox: Sandbox, clock: FastClock, registry: CollectorRegistry
+) -> int:
+    while _told(registry, "dataprep_monitor_api_requests_total") == 0:
+        await clock.sleep(1)
+    await clock.sleep(60)
+    before = _told(registry, "dataprep_monitor_api_requests_total")
+    recipes = [
+        one for flow in sandbox.world.flows.live() for one in sandbox.world.recipes_of(flow.id)
+    ]
+    began = clock.monotonic()
+    for number in range(sizes.runs):
+        wait = began + number * _RUN_SECONDS / sizes.active - clock.monotonic()
+        if wait > 0:
+            await clock.sleep(wait)
+        sandbox.engine.start_job_group(recipes[number % len(recipes)], by=1)
+    end = clock.monotonic() + _RUN_SECONDS + _PATIENCE_SECONDS
+    while (
+        ends := _told(registry, "dataprep_monitor_events_total", type="run.succeeded")
+    ) < sizes.runs:
+        if clock.monotonic() > end:
+            raise TimeoutError(f"only {ends:.0f} of {sizes.runs} ends were told")
+        await clock.sleep(1)
+    return int(_told(registry, "dataprep_monitor_api_requests_total") - before)
+
+
+def _told(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    return sum(
+        sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table(TITLE, asyncio.run(measure())))

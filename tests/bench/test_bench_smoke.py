@@ -1,0 +1,55 @@
+"""Each benchmark still measures something; how much is nobody's matter here."""
+
+from __future__ import annotations
+
+import math
+
+from tests.bench import ingest, requests, run_memory, scrapes, subscriber
+from tests.bench.figures import Figure, percentile, ratios, table
+
+
+def assert_measured(figures: list[Figure]) -> None:
+    """Every line has numbers above zero, and at least one is held against a target."""
+    assert any(one.target is not None for one in figures)
+    values = [value for one in figures for value in one.values]
+    assert values
+    assert all(math.isfinite(value) and value > 0 for value in values), figures
+
+
+async def test_ingest_is_measured() -> None:
+    """Both servers take callbacks and yield a ratio."""
+    assert_measured(await ingest.measure(ingest.Sizes(rounds=1, seconds=0.2, connections=4)))
+
+
+async def test_the_way_to_the_subscriber_is_measured() -> None:
+    """Everything that was sent is heard, from the bridge and from the daemon."""
+    sizes = subscriber.Sizes(rounds=1, seconds=0.2, per_second=50)
+    assert_measured(await subscriber.measure(sizes))
+
+
+async def test_scrapes_are_measured() -> None:
+    """Rounds with and without scrapes yield a ratio."""
+    sizes = scrapes.Sizes(rounds=1, seconds=0.3, per_second=50, series=500)
+    assert_measured(await scrapes.measure(sizes))
+
+
+async def test_requests_are_measured() -> None:
+    """Runs of a fast clock are followed to their ends."""
+    assert_measured(await requests.measure(requests.Sizes(runs=4, active=4, speed=200)))
+
+
+async def test_transitions_are_measured() -> None:
+    """Few and many runs in memory yield a ratio and a weight."""
+    sizes = run_memory.Sizes(rounds=1, few=10, many=100, transitions=20, weighed=100)
+    assert_measured(await run_memory.measure(sizes))
+
+
+def test_a_table_tells_what_missed_its_target() -> None:
+    """Medians, ranges and verdicts are those of the values."""
+    ours = Figure(name="ours", values=(3.0, 1.0, 2.0))
+    theirs = Figure(name="theirs", values=(1.0, 1.0, 1.0))
+    ratio = ratios("ratio", ours, theirs, target=1.5)
+
+    assert (ratio.median, ratio.is_met) == (2.0, False)
+    assert "| ratio  | 2 times | 1 - 3 | <= 1.5 | MISSED |" in table("T", [ours, theirs, ratio])
+    assert percentile([5.0, 1.0, 3.0], 0.99) == 5.0

@@ -44,7 +44,8 @@ class Watermark:
         if self._at is None:
             followed_since = self._following.followed_since() or self._following.workspace_now()
             return followed_since - timedelta(seconds=settings.first_look_seconds)
-        return self._at - timedelta(seconds=settings.overlap_seconds)
+        # A stamp may be cut to its second: without an overlap, too, this second is asked for whole.
+        return (self._at - timedelta(seconds=settings.overlap_seconds)).replace(microsecond=0)
 
     async def move(self, at: datetime | None) -> None:
         """Remember that everything before ``at`` is committed. None leaves it where it is."""

@@ -84,7 +84,11 @@ async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
 
     workspace.on_request(hear)
     async with stage.started(workspace) as url:
-        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
+        watched = stage.workspace_configuration(workspace, url)
+        # No overlap and no slower list: nothing else finds what a poll leaves behind.
+        poll = msgspec.structs.replace(watched.poll, overlap_seconds=0.0, audit_seconds=600.0)
+        watched = msgspec.structs.replace(watched, poll=poll)
+        settings = stage.configuration(tmp_path, watched)
         daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
         stop = asyncio.Event()
         started: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
@@ -97,9 +101,8 @@ async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
             workspace.engine.start_flow_run(flow, by=11)
             asked.clear()
             await asyncio.wait_for(asked.wait(), timeout=10)
-            one = settings.workspaces[0]
-            poll = msgspec.structs.replace(one.poll, overlap_seconds=float(10 + turn))
-            changed = msgspec.structs.replace(one, poll=poll)
+            poll = msgspec.structs.replace(poll, names_seconds=100.0 + turn)
+            changed = msgspec.structs.replace(watched, poll=poll)
             await daemon.reload(msgspec.structs.replace(settings, workspaces=(changed,)))
         workspace.world.options.latency = 0.0
         await until_counted(face, "acme", workspace)

@@ -200,15 +200,17 @@ class Writer:
 
     def die(self, cause: BaseException) -> None:
         """Store nothing any more, for good; whoever waits is told."""
-        if self._death is None:
-            log.error("the store's writer has died", error=str(cause), exc_info=cause)
-            self._death = cause
+        is_first = self._death is None
+        self._death = self._death or cause
         for job in [*self._group, *self._queue]:
             job.error = BusUnavailableError(f"the writer has died: {cause}")
             _answer(job)
         self._queue.clear()
         self._ended.set()
         self._idle.set()
+        # Last: where the disk is full the line itself may fail, and nobody may wait for it.
+        if is_first:
+            log.error("the store's writer has died", error=str(cause), exc_info=cause)
 
     # From here on in the writer's thread.
 

@@ -1,0 +1,41 @@
+"""A store that fails at each of its steps in turn, and looks at runs that are taken again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.bus.failing_child import Report
+from tests.bus.test_sqlite_crash import ROOT
+
+TOLD = sorted(
+    f"marketing:job_group:{run}:{word}"
+    for run, end in (("1", "succeeded"), ("2", "failed"))
+    for word in ("queued", "started", end)
+)
+FEWEST_STEPS = 20  # five commits of several statements each
+
+
+@pytest.mark.parametrize("failure", ["kill", "full", "locked"])
+def test_every_event_comes_out_once_whichever_step_fails(tmp_path: Path, failure: str) -> None:
+    """Killed, full or locked at any statement: what is taken again repeats nothing."""
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.bus.failing_child", str(tmp_path), failure],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = [line for line in child.stdout.splitlines() if line.startswith("{")]
+    reports = [msgspec.json.decode(line, type=Report) for line in lines]
+
+    assert child.returncode == 0, child.stderr[-3000:]
+    assert len(reports) > FEWEST_STEPS
+    assert [sorted(one.log) for one in reports] == [TOLD] * len(reports)
+    assert {(one.waiting, one.watermark) for one in reports} == {(0, "end")}
+    assert failure == "kill" or any(one.failures for one in reports)

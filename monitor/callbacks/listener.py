@@ -79,14 +79,13 @@ class CallbackListener:
         self._in_flight = 0
         self._warn_from: dict[str, float] = {}
         self._runner: web.AppRunner | None = None
-        self._requests = Counter(
+        requests = Counter(
             "dataprep_monitor_callback_requests",
             "Callbacks that arrived, by what became of them.",
             ["outcome"],
             registry=registry,
         )
-        for outcome in OUTCOMES:
-            self._requests.labels(outcome)
+        self._counters = {outcome: requests.labels(outcome) for outcome in OUTCOMES}
         self._durations = Histogram(
             "dataprep_monitor_callback_request_duration_seconds",
             "Seconds from the head of a callback to its answer.",
@@ -148,7 +147,7 @@ class CallbackListener:
                 headers["Retry-After"] = str(refusal.retry_after_seconds)
         finally:
             self._in_flight -= 1
-        self._requests.labels(outcome).inc()
+        self._counters[outcome].inc()
         self._durations.observe(self._clock.monotonic() - began)
         return web.Response(status=status, headers=headers)
 
@@ -182,6 +181,8 @@ class CallbackListener:
         if "Content-Type" in request.headers and not _is_readable(request.content_type):
             raise _Refusal("bad_payload", 415)
         try:
+            if request.content.is_eof():  # it came with the head, as most do: nothing to wait for
+                return await request.read()
             async with asyncio.timeout(self._settings.body_timeout_seconds):
                 return await request.read()
         except web.HTTPRequestEntityTooLarge as exc:
@@ -202,7 +203,7 @@ class CallbackListener:
             return
         if settings.signature is SignatureMode.REQUIRE:
             raise _Refusal("bad_signature", 401)
-        self._requests.labels("bad_signature").inc()
+        self._counters["bad_signature"].inc()
         self._warn_of_signature(name)
 
     def _warn_of_signature(self, name: str) -> None:

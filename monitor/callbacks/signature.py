@@ -37,5 +37,5 @@ def is_valid(
     if abs(now.timestamp() - seconds) > tolerance_seconds:
         return False
     signed = stamp.encode() + b"." + body
-    expected = hmac.new(secret.reveal().encode(), signed, hashlib.sha256).hexdigest()
+    expected = hmac.digest(secret.reveal().encode(), signed, hashlib.sha256).hex()
     return hmac.compare_digest(expected, digest.lower())

@@ -73,7 +73,7 @@ def limited_file_size(folder: Path) -> Iterator[Disk]:
 
 
 async def test_the_broker_goes_and_comes_in_a_burst(tmp_path: Path, seed: int, say: Say) -> None:
-    """Stopped, killed, and away while the daemon is killed too: the subscriber misses nothing."""
+    """Stopped twice, once while the daemon is killed too: the subscriber misses nothing."""
     async with scene(tmp_path, seed=seed) as one:
         job_groups = one.start_job_groups(CALLBACKS, work_seconds=(1, 5))
         await pause(one.chance.uniform(0.5, 1.5))

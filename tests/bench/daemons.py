@@ -116,7 +116,8 @@ def _write(
     wait = "" if detail_wait_seconds is None else f"detail_wait_seconds = {detail_wait_seconds}\n"
     parts = [
         f'[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:{workspace_port}"',
-        'token_file = "token"\n',
+        # Large pages, so that the budget of requests lets all runs be known soon.
+        'token_file = "token"\npage_size = 1000\n',
         f'[workspaces.callbacks]\nsecret_file = "secret"\n{wait}',
         f'[callbacks]\nlisten = "127.0.0.1:{callbacks_port}"\n',
         f'[server]\nlisten = "127.0.0.1:{server_port}"\n',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable
 
@@ -14,8 +15,8 @@ _LINES = pytest.StashKey[list[str]]()
 
 @pytest.fixture
 def seed() -> int:
-    """Return a seed of this run; pytest shows it when the test fails."""
-    one = secrets.randbits(32)
+    """Return a seed of this run, or ``CRASH_SEED``; pytest shows it when the test fails."""
+    one = int(os.environ.get("CRASH_SEED") or secrets.randbits(32))
     print(f"seed {one}")  # noqa: T201 - captured, and shown when the test fails
     return one
 
@@ -26,7 +27,7 @@ def say(request: pytest.FixtureRequest) -> Say:
 
     def note(scenario: str, **counts: int) -> None:
         told = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
-        request.config.stash.setdefault(_LINES, []).append(f"{scenario}: {told}, lost 0")
+        request.config.stash.setdefault(_LINES, []).append(f"{scenario}: {told}")
 
     return note
 

@@ -164,6 +164,13 @@ class Scene:
         )
         return self.subscriber.told()
 
+    @property
+    def lost(self) -> int:
+        """How many ends the ledger has that the subscriber was not told, plus callbacks gone."""
+        untold = ends_in(self.workspace.ledger, KINDS) - self._tally.ends()
+        left = store_copy.read(self.store)
+        return len(untold) + len(left.lost(self.sender.fingerprints))
+
     async def judge(self) -> int:
         """Hold the whole to its promises; return how many events were heard."""
         told = await self.until_agreed()
@@ -173,7 +180,10 @@ class Scene:
         assert complete == set(told.transitions())  # begun and invented: nothing ever ended it
         await eventually(
             self._has_settled,
-            why=lambda: f"backlogs {self._backlogs}, waiting {len(self._waiting)}",
+            why=lambda: (
+                f"backlogs {self._backlogs}, waiting {len(self._waiting)}\n"
+                f"{self.daemon.log[-6000:]}"
+            ),
             within_seconds=_PATIENCE_SECONDS,
         )
         assert self._open_files() <= _FILES_BOUND

@@ -46,6 +46,7 @@ async def test_kills_in_a_burst_of_callbacks(tmp_path: Path, seed: int, say: Say
             acknowledged=CALLBACKS + FORGED,
             events=events,
             kills=one.kills,
+            lost=one.lost,
         )
 
 
@@ -64,4 +65,4 @@ async def test_kills_while_polling_under_load(tmp_path: Path, seed: int, say: Sa
         events = await one.judge()
         runs = sum(one.workspace.ledger.begun().values())
         assert runs > 50
-        say("kills in polling", seed=seed, runs=runs, events=events, kills=one.kills)
+        say("kills in polling", seed=seed, runs=runs, events=events, kills=one.kills, lost=one.lost)

@@ -27,8 +27,11 @@ from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
+from tests.app.waiting import pause
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import TinyWorkspace
+
+_LOOK_SECONDS = 0.001
 
 NAME = "marketing"
 
@@ -188,8 +191,9 @@ async def scene(unbegun: Scene, clock: ManualClock) -> Scene:
 async def until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
     """Let everything go on until ``condition`` holds."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0)
+        while not condition():
+            # A loop that only spins would keep the store's thread from its turns.
+            await pause(_LOOK_SECONDS)
 
 
 async def asleep(clock: ManualClock) -> None:

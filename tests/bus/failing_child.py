@@ -27,11 +27,11 @@ from prometheus_client import CollectorRegistry, Histogram
 from monitor.bus.contract import Note
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
-from monitor.bus.sqlite.connection import connect, connect_reading
-from monitor.bus.sqlite.growth import Growth
+from monitor.bus.sqlite.connection import StoreConnection, connect, connect_reading
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.log import newest_position
 from monitor.bus.sqlite.reader import Reader
+from monitor.bus.sqlite.tail import Tail
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import Writer
 from monitor.model.errors import BusUnavailableError
@@ -69,7 +69,7 @@ class Failure:
         self._other: sqlite3.Connection | None = None
         self.has_come = False
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> StoreConnection:
         """Open the file for the writer."""
         db = connect(self._path)
         db.set_trace_callback(self._count_one)
@@ -182,12 +182,12 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
     lock = StoreLock(path, now=clock.now())
     prepare(path)
     reader = Reader(partial(connect_reading, path), timeout_seconds=SOON)
-    growth = Growth(await reader.ask(newest_position))
+    tail = Tail(await reader.ask(newest_position))
     writer = Writer(
         failure.connect,
         clock=clock,
         durations=Histogram("duration", "Of a transaction.", registry=CollectorRegistry()),
-        on_commit=growth.reach,
+        on_append=tail.append,
         queue_bound=10,
         stall_seconds=SOON,
     )
@@ -195,7 +195,7 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
         lock=lock,
         writer=writer,
         reader=reader,
-        growth=growth,
+        tail=tail,
         clock=clock,
         settings=StorageSettings(),
         path=path,

@@ -44,11 +44,13 @@ class Store:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    """Hold one run, one event and one callback."""
+    """Hold one run, one event and one callback from an earlier life: none is in memory."""
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
     await bus.commit(Change(runs=(run(1),), events=(event(1),)), timeout_seconds=SOON)
     await bus.receive(callback(1), inbox_bound=10, timeout_seconds=SOON)
+    await bus.close()
+    bus = await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
     yield Store(bus, path)
     await bus.close()
 

@@ -206,7 +206,7 @@ async def test_damage_that_a_read_finds_ends_the_store(tmp_path: Path) -> None:
     spoil(tmp_path)
 
     with pytest.raises(BusUnavailableError):
-        await bus.events(after=0, limit=10)
+        await bus.recent_runs(limit=10)
     with pytest.raises(BusUnavailableError):
         await bus.watch()
     with pytest.raises(BusUnavailableError):

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
-from monitor.bus.sqlite.connection import connect
+from monitor.bus.sqlite.connection import StoreConnection, connect
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import Writer
 from monitor.model.errors import BusUnavailableError
@@ -35,12 +35,12 @@ class Store:
             self._connect,
             clock=ManualClock(),
             durations=Histogram("duration", "Of a transaction.", registry=registry),
-            on_commit=lambda _newest: None,
+            on_append=lambda _appended: None,
             queue_bound=5,
             stall_seconds=STALL_SECONDS,
         )
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> StoreConnection:
         db = connect(self.path)
         if self.page_limits:
             db.execute(f"PRAGMA max_page_count = {self.page_limits.pop(0)}")

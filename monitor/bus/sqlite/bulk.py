@@ -24,15 +24,17 @@ class Insertion:
             size: f"{head} VALUES {', '.join([row] * size)} {tail}" for size in _SIZES
         }
 
-    def run(self, db: Connection, rows: Iterable[Sequence[object]]) -> None:
-        """Insert the rows in their order."""
+    def run(self, db: Connection, rows: Iterable[Sequence[object]]) -> int:
+        """Insert the rows in their order; return the number of the last one, 0 without rows."""
         remaining = list(rows)
-        start = 0
+        start = last = 0
         for size in _SIZES:
             while len(remaining) - start >= size:
                 piece = remaining[start : start + size]
-                db.execute(self._statements[size], list(chain.from_iterable(piece)))
+                values = list(chain.from_iterable(piece))
+                last = db.execute(self._statements[size], values).lastrowid or 0
                 start += size
+        return last
 
 
 class Gathering:

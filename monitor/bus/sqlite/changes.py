@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
-from sqlite3 import Connection
 from typing import NamedTuple
 
 from monitor.bus.contract import Change, Note
 from monitor.bus.sqlite import inbox, log, notes, runs
+from monitor.bus.sqlite.connection import StoreConnection
 
 
 class Prepared(NamedTuple):
@@ -28,7 +28,7 @@ def prepared(change: Change, *, now: datetime) -> Prepared:
     )
 
 
-def store(db: Connection, changes: Sequence[Prepared]) -> list[None]:
+def store(db: StoreConnection, changes: Sequence[Prepared]) -> list[None]:
     """Store the changes as if one after the other."""
     runs.store(db, chain.from_iterable(change.runs for change in changes))
     log.append(db, chain.from_iterable(change.events for change in changes))

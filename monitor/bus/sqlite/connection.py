@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
+from monitor.bus.contract import Recorded
 from monitor.model.errors import BusUnavailableError
 
 # Short, because the writer repeats its attempt for as long as somebody still waits for it.
@@ -16,7 +18,15 @@ _STATEMENTS_KEPT = 256
 _PRIMARY_CODE = 0xFF
 
 
-def connect(path: Path) -> sqlite3.Connection:
+class StoreConnection(sqlite3.Connection):
+    """A connection that remembers which events the open transaction has added to the log."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.appended: list[Recorded] = []
+
+
+def connect(path: Path) -> StoreConnection:
     """Open an existing file for writing, with every change on disk before COMMIT returns.
 
     The file must exist: a store that was deleted under us must not come back empty.
@@ -27,6 +37,7 @@ def connect(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         timeout=_BUSY_TIMEOUT_MILLISECONDS / 1000,
         cached_statements=_STATEMENTS_KEPT,
+        factory=StoreConnection,
     )
     try:
         for pragma in (
@@ -45,7 +56,7 @@ def connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def connect_reading(path: Path) -> sqlite3.Connection:
+def connect_reading(path: Path) -> StoreConnection:
     """Open an existing file for looking only."""
     db = connect(path)
     db.execute("PRAGMA query_only = ON")

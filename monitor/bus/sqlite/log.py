@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from sqlite3 import Connection
+from typing import NamedTuple
 
 from monitor.bus.contract import Batch, Gap, Recorded
 from monitor.bus.sqlite import codec
 from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.bus.sqlite.connection import StoreConnection
 from monitor.model.events import Event
-
-EventRow = tuple[str, int, bytes]  # id, recorded_at, body
 
 _INSERT = Insertion("INSERT INTO event (id, recorded_at, body)", width=3)
 _HELD = Gathering(
@@ -23,23 +23,36 @@ _READ = Gathering(
 )
 
 
+class EventRow(NamedTuple):
+    """An event on its way into the log; the first three are stored."""
+
+    id: str
+    recorded_at: int
+    body: bytes
+    event: Event
+
+
 def rows(events: Iterable[Event]) -> list[EventRow]:
     return [
-        (event.id, codec.microseconds(event.recorded_at), codec.encode(event)) for event in events
+        EventRow(event.id, codec.microseconds(event.recorded_at), codec.encode(event), event)
+        for event in events
     ]
 
 
-def append(db: Connection, events: Iterable[EventRow]) -> None:
+def append(db: StoreConnection, events: Iterable[EventRow]) -> None:
     """Add the events whose ids the log does not hold, in their order."""
     new: dict[str, EventRow] = {}
     for row in events:
-        new.setdefault(row[0], row)
+        new.setdefault(row.id, row)
     if not new:
         return
     # Looked up first: INSERT OR IGNORE would use up a position for every event that it ignores.
     for held in codec.decode_texts(_HELD.ask(db, (codec.encode(list(new)),))):
         del new[held]
-    _INSERT.run(db, new.values())
+    last = _INSERT.run(db, [row[:3] for row in new.values()])
+    # Nobody else writes, so the places are the ones next to each other that end with the last.
+    for position, row in enumerate(new.values(), last - len(new) + 1):
+        db.appended.append(Recorded(position, row.event))
 
 
 def newest_position(db: Connection) -> int:

@@ -9,6 +9,7 @@ from sqlite3 import Connection
 from monitor.bus.contract import ConsumerStanding, DeadLetter, Gap, Start, Step
 from monitor.bus.sqlite import codec, log
 from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.bus.sqlite.connection import StoreConnection
 from monitor.model.errors import BusUnavailableError
 
 # Dead letters kept for each consumer; beyond that the oldest go.
@@ -48,7 +49,7 @@ def keep_only(db: Connection, consumers: Collection[str]) -> list[str]:
     return dropped
 
 
-def advance(db: Connection, step: Step, events: Sequence[log.EventRow]) -> None:
+def advance(db: StoreConnection, step: Step, events: Sequence[log.EventRow]) -> None:
     """Apply a step.
 
     Raises:

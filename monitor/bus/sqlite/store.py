@@ -30,10 +30,10 @@ from monitor.bus.contract import (
 )
 from monitor.bus.settings import StorageSettings, store_path
 from monitor.bus.sqlite import changes, inbox, log, notes, progress, pruning, runs
-from monitor.bus.sqlite.connection import connect, connect_reading
-from monitor.bus.sqlite.growth import Growth
+from monitor.bus.sqlite.connection import StoreConnection, connect, connect_reading
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.reader import Reader
+from monitor.bus.sqlite.tail import Tail
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import Writer
 from monitor.model.clock import Clock
@@ -62,7 +62,7 @@ class SqliteBus:
         lock: StoreLock,
         writer: Writer,
         reader: Reader,
-        growth: Growth,
+        tail: Tail,
         clock: Clock,
         settings: StorageSettings,
         path: Path,
@@ -70,7 +70,7 @@ class SqliteBus:
         self._lock = lock
         self._writer = writer
         self._reader = reader
-        self._growth = growth
+        self._tail = tail
         self._clock = clock
         self._settings = settings
         self._path = path
@@ -95,12 +95,12 @@ class SqliteBus:
             partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
         )
         try:
-            growth = Growth(await reader.ask(log.newest_position))
+            tail = Tail(await reader.ask(log.newest_position))
             writer = Writer(
                 partial(connect, path),
                 clock=clock,
                 durations=_durations(registry),
-                on_commit=growth.reach,
+                on_append=tail.append,
                 queue_bound=settings.queue_bound,
                 stall_seconds=settings.stall_seconds,
             )
@@ -115,7 +115,7 @@ class SqliteBus:
             lock=lock,
             writer=writer,
             reader=reader,
-            growth=growth,
+            tail=tail,
             clock=clock,
             settings=settings,
             path=path,
@@ -134,7 +134,7 @@ class SqliteBus:
         if self._is_closed:
             return
         self._is_closed = True
-        self._growth.end()
+        self._tail.end()
         await self._writer.close()
         await self._reader.close()
         self._lock.release()
@@ -187,6 +187,10 @@ class SqliteBus:
         return await self._write(partial(progress.keep_only, consumers=frozenset(consumers)))
 
     async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
+        held = self._tail.behind(after, limit=limit)
+        if held is not None:
+            return Batch(events=held)
+
         def find(db: Connection) -> tuple[Batch, Gap | None]:
             batch = log.read_batch(db, after=after, limit=limit)
             return batch, progress.uncounted(db, consumer, batch.gap)
@@ -198,6 +202,9 @@ class SqliteBus:
         return batch
 
     async def events(self, *, after: int, limit: int) -> list[Recorded]:
+        held = self._tail.behind(after, limit=limit)
+        if held is not None:
+            return list(held)
         return await self._reader.ask(partial(log.read, after=after, limit=limit))
 
     async def events_since(self, recorded_at: datetime) -> int:
@@ -206,7 +213,7 @@ class SqliteBus:
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
         try:
             async with asyncio.timeout(timeout_seconds):
-                has_grown = await self._growth.beyond(after)
+                has_grown = await self._tail.beyond(after)
         except TimeoutError:
             return False
         if not has_grown:
@@ -239,6 +246,8 @@ class SqliteBus:
 
     async def prune(self, retention: Retention, *, now: datetime) -> Pruned:
         events = await self._in_pieces(partial(pruning.cut_events, retention=retention, now=now))
+        if events:
+            self._tail.drop()
         forgotten = await self._in_pieces(
             partial(pruning.forget_runs, retention=retention, now=now)
         )
@@ -255,14 +264,14 @@ class SqliteBus:
             removed += piece
         return removed
 
-    async def _write(self, work: Callable[[Connection], T]) -> T:
+    async def _write(self, work: Callable[[StoreConnection], T]) -> T:
         limit = self._settings.commit_timeout_seconds
         # What `_each` returns for this work is what this work returns.
         result: T = await self._writer.write(_each, work, timeout_seconds=limit)
         return result
 
 
-def _each(db: Connection, works: Sequence[Callable[[Connection], Any]]) -> list[Any]:
+def _each(db: StoreConnection, works: Sequence[Callable[[StoreConnection], Any]]) -> list[Any]:
     return [work(db) for work in works]
 
 

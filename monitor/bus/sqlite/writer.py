@@ -20,8 +20,8 @@ from typing import Any, Generic, TypeVar
 import structlog
 from prometheus_client import Histogram
 
-from monitor.bus.sqlite.connection import is_busy, is_damaged, unavailable
-from monitor.bus.sqlite.log import newest_position
+from monitor.bus.contract import Recorded
+from monitor.bus.sqlite.connection import StoreConnection, is_busy, is_damaged, unavailable
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusUnavailableError
 
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 Item = TypeVar("Item")
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection, Sequence[Item]], Sequence[T]]
+Work = Callable[[StoreConnection, Sequence[Item]], Sequence[T]]
 
 # What is wrong with the job and not with the store; the rest of the group is not spoiled.
 _OWN_FAULTS = (
@@ -66,25 +66,25 @@ class Writer:
 
     def __init__(
         self,
-        connect: Callable[[], sqlite3.Connection],
+        connect: Callable[[], StoreConnection],
         *,
         clock: Clock,
         durations: Histogram,
-        on_commit: Callable[[int], None],
+        on_append: Callable[[Sequence[Recorded]], None],
         queue_bound: int,
         stall_seconds: float,
     ) -> None:
-        """Call ``on_commit`` on the loop after each commit, with the newest position."""
+        """Call ``on_append`` on the loop after each commit that has made the log longer."""
         self._connect = connect
         self._clock = clock
         self._durations = durations
-        self._on_commit = on_commit
+        self._on_append = on_append
         self._queue_bound = queue_bound
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
         # An executor, because its futures carry to the loop whatever goes wrong in the thread.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
-        self._db: sqlite3.Connection | None = None
+        self._db: StoreConnection | None = None
         self._claiming = threading.Lock()
         self._queue: _Group = []
         self._group: _Group = []  # what the thread has now
@@ -181,14 +181,13 @@ class Writer:
         running = self._loop.run_in_executor(self._thread, self._transact, self._group)
         running.add_done_callback(self._finish)
 
-    def _finish(self, running: asyncio.Future[int | None]) -> None:
+    def _finish(self, running: asyncio.Future[Sequence[Recorded]]) -> None:
         fatal = running.exception()
         if fatal is not None:
             self.die(fatal)
         else:
-            newest = running.result()
-            if newest is not None:
-                self._on_commit(newest)
+            if appended := running.result():
+                self._on_append(appended)
             for job in self._group:
                 _answer(job)
         self._group = []
@@ -214,26 +213,27 @@ class Writer:
 
     # From here on in the writer's thread.
 
-    def _transact(self, group: _Group) -> int | None:
-        """Give each job its result or error; return the newest position if all was committed."""
+    def _transact(self, group: _Group) -> Sequence[Recorded]:
+        """Give each job its result or error; return what the log has got by that."""
         try:
             if self._db is None:
                 self._db = self._connect()
             if not self._begin(self._db, group):
-                return None
+                return ()
             began = self._clock.monotonic()
-            newest = self._run(self._db, self._claim(group))
+            self._run(self._db, self._claim(group))
             self._db.execute("COMMIT")
+            appended = tuple(self._db.appended)
         except sqlite3.Error as exc:
             if is_damaged(exc):
                 raise
             self._fail(group, exc)
-            return None
+            return ()
         self._durations.observe(self._clock.monotonic() - began)
         self._note_success()
-        return newest
+        return appended
 
-    def _begin(self, db: sqlite3.Connection, group: _Group) -> bool:
+    def _begin(self, db: StoreConnection, group: _Group) -> bool:
         """Open a transaction, trying for as long as anybody waits for it; False if nobody does."""
         while any(not job.is_withdrawn for job in group):
             try:
@@ -253,16 +253,17 @@ class Writer:
                 job.is_claimed = True
         return claimed
 
-    def _run(self, db: sqlite3.Connection, jobs: _Group) -> int:
+    def _run(self, db: StoreConnection, jobs: _Group) -> None:
+        db.appended.clear()
         try:
             _run_together(db, jobs)
         except _OWN_FAULTS:
             # Rare, so a savepoint for each job is paid for only then.
             db.execute("ROLLBACK")
             db.execute("BEGIN IMMEDIATE")
+            db.appended.clear()
             for job in jobs:
                 _run_alone(db, job)
-        return newest_position(db)
 
     def _fail(self, group: _Group, cause: sqlite3.Error) -> None:
         for job in group:
@@ -290,7 +291,7 @@ class Writer:
         self._db = None
 
 
-def _run_together(db: sqlite3.Connection, jobs: _Group) -> None:
+def _run_together(db: StoreConnection, jobs: _Group) -> None:
     # Their callers all wait at the same time, so no order between different works was promised.
     by_work: defaultdict[Work[Any, Any], _Group] = defaultdict(list)
     for job in jobs:
@@ -301,17 +302,17 @@ def _run_together(db: sqlite3.Connection, jobs: _Group) -> None:
             job.result = result
 
 
-def _run_alone(db: sqlite3.Connection, job: _Job[Any]) -> None:
+def _run_alone(db: StoreConnection, job: _Job[Any]) -> None:
+    before = len(db.appended)
     db.execute("SAVEPOINT one")
     try:
         (job.result,) = job.work(db, [job.item])
-    except BusError as exc:
-        db.execute("ROLLBACK TO one")
-        job.error = exc
     except _OWN_FAULTS as exc:
         db.execute("ROLLBACK TO one")
-        job.error = unavailable(exc)
-        job.error.__cause__ = exc
+        del db.appended[before:]
+        job.error = exc if isinstance(exc, BusError) else unavailable(exc)
+        if job.error is not exc:
+            job.error.__cause__ = exc
     db.execute("RELEASE one")
 
 

@@ -1,0 +1,61 @@
+"""The end of the log in memory: whoever keeps up reads here and not in the file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+from monitor.bus.contract import Recorded
+
+EVENTS_HELD = 2_000
+
+
+class Tail:
+    """An unbroken stretch at the end of the log, and a way to wait for more."""
+
+    def __init__(self, newest: int) -> None:
+        self._newest = newest
+        self._before = newest  # the position in front of the first event that is held
+        self._events: deque[Recorded] = deque()
+        self._is_over = False
+        self._changed = asyncio.Event()
+
+    def append(self, events: Sequence[Recorded]) -> None:
+        """Add what has become durable, in the order of the log, and wake who waits for it."""
+        self._events.extend(events)
+        self._newest = events[-1].position
+        while len(self._events) > EVENTS_HELD:
+            self._before = self._events.popleft().position
+        self._wake()
+
+    def drop(self) -> None:
+        """Hold nothing for now, because the log has been cut."""
+        self._events.clear()
+        self._before = self._newest
+
+    def behind(self, position: int, *, limit: int) -> tuple[Recorded, ...] | None:
+        """Return at most ``limit`` events behind that position; None where the file must tell."""
+        if position < self._before or self._is_over:
+            return None
+        # Positions have no holes, so the place in the deque is a difference.
+        start = position - self._before
+        return tuple(islice(self._events, start, start + limit))
+
+    async def beyond(self, position: int) -> bool:
+        """Return True when the log is beyond ``position``, False when it has ended before that."""
+        while self._newest <= position and not self._is_over:
+            await self._changed.wait()
+        return not self._is_over
+
+    def end(self) -> None:
+        """Wake everybody for good: the log will not grow any more."""
+        self._is_over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        # A fresh event for the next round: a single one would have to be cleared, and whoever
+        # has not run since would miss it.
+        self._changed.set()
+        self._changed = asyncio.Event()

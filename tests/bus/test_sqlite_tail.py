@@ -1,0 +1,86 @@
+"""What is read from memory is what the file says."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import EventBus, Recorded, Retention, Start, Step
+from monitor.bus.sqlite import SqliteBus, tail
+from monitor.bus.sqlite.tail import Tail
+from monitor.model.errors import BusUnavailableError
+from tests.bus.examples import NOW, SOON, event, events
+from tests.clocks import ManualClock
+
+# Groups of numbers that are committed at the same time. A negative one is the step of a consumer
+# that nobody knows: it is refused, and its event with it.
+GROUPS = st.lists(
+    st.lists(st.integers(-3, 12).filter(bool), min_size=1, max_size=5), min_size=1, max_size=6
+)
+
+
+async def open_store(path: Path) -> SqliteBus:
+    return await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
+
+
+async def store_together(bus: EventBus, numbers: list[int]) -> None:
+    """Offer all at once, so that one transaction takes them."""
+
+    async def store_one(number: int) -> None:
+        if number > 0:
+            await bus.commit(events(number), timeout_seconds=SOON)
+            return
+        step = Step(consumer="a stranger", events=(event(100 - number),))
+        with pytest.raises(BusUnavailableError):
+            await bus.advance(step, timeout_seconds=SOON)
+
+    await asyncio.gather(*(store_one(number) for number in numbers))
+
+
+@settings(max_examples=40, deadline=None)
+@given(groups=GROUPS)
+async def test_the_tail_is_the_end_of_the_file(groups: list[list[int]]) -> None:
+    """Whatever was committed, repeated or refused together, another life reads the same log."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "state.db"
+        bus = await open_store(path)
+        for numbers in groups:
+            await store_together(bus, numbers)
+        from_memory = await bus.events(after=0, limit=1_000)
+        await bus.close()
+
+        again = await open_store(path)
+        assert await again.events(after=0, limit=1_000) == from_memory
+        await again.close()
+
+
+async def test_a_cut_log_is_read_from_the_file(tmp_path: Path) -> None:
+    """What retention took is a gap, also for a reader whose events were still in memory."""
+    bus = await open_store(tmp_path / "state.db")
+    await bus.subscribe("slow", start=Start.OLDEST)
+    await bus.commit(events(1, 2, 3, 4), timeout_seconds=SOON)
+    await bus.prune(Retention(events_count=1, events_hard_cap=1), now=NOW)
+
+    batch = await bus.read("slow", after=0, limit=10)
+
+    assert batch.gap is not None
+    assert batch.gap.lost == 3
+    assert [one.position for one in batch.events] == [4]
+    await bus.close()
+
+
+async def test_memory_holds_the_newest_only() -> None:
+    """A reader that is further behind than memory reaches is sent to the file."""
+    end = Tail(7)
+    held = tail.EVENTS_HELD
+    end.append([Recorded(7 + number, event(number)) for number in range(1, held + 3)])
+
+    assert end.behind(8, limit=1) is None
+    assert end.behind(9, limit=1) == (Recorded(10, event(3)),)
+    assert end.behind(7 + held + 2, limit=5) == ()

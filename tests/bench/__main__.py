@@ -10,12 +10,13 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from tests.bench import ingest, requests, run_memory, scrapes, subscriber
+from tests.bench import ingest, node_red, requests, run_memory, scrapes, subscriber
 from tests.bench.figures import table
 
 BENCHMARKS = {
     "ingest": ingest,
     "subscriber": subscriber,
+    "node_red": node_red,
     "scrapes": scrapes,
     "requests": requests,
     "run_memory": run_memory,

@@ -26,12 +26,15 @@ from msgspec import Struct
 from tests.bench.figures import percentile
 
 _RUN = re.compile(rb'(?:job_group:|"job_id":")(\d+)')
-_QUIET_SECONDS = 8.0  # what has not arrived so long after the last callback is missing
+_QUIET_SECONDS = 8.0  # what has not arrived so long after the last that did is missing
 _TICK_SECONDS = 0.0005
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What to send. ``per_second`` 0 sends the next callback as soon as one is answered."""
+    """What to send. ``per_second`` 0 sends the next callback as soon as one is answered.
+
+    It does so for ``seconds`` or, with a ``count``, until so many are sent.
+    """
 
     port: int
     first_id: int
@@ -39,6 +42,7 @@ class Order(Struct, frozen=True, kw_only=True):
     path: str = "/hooks/acme"
     connections: int = 64
     per_second: float = 0.0
+    count: int = 0
     secret: str = ""
     signing_key: str | None = None
     broker_port: int | None = None
@@ -49,7 +53,7 @@ class Report(Struct, frozen=True, kw_only=True):
     """What came of it. Times are milliseconds; those of the subscriber are 0 without a broker."""
 
     answered: int
-    refused: int
+    refused: int  # answered other than 2xx, or not at all
     per_second: float
     answer_p50: float
     answer_p99: float
@@ -57,26 +61,33 @@ class Report(Struct, frozen=True, kw_only=True):
     heard: int = 0
     heard_p50: float = 0.0
     heard_p99: float = 0.0
+    heard_per_second: float = 0.0  # from the first callback to the last message
+    refused_ids: tuple[int, ...] = ()
 
 
 class _Connection(asyncio.Protocol):
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
-        self._due = 0.0
+        self._run_id = 0
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if isinstance(transport, asyncio.Transport):
             self._transport = transport
 
-    def send(self, request: bytes, due: float) -> None:
-        self._due = due
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # whoever ended it, and why, makes no difference
+        self._sender.lost(self, run_id=self._run_id)
+
+    def send(self, request: bytes, run_id: int) -> None:
+        self._run_id = run_id
         if self._transport is not None:
             self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         # Answers are small and nothing is pipelined: each comes in one piece.
-        self._sender.answered(self, due=self._due, is_good=data.startswith(b"HTTP/1.1 20"))
+        is_good = data.startswith(b"HTTP/1.1 20")
+        self._sender.answered(self, run_id=self._run_id, is_good=is_good)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -96,7 +107,7 @@ class Sender:
         self._on_the_way = 0
         self.due: dict[int, float] = {}
         self.waits: list[float] = []
-        self.refused = 0
+        self.refused_ids: list[int] = []
 
     async def run(self) -> float:
         """Send until the time is over and all is answered; return the seconds that it took."""
@@ -110,8 +121,8 @@ class Sender:
         if self._order.per_second:
             await self._keep_pace(began)
         else:
-            self._over_at = began + self._order.seconds
-            while self._free:
+            self._over_at = 0.0 if self._order.count else began + self._order.seconds
+            while self._free and self._wants_more(began):
                 self._send(time.monotonic())
         await self._is_over.wait()
         ended = time.monotonic()
@@ -140,17 +151,36 @@ class Sender:
         run_id, self._next_id = self._next_id, self._next_id + 1
         self.due[run_id] = due
         self._on_the_way += 1
-        self._free.pop().send(self._request(run_id), due)
+        self._free.pop().send(self._request(run_id), run_id)
 
-    def answered(self, connection: _Connection, *, due: float, is_good: bool) -> None:
+    def _wants_more(self, now: float) -> bool:
+        if self._order.per_second:
+            return False  # the pace sends
+        if self._order.count:
+            return self._next_id < self._order.first_id + self._order.count
+        return now < self._over_at
+
+    def lost(self, connection: _Connection, *, run_id: int) -> None:
+        """Go on without a connection; servers end those that have had no work for a while."""
+        if self._is_over.is_set():
+            return
+        if connection in self._free:
+            self._free.remove(connection)
+            return
+        self.refused_ids.append(run_id)
+        self._on_the_way -= 1
+        self._end_if_done()
+
+    def answered(self, connection: _Connection, *, run_id: int, is_good: bool) -> None:
         now = time.monotonic()
-        self.waits.append(now - due)
-        self.refused += not is_good
+        self.waits.append(now - self.due[run_id])
+        if not is_good:
+            self.refused_ids.append(run_id)
         self._on_the_way -= 1
         self._free.append(connection)
         if self._late:
             self._send(self._late.popleft())
-        elif not self._order.per_second and now < self._over_at:
+        elif self._wants_more(now):
             self._send(now)
         else:
             self._end_if_done()
@@ -177,12 +207,19 @@ class Sender:
         )
 
 
+def run_of(message: aiomqtt.Message) -> int | None:
+    """Return the run that a message tells of; ``None`` for what the broker had kept."""
+    found = None if message.retain else _RUN.search(bytes(message.payload))
+    return None if found is None else int(found[1])
+
+
 class _Listener:
     """Notes when each run was first heard of."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self.heard: dict[int, float] = {}
+        self.heard_at = 0.0
         self.is_subscribed = asyncio.Event()
 
     async def run(self) -> None:
@@ -196,15 +233,18 @@ class _Listener:
             await client.subscribe(self._order.topics, qos=1)
             self.is_subscribed.set()
             async for message in client.messages:
-                found = None if message.retain else _RUN.search(bytes(message.payload))
-                if found is not None:
-                    self.heard.setdefault(int(found[1]), time.monotonic())
+                run = run_of(message)
+                if run is not None:
+                    self.heard_at = time.monotonic()
+                    self.heard.setdefault(run, self.heard_at)
 
 
 async def _until_heard(sender: Sender, listener: _Listener) -> None:
-    end = time.monotonic() + _QUIET_SECONDS
-    while not sender.due.keys() <= listener.heard.keys() and time.monotonic() < end:  # noqa: ASYNC110 - the subscriber itself must stay cheap
-        await asyncio.sleep(0.02)
+    sent_at = time.monotonic()
+    while not sender.due.keys() <= listener.heard.keys():
+        if time.monotonic() > max(sent_at, listener.heard_at) + _QUIET_SECONDS:
+            return
+        await asyncio.sleep(0.02)  # no event for each message: the subscriber must stay cheap
 
 
 async def carry_out(order: Order) -> Report:
@@ -220,10 +260,11 @@ async def carry_out(order: Order) -> Report:
     listening.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await listening
+    began = min(sender.due.values())
     took = [at - sender.due[run] for run, at in listener.heard.items() if run in sender.due]
     return Report(
         answered=len(sender.waits),
-        refused=sender.refused,
+        refused=len(sender.refused_ids),
         per_second=len(sender.waits) / seconds,
         answer_p50=1e3 * percentile(sender.waits, 0.5),
         answer_p99=1e3 * percentile(sender.waits, 0.99),
@@ -231,6 +272,8 @@ async def carry_out(order: Order) -> Report:
         heard=len(took),
         heard_p50=1e3 * percentile(took, 0.5) if took else 0.0,
         heard_p99=1e3 * percentile(took, 0.99) if took else 0.0,
+        heard_per_second=len(took) / (listener.heard_at - began) if took else 0.0,
+        refused_ids=tuple(sender.refused_ids),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.bench import ingest, requests, run_memory, scrapes, subscriber
+from tests.bench import ingest, node_red, requests, run_memory, scrapes, subscriber
 from tests.bench.figures import Figure, percentile, ratios, table
 
 
@@ -25,6 +25,28 @@ async def test_the_way_to_the_subscriber_is_measured() -> None:
     """Everything that was sent is heard, from the bridge and from the daemon."""
     sizes = subscriber.Sizes(rounds=1, seconds=0.2, per_second=50)
     assert_measured(await subscriber.measure(sizes))
+
+
+async def test_our_side_beside_node_red_is_measured() -> None:
+    """Without Node-RED ours is measured alone, and what a short outage cost is counted."""
+    sizes = node_red.Sizes(
+        rounds=1,
+        seconds=0.2,
+        paces=(50.0,),
+        saturating=20,
+        before_seconds=0.2,
+        down_seconds=0.2,
+        after_seconds=1.0,
+        outage_pace=50.0,
+        with_node_red=False,
+    )
+    figures = {one.name: one for one in await node_red.measure(sizes)}
+
+    assert all(name.startswith("ours") for name in figures)
+    assert figures["ours: saturated, at the subscriber"].median > 0
+    assert figures["ours: p99 at 50 a second"].median > 0
+    assert figures["ours: answered 2xx around the outage"].median == sizes.outage_callbacks
+    assert figures["ours: lost of these"].median == 0
 
 
 async def test_scrapes_are_measured() -> None:

@@ -1,0 +1,346 @@
+"""From callback to MQTT subscriber through the daemon, and through a flow in Node-RED.
+
+Both take the same callbacks over 64 kept connections and publish at QoS 1 to one mosquitto. Ours
+is the daemon as it is installed, its runs known, and an end waits for no job records: the secret
+is checked, callback, run and event are stored. Node-RED has the usual published flow in its
+leanest and fastest shape: ``http in`` leads to ``mqtt out`` and, beside it, to ``http response``;
+no change or function node stands between, nothing is checked. Its settings are those that it
+comes with, save for two that help it: the broker keeps its session (a fixed client id, no clean
+session), and a lost broker is looked for each second, as ours does at first, not each 15. A flow
+that answers from a ``complete`` node, once the broker has acknowledged, is not taken: while the
+broker is away it answers nobody.
+
+Saturation is a fixed number of callbacks, each sent as soon as one is answered, over the time
+until the last of them has reached the subscriber. Searching for the highest pace with a bearable
+p99 would take ten times as long and hang on one unlucky moment; and counted is what arrived,
+because both answer before the broker has the message. The sender and the subscriber share the
+machine with both sides, which sets a limit to either.
+
+At last the broker is ended for 5 s and comes back with what it had stored, while 200 callbacks a
+second go to both sides at once, so that it is the same outage. A subscriber whose session the
+broker keeps counts what arrives until it is quiet. Lost is what was answered 2xx and never heard.
+
+Node-RED is optional: the program that ``NODE_RED`` names, or ``node-red`` on the path. Without it
+ours is measured alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import aiomqtt
+from msgspec import Struct
+
+from tests.bench.daemons import SECRET, TOPICS, knowing
+from tests.bench.figures import Figure, table
+from tests.bench.load import Order, Report, run_of
+from tests.bench.processes import offer
+from tests.servers import Mosquitto, free_port
+
+TITLE = "Callback to MQTT subscriber, beside Node-RED"
+_LOG = logging.getLogger("tests.bench.ledger")
+_LOG.addHandler(logging.NullHandler())  # the outage is meant: no line for each lost connection
+_OURS, _THEIRS = "ours", "Node-RED"
+_THEIR_TOPIC = "hooks/acme"
+_FIRST_ID = 1_000_000
+_THEIR_SHIFT = 100_000_000  # keeps the runs of both apart where one subscriber hears both
+_START_SECONDS = 30.0
+_END_SECONDS = 20.0
+_LOOK_SECONDS = 0.2
+_QUIET_SECONDS = 10.0  # longer than either side takes to find a broker that came back
+_OUTAGE_LIMIT_SECONDS = 90.0
+
+
+class Sizes(Struct, frozen=True, kw_only=True):
+    """How much is measured."""
+
+    rounds: int = 3
+    seconds: float = 2.0  # of each pace
+    paces: tuple[float, ...] = (200.0, 1_000.0)
+    saturating: int = 4_000  # callbacks
+    before_seconds: float = 2.0  # the outage
+    down_seconds: float = 5.0
+    after_seconds: float = 3.0
+    outage_pace: float = 200.0
+    with_node_red: bool = True
+
+    @property
+    def outage_callbacks(self) -> int:
+        seconds = self.before_seconds + self.down_seconds + self.after_seconds
+        return int(seconds * self.outage_pace)
+
+    @property
+    def runs(self) -> int:
+        """How many runs all of it takes; each side is saturated once to warm up."""
+        paced = sum(int(self.seconds * pace) for pace in self.paces)
+        return self.rounds * paced + (self.rounds + 1) * self.saturating + self.outage_callbacks
+
+
+class _Side(Struct, frozen=True, kw_only=True):
+    name: str
+    port: int
+    topics: str
+    id_shift: int = 0
+
+
+async def measure(sizes: Sizes | None = None) -> list[Figure]:
+    """Return rates, percentiles and what an outage cost; ours alone where there is no Node-RED."""
+    sizes = sizes or Sizes()
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        options = ("max_queued_messages 0", "persistence true", f"persistence_location {folder}/")
+        broker = await stack.enter_async_context(Mosquitto(folder, options=options))
+        sides = await _sides(sizes, stack, folder, broker.port)
+        figures = await _steady(sizes, sides, broker.port)
+        async with asyncio.timeout(_OUTAGE_LIMIT_SECONDS):
+            return [*figures, *await _outage(sizes, sides, broker)]
+
+
+async def _sides(
+    sizes: Sizes, stack: AsyncExitStack, folder: Path, broker_port: int
+) -> list[_Side]:
+    daemon = await stack.enter_async_context(
+        knowing(
+            folder / "ours",
+            first_id=_FIRST_ID,
+            runs=sizes.runs,
+            broker_port=broker_port,
+            detail_wait_seconds=0.0,
+        )
+    )
+    ours = _Side(name=_OURS, port=daemon.callbacks_port, topics=TOPICS)
+    if not sizes.with_node_red:
+        return [ours]
+    program = shutil.which(os.environ.get("NODE_RED", "node-red"))
+    if program is None:
+        sys.stdout.write("Node-RED is not here (NODE_RED, or node-red on the path): ours alone.\n")
+        return [ours]
+    port = await stack.enter_async_context(_node_red(program, folder / "theirs", broker_port))
+    return [
+        ours,
+        _Side(name=_THEIRS, port=port, topics=_THEIR_TOPIC, id_shift=_THEIR_SHIFT),
+    ]
+
+
+@contextlib.asynccontextmanager
+async def _node_red(program: str, folder: Path, broker_port: int) -> AsyncIterator[int]:
+    """Run Node-RED with the flow, and yield its port once it is connected to the broker."""
+    port = free_port()
+    log = _write_flow(folder, broker_port)
+    with log.open("wb") as out:
+        process = await asyncio.create_subprocess_exec(
+            *(program, "--userDir", str(folder), "--port", str(port), "--no-telemetry"),
+            *("-D", "uiHost=127.0.0.1", "-D", "mqttReconnectTime=1000", "flows.json"),
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        end = time.monotonic() + _START_SECONDS
+        while not _is_connected(log):
+            if process.returncode is not None or time.monotonic() > end:
+                raise RuntimeError(f"Node-RED did not start:\n{log.read_text()}")
+            await asyncio.sleep(_LOOK_SECONDS)
+        yield port
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        async with asyncio.timeout(_END_SECONDS):
+            await process.wait()
+
+
+def _is_connected(log: Path) -> bool:
+    text = log.read_text()
+    return "Server now running at" in text and "Connected to broker" in text
+
+
+def _write_flow(folder: Path, broker_port: int) -> Path:
+    """Write the flow into a new folder, and return where the log belongs."""
+    folder.mkdir()
+    flow: list[dict[str, object]] = [
+        {"id": "tab", "type": "tab", "label": "callbacks"},
+        {
+            "id": "broker",
+            "type": "mqtt-broker",
+            "broker": "127.0.0.1",
+            "port": broker_port,
+            "clientid": "node-red",
+            "cleansession": False,
+            "protocolVersion": "4",
+            "keepalive": 60,
+        },
+        {
+            "id": "in",
+            "type": "http in",
+            "z": "tab",
+            "url": "/hooks/acme",
+            "method": "post",
+            "wires": [["answer", "out"]],
+        },
+        {"id": "answer", "type": "http response", "z": "tab", "statusCode": "204", "wires": []},
+        {
+            "id": "out",
+            "type": "mqtt out",
+            "z": "tab",
+            "broker": "broker",
+            "topic": _THEIR_TOPIC,
+            "qos": "1",
+            "retain": "false",
+            "wires": [],
+        },
+    ]
+    (folder / "flows.json").write_text(json.dumps(flow))
+    return folder / "log"
+
+
+async def _steady(sizes: Sizes, sides: Sequence[_Side], broker_port: int) -> list[Figure]:
+    told: dict[tuple[str, float], list[Report]] = {}
+    first_id = _FIRST_ID
+    for number in range(-1, sizes.rounds):
+        # Pace 0 saturates, which is also the warm-up.
+        for pace in (*sizes.paces, 0.0) if number >= 0 else (0.0,):
+            count = int(sizes.seconds * pace) or sizes.saturating
+            for side in sides:
+                report = await offer(
+                    Order(
+                        port=side.port,
+                        first_id=first_id + side.id_shift,
+                        seconds=sizes.seconds,
+                        per_second=pace,
+                        count=0 if pace else count,
+                        secret=SECRET,
+                        broker_port=broker_port,
+                        topics=side.topics,
+                    )
+                )
+                if report.heard != count:
+                    raise RuntimeError(f"{side.name}: heard {report.heard} of {count}")
+                if number >= 0:
+                    told.setdefault((side.name, pace), []).append(report)
+            first_id += count
+    return _figures(told)
+
+
+def _figures(told: dict[tuple[str, float], list[Report]]) -> list[Figure]:
+    made: list[Figure] = []
+    rates: dict[str, tuple[float, ...]] = {}
+    for (name, pace), reports in told.items():
+        if not pace:
+            rates[name] = tuple(one.heard_per_second for one in reports)
+            continue
+        p50 = tuple(one.heard_p50 for one in reports)
+        p99 = tuple(one.heard_p99 for one in reports)
+        made.append(Figure(name=f"{name}: p50 at {pace:,.0f} a second", values=p50, unit="ms"))
+        made.append(Figure(name=f"{name}: p99 at {pace:,.0f} a second", values=p99, unit="ms"))
+    for name, values in rates.items():
+        line = f"{name}: saturated, at the subscriber"
+        made.append(Figure(name=line, values=values, unit="/s", better="higher"))
+    if _THEIRS in rates:
+        shares = tuple(a / b for a, b in zip(rates[_OURS], rates[_THEIRS], strict=True))
+        line = "saturated, ours over Node-RED's"
+        made.append(Figure(name=line, values=shares, unit="times", better="higher"))
+    return made
+
+
+class _Ledger:
+    """Counts each run that a subscriber hears of whose session the broker keeps."""
+
+    def __init__(self, broker_port: int, topics: Sequence[str]) -> None:
+        self._broker_port = broker_port
+        self._topics = topics
+        self.heard: Counter[int] = Counter()
+        self.heard_at = 0.0
+        self.is_subscribed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Listen until cancelled, over every loss of the broker."""
+        while True:
+            try:
+                await self._listen()
+            except aiomqtt.MqttError:
+                await asyncio.sleep(_LOOK_SECONDS)  # the broker is away, which is the point
+
+    async def _listen(self) -> None:
+        async with aiomqtt.Client(
+            "127.0.0.1", self._broker_port, identifier="ledger", clean_session=False, logger=_LOG
+        ) as client:
+            await client.subscribe([(one, 1) for one in self._topics])
+            self.is_subscribed.set()
+            async for message in client.messages:
+                run = run_of(message)
+                if run is not None:
+                    self.heard[run] += 1
+                    self.heard_at = time.monotonic()
+
+    async def until_quiet(self, wanted: set[int]) -> None:
+        """Return when all that is wanted was heard, or nothing has come for a while."""
+        began = time.monotonic()
+        while not wanted <= self.heard.keys():
+            if time.monotonic() > max(began, self.heard_at) + _QUIET_SECONDS:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _outage(sizes: Sizes, sides: Sequence[_Side], broker: Mosquitto) -> list[Figure]:
+    first_id = _FIRST_ID + sizes.runs - sizes.outage_callbacks
+    ledger = _Ledger(broker.port, [side.topics for side in sides])
+    orders = [
+        Order(
+            port=side.port,
+            first_id=first_id + side.id_shift,
+            seconds=sizes.outage_callbacks / sizes.outage_pace,
+            per_second=sizes.outage_pace,
+            secret=SECRET,
+        )
+        for side in sides
+    ]
+    async with asyncio.TaskGroup() as group:
+        listening = group.create_task(ledger.run(), name="ledger")
+        await ledger.is_subscribed.wait()
+        offered = [group.create_task(offer(one, may_refuse=True)) for one in orders]
+        await asyncio.sleep(sizes.before_seconds)
+        await broker.stop()
+        await asyncio.sleep(sizes.down_seconds)
+        await broker.start()
+        reports = [await one for one in offered]
+        taken = [
+            set(range(order.first_id, order.first_id + sizes.outage_callbacks))
+            - set(report.refused_ids)
+            for order, report in zip(orders, reports, strict=True)
+        ]
+        await ledger.until_quiet(set().union(*taken))
+        listening.cancel()
+    return [
+        figure
+        for side, ids in zip(sides, taken, strict=True)
+        for figure in _losses(side.name, ids, ledger.heard)
+    ]
+
+
+def _losses(name: str, taken: set[int], heard: Counter[int]) -> list[Figure]:
+    lost = len(taken - heard.keys())
+    repeated = sum(heard[run] > 1 for run in taken)
+    return [
+        Figure(name=f"{name}: answered 2xx around the outage", values=(float(len(taken)),)),
+        Figure(
+            name=f"{name}: lost of these",
+            values=(float(lost),),
+            target=0.0 if name == _OURS else None,
+        ),
+        Figure(name=f"{name}: heard more than once", values=(float(repeated),)),
+    ]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table(TITLE, asyncio.run(measure())))

@@ -29,6 +29,7 @@ _STATUSES = ("jobstatus", "status", "state", "result")
 _IDS_END = 10**20  # Python refuses to write out numbers of thousands of digits
 _WORDS = re.compile(r"[A-Za-z][A-Za-z _-]{0,31}")
 _FORM_FIELDS = 64
+_decode_object = msgspec.json.Decoder(dict[str, object]).decode
 _NOT_PLAIN = re.compile(r"[^a-z0-9]")
 
 
@@ -98,7 +99,7 @@ def _fields(body: bytes) -> dict[str, object]:
     stripped = body.strip()
     if stripped.startswith(b"{"):
         try:
-            decoded = msgspec.json.decode(stripped, type=dict[str, object])
+            decoded = _decode_object(stripped)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise PayloadError("the body begins like JSON and is not JSON") from exc
         return _plain(decoded)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping
+from typing import NamedTuple, Self
 
 import structlog
-from aiohttp import hdrs, web
+from aiohttp import StreamReader, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -32,6 +34,8 @@ OUTCOMES = (
     "overloaded",
 )
 _READABLE = ("application/json", "text/plain", "application/x-www-form-urlencoded")
+# The secret stands in a header or, for tasks made by hand, behind the workspace.
+_PATH = re.compile(r"/hooks/([^/]+)(?:/([^/]+))?", re.DOTALL)
 _DURATIONS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 # A connection on which nothing whole arrives for so long is closed.
 _IDLE_SECONDS = 75.0
@@ -54,6 +58,20 @@ class _Refusal(Exception):  # noqa: N818 - an answer on its way out, never seen 
         self.retry_after_seconds = retry_after_seconds
 
 
+class _Entrance(NamedTuple):
+    """What a callback of one workspace is held against."""
+
+    settings: CallbackSettings
+    signatures: signature.Verifier | None  # None: not looked at
+
+    @classmethod
+    def of(cls, settings: CallbackSettings) -> Self:
+        key = settings.signing_secret
+        if key is None or settings.signature is SignatureMode.OFF:
+            return cls(settings, None)
+        return cls(settings, signature.Verifier(key))
+
+
 class CallbackListener:
     """The listener for callbacks and nothing else.
 
@@ -72,13 +90,13 @@ class CallbackListener:
         on_stored: Callable[[str], None],
     ) -> None:
         self._settings = settings
-        self._workspaces = workspaces
+        self.replace_workspaces(workspaces)
         self._bus = bus
         self._clock = clock
         self._on_stored = on_stored
         self._in_flight = 0
         self._warn_from: dict[str, float] = {}
-        self._runner: web.AppRunner | None = None
+        self._runner: web.ServerRunner | None = None
         requests = Counter(
             "dataprep_monitor_callback_requests",
             "Callbacks that arrived, by what became of them.",
@@ -95,7 +113,7 @@ class CallbackListener:
 
     def replace_workspaces(self, workspaces: Mapping[str, CallbackSettings]) -> None:
         """Use other settings from the next callback on."""
-        self._workspaces = workspaces
+        self._entrances = {name: _Entrance.of(one) for name, one in workspaces.items()}
 
     async def start(self) -> int:
         """Listen, and return the port (of use where the settings say 0).
@@ -103,18 +121,16 @@ class CallbackListener:
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
-        app = web.Application(client_max_size=self._settings.body_limit_bytes)
-        for path in ("/hooks/{workspace}", "/hooks/{workspace}/{secret}", "/{anything:.*}"):
-            app.router.add_route("*", path, self._receive, expect_handler=_expect)
-        # No access log: its lines would hold paths, and a path may hold the secret.
-        self._runner = web.AppRunner(
-            app,
+        # There is one handler: an application and its router would only cost time, each time.
+        server = web.Server(
+            self._receive,
+            # Its lines would hold paths, and a path may hold the secret.
             access_log=None,
             logger=RequestErrors(),
             keepalive_timeout=_IDLE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
-            shutdown_timeout=_STOP_SECONDS,
         )
+        self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._settings.host, self._settings.port, backlog=1024)
         try:
@@ -135,11 +151,13 @@ class CallbackListener:
             await self._runner.cleanup()
             self._runner = None
 
-    async def _receive(self, request: web.Request) -> web.Response:
+    async def _receive(self, request: web.BaseRequest) -> web.Response:
         began = self._clock.monotonic()
         self._in_flight += 1
         headers: dict[str, str] = {}
         try:
+            if hdrs.EXPECT in request.headers:
+                await _let_go_on(request)
             outcome, status = await self._take(request), 204
         except _Refusal as refusal:
             outcome, status = refusal.outcome, refusal.status
@@ -151,13 +169,13 @@ class CallbackListener:
         self._durations.observe(self._clock.monotonic() - began)
         return web.Response(status=status, headers=headers)
 
-    async def _take(self, request: web.Request) -> str:
-        name = request.match_info.get("workspace", "")
-        settings = self._admit(name, request)
+    async def _take(self, request: web.BaseRequest) -> str:
+        name, secret = _address(request)
+        entrance = self._admit(name, secret, request)
         if self._in_flight > self._settings.in_flight_limit:
             raise _Refusal("overloaded", 503, retry_after_seconds=1)
         body = await self._body(request)
-        self._check_signature(name, settings, request, body)
+        self._check_signature(name, entrance, request, body)
         if bodies.is_test(body):
             return "test"
         try:
@@ -165,43 +183,45 @@ class CallbackListener:
         except PayloadError as exc:
             log.info("callback cannot be read", workspace=name, reason=str(exc))
             raise _Refusal("bad_payload", 400) from exc
-        return await self._store(name, settings, statement)
+        return await self._store(name, entrance.settings, statement)
 
-    def _admit(self, name: str, request: web.Request) -> CallbackSettings:
-        settings = self._workspaces.get(name)
-        secret = settings.secret if settings is not None else None
-        told = request.match_info.get("secret") or request.headers.get(SECRET_HEADER) or ""
+    def _admit(self, name: str, told: str, request: web.BaseRequest) -> _Entrance:
+        entrance = self._entrances.get(name)
+        secret = entrance.settings.secret if entrance is not None else None
         is_right = (secret or _NOBODY).matches(told)
         is_callback = request.method == hdrs.METH_POST
-        if settings is None or secret is None or not is_right or not is_callback:
+        if entrance is None or secret is None or not is_right or not is_callback:
             raise _Refusal("wrong_secret", 404)
-        return settings
+        return entrance
 
-    async def _body(self, request: web.Request) -> bytes:
+    async def _body(self, request: web.BaseRequest) -> bytes:
         if "Content-Type" in request.headers and not _is_readable(request.content_type):
             raise _Refusal("bad_payload", 415)
+        limit = self._settings.body_limit_bytes
         try:
             if request.content.is_eof():  # it came with the head, as most do: nothing to wait for
-                return await request.read()
-            async with asyncio.timeout(self._settings.body_timeout_seconds):
-                return await request.read()
-        except web.HTTPRequestEntityTooLarge as exc:
-            raise _Refusal("too_large", 413) from exc
+                body = request.content.read_nowait()
+            else:
+                async with asyncio.timeout(self._settings.body_timeout_seconds):
+                    body = await _read(request.content, limit_bytes=limit)
         except TimeoutError as exc:
             raise _Refusal("bad_payload", 408) from exc
         except (web.RequestPayloadError, HttpProcessingError, OSError) as exc:
             # OSError: the sender went away in the middle; nobody reads this answer.
             raise _Refusal("bad_payload", 400) from exc
+        if len(body) > limit:
+            raise _Refusal("too_large", 413)
+        return body
 
     def _check_signature(
-        self, name: str, settings: CallbackSettings, request: web.Request, body: bytes
+        self, name: str, entrance: _Entrance, request: web.BaseRequest, body: bytes
     ) -> None:
-        if settings.signature is SignatureMode.OFF or settings.signing_secret is None:
+        if entrance.signatures is None:
             return
         header = request.headers.get(signature.HEADER)
-        if signature.is_valid(header, body, settings.signing_secret, now=self._clock.now()):
+        if entrance.signatures.accepts(header, body, now=self._clock.now()):
             return
-        if settings.signature is SignatureMode.REQUIRE:
+        if entrance.settings.signature is SignatureMode.REQUIRE:
             raise _Refusal("bad_signature", 401)
         self._counters["bad_signature"].inc()
         self._warn_of_signature(name)
@@ -241,11 +261,31 @@ class CallbackListener:
         return "accepted" if received is Received.STORED else "duplicate"
 
 
-async def _expect(request: web.Request) -> None:
-    """Let a sender that asks first go on; any other expectation is not ours to judge."""
-    if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+def _address(request: web.BaseRequest) -> tuple[str, str]:
+    """Return the workspace and the secret that a sender names, empty where it names none."""
+    found = _PATH.fullmatch(request.rel_url.path_safe)
+    name, secret = found.groups("") if found is not None else ("", "")
+    return _whole(name), _whole(secret) or request.headers.get(SECRET_HEADER, "")
+
+
+def _whole(part: str) -> str:
+    # A path comes decoded but for these two, so that a slash within a part divides nothing.
+    return part.replace("%2F", "/").replace("%25", "%") if "%" in part else part
+
+
+async def _let_go_on(request: web.BaseRequest) -> None:
+    """Let a sender that asks first send; any other expectation is not ours to judge."""
+    if request.headers[hdrs.EXPECT].lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # the answer itself has not begun
+
+
+async def _read(content: StreamReader, *, limit_bytes: int) -> bytes:
+    """Return the body, or so much of it that it is seen to pass the limit."""
+    body = bytearray()
+    while len(body) <= limit_bytes and (piece := await content.readany()):
+        body += piece
+    return bytes(body)
 
 
 def _is_readable(content_type: str) -> bool:

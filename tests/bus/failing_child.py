@@ -27,6 +27,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from monitor.bus.contract import Note
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
+from monitor.bus.sqlite.arrivals import Arrivals
 from monitor.bus.sqlite.connection import StoreConnection, connect, connect_reading
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.log import newest_position
@@ -187,7 +188,7 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
         failure.connect,
         clock=clock,
         durations=Histogram("duration", "Of a transaction.", registry=CollectorRegistry()),
-        on_append=tail.append,
+        on_commit=lambda news: tail.append(news.events) if news.events else None,
         queue_bound=10,
         stall_seconds=SOON,
     )
@@ -196,6 +197,7 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
         writer=writer,
         reader=reader,
         tail=tail,
+        arrivals=Arrivals(),
         clock=clock,
         settings=StorageSettings(),
         path=path,

@@ -78,9 +78,10 @@ async def test_a_cut_log_is_read_from_the_file(tmp_path: Path) -> None:
 async def test_memory_holds_the_newest_only() -> None:
     """A reader that is further behind than memory reaches is sent to the file."""
     end = Tail(7)
-    held = tail.EVENTS_HELD
-    end.append([Recorded(7 + number, event(number)) for number in range(1, held + 3)])
+    told = 2 * tail.EVENTS_HELD + 1
+    end.append([Recorded(7 + number, event(number)) for number in range(1, told + 1)])
 
-    assert end.behind(8, limit=1) is None
-    assert end.behind(9, limit=1) == (Recorded(10, event(3)),)
-    assert end.behind(7 + held + 2, limit=5) == ()
+    kept = told - tail.EVENTS_HELD
+    assert end.behind(7 + kept - 1, limit=1) is None
+    assert end.behind(7 + kept, limit=1) == (Recorded(7 + kept + 1, event(kept + 1)),)
+    assert end.behind(7 + told, limit=5) == ()

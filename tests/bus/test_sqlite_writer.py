@@ -35,7 +35,7 @@ class Store:
             self._connect,
             clock=ManualClock(),
             durations=Histogram("duration", "Of a transaction.", registry=registry),
-            on_append=lambda _appended: None,
+            on_commit=lambda _news: None,
             queue_bound=5,
             stall_seconds=STALL_SECONDS,
         )

@@ -6,7 +6,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from monitor.bus.contract import Recorded
+from msgspec import Struct
+
+from monitor.bus.contract import Recorded, StoredCallback
 from monitor.model.errors import BusUnavailableError
 
 # Short, because the writer repeats its attempt for as long as somebody still waits for it.
@@ -18,12 +20,24 @@ _STATEMENTS_KEPT = 256
 _PRIMARY_CODE = 0xFF
 
 
+class News(Struct, kw_only=True):
+    """What one transaction has brought that those who keep up with the store want to know."""
+
+    events: list[Recorded] = []
+    callbacks: list[StoredCallback] = []  # taken into an inbox, with their ids
+    settled: list[int] = []  # ids of callbacks that an inbox has no longer
+
+    def copy(self) -> News:
+        """Return the news up to here, so that a savepoint can be gone back to."""
+        return News(events=self.events[:], callbacks=self.callbacks[:], settled=self.settled[:])
+
+
 class StoreConnection(sqlite3.Connection):
-    """A connection that remembers which events the open transaction has added to the log."""
+    """A connection that remembers the news of the open transaction."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.appended: list[Recorded] = []
+        self.news = News()
 
 
 def connect(path: Path) -> StoreConnection:

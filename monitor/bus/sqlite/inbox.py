@@ -12,6 +12,7 @@ import msgspec
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.sqlite import codec
 from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.bus.sqlite.connection import StoreConnection
 
 # How long the repetition of a settled callback is still recognised.
 SETTLED_MEMORY = timedelta(days=1)
@@ -38,6 +39,7 @@ class Arrival(NamedTuple):
     fingerprint: str
     received_at: int
     body: bytes
+    callback: StoredCallback
     bound: int
     forgotten_before: int  # one that was settled until then is no longer remembered
 
@@ -48,12 +50,13 @@ def arrival(callback: StoredCallback, *, bound: int, now: datetime) -> Arrival:
         callback.fingerprint,
         codec.microseconds(callback.received_at),
         codec.encode(callback),
+        callback,
         bound,
         codec.microseconds(now - SETTLED_MEMORY),
     )
 
 
-def receive(db: Connection, arrivals: Sequence[Arrival]) -> list[Received]:
+def receive(db: StoreConnection, arrivals: Sequence[Arrival]) -> list[Received]:
     """Keep those that are new and for which there is room, in their order."""
     asked = codec.encode([(one.workspace, one.fingerprint) for one in arrivals])
     known = {(row[0], row[1]): row[2] for row in _decode_known(_KNOWN.ask(db, (asked,)))}
@@ -76,11 +79,14 @@ def receive(db: Connection, arrivals: Sequence[Arrival]) -> list[Received]:
         waiting[one.workspace] = waiting.get(one.workspace, 0) + 1
         taken.append(one)
         answers.append(Received.STORED)
-    _INSERT.run(db, [one[:4] for one in taken])
+    last = _INSERT.run(db, [one[:4] for one in taken])
+    # Nobody else writes, so the ids are the ones next to each other that end with the last.
+    for number, one in enumerate(taken, last - len(taken) + 1):
+        db.news.callbacks.append(msgspec.structs.replace(one.callback, id=number))
     return answers
 
 
-def settle(db: Connection, ids: Sequence[int], *, now: datetime) -> None:
+def settle(db: StoreConnection, ids: Sequence[int], *, now: datetime) -> None:
     """Take callbacks out of the inbox; one that is not waiting there is left alone."""
     if ids:
         db.execute(
@@ -88,6 +94,7 @@ def settle(db: Connection, ids: Sequence[int], *, now: datetime) -> None:
             " WHERE id IN (SELECT value FROM json_each(?)) AND settled_at IS NULL",
             (codec.microseconds(now), codec.encode(ids)),
         )
+        db.news.settled.extend(ids)
 
 
 def waiting(db: Connection, workspace: str, *, after: int, limit: int) -> list[StoredCallback]:

@@ -52,7 +52,7 @@ def append(db: StoreConnection, events: Iterable[EventRow]) -> None:
     last = _INSERT.run(db, [row[:3] for row in new.values()])
     # Nobody else writes, so the places are the ones next to each other that end with the last.
     for position, row in enumerate(new.values(), last - len(new) + 1):
-        db.appended.append(Recorded(position, row.event))
+        db.news.events.append(Recorded(position, row.event))
 
 
 def newest_position(db: Connection) -> int:

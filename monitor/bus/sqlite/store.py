@@ -30,7 +30,8 @@ from monitor.bus.contract import (
 )
 from monitor.bus.settings import StorageSettings, store_path
 from monitor.bus.sqlite import changes, inbox, log, notes, progress, pruning, runs
-from monitor.bus.sqlite.connection import StoreConnection, connect, connect_reading
+from monitor.bus.sqlite.arrivals import Arrivals
+from monitor.bus.sqlite.connection import News, StoreConnection, connect, connect_reading
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.reader import Reader
 from monitor.bus.sqlite.tail import Tail
@@ -63,6 +64,7 @@ class SqliteBus:
         writer: Writer,
         reader: Reader,
         tail: Tail,
+        arrivals: Arrivals,
         clock: Clock,
         settings: StorageSettings,
         path: Path,
@@ -71,6 +73,7 @@ class SqliteBus:
         self._writer = writer
         self._reader = reader
         self._tail = tail
+        self._arrivals = arrivals
         self._clock = clock
         self._settings = settings
         self._path = path
@@ -95,12 +98,12 @@ class SqliteBus:
             partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
         )
         try:
-            tail = Tail(await reader.ask(log.newest_position))
+            tail, arrivals = Tail(await reader.ask(log.newest_position)), Arrivals()
             writer = Writer(
                 partial(connect, path),
                 clock=clock,
                 durations=_durations(registry),
-                on_append=tail.append,
+                on_commit=partial(_learn, tail, arrivals),
                 queue_bound=settings.queue_bound,
                 stall_seconds=settings.stall_seconds,
             )
@@ -116,6 +119,7 @@ class SqliteBus:
             writer=writer,
             reader=reader,
             tail=tail,
+            arrivals=arrivals,
             clock=clock,
             settings=settings,
             path=path,
@@ -176,6 +180,9 @@ class SqliteBus:
         return await self._writer.write(inbox.receive, arrival, timeout_seconds=timeout_seconds)
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> list[StoredCallback]:
+        held = self._arrivals.behind(workspace, after, limit=limit)
+        if held is not None and not self._is_closed:
+            return held
         return await self._reader.ask(
             partial(inbox.waiting, workspace=workspace, after=after, limit=limit)
         )
@@ -256,6 +263,7 @@ class SqliteBus:
         expire = partial(pruning.expire_callbacks, retention=retention, now=now)
         while piece := await self._write(expire):
             expired += piece
+            self._arrivals.forget(one.id for one in piece)
         return Pruned(events=events, runs=forgotten, callbacks=tuple(expired))
 
     async def _in_pieces(self, remove: Callable[[Connection], int]) -> int:
@@ -269,6 +277,13 @@ class SqliteBus:
         # What `_each` returns for this work is what this work returns.
         result: T = await self._writer.write(_each, work, timeout_seconds=limit)
         return result
+
+
+def _learn(tail: Tail, arrivals: Arrivals, news: News) -> None:
+    if news.events:
+        tail.append(news.events)
+    arrivals.take(news.callbacks)
+    arrivals.forget(news.settled)
 
 
 def _each(db: StoreConnection, works: Sequence[Callable[[StoreConnection], Any]]) -> list[Any]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
-from itertools import islice
 
 from monitor.bus.contract import Recorded
 
@@ -18,7 +16,7 @@ class Tail:
     def __init__(self, newest: int) -> None:
         self._newest = newest
         self._before = newest  # the position in front of the first event that is held
-        self._events: deque[Recorded] = deque()
+        self._events: list[Recorded] = []
         self._is_over = False
         self._changed = asyncio.Event()
 
@@ -26,8 +24,9 @@ class Tail:
         """Add what has become durable, in the order of the log, and wake who waits for it."""
         self._events.extend(events)
         self._newest = events[-1].position
-        while len(self._events) > EVENTS_HELD:
-            self._before = self._events.popleft().position
+        if len(self._events) > 2 * EVENTS_HELD:  # seldom, because it moves all that stays
+            del self._events[:-EVENTS_HELD]
+            self._before = self._events[0].position - 1
         self._wake()
 
     def drop(self) -> None:
@@ -39,9 +38,9 @@ class Tail:
         """Return at most ``limit`` events behind that position; None where the file must tell."""
         if position < self._before or self._is_over:
             return None
-        # Positions have no holes, so the place in the deque is a difference.
+        # Positions have no holes, so the place in the list is a difference.
         start = position - self._before
-        return tuple(islice(self._events, start, start + limit))
+        return tuple(self._events[start : start + limit])
 
     async def beyond(self, position: int) -> bool:
         """Return True when the log is beyond ``position``, False when it has ended before that."""

@@ -20,8 +20,7 @@ from typing import Any, Generic, TypeVar
 import structlog
 from prometheus_client import Histogram
 
-from monitor.bus.contract import Recorded
-from monitor.bus.sqlite.connection import StoreConnection, is_busy, is_damaged, unavailable
+from monitor.bus.sqlite.connection import News, StoreConnection, is_busy, is_damaged, unavailable
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusUnavailableError
 
@@ -70,15 +69,15 @@ class Writer:
         *,
         clock: Clock,
         durations: Histogram,
-        on_append: Callable[[Sequence[Recorded]], None],
+        on_commit: Callable[[News], None],
         queue_bound: int,
         stall_seconds: float,
     ) -> None:
-        """Call ``on_append`` on the loop after each commit that has made the log longer."""
+        """Call ``on_commit`` on the loop after each commit, before its callers go on."""
         self._connect = connect
         self._clock = clock
         self._durations = durations
-        self._on_append = on_append
+        self._on_commit = on_commit
         self._queue_bound = queue_bound
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
@@ -181,13 +180,14 @@ class Writer:
         running = self._loop.run_in_executor(self._thread, self._transact, self._group)
         running.add_done_callback(self._finish)
 
-    def _finish(self, running: asyncio.Future[Sequence[Recorded]]) -> None:
+    def _finish(self, running: asyncio.Future[News | None]) -> None:
         fatal = running.exception()
         if fatal is not None:
             self.die(fatal)
         else:
-            if appended := running.result():
-                self._on_append(appended)
+            news = running.result()
+            if news is not None:
+                self._on_commit(news)
             for job in self._group:
                 _answer(job)
         self._group = []
@@ -213,25 +213,25 @@ class Writer:
 
     # From here on in the writer's thread.
 
-    def _transact(self, group: _Group) -> Sequence[Recorded]:
-        """Give each job its result or error; return what the log has got by that."""
+    def _transact(self, group: _Group) -> News | None:
+        """Give each job its result or error; return the news if all was committed."""
         try:
             if self._db is None:
                 self._db = self._connect()
             if not self._begin(self._db, group):
-                return ()
+                return None
             began = self._clock.monotonic()
             self._run(self._db, self._claim(group))
             self._db.execute("COMMIT")
-            appended = tuple(self._db.appended)
+            news = self._db.news
         except sqlite3.Error as exc:
             if is_damaged(exc):
                 raise
             self._fail(group, exc)
-            return ()
+            return None
         self._durations.observe(self._clock.monotonic() - began)
         self._note_success()
-        return appended
+        return news
 
     def _begin(self, db: StoreConnection, group: _Group) -> bool:
         """Open a transaction, trying for as long as anybody waits for it; False if nobody does."""
@@ -254,14 +254,14 @@ class Writer:
         return claimed
 
     def _run(self, db: StoreConnection, jobs: _Group) -> None:
-        db.appended.clear()
+        db.news = News()
         try:
             _run_together(db, jobs)
         except _OWN_FAULTS:
             # Rare, so a savepoint for each job is paid for only then.
             db.execute("ROLLBACK")
             db.execute("BEGIN IMMEDIATE")
-            db.appended.clear()
+            db.news = News()
             for job in jobs:
                 _run_alone(db, job)
 
@@ -303,13 +303,13 @@ def _run_together(db: StoreConnection, jobs: _Group) -> None:
 
 
 def _run_alone(db: StoreConnection, job: _Job[Any]) -> None:
-    before = len(db.appended)
+    before = db.news.copy()
     db.execute("SAVEPOINT one")
     try:
         (job.result,) = job.work(db, [job.item])
     except _OWN_FAULTS as exc:
         db.execute("ROLLBACK TO one")
-        del db.appended[before:]
+        db.news = before
         job.error = exc if isinstance(exc, BusError) else unavailable(exc)
         if job.error is not exc:
             job.error.__cause__ = exc

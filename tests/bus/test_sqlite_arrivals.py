@@ -1,0 +1,72 @@
+"""The inbox as it is kept in memory is the inbox of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import Change
+from monitor.bus.sqlite import SqliteBus, arrivals
+from monitor.bus.sqlite.arrivals import Arrivals
+from tests.bus.examples import SOON, callback
+from tests.clocks import ManualClock
+
+WORKSPACES = ("marketing", "finance")
+# A number arrives, a negative one is settled if it waits; 0 is another life of the store.
+STEPS = st.lists(
+    st.tuples(st.sampled_from(WORKSPACES), st.integers(-6, 6)), min_size=1, max_size=12
+)
+
+
+async def open_store(path: Path) -> SqliteBus:
+    return await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=STEPS)
+async def test_the_inbox_is_what_arrived_and_was_not_settled(
+    steps: list[tuple[str, int]],
+) -> None:
+    """From whatever id on it is read, in whatever life."""
+    waiting: dict[tuple[str, str], int] = {}
+    with TemporaryDirectory() as folder:
+        bus = await open_store(Path(folder) / "state.db")
+        seen: set[tuple[str, int]] = set()
+        for workspace, number in steps:
+            if number == 0:
+                await bus.close()
+                bus = await open_store(Path(folder) / "state.db")
+            elif number < 0:
+                settled = waiting.pop((workspace, str(-number)), None)
+                if settled is not None:
+                    await bus.commit(Change(settled=(settled,)), timeout_seconds=SOON)
+            elif (workspace, number) not in seen:
+                seen.add((workspace, number))
+                one = callback(number, workspace=workspace)
+                await bus.receive(one, inbox_bound=10, timeout_seconds=SOON)
+                newest = (await bus.inbox(workspace, limit=100))[-1]
+                waiting[workspace, newest.run_id] = newest.id
+            for name in WORKSPACES:
+                expected = sorted(one for (of, _), one in waiting.items() if of == name)
+                for after in (0, *expected):
+                    read = [one.id for one in await bus.inbox(name, after=after, limit=100)]
+                    assert read == [one for one in expected if one > after]
+        await bus.close()
+
+
+async def test_what_came_too_long_ago_is_asked_of_the_file() -> None:
+    """Memory has a bound, and says where it ends."""
+    held = Arrivals()
+    told = arrivals.CALLBACKS_HELD + 2
+    held.take(replace(callback(number), id=number) for number in range(1, told + 1))
+
+    assert held.behind("marketing", 1, limit=1) is None
+    behind = held.behind("marketing", 2, limit=1)
+    assert behind is not None
+    assert [one.id for one in behind] == [3]
+    assert held.behind("finance", 0, limit=1) is None

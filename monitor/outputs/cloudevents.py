@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ CONTENT_TYPE = "application/cloudevents+json"
 PAYLOAD_BYTES_LIMIT = 64 * 1024
 UNKNOWN_PIPELINE = "unknown"
 TRIMMED = " … [trimmed]"  # ends every text that was cut
+_LEVELS_KEPT = 4_096  # escaped ids of pipelines
 _NAME_CHARACTERS = 1_000  # of names, owners and native words; longer ones are cut
 
 _SEVERITIES: dict[EventType, str] = {
@@ -253,6 +255,7 @@ def _clipped(text: str | None) -> str | None:
     return text[:_NAME_CHARACTERS] + TRIMMED
 
 
+@lru_cache(_LEVELS_KEPT)
 def _level(text: str) -> str:
     # What is legal in a path stays as it is; ids are numbers or UUIDs, so usually everything.
     return quote(text, safe="")

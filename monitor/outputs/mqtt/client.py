@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 from collections import deque
 from typing import Any
@@ -27,7 +28,6 @@ from paho.mqtt.client import (
     DisconnectFlags,
     error_string,
 )
-from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
@@ -37,6 +37,7 @@ from monitor.model.errors import (
     OutputRefusedError,
     OutputUnavailableError,
 )
+from monitor.outputs.mqtt.properties import PackedProperties, pack
 from monitor.outputs.settings import MqttSettings
 
 # Reason codes of a PUBACK after which the same message will be refused again.
@@ -108,6 +109,8 @@ class Link(aiomqtt.Client):
             max_queued_incoming_messages=1,  # nothing is subscribed to
             tls_context=tls,
             logger=_SILENT,
+            # Small messages leave at once, instead of waiting for the answer to the one before.
+            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         )
         # The window is kept here; paho's own costs a walk through all messages per answer.
         self._client.max_inflight_messages_set(0)
@@ -218,24 +221,20 @@ class Link(aiomqtt.Client):
             return
         self._answers[info.mid] = (answer, self._clock.monotonic())
 
-    def _properties_of(self, message: Outgoing) -> Properties | None:
+    def _properties_of(self, message: Outgoing) -> PackedProperties | None:
         if not self.is_version_5:
             return None
-        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho has no types here
-        if message.content_type is not None:
-            properties.ContentType = message.content_type
-        if message.is_text:
-            properties.PayloadFormatIndicator = 1
-        if message.expiry_seconds is not None:
-            properties.MessageExpiryInterval = message.expiry_seconds
-        if message.user_properties:
-            properties.UserProperty = list(message.user_properties)
-        return properties
+        return pack(
+            content_type=message.content_type,
+            is_text=message.is_text,
+            expiry_seconds=message.expiry_seconds,
+            user_properties=message.user_properties,
+        )
 
-    def _too_large(self, message: Outgoing, properties: Properties | None) -> str | None:
+    def _too_large(self, message: Outgoing, properties: PackedProperties | None) -> str | None:
         if self._packet_bytes_limit is None:
             return None
-        packed_bytes = 0 if properties is None else len(bytes(properties.pack()))  # type: ignore[no-untyped-call]  # paho
+        packed_bytes = 0 if properties is None else len(properties.pack())
         size = _HEADER_BYTES + len(message.topic.encode()) + packed_bytes + len(message.payload)
         if size <= self._packet_bytes_limit:
             return None

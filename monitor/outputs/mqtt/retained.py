@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 _KEY = "retained:"  # begins the keys of the list in the consumer's state
 _LISTED = b"1"
-_AT_ONCE = 100  # messages on their way, and topics listed in one commit
+_AT_ONCE = 8  # few, because the events of a run wait behind them at the broker
 _STORE_SECONDS = 10.0
 
 

@@ -75,12 +75,14 @@ class MetricsConsumer:
             try:
                 await self.restore()
                 while True:
-                    moved = await self.count_some()
+                    counted = await self.count_some()
                     failures = 0
-                    if not moved:
+                    if not counted:
                         await self._bus.wait(
                             self.position, timeout_seconds=self._settings.wait_seconds
                         )
+                    elif counted < self._settings.batch_size:
+                        await self._clock.sleep(self._settings.pause_seconds)
             except BusUnavailableError as exc:
                 # Whatever became of the last step: the store is asked again before going on.
                 failures += 1
@@ -107,8 +109,8 @@ class MetricsConsumer:
             log.info("counters were put together to fit the budget", rows=len(draft.changed))
         self.rows, self.position = _applied(rows, draft.changed), position
 
-    async def count_some(self) -> bool:
-        """Count one batch; False if the log holds nothing new.
+    async def count_some(self) -> int:
+        """Count one batch and return how far that was; 0 if the log holds nothing new.
 
         Raises:
             BusUnavailableError: nothing was counted.
@@ -116,18 +118,18 @@ class MetricsConsumer:
         batch = await self._bus.read(CONSUMER, after=self.position, limit=self._settings.batch_size)
         position = _end_of(batch, self.position)
         if position == self.position:
-            return False
+            return 0
         if batch.gap is not None:
             log.warning("events were lost before they were counted", lost=batch.gap.lost)
         draft = Draft(self.rows, limits=self._limits)
         for recorded in batch.events:
             draft.take(recorded.event)
         await self._step(position, draft)
-        self.position = position
+        moved, self.position = position - self.position, position
         self.rows = _applied(self.rows, draft.changed)
         self._remember(draft)
         self._tell(batch.events)
-        return True
+        return moved
 
     async def _step(self, position: int | None, draft: Draft) -> None:
         state = {

@@ -124,18 +124,22 @@ class Details:
 
     def _ask(self, sightings: Iterable[Sighting]) -> dict[RunKey, DetailRequest]:
         requests = {}
+        refused: list[RunKey] = []
         for one in sightings:
             has_failed = status_of(one.native_status) is Status.FAILED
             priority = Priority.FAILED_DETAILS if has_failed else Priority.DETAILS
             request = self._queue.ask(one, priority)
             if request is None:
-                log.warning(
-                    "too many job groups wait for their job records; this one is read later",
-                    run=str(one.key),
-                    waiting=len(self._queue),
-                )
-                continue
-            requests[one.key] = request
+                refused.append(one.key)
+            else:
+                requests[one.key] = request
+        if refused:
+            log.warning(
+                "too many job groups wait for their job records; these are read later",
+                count=len(refused),
+                first=str(refused[0]),
+                waiting=len(self._queue),
+            )
         return requests
 
     async def _wait_for(self, requests: Sequence[DetailRequest]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -22,13 +23,17 @@ from monitor.model.runs import RunKind
 TEST_FIELD = "dataprep_monitor_test"
 _TEST_MARK = TEST_FIELD.encode()
 
-_PLAN_RUN_IDS = ("planrunid", "plansnapshotrunid", "planrun")
-_FLOW_RUN_IDS = ("flowrunid", "flowrun")
-_JOB_GROUP_IDS = ("jobgroupid", "jobid", "jobgroup", "job", "id")
+# The first of these names that a body has tells its run.
+_RUN_IDS = (
+    *((RunKind.PLAN_RUN, name) for name in ("planrunid", "plansnapshotrunid", "planrun")),
+    *((RunKind.FLOW_RUN, name) for name in ("flowrunid", "flowrun")),
+    *((RunKind.JOB_GROUP, name) for name in ("jobgroupid", "jobid", "jobgroup", "job", "id")),
+)
 _STATUSES = ("jobstatus", "status", "state", "result")
 _IDS_END = 10**20  # Python refuses to write out numbers of thousands of digits
 _WORDS = re.compile(r"[A-Za-z][A-Za-z _-]{0,31}")
 _FORM_FIELDS = 64
+_NAMES_KEPT = 64  # senders use the same few over and over; one may be as long as a body
 _decode_object = msgspec.json.Decoder(dict[str, object]).decode
 _NOT_PLAIN = re.compile(r"[^a-z0-9]")
 
@@ -77,13 +82,8 @@ def read(body: bytes) -> Statement:
         PayloadError: neither JSON nor a form, or no usable id of a run; names the field.
     """
     fields = _fields(body)
-    for kind, names in (
-        (RunKind.PLAN_RUN, _PLAN_RUN_IDS),
-        (RunKind.FLOW_RUN, _FLOW_RUN_IDS),
-        (RunKind.JOB_GROUP, _JOB_GROUP_IDS),
-    ):
-        name = next((one for one in names if one in fields), None)
-        if name is not None:
+    for kind, name in _RUN_IDS:
+        if name in fields:
             tells_its_end = kind is not RunKind.PLAN_RUN
             return Statement(
                 kind=kind,
@@ -119,6 +119,7 @@ def _plain(fields: Mapping[str, object]) -> dict[str, object]:
     return plain
 
 
+@lru_cache(_NAMES_KEPT)
 def _plain_name(name: str) -> str:
     lowered = name.lower().replace("_", "")
     # Few names hold anything else, and looking is cheaper than replacing.

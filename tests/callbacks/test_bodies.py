@@ -43,6 +43,9 @@ def test_our_own_template_tells_run_flow_and_task() -> None:
         (b"jobId=9&jobStatus=Canceled", RunKind.JOB_GROUP, "9", "Canceled"),
         (b'{"plan_run_id":"31","status":"failed"}', RunKind.PLAN_RUN, "31", None),
         (b'{"flowRunId":71,"state":"Complete"}', RunKind.FLOW_RUN, "71", "Complete"),
+        (b'{"job_id":"9","plan_run_id":"31","flow_run":"71"}', RunKind.PLAN_RUN, "31", None),
+        (b'{"id":"5","job":"6","flow_run":"71"}', RunKind.FLOW_RUN, "71", None),
+        (b'{"id":"5","J.O.B":"6","job":"7"}', RunKind.JOB_GROUP, "6", None),
     ],
 )
 def test_bodies_that_users_type_are_understood(

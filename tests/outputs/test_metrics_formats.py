@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import Metric
+from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families as text_families
 from prometheus_client.samples import Sample
@@ -202,6 +203,13 @@ async def test_both_formats_say_the_same(daemon: Daemon) -> None:
     )
 
 
+async def test_the_library_would_write_the_same_page(daemon: Daemon) -> None:
+    """What its parser reads of a page, the library's own encoder writes again byte for byte."""
+    page, _ = await daemon.metrics.exposition.render("")
+    assert b'pipeline="orders\\n\\"new\\" \\\\ Gr\xc3\xb6\xc3\x9fe"' in page
+    assert generate_latest(_Read(list(text_families(page.decode())))) == page
+
+
 async def test_promtool_finds_nothing(daemon: Daemon) -> None:
     """The page keeps every rule of the tool that ships with Prometheus."""
     promtool = program("promtool")
@@ -215,6 +223,16 @@ async def test_promtool_finds_nothing(daemon: Daemon) -> None:
         timeout=30,
     )
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+
+
+class _Read:
+    """Shows the library what was read."""
+
+    def __init__(self, read: list[Metric]) -> None:
+        self._read = read
+
+    def collect(self) -> list[Metric]:
+        return self._read
 
 
 def openmetrics_families(page: str) -> list[Metric]:

@@ -28,13 +28,15 @@ from monitor.outputs.metrics.labels import (
     OTHER_LABEL,
     UNKNOWN_LABEL,
     PipelineId,
+    Running,
     by_number,
     kinds_of_runs,
     labels_of,
     pipeline_of,
+    running_of,
 )
 from monitor.outputs.metrics.picture import Picture
-from monitor.outputs.metrics.rows import UNKNOWN, Identity, RunCounts, Seen, identity_of
+from monitor.outputs.metrics.rows import UNKNOWN, Identity, RunCounts, Seen
 
 _COST = sum(SERIES_OF_PIPELINE.values())
 _IDLE_COST = sum(SERIES_OF_IDLE_PIPELINE.values())
@@ -78,7 +80,8 @@ def lay_out(picture: Picture, *, limits: Limits) -> Layout:
         for row in picture.rows.values()
         if isinstance(row, RunCounts) and row.needs_place
     }
-    gauged = _in_order(_gauged(picture, configured) - owners)
+    running = running_of(picture.active)
+    gauged = _in_order(_gauged(picture, running, configured) - owners)
     free = max(0, limits.places - len(owners))
     admitted, folded = gauged[:free], gauged[free:]
     idle = _in_order(_inventory(picture, configured) - owners - set(gauged))
@@ -86,10 +89,12 @@ def lay_out(picture: Picture, *, limits: Limits) -> Layout:
     shown_idle, hidden_idle = idle[: left // _IDLE_COST], idle[left // _IDLE_COST :]
     schedules = [(one.workspace, each) for one in picture.workspaces for each in one.schedules]
     left -= len(shown_idle) * _IDLE_COST
-    labels = labels_of(picture)
+    labels = labels_of(picture, running)
     own = {one for one in owners if one.workspace in configured}.union(admitted, shown_idle)
     return Layout(
-        groups=_groups(picture, configured, {one: labels[pipeline_of(one)] for one in own}),
+        groups=_groups(
+            picture, running, configured, {one: labels[pipeline_of(one)] for one in own}
+        ),
         pipelines=_shown_pipelines(picture, own, labels),
         schedules=tuple(schedules[:left]),
         dropped={
@@ -101,7 +106,7 @@ def lay_out(picture: Picture, *, limits: Limits) -> Layout:
 
 
 def _groups(
-    picture: Picture, configured: set[str], labels: Mapping[Identity, str]
+    picture: Picture, running: Running, configured: set[str], labels: Mapping[Identity, str]
 ) -> tuple[Group, ...]:
     groups: dict[tuple[str, RunKind, str], Group] = {}
 
@@ -117,18 +122,17 @@ def _groups(
         if isinstance(row, RunCounts) and row.identity.workspace in configured:
             group = group_of(row.identity)
             group.counts, group.seen = row, picture.seen.get(row.key, {})
-    for active in picture.active:
-        if active.run.key.workspace in configured:
-            group_of(identity_of(active.run)).active.append(active)
+    for identity, active in running.items():
+        if identity.workspace in configured:
+            group_of(identity).active.extend(active)
     for standing in picture.standings:
         if standing.workspace in configured:
             group_of(_identity(standing)).standings.append(standing)
     return tuple(groups[key] for key in sorted(groups))
 
 
-def _gauged(picture: Picture, configured: set[str]) -> set[Identity]:
-    active = {identity_of(one.run) for one in picture.active}
-    found = active.union(_identity(one) for one in picture.standings)
+def _gauged(picture: Picture, running: Running, configured: set[str]) -> set[Identity]:
+    found = {*running, *map(_identity, picture.standings)}
     return {one for one in found if one.workspace in configured and one.pipeline != UNKNOWN}
 
 

@@ -1,9 +1,8 @@
-"""Shows one picture to the client library. Runs in the rendering thread, never on the loop."""
+"""Shows one picture. Runs in the rendering thread, never on the loop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.budget import lay_out
@@ -11,11 +10,15 @@ from monitor.outputs.metrics.counting import Limits
 from monitor.outputs.metrics.daemon import daemon_families
 from monitor.outputs.metrics.families import Family
 from monitor.outputs.metrics.picture import Picture
+from monitor.outputs.metrics.sheets import Encoder, Sheets
 from monitor.outputs.metrics.watched import watched_families
 
 
 class PictureCollector:
-    """Collects what `show` was last given; nothing before that."""
+    """Draws what is watched, and lets the client library collect what the daemon says of itself.
+
+    Both are of the picture that `draw` was last given; before that there is nothing.
+    """
 
     def __init__(
         self,
@@ -29,36 +32,42 @@ class PictureCollector:
         self._stale_after_seconds = stale_after_seconds
         self._capabilities = capabilities
         self._version = version
+        self._sheets = Sheets()
         self._picture: Picture | None = None
+        self._series = 0
         self._left_out: Mapping[tuple[str, str], int] = {}
         self._dropped: dict[str, int] = {}
 
-    def show(self, picture: Picture) -> None:
-        self._picture = picture
+    def draw(self, picture: Picture, encoder: Encoder, *, is_openmetrics: bool) -> Iterator[bytes]:
+        """Yield the families of what is watched, as ``encoder`` would write them.
+
+        What is collected is of this picture when all of them were taken.
+        """
+        layout = lay_out(picture, limits=self._limits)
+        self._count_dropped(layout.dropped)
+        series = 0
+        for sheet in watched_families(
+            picture,
+            layout,
+            self._sheets.begin(encoder, is_openmetrics=is_openmetrics),
+            stale_after_seconds=self._stale_after_seconds,
+            capabilities=self._capabilities,
+        ):
+            series += len(sheet)
+            yield sheet.text()
+        self._picture, self._series = picture, series
 
     def describe(self) -> Iterator[Family]:
-        """Name the families, so that nobody else can register the same."""
+        """Name all families, drawn or collected, so that nobody else can register the same."""
         return (shape.family() for shape in families.SHAPES)
 
     def collect(self) -> Iterator[Family]:
-        picture = self._picture
-        if picture is None:
+        if self._picture is None:
             return
-        layout = lay_out(picture, limits=self._limits)
-        watched = watched_families(
-            picture,
-            layout,
-            stale_after_seconds=self._stale_after_seconds,
-            capabilities=self._capabilities,
-        )
-        self._count_dropped(layout.dropped)
-        series = 0
-        for family in chain(watched, daemon_families(picture, version=self._version)):
-            is_watched = not family.name.startswith("dataprep_monitor_")
-            series += len(family.samples) if is_watched else 0
+        for family in daemon_families(self._picture, version=self._version):
             if family.samples:
                 yield family
-        yield from self._budget(series)
+        yield from self._budget()
 
     def _count_dropped(self, left_out: Mapping[tuple[str, str], int]) -> None:
         for (metric, whose), count in left_out.items():
@@ -67,9 +76,9 @@ class PictureCollector:
         # Only the present is held, so that this cannot grow with pipelines that are gone.
         self._left_out = left_out
 
-    def _budget(self, series: int) -> Iterator[Family]:
+    def _budget(self) -> Iterator[Family]:
         gauge, dropped = families.SERIES.gauge(), families.SERIES_DROPPED.counter()
-        gauge.add_metric([], series)
+        gauge.add_metric([], self._series)
         for shape in (*families.SERIES_OF_PIPELINE, families.SCHEDULE_ENABLED):
             dropped.add_metric([shape.name], self._dropped.get(shape.name, 0))
         yield from (gauge, dropped)

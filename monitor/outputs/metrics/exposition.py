@@ -11,33 +11,36 @@ import structlog
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
-from prometheus_client.registry import Collector
 
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.metrics.collector import PictureCollector
 from monitor.outputs.metrics.picture import Picture
+from monitor.outputs.metrics.sheets import Encoder
 
 log = structlog.get_logger()
 
-Encoder = Callable[[Collector], bytes]
-
 _ACCEPT_BOUND = 1_000  # characters of an Accept header that are looked at
 _VERSIONS = ("0.0.4", "1.0.0")
+# Those that leave our names, which need no escaping, as they are; "" where none is told.
+_ESCAPINGS = ("", "underscores", "allow-utf-8")
 
 
 def negotiate(accept: str) -> tuple[Encoder, str]:
     """Choose an encoder and its content type. Every header gets an answer, an odd one plain text.
 
-    Only versions that we know are spoken, whatever the scraper names: the content type repeats
-    the version, and each is rendered once for all who wait.
+    Only versions that we know and escapings that do not alter our names are spoken, whatever the
+    scraper names: the content type repeats them, and each is rendered once for all who wait.
     """
     try:
         encoder, content_type = choose_encoder(accept[:_ACCEPT_BOUND])
     except TypeError:  # the library compares a version that is no number
         return choose_encoder("")
-    if any(f"version={one};" in f"{content_type};" for one in _VERSIONS):
+    if not any(f"version={one};" in f"{content_type};" for one in _VERSIONS):
+        return choose_encoder(OPENMETRICS)
+    plain, _, escaping = content_type.partition("; escaping=")
+    if escaping in _ESCAPINGS:
         return encoder, content_type
-    return choose_encoder(OPENMETRICS)
+    return choose_encoder(plain)
 
 
 class Exposition:
@@ -51,7 +54,7 @@ class Exposition:
         gather: Callable[[], Awaitable[Picture]],
         timeout_seconds: float,
     ) -> None:
-        self._page = _WithoutCreated(registry)
+        self._rest = _WithoutCreated(registry)
         self._collector = collector
         self._gather = gather
         self._timeout_seconds = timeout_seconds
@@ -68,7 +71,9 @@ class Exposition:
         encoder, content_type = negotiate(accept)
         making = self._making.get(content_type)
         if making is None:
-            making = asyncio.create_task(self._make(encoder), name=f"render {content_type}")
+            making = asyncio.create_task(
+                self._make(encoder, content_type), name=f"render {content_type}"
+            )
             self._making[content_type] = making
             making.add_done_callback(partial(self._made, content_type))
         try:
@@ -95,14 +100,16 @@ class Exposition:
         if not made.cancelled() and (error := made.exception()) is not None:
             log.warning("a metrics page could not be made", reason=repr(error))
 
-    async def _make(self, encoder: Encoder) -> bytes:
+    async def _make(self, encoder: Encoder, content_type: str) -> bytes:
         picture = await self._gather()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._draw, picture, encoder)
+        return await loop.run_in_executor(self._thread, self._draw, picture, encoder, content_type)
 
-    def _draw(self, picture: Picture, encoder: Encoder) -> bytes:
-        self._collector.show(picture)
-        return encoder(self._page)
+    def _draw(self, picture: Picture, encoder: Encoder, content_type: str) -> bytes:
+        is_openmetrics = content_type.startswith("application/openmetrics-text")
+        watched = self._collector.draw(picture, encoder, is_openmetrics=is_openmetrics)
+        # What is watched comes first: what the library writes ends an OpenMetrics page.
+        return b"".join([*watched, encoder(self._rest)])
 
 
 class _WithoutCreated:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from monitor.model.knowledge import ScheduleKnown
+from monitor.model.knowledge import ActiveRun, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.outputs.metrics.picture import Picture
-from monitor.outputs.metrics.rows import Identity, RunCounts
+from monitor.outputs.metrics.rows import Identity, RunCounts, identity_of
 
 UNKNOWN_LABEL = "unknown"
 OTHER_LABEL = "__other__"
 
 PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
+Running = Mapping[Identity, Sequence[ActiveRun]]
 
 
 def kind_of_pipeline(kind: RunKind) -> PipelineKind:
@@ -31,14 +32,22 @@ def pipeline_of(identity: Identity) -> PipelineId:
     return identity.workspace, kind_of_pipeline(identity.kind), identity.pipeline
 
 
-def labels_of(picture: Picture) -> dict[PipelineId, str]:
+def running_of(active: Iterable[ActiveRun]) -> Running:
+    """Return the runs that have not ended by whose they are; there may be very many of them."""
+    running: dict[Identity, list[ActiveRun]] = {}
+    for one in active:
+        running.setdefault(identity_of(one.run), []).append(one)
+    return running
+
+
+def labels_of(picture: Picture, running: Running) -> dict[PipelineId, str]:
     """Name every pipeline of the picture. What the inventory names keeps that name.
 
     A pipeline that the inventory has not named, or has no more, goes by the name that its runs
     told; where that is taken, its id is added.
     """
     present = {(one.workspace, one.kind, one.id): one.label for one in picture.pipelines}
-    past = {one: name for one, name in _told(picture) if one not in present}
+    past = {one: name for one, name in _told(picture, running) if one not in present}
     labels: dict[PipelineId, str] = {}
     taken: dict[tuple[str, PipelineKind], set[str]] = {}
     for names in (present, past):
@@ -68,15 +77,16 @@ def _free(name: str | None, identity: str, taken: set[str]) -> str:
     return label
 
 
-def _told(picture: Picture) -> Iterable[tuple[PipelineId, str | None]]:
+def _told(picture: Picture, running: Running) -> Iterable[tuple[PipelineId, str | None]]:
     for row in picture.rows.values():
         if isinstance(row, RunCounts) and row.needs_place:
             yield pipeline_of(row.identity), row.name
     for standing in picture.standings:
         yield _named(standing.workspace, standing.pipeline)
-    for active in picture.active:
-        if active.run.pipeline is not None:
-            yield _named(active.run.key.workspace, active.run.pipeline)
+    for identity, active in running.items():
+        pipeline = active[-1].run.pipeline
+        if pipeline is not None:
+            yield _named(identity.workspace, pipeline)
 
 
 def _named(workspace: str, pipeline: Pipeline) -> tuple[PipelineId, str | None]:

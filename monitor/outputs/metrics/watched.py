@@ -1,19 +1,16 @@
-"""The families of what is watched, from one picture. Pure."""
+"""The families of what is watched, drawn from one picture. Pure, but for the sheets it fills."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
-
-from prometheus_client.core import Exemplar
 
 from monitor.model.knowledge import PipelineStanding, Reachability
 from monitor.model.runs import RunKind, Status, Trigger
 from monitor.outputs.freshness import UNSEEN_FACTOR, knows_what_runs
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.budget import Group, Layout
-from monitor.outputs.metrics.families import Family
 from monitor.outputs.metrics.labels import schedule_labels_of
 from monitor.outputs.metrics.picture import Picture
 from monitor.outputs.metrics.rows import (
@@ -22,8 +19,8 @@ from monitor.outputs.metrics.rows import (
     Buckets,
     JobCounts,
     QueueCounts,
-    Seen,
 )
+from monitor.outputs.metrics.sheets import Page, Sheet
 
 _ACTIVE = (Status.PENDING, Status.RUNNING)
 # From best to worst; what shows several recipes shows the worst.
@@ -32,37 +29,42 @@ _JOB_RESULTS = (Status.SUCCEEDED, Status.FAILED, Status.CANCELED)
 
 
 def watched_families(
-    picture: Picture, layout: Layout, *, stale_after_seconds: float, capabilities: Sequence[str]
-) -> Iterator[Family]:
-    """Yield what is watched; a family without a single sample is still there, with its help."""
-    yield from _workspaces(picture, capabilities)
-    yield from _inventory(picture, layout)
-    yield from _counters(layout.groups)
-    yield _durations(layout.groups)
-    yield _waits(picture)
-    yield _jobs(picture)
-    yield from _present(picture, layout.groups, stale_after_seconds)
-    yield from _last_runs(layout.groups)
+    picture: Picture,
+    layout: Layout,
+    page: Page,
+    *,
+    stale_after_seconds: float,
+    capabilities: Sequence[str],
+) -> Iterator[Sheet]:
+    """Yield what is watched, in the order of the page, each sheet when it is full."""
+    yield from _workspaces(picture, page, capabilities)
+    yield from _inventory(picture, layout, page)
+    yield from _counters(layout.groups, page)
+    yield _durations(layout.groups, page)
+    yield _waits(picture, page)
+    yield _jobs(picture, page)
+    yield from _present(picture, layout.groups, page, stale_after_seconds)
+    yield from _last_runs(layout.groups, page)
 
 
-def _workspaces(picture: Picture, capabilities: Sequence[str]) -> Iterator[Family]:
-    up, skew = families.WORKSPACE_UP.gauge(), families.CLOCK_SKEW.gauge()
-    capability = families.CAPABILITY.gauge()
+def _workspaces(picture: Picture, page: Page, capabilities: Sequence[str]) -> Iterator[Sheet]:
+    up, skew = page.sheet(families.WORKSPACE_UP), page.sheet(families.CLOCK_SKEW)
+    capability = page.sheet(families.CAPABILITY)
     for one in picture.workspaces:
         if one.reachability is not Reachability.UNKNOWN:
-            up.add_metric([one.workspace], one.reachability is not Reachability.UNREACHABLE)
+            up.add((one.workspace,), one.reachability is not Reachability.UNREACHABLE)
         if one.clock_skew_seconds is not None:
-            skew.add_metric([one.workspace], one.clock_skew_seconds)
+            skew.add((one.workspace,), one.clock_skew_seconds)
         for name in sorted({*capabilities, *one.capabilities}) if one.edition is not None else ():
-            capability.add_metric([one.workspace, name], name in one.capabilities)
+            capability.add((one.workspace, name), name in one.capabilities)
     yield from (up, skew, capability)
-    knowledge = families.KNOWLEDGE.gauge()
+    knowledge = page.sheet(families.KNOWLEDGE)
     for (workspace, kind), at in sorted(picture.confirmed.items()):
-        knowledge.add_metric([workspace, kind], at.timestamp())
+        knowledge.add((workspace, kind), at.timestamp())
     yield knowledge
 
 
-def _inventory(picture: Picture, layout: Layout) -> Iterator[Family]:
+def _inventory(picture: Picture, layout: Layout, page: Page) -> Iterator[Sheet]:
     labels = {one.workspace: schedule_labels_of(one.schedules) for one in picture.workspaces}
     starters: dict[tuple[str, str, str], list[str]] = {}
     for workspace in picture.workspaces:
@@ -71,46 +73,41 @@ def _inventory(picture: Picture, layout: Layout) -> Iterator[Family]:
             for started in schedule.pipelines:
                 key = (workspace.workspace, started.kind, started.id)
                 starters.setdefault(key, []).append(label)
-    info = families.PIPELINE_INFO.info()
+    info = page.sheet(families.PIPELINE_INFO)
     for one, label in layout.pipelines:
         names = ", ".join(sorted(starters.get((one.workspace, one.kind, one.id), ())))
-        values = (one.workspace, label, one.kind, one.id, names)
-        info.add_metric([], dict(zip(families.PIPELINE_INFO.labels, values, strict=True)))
+        info.add((one.workspace, label, one.kind.value, one.id, names), 1)
     yield info
-    enabled = families.SCHEDULE_ENABLED.gauge()
+    enabled = page.sheet(families.SCHEDULE_ENABLED)
     for name, schedule in layout.schedules:
-        enabled.add_metric([name, labels[name][schedule.id]], schedule.is_enabled)
+        enabled.add((name, labels[name][schedule.id]), schedule.is_enabled)
     yield enabled
 
 
-def _counters(groups: Sequence[Group]) -> Iterator[Family]:
-    started, ended = families.RUNS_STARTED.counter(), families.RUNS.counter()
+def _counters(groups: Sequence[Group], page: Page) -> Iterator[Sheet]:
+    started = page.spread(families.RUNS_STARTED, list(Trigger), noted="started")
     for group in groups:
-        counts, labels = group.counts, _labels(group)
-        for trigger in Trigger:
-            value = counts.started.get(trigger, 0) if counts is not None else 0
-            seen = _exemplar(group.seen, f"started:{trigger}")
-            started.add_metric([*labels, trigger], value, exemplar=seen)
-        for result in _RESULTS:
-            value = counts.ended.get(result, 0) if counts is not None else 0
-            seen = _exemplar(group.seen, f"ended:{result}")
-            ended.add_metric([*labels, result], value, exemplar=seen)
-    yield from (started, ended)
+        begun = group.counts.started if group.counts is not None else {}
+        started.add(_labels(group), *(begun.get(one, 0) for one in Trigger), seen=group.seen)
+    yield started
+    ended = page.spread(families.RUNS, _RESULTS, noted="ended")
+    for group in groups:
+        ends = group.counts.ended if group.counts is not None else {}
+        ended.add(_labels(group), *(ends.get(one, 0) for one in _RESULTS), seen=group.seen)
+    yield ended
 
 
-def _durations(groups: Sequence[Group]) -> Family:
-    family = families.RUN_DURATION.histogram()
+def _durations(groups: Sequence[Group], page: Page) -> Sheet:
+    sheet = page.histogram(families.RUN_DURATION, DURATION_BOUNDS, noted="duration")
     for group in groups:
         # A pipeline that was never counted has no histogram: it would only cost series.
         if group.counts is not None:
-            durations = group.counts.durations
-            shown = _buckets(durations, DURATION_BOUNDS, group.seen, "duration")
-            family.add_metric(_labels(group), shown, durations.sum)
-    return family
+            sheet.add(_labels(group), *_amounts(group.counts.durations), seen=group.seen)
+    return sheet
 
 
-def _waits(picture: Picture) -> Family:
-    family = families.RUN_QUEUE.histogram()
+def _waits(picture: Picture, page: Page) -> Sheet:
+    sheet = page.histogram(families.RUN_QUEUE, QUEUE_BOUNDS, noted="queue")
     rows = {key: row for key, row in picture.rows.items() if isinstance(row, QueueCounts)}
     # What the API lists is known before its first run. No flow run ever tells its start.
     for workspace, kind in picture.confirmed:
@@ -120,27 +117,27 @@ def _waits(picture: Picture) -> Family:
     configured = {one.workspace for one in picture.workspaces}
     for key, row in sorted(rows.items()):
         if row.workspace in configured:
-            shown = _buckets(row.waits, QUEUE_BOUNDS, picture.seen.get(key, {}), "queue")
-            family.add_metric([row.workspace, row.kind], shown, row.waits.sum)
-    return family
+            seen = picture.seen.get(key, {})
+            sheet.add((row.workspace, row.kind), *_amounts(row.waits), seen=seen)
+    return sheet
 
 
-def _jobs(picture: Picture) -> Family:
-    family = families.JOBS.counter()
+def _jobs(picture: Picture, page: Page) -> Sheet:
+    sheet = page.spread(families.JOBS, _JOB_RESULTS, noted="ended")
     rows = [one for one in picture.rows.values() if isinstance(one, JobCounts)]
     configured = {one.workspace for one in picture.workspaces}
     for row in sorted(rows, key=lambda one: one.key):
-        for result in _JOB_RESULTS if row.workspace in configured else ():
-            seen = _exemplar(picture.seen.get(row.key, {}), f"ended:{result}")
-            labels = [row.workspace, row.job_type, result]
-            family.add_metric(labels, row.ended.get(result, 0), exemplar=seen)
-    return family
+        if row.workspace in configured:
+            ends = (row.ended.get(one, 0) for one in _JOB_RESULTS)
+            sheet.add((row.workspace, row.job_type), *ends, seen=picture.seen.get(row.key, {}))
+    return sheet
 
 
 def _present(
-    picture: Picture, groups: Sequence[Group], stale_after_seconds: float
-) -> Iterator[Family]:
-    active, oldest = families.RUNS_ACTIVE.gauge(), families.OLDEST_ACTIVE.gauge()
+    picture: Picture, groups: Sequence[Group], page: Page, stale_after_seconds: float
+) -> Iterator[Sheet]:
+    active = page.spread(families.RUNS_ACTIVE, _ACTIVE)
+    oldest = page.sheet(families.OLDEST_ACTIVE)
     known_since = picture.now - timedelta(seconds=stale_after_seconds)
     seen_since = picture.now - UNSEEN_FACTOR * timedelta(seconds=stale_after_seconds)
     standings = {one.workspace: one for one in picture.workspaces}
@@ -153,16 +150,15 @@ def _present(
             seen_since=seen_since,
         ):
             continue
-        for status in _ACTIVE:
-            count = sum(one.run.status is status for one in group.active)
-            active.add_metric([*_labels(group), status], count)
+        statuses = [one.run.status for one in group.active]
+        active.add(_labels(group), *map(statuses.count, _ACTIVE))
         begun = [one.run.created_at or one.run.started_at for one in group.active]
         if told := [at for at in begun if at is not None]:
-            oldest.add_metric(_labels(group), min(told).timestamp())
+            oldest.add(_labels(group), min(told).timestamp())
     yield from (active, oldest)
 
 
-def _last_runs(groups: Sequence[Group]) -> Iterator[Family]:
+def _last_runs(groups: Sequence[Group], page: Page) -> Iterator[Sheet]:
     gauges: tuple[tuple[families.Shape, Callable[[PipelineStanding], float | None], bool], ...] = (
         (families.LAST_STARTED, lambda one: _unix(one.last_started_at), True),
         (families.LAST_COMPLETED, lambda one: _unix(one.last_finished_at), True),
@@ -171,41 +167,31 @@ def _last_runs(groups: Sequence[Group]) -> Iterator[Family]:
         (families.FAILURES, lambda one: one.consecutive_failures, False),
     )
     for shape, value_of, is_least_worst in gauges:
-        family = shape.gauge()
+        sheet = page.sheet(shape)
         for group in groups:
             told = [value for one in group.standings if (value := value_of(one)) is not None]
             if told:
-                family.add_metric(_labels(group), min(told) if is_least_worst else max(told))
-        yield family
-    result = families.LAST_RESULT.gauge()
+                sheet.add(_labels(group), min(told) if is_least_worst else max(told))
+        yield sheet
+    result = page.spread(families.LAST_RESULT, _RESULTS)
     for group in groups:
         ends = [one.last_status for one in group.standings if one.last_status in _RESULTS]
         if ends:
             worst = max(ends, key=_RESULTS.index)
-            for status in _RESULTS:
-                result.add_metric([*_labels(group), status], status is worst)
+            result.add(_labels(group), *(status is worst for status in _RESULTS))
     yield result
 
 
-def _buckets(
-    buckets: Buckets, bounds: Sequence[int], seen: Mapping[str, Seen], series: str
-) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
-    """Return cumulative buckets as the client library takes them."""
-    names = [*(f"{bound:.1f}" for bound in bounds), "+Inf"]
-    shown: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
-    for place, (name, count) in enumerate(zip(names, accumulate(buckets.counts), strict=True)):
-        exemplar = _exemplar(seen, f"{series}:{place}")
-        shown.append((name, count) if exemplar is None else (name, count, exemplar))
-    return shown
+def _amounts(buckets: Buckets) -> Iterator[float]:
+    """Yield cumulative buckets, the count and the sum."""
+    yield from accumulate(buckets.counts)
+    yield sum(buckets.counts)
+    yield buckets.sum
 
 
-def _exemplar(seen: Mapping[str, Seen], series: str) -> Exemplar | None:
-    one = seen.get(series)
-    return Exemplar({"run_id": one.run_id}, one.value, one.at) if one is not None else None
-
-
-def _labels(group: Group) -> list[str]:
-    return [group.workspace, group.kind, group.label]
+def _labels(group: Group) -> tuple[str, str, str]:
+    # The plain text of the kind: an enum's hash is slow, and these are looked up all the time.
+    return group.workspace, group.kind.value, group.label
 
 
 def _unix(at: datetime | None) -> float | None:

@@ -165,6 +165,7 @@ METRICS = Section(
         "batch_size",
         "commit_timeout_seconds",
         "loop_lag_interval_seconds",
+        "pause_seconds",
         "retry_base_seconds",
         "retry_cap_seconds",
         "standing_timeout_seconds",

@@ -145,9 +145,9 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
     stale_after_seconds: float = 300.0  # runs not confirmed for so long are unknown, not shown
     # A pipeline without an event for so long gives up its place once the budget is used up.
     forget_pipelines_seconds: float = 90 * 86_400.0
-    batch_size: int = 200  # most events that are counted in one commit, and in one go
+    batch_size: int = 1_000  # most events that are counted in one commit
     # After a batch that was not full; what comes meanwhile shares a commit, and callbacks go first.
-    pause_seconds: float = 0.25
+    pause_seconds: float = 1.0
     commit_timeout_seconds: float = 10.0
     wait_seconds: float = 5.0  # one wait for new events; then the log is looked at anyway
     retry_base_seconds: float = 0.5  # the first wait after the store failed

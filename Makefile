@@ -38,7 +38,7 @@ check: $(TEST) ## format, lint and types
 test: $(TEST) servers check ## the whole suite against real servers
 	$(BIN)/pytest $(ARGS)
 
-bench: $(TEST) servers ## measure against the simplest thing that could work; takes 3 minutes
+bench: $(TEST) servers ## measure against the simplest thing that could work; takes 6 minutes
 	$(BIN)/python -m tests.bench $(ARGS)
 
 format: $(TEST) ## put the code into shape

@@ -101,6 +101,8 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
                 prune_seconds=0.3,
                 retention=Retention(events_count=8, events_hard_cap=8),
             ),
+            # With a cap of a few events, a second's rest would let them go uncounted.
+            metrics=msgspec.structs.replace(settings.metrics, pause_seconds=0.01),
         )
         async with stage.daemon(settings) as face:
             await let_some_end(workspace, face)

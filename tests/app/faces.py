@@ -83,6 +83,12 @@ class Face:
     async def shows(self, name: str, value: float, **labels: str) -> bool:
         return await self.metric(name, **labels) == value
 
+    async def total(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples."""
+        samples = await self._samples()
+        fitting = [one for one in samples if one.name == name]
+        return float(sum(one.value for one in fitting if labels.items() <= one.labels.items()))
+
     async def has_counted(self, workspace: str) -> bool:
         """True once an end of every kind was counted for the workspace."""
         kinds = {kind for kind, _ in await self.ends(workspace=workspace)}

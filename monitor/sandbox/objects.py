@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from monitor.model.triggers import Trigger
 
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """What every thing has. ``deleted_at`` marks a deleted one, which is kept."""
+    """What every thing has. ``deleted_at`` marks a deleted one, which is kept.
+
+    A kind that `world` does not number counts from its ``first_id``, or takes its ids out of the
+    counter of ``counts_with``.
+    """
+
+    first_id: ClassVar[int] = 0
+    counts_with: ClassVar[type[Record] | None] = None
 
     id: int
     created_at: datetime

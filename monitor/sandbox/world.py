@@ -67,7 +67,7 @@ class Shelf(Generic[T]):
     """The things of one kind, in the order of their ids. Deleted ones stay, marked."""
 
     def __init__(self, ids: Iterator[int]) -> None:
-        self._ids = ids
+        self.ids = ids
         self._things: dict[int, T] = {}
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class Shelf(Generic[T]):
         return thing
 
     def new_id(self) -> int:
-        return next(self._ids)
+        return next(self.ids)
 
     def put(self, thing: T) -> T:
         self._things[thing.id] = thing
@@ -147,7 +147,15 @@ class World:
         return format_datetime(self.now(), usegmt=True)
 
     def shelf(self, kind: type[T]) -> Shelf[T]:
+        """Return the shelf of a kind; made at the first asking, with its own or another's ids."""
+        if kind not in self._shelves:
+            self._shelves[kind] = Shelf(self._ids_of(kind))
         return cast("Shelf[T]", self._shelves[kind])
+
+    def _ids_of(self, kind: type[Record]) -> Iterator[int]:
+        if kind.counts_with is not None:
+            return self.shelf(kind.counts_with).ids
+        return itertools.count(kind.first_id)
 
     def random(self, *names: object) -> random.Random:
         """Return a generator that depends on the seed and the names, and on nothing else."""

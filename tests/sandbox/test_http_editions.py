@@ -10,7 +10,8 @@ import pytest
 
 from monitor.catalogue.operations import Edition, Operation, operations
 from monitor.sandbox.http.registry import HANDLERS
-from monitor.sandbox.http.specification import document, models
+from monitor.sandbox.http.showing.models import models
+from monitor.sandbox.http.specification.document import document
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 LISTED = [Edition.PC, Edition.PL, Edition.RL, Edition.LE]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.http.embedding import Embed, parse_embeds
 from monitor.sandbox.http.errors import ApiError
+from monitor.sandbox.http.reading.embedding import Embed, parse_embeds
 from monitor.sandbox.objects import WebhookFlowTask
 from monitor.sandbox.runs import NativeStatus
 from tests.sandbox.http_workspace import Workspace, open_workspace

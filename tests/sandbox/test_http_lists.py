@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.sandbox.http.listing import date_limit
+from monitor.sandbox.http.reading.listing import date_limit
 from monitor.sandbox.objects import Flow
 from monitor.sandbox.runs import JobGroup, NativeStatus, RanFor, RanFrom
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from monitor.catalogue.operations import operation
-from monitor.sandbox.http.specification import models
+from monitor.sandbox.http.showing.models import models
 from monitor.sandbox.objects import WebhookFlowTask
 from monitor.sandbox.runs import NativeStatus
 from tests.sandbox.http_workspace import Workspace, open_workspace

@@ -9,14 +9,14 @@ from typing import TypeVar
 from monitor.catalogue.operations import Edition, Operation
 from monitor.sandbox.deliveries import Deliveries
 from monitor.sandbox.engine import Engine
-from monitor.sandbox.http.embedding import parse_embeds
 from monitor.sandbox.http.errors import Json, bad_field, not_found
 from monitor.sandbox.http.faulty_lists import FaultyLists
-from monitor.sandbox.http.listing import ListQuery, read_list_query, select
+from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.memory import ExecutionIds
-from monitor.sandbox.http.parameters import INTEGER, Query
-from monitor.sandbox.http.rendering import View, check, show
-from monitor.sandbox.http.resources import RESOURCES
+from monitor.sandbox.http.reading.embedding import parse_embeds
+from monitor.sandbox.http.reading.listing import ListQuery, read_list_query, select
+from monitor.sandbox.http.reading.parameters import INTEGER, Query
+from monitor.sandbox.http.showing.rendering import View, check, show
 from monitor.sandbox.objects import Person, Record
 from monitor.sandbox.world import Shelf, World
 

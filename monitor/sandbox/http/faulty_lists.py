@@ -11,7 +11,7 @@ import msgspec
 from monitor.catalogue.operations import Operation
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.faulty import Chances
-from monitor.sandbox.http.listing import ListQuery
+from monitor.sandbox.http.reading.listing import ListQuery
 from monitor.sandbox.objects import Record
 from monitor.sandbox.runs import JobGroup, PlanSnapshotRun
 from monitor.sandbox.world import World

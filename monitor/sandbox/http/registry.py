@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.http import (
+from monitor.sandbox.http.calls import Handlers
+from monitor.sandbox.http.data import served as data
+from monitor.sandbox.http.flows import served as flows
+from monitor.sandbox.http.outputs import served as outputs
+from monitor.sandbox.http.packages import served as packages
+from monitor.sandbox.http.people import served as people
+from monitor.sandbox.http.plans import served as plans
+from monitor.sandbox.http.runs import served as runs
+from monitor.sandbox.http.schedules import served as schedules
+from monitor.sandbox.http.specification import served as specification
+from monitor.sandbox.http.webhooks import served as webhooks
+from monitor.sandbox.http.workspace import served as workspace
+
+_FAMILIES = (
+    data,
     flows,
-    job_groups,
-    job_results,
+    outputs,
+    packages,
     people,
     plans,
+    runs,
     schedules,
     specification,
     webhooks,
+    workspace,
 )
-from monitor.sandbox.http.calls import Handlers
 
 HANDLERS: Handlers = {
-    **flows.HANDLERS,
-    **job_groups.HANDLERS,
-    **job_results.HANDLERS,
-    **people.HANDLERS,
-    **plans.HANDLERS,
-    **schedules.HANDLERS,
-    **specification.HANDLERS,
-    **webhooks.HANDLERS,
+    operation_id: handler
+    for family in _FAMILIES
+    for operation_id, handler in family.HANDLERS.items()
 }

@@ -28,10 +28,10 @@ from monitor.sandbox.http.errors import (
 )
 from monitor.sandbox.http.faulty import DATE, FaultyAnswers
 from monitor.sandbox.http.faulty_lists import FaultyLists
-from monitor.sandbox.http.parameters import Query, integer
 from monitor.sandbox.http.quotas import Quotas
+from monitor.sandbox.http.reading.parameters import Query, integer
 from monitor.sandbox.http.registry import HANDLERS
-from monitor.sandbox.http.rendering import View
+from monitor.sandbox.http.showing.rendering import View
 from monitor.sandbox.ledger import Ledger
 from monitor.sandbox.world import World
 

@@ -1,0 +1,1 @@
+"""Connections, connectors, imported datasets and recipes."""

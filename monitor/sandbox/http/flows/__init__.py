@@ -1,0 +1,1 @@
+"""Flows, folders and what belongs to a flow."""

@@ -1,0 +1,86 @@
+"""The payloads of flows and of what stands in them."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.kinds.shapes import NAMED, OWN, STAMPS, stamps
+from monitor.sandbox.http.people.person_shapes import people_of
+from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
+from monitor.sandbox.objects import Flow, Recipe, Record, WebhookFlowTask
+from monitor.sandbox.world import WORKSPACE_ID
+
+CLOUD_PROJECT = "sandbox"
+
+
+def flow(view: View, one: Flow) -> dict[str, Json]:
+    del view
+    return {
+        **stamps(one),
+        "name": one.name,
+        "description": one.description,
+        "folder": reference(one.folder_id),
+        "defaultOutputDir": one.default_output_dir,
+        "settings": {},
+        "flowState": None,
+        "workspace": reference(WORKSPACE_ID),
+        "cpProject": CLOUD_PROJECT,
+        "deleted_at": stamp(one.deleted_at),
+    }
+
+
+def flow_node(view: View, one: Recipe) -> dict[str, Json]:
+    """Return the node that holds a recipe; both have one id here."""
+    del view
+    return {
+        **stamps(one),
+        "flow": reference(one.flow_id),
+        "recipe": reference(one.id),
+        "wrangledDataset": reference(one.id),
+    }
+
+
+def flow_of(view: View, one: Recipe | WebhookFlowTask) -> Flow | None:
+    return view.world.flows.get(one.flow_id, with_deleted=True)
+
+
+FLOW = Association(key="flow", target="flows", find=flow_of)
+NOTHING: tuple[Record, ...] = ()
+
+FLOW_RESOURCES: dict[str, Resource] = {
+    "flows": Resource(
+        plural="flows",
+        render=flow,
+        columns=NAMED,
+        associations={
+            **OWN,
+            "snapshots": Association(
+                key="snapshots", target="flownodes", find=lambda _view, _one: NOTHING, many=True
+            ),
+            "flownodes": Association(
+                key="flowNodes",
+                target="flownodes",
+                find=lambda view, one: view.world.recipes_of(one.id),
+                many=True,
+            ),
+            "webhookflowtasks": Association(
+                key="webhookFlowTasks",
+                target="webhookflowtasks",
+                find=lambda view, one: view.world.webhook_tasks_of(one.id),
+                many=True,
+            ),
+            "associatedpeople": Association(
+                key="associatedPeople", target="people", find=people_of, many=True
+            ),
+        },
+    ),
+    "flownodes": Resource(
+        plural="flownodes",
+        render=flow_node,
+        columns=STAMPS,
+        associations={
+            **OWN,
+            "flow": FLOW,
+            "recipe": Association(key="recipe", target="recipes", find=lambda _, one: one),
+        },
+    ),
+}

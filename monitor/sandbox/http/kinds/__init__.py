@@ -1,0 +1,1 @@
+"""Resources as data: what is kept, shown and taken, and what hangs on what."""

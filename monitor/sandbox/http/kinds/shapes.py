@@ -1,0 +1,37 @@
+"""What the resources' shapes have in common."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.showing.rendering import Association, View, reference, stamp
+from monitor.sandbox.objects import Person, Record
+
+
+def creator_of(view: View, record: Record) -> Person | None:
+    return view.world.people.get(record.creator_id, with_deleted=True)
+
+
+def updater_of(view: View, record: Record) -> Record | None:
+    return view.world.people.get(record.updater_id, with_deleted=True)
+
+
+CREATOR = Association(key="creator", target="people", find=creator_of)
+UPDATER = Association(key="updater", target="people", find=updater_of)
+OWN = {"creator": CREATOR, "updater": UPDATER}
+STAMPS = {
+    "id": lambda _, one: one.id,
+    "createdAt": lambda _, one: one.created_at,
+    "updatedAt": lambda _, one: one.updated_at,
+}
+NAMED = {**STAMPS, "name": lambda _, one: one.name}
+
+
+def stamps(one: Record) -> dict[str, Json]:
+    """Return the fields that every stored thing shows."""
+    return {
+        "id": one.id,
+        "createdAt": stamp(one.created_at),
+        "updatedAt": stamp(one.updated_at),
+        "creator": reference(one.creator_id),
+        "updater": reference(one.updater_id),
+    }

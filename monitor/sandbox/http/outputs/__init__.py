@@ -1,0 +1,1 @@
+"""Output objects and where they write."""

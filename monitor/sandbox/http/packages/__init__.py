@@ -1,0 +1,1 @@
+"""What is exported as a ZIP and imported again."""

@@ -1,0 +1,40 @@
+"""The payloads of people."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.kinds.shapes import NAMED
+from monitor.sandbox.http.showing.rendering import Resource, View, stamp
+from monitor.sandbox.objects import Flow, Person, Plan
+
+
+def person(view: View, one: Person) -> dict[str, Json]:
+    del view
+    return {
+        "id": one.id,
+        "email": one.email,
+        "name": one.name,
+        "isDisabled": one.is_disabled,
+        "state": one.state,
+        "validateExportCompliance": False,
+        "lastLoginTime": stamp(one.last_login_at),
+        "lastStateChange": None,
+        "outputHomeDir": one.output_home_dir,
+        "uploadDir": one.upload_dir,
+        "createdAt": stamp(one.created_at),
+        "updatedAt": stamp(one.updated_at),
+    }
+
+
+def people_of(view: View, thing: Flow | Plan) -> list[Person]:
+    """Return the owner of a flow or plan, then those it is shared with."""
+    ids = [thing.creator_id, *sorted(thing.shared_with - {thing.creator_id})]
+    found = [view.world.people.get(one) for one in ids]
+    return [one for one in found if one is not None]
+
+
+PERSON_RESOURCES: dict[str, Resource] = {
+    "people": Resource(
+        plural="people", render=person, columns={**NAMED, "email": lambda _, one: one.email}
+    ),
+}

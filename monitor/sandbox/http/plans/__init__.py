@@ -1,0 +1,1 @@
+"""Plans, their nodes and their runs."""

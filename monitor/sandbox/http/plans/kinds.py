@@ -1,0 +1,15 @@
+"""What the family's resources are: see `kinds.kind`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.sandbox.http.kinds.kind import Kind
+from monitor.sandbox.http.plans.plan_shapes import PLAN_RESOURCES
+from monitor.sandbox.http.showing.rendering import Resource
+
+KINDS: tuple[Kind[Any], ...] = ()
+
+RESOURCES: dict[str, Resource] = {
+    **PLAN_RESOURCES,
+}

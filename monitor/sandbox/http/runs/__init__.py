@@ -1,0 +1,1 @@
+"""Job groups, their jobs and results, and flow runs."""

@@ -1,0 +1,177 @@
+"""Job groups and their jobs: run, list, read, cancel. What they made is in `job_results`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from monitor.sandbox.http.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
+from monitor.sandbox.http.errors import Json, bad_field, not_found
+from monitor.sandbox.http.kinds.shapes import creator_of
+from monitor.sandbox.http.people.person_shapes import person
+from monitor.sandbox.http.reading.bodies import Body
+from monitor.sandbox.http.reading.listing import RAN_FROM
+from monitor.sandbox.http.reading.parameters import integer
+from monitor.sandbox.http.runs.job_shapes import job
+from monitor.sandbox.objects import Recipe
+from monitor.sandbox.runs import JobGroup, RanFrom
+
+LONGEST_ENGINE = 50
+# What the job library's filter looks at; the operation has no filterFields.
+LIBRARY_FILTER = ("id", "recipe", "flow", "creator", "flowRun")
+
+
+def run_job_group(call: Call) -> Reply:
+    """Start one recipe, or with ``testMode`` only say which it would be."""
+    body = Body(call.body)
+    recipe = _recipe(call, body)
+    overrides = body.object("overrides") if body.has("overrides") else Body({})
+    execution = (
+        overrides.text("execution", longest=LONGEST_ENGINE) if overrides.has("execution") else ""
+    )
+    ran_from = body.text("ranfrom", one_of=RAN_FROM) if body.has("ranfrom") else RanFrom.API
+    profiling = overrides.boolean("profiler", default=_is_profiled(call, recipe))
+    _check_switches(body)
+    if call.has_run_before():
+        return NOT_MODIFIED
+    if body.boolean("testMode"):
+        return Reply(body=_test_answer(call, recipe))
+    started = call.engine.start_job_group(
+        recipe,
+        by=call.person.id,
+        ran_from=RanFrom(ran_from),
+        profiling=profiling,
+        execution=execution,
+    )
+    call.remember_run()
+    return Reply(status=201, body=run_answer(call, started))
+
+
+def _recipe(call: Call, body: Body) -> Recipe:
+    wrangled = body.object("wrangledDataset")
+    recipe = call.world.recipes.get(wrangled.integer("id"))
+    if recipe is None or call.world.flows.get(recipe.flow_id) is None:
+        raise bad_field("wrangledDataset.id", "names no recipe of this workspace")
+    return recipe
+
+
+def _check_switches(body: Body) -> None:
+    for switch in ("forceCacheUpdate", "ignoreRecipeErrors", "testMode"):
+        body.boolean(switch)
+    if body.has("runParameters"):
+        body.object("runParameters")
+
+
+def _is_profiled(call: Call, recipe: Recipe) -> bool:
+    return any(output.profiler for output in call.world.outputs_of(recipe.id))
+
+
+def _test_answer(call: Call, recipe: Recipe) -> Json:
+    session_id = call.world.uuid("test mode", recipe.id)
+    return {"datasetId": recipe.id, "datasetName": recipe.name, "sessionId": session_id}
+
+
+def run_answer(call: Call, started: JobGroup) -> dict[str, Json]:
+    """Return what starting a job group answers: its jobs, which run one after the other."""
+    ids = [one.id for one in call.world.jobs_of(started)]
+    answer: dict[str, Json] = {
+        "id": started.id,
+        "reason": "JobStarted",
+        "sessionId": started.session_id,
+        "jobs": {"data": [{"id": job_id} for job_id in ids]},
+        "jobGraph": {
+            "vertices": ids,
+            "edges": [
+                {"source": source, "target": target} for source, target in itertools.pairwise(ids)
+            ],
+        },
+    }
+    if started.flow_run_id is not None:
+        answer["flowRun"] = {"id": started.flow_run_id}
+    return answer
+
+
+def list_job_groups(call: Call) -> Reply:
+    rows = _visible(call)
+    node_id = integer(call.query, "flowNodeId", 0)
+    if node_id:
+        rows = (one for one in rows if one.recipe_id == node_id)
+    return call.list("jobgrouprows", rows)
+
+
+def list_job_library(call: Call) -> Reply:
+    """Return rows that carry their creator's whole record, unlike those of other lists."""
+    return call.list(
+        "joblibraryrows",
+        _library(call),
+        filter_fields=LIBRARY_FILTER,
+        extra=lambda one: _creator(call, one),
+    )
+
+
+def _creator(call: Call, one: JobGroup) -> dict[str, Json]:
+    found = creator_of(call.view, one)
+    return {} if found is None else {"creator": person(call.view, found)}
+
+
+def count_job_library(call: Call) -> Reply:
+    return call.count("joblibraryrows", _library(call), filter_fields=LIBRARY_FILTER)
+
+
+def _visible(call: Call) -> Iterable[JobGroup]:
+    with_deleted = call.list_query().include_deleted
+    flow_ids = call.view.visible_flow_ids
+    return (
+        one
+        for one in reversed([*call.world.job_groups])
+        if (with_deleted or one.deleted_at is None)
+        and (one.creator_id == call.person.id or one.flow_id in flow_ids)
+    )
+
+
+def _library(call: Call) -> Iterable[JobGroup]:
+    if call.list_query().run_by_all:
+        return _visible(call)
+    return (one for one in _visible(call) if one.creator_id == call.person.id)
+
+
+def get_job_group(call: Call) -> Reply:
+    return call.show("jobgroups", call.thing(call.world.job_groups, "jobGroup"))
+
+
+def get_job_group_status(call: Call) -> Reply:
+    return Reply(body=call.thing(call.world.job_groups, "jobGroup").status.value)
+
+
+def get_jobs(call: Call) -> Reply:
+    job_group = call.thing(call.world.job_groups, "jobGroup")
+    return all_of([job(call.view, one) for one in call.world.jobs_of(job_group)])
+
+
+def get_job_status(call: Call) -> Reply:
+    found = call.thing(call.world.jobs, "job")
+    if call.world.job_groups.get(found.job_group_id) is None:
+        raise not_found("job", found.id)
+    return Reply(body=found.status.value)
+
+
+def cancel_job_group(call: Call) -> Reply:
+    """Cancel what is not over; a job group that is over stays as it is."""
+    job_group = call.thing(call.world.job_groups, "jobGroup")
+    if call.body is not None:
+        Body(call.body)
+    job_ids = call.engine.cancel_job_group(job_group, by=call.person.id)
+    return Reply(body={"jobIds": job_ids, "jobgroupId": job_group.id})
+
+
+HANDLERS: Handlers = {
+    "runJobGroup": run_job_group,
+    "listJobGroups": list_job_groups,
+    "listJobLibrary": list_job_library,
+    "countJobLibrary": count_job_library,
+    "getJobGroup": get_job_group,
+    "getJobGroupStatus": get_job_group_status,
+    "getJobsForJobGroup": get_jobs,
+    "getJobStatus": get_job_status,
+    "cancelJobGroup": cancel_job_group,
+}

@@ -1,0 +1,147 @@
+"""What a job group read and made: inputs, outputs, publications, profile and the PDF of it."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.calls import Call, Handlers, Reply, all_of
+from monitor.sandbox.http.errors import ApiError, Json
+from monitor.sandbox.http.outputs.output_shapes import publication
+from monitor.sandbox.http.runs.job_shapes import outputs_of
+from monitor.sandbox.http.runs.pdf import one_page
+from monitor.sandbox.objects import ImportedDataset, OutputObject, Publication
+from monitor.sandbox.runs import JobGroup, NativeStatus
+
+PROFILED_COLUMNS = (("order_id", "Integer"), ("customer", "String"), ("amount", "Decimal"))
+BUCKETS = 10
+
+
+def _job_group(call: Call) -> JobGroup:
+    return call.thing(call.world.job_groups, "jobGroup")
+
+
+def get_inputs(call: Call) -> Reply:
+    """Return the datasets that the recipe reads."""
+    recipe = call.world.recipes.get(_job_group(call).recipe_id, with_deleted=True)
+    ids = () if recipe is None else recipe.dataset_ids
+    found = [call.world.imported_datasets.get(one, with_deleted=True) for one in ids]
+    return all_of(
+        [{"name": one.name, "inputs": [_input(call, one)]} for one in found if one is not None]
+    )
+
+
+def _input(call: Call, one: ImportedDataset) -> Json:
+    if one.connection_id is None:
+        return {"uri": one.uri or "", "fileType": "FILE"}
+    return _table(call, one.connection_id, list(one.table_path))
+
+
+def _table(call: Call, connection_id: int, path: list[str]) -> dict[str, Json]:
+    connection = call.world.connections.get(connection_id, with_deleted=True)
+    vendor = "unknown" if connection is None else connection.vendor
+    host = "" if connection is None or connection.host is None else connection.host
+    port = "" if connection is None or connection.port is None else f":{connection.port}"
+    return {
+        "vendor": vendor,
+        "databaseConnectString": f"jdbc:{vendor}://{host}{port}",
+        "relationalPath": path[:-1],
+        "table": path[-1] if path else "",
+        "query": [],
+    }
+
+
+def _outputs(call: Call, job_group: JobGroup) -> list[OutputObject]:
+    """Return what the job group produced."""
+    if job_group.status is not NativeStatus.COMPLETE:
+        return []
+    return outputs_of(call.world, job_group)
+
+
+def _publications(call: Call, job_group: JobGroup) -> list[Publication]:
+    outputs = _outputs(call, job_group)
+    return [one for output in outputs for one in call.world.publications_of(output.id)]
+
+
+def get_outputs(call: Call) -> Reply:
+    """Return files and tables, without the envelope that other lists have."""
+    job_group = _job_group(call)
+    settings = [
+        one
+        for output in _outputs(call, job_group)
+        for one in call.world.write_settings_of(output.id)
+    ]
+    files = [
+        {
+            "uri": one.path,
+            "fileType": "FILE" if one.as_single_file else "DIRECTORY",
+            "isPrimaryOutput": index == 0,
+        }
+        for index, one in enumerate(settings)
+    ]
+    tables = [
+        {**_table(call, one.connection_id, [*one.path, one.table_name]), "action": one.action}
+        for one in _publications(call, job_group)
+    ]
+    return Reply(body={"files": files, "tables": tables})
+
+
+def get_publications(call: Call) -> Reply:
+    return all_of([publication(call.view, one) for one in _publications(call, _job_group(call))])
+
+
+def get_profile(call: Call) -> Reply:
+    return Reply(body=_profile(call, _profiled(call)))
+
+
+def _profiled(call: Call) -> JobGroup:
+    job_group = _job_group(call)
+    if not job_group.profiling_enabled or job_group.status is not NativeStatus.COMPLETE:
+        raise ApiError(
+            400,
+            "ProfilingDataNotFoundException",
+            "Profiling data not found",
+            f"Job group {job_group.id} does not have profiling data",
+        )
+    return job_group
+
+
+def _profile(call: Call, job_group: JobGroup) -> dict[str, Json]:
+    """Return made-up but always equal counts for one job group."""
+    chance = call.world.random("profile", job_group.id)
+    types: dict[str, Json] = {}
+    checks: dict[str, Json] = {}
+    values: dict[str, Json] = {}
+    for name, column_type in PROFILED_COLUMNS:
+        rows = chance.randint(1_000, 50_000)
+        wrong, empty = chance.randint(0, rows // 50), chance.randint(0, rows // 20)
+        types[name] = [column_type]
+        checks[name] = [
+            {"key": "VALID", "count": rows - wrong - empty},
+            {"key": "INVALID", "count": wrong},
+            {"key": "EMPTY", "count": empty},
+        ]
+        values[name] = {
+            "buckets": [{"pos": pos, "b": chance.randint(0, rows)} for pos in range(BUCKETS)]
+        }
+    return {
+        "profilerTypeCheckHistograms": checks,
+        "profilerValidValueHistograms": values,
+        "profilerRules": {},
+        "columnTypes": types,
+    }
+
+
+def get_pdf(call: Call) -> Reply:
+    job_group = _job_group(call)
+    return Reply(
+        content=one_page(f"Results of job group {job_group.id}: {job_group.status.value}"),
+        content_type="application/pdf",
+    )
+
+
+HANDLERS: Handlers = {
+    "getJobGroupInputs": get_inputs,
+    "getJobGroupOutputs": get_outputs,
+    "getPublicationsForJobGroup": get_publications,
+    "getProfilingInformationForJobGroup": get_profile,
+    "getProfilingInformationForJobGroupConsistent": get_profile,
+    "getJobGroupPdfResults": get_pdf,
+}

@@ -1,0 +1,63 @@
+"""The payloads of schedules and of their definitions as they were when they started a run."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
+from monitor.sandbox.http.schedules.triggers import trigger_document
+from monitor.sandbox.http.showing.rendering import Resource, View, stamp
+from monitor.sandbox.objects import Flow, Plan, Schedule, ScheduleHistory, ScheduleTask
+from monitor.sandbox.world import WORKSPACE_ID
+
+
+def schedule(view: View, one: Schedule | ScheduleHistory) -> dict[str, Json]:
+    """Return a schedule; what it starts is expanded, as reads do."""
+    documents = one.documents or tuple(trigger_document(trigger) for trigger in one.triggers)
+    document: dict[str, Json] = {
+        **stamps(one),
+        "name": one.name,
+        "triggers": [dict(document) for document in documents],
+        "tasks": [_task(view, task) for task in one.tasks],
+        "enabled": one.enabled,
+        "createdBy": one.creator_id,
+        "updatedBy": one.updater_id,
+    }
+    if isinstance(one, Schedule):
+        document["disableReason"] = one.disable_reason
+    return document
+
+
+def target_of(view: View, task: ScheduleTask) -> Flow | Plan | None:
+    """Return what a task starts, deleted or not."""
+    if task.kind == "plan":
+        return view.world.plans.get(task.target_id, with_deleted=True)
+    return view.world.flows.get(task.target_id, with_deleted=True)
+
+
+def target_names(view: View, one: Schedule) -> str:
+    """Return the names of what a schedule starts, for the list's filter."""
+    found = [target_of(view, task) for task in one.tasks]
+    return " ".join(target.name for target in found if target is not None)
+
+
+def _task(view: View, task: ScheduleTask) -> Json:
+    kind, id_name = ("runPlan", "planId") if task.kind == "plan" else ("runFlow", "flowId")
+    target = target_of(view, task)
+    expanded: dict[str, Json] = {id_name: task.target_id, "id": task.target_id}
+    if target is not None:
+        expanded |= {
+            "name": target.name,
+            "deleted_at": stamp(target.deleted_at),
+            "workspaceId": WORKSPACE_ID,
+        }
+    return {kind: expanded}
+
+
+SCHEDULE_RESOURCES: dict[str, Resource] = {
+    "schedules": Resource(
+        plural="schedules",
+        render=schedule,
+        columns={**NAMED, "enabled": lambda _, one: one.enabled, "flow": target_names},
+        associations=OWN,
+    ),
+}

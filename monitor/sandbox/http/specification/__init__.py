@@ -1,0 +1,1 @@
+"""The document that the workspace serves about itself."""

@@ -1,0 +1,1 @@
+"""Requests that are sent when job groups end."""

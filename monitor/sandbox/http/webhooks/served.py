@@ -1,0 +1,10 @@
+"""The family's handlers, by operation."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.calls import Handlers
+from monitor.sandbox.http.webhooks import webhooks
+
+HANDLERS: Handlers = {
+    **webhooks.HANDLERS,
+}

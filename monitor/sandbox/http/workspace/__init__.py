@@ -1,0 +1,1 @@
+"""The workspace itself: configuration, transfer of assets, usage, functions."""

@@ -72,16 +72,36 @@ class Connection(Record):
     port: int | None = None
     is_global: bool = False
     credentials_shared: bool = False
+    description: str | None = None
+    advanced_credential_type: str | None = None
+    ssh_tunneling: bool = False
+    ssl: bool = False
+    disable_type_inference: bool = False
+    params: Mapping[str, Any] = field(default_factory=dict)
+    endpoints: Mapping[str, Any] | None = None
+    credentials: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    advanced_credentials: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
 
 
 @dataclass(slots=True, kw_only=True)
 class ImportedDataset(Record):
-    """Data that flows read: a file with ``uri``, or a table of a connection."""
+    """Data that flows read: a file with ``uri``, or a table or query of a connection."""
 
     name: str
     uri: str | None = None
     connection_id: int | None = None
-    table_path: tuple[str, ...] = ()
+    table_path: tuple[str, ...] = ()  # the table's own name stands last
+    raw: tuple[str, ...] = ()  # the query, in place of a table
+    description: str | None = None
+    dynamic_path: str | None = None
+    dynamic_bucket: str | None = None
+    dynamic_host: str | None = None
+    dynamic_user_info: str | None = None
+    is_dynamic: bool = False
+    is_converted: bool = False
+    is_hidden: bool = False
+    disable_type_inference: bool = False
+    run_parameters: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,14 +120,18 @@ class Flow(Record):
 class Recipe(Record):
     """A wrangled dataset: what one job group executes. Its id is also its flow node's id.
 
-    ``upstream_ids`` are recipes of the same flow whose job groups must be complete before one
-    of this recipe is started in a flow run.
+    ``upstream_ids`` are recipes whose output it reads. A flow run waits for those of them that
+    it runs itself. The primary input is the first of ``dataset_ids``, or, where there is none or
+    ``primary_is_upstream``, the first of ``upstream_ids``.
     """
 
     flow_id: int
     name: str
     dataset_ids: tuple[int, ...] = ()
     upstream_ids: tuple[int, ...] = ()
+    primary_is_upstream: bool = False
+    description: str | None = None
+    function_ids: tuple[int, ...] = ()  # user-defined functions that it calls
 
 
 @dataclass(slots=True, kw_only=True)

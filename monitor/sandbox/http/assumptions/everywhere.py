@@ -1,0 +1,91 @@
+"""What is assumed of every operation."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.assumptions.assumption import Assumption
+
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
+        key="token-first",
+        says=(
+            "The token is judged before the route: without a valid one, an unknown path "
+            "answers 401 too. The body of a 401 is the usual envelope with "
+            "`UnauthorizedException`."
+        ),
+    ),
+    Assumption(
+        key="order-of-lists",
+        says=(
+            "Runs come newest first, everything else by ascending id, until `sort` says "
+            "otherwise. Equal values keep that order."
+        ),
+    ),
+    Assumption(
+        key="pages",
+        says=(
+            "`limit` is at least 1. Only schedules have a largest page (1000). An `offset` "
+            "past the end answers an empty page."
+        ),
+    ),
+    Assumption(
+        key="reading-by-id",
+        says="Reading one object by its id needs no ownership.",
+    ),
+    Assumption(
+        key="unknown-parameters",
+        says=(
+            "Query parameters that are unknown, or that the operation does not list, are "
+            "ignored. An empty value counts as absent."
+        ),
+    ),
+    Assumption(
+        key="unknown-fields",
+        says=(
+            "Unknown names in `fields` are refused (400). Embedded associations are kept "
+            "beside the chosen fields. An embedded list is whole unless its own `limit` "
+            "says otherwise."
+        ),
+    ),
+    Assumption(
+        key="nested-filters",
+        says=(
+            "Filtering by a nested field is refused (400), where one workspace answered 500 "
+            "in 2026."
+        ),
+    ),
+    Assumption(
+        key="deleted",
+        says=(
+            "Deleted objects answer 404 `DataNotFoundException`, never 410; "
+            "`includeDeleted=true` shows them where the operation lists that parameter."
+        ),
+    ),
+    Assumption(
+        key="quotas",
+        says=(
+            "Quotas count every request that reached the operation, refused ones excepted, "
+            "in windows of a minute that begin with the first request."
+        ),
+    ),
+    Assumption(
+        key="content-types",
+        says=(
+            "A body of another `Content-Type` than the operation takes is 415 "
+            "`UnsupportedMediaTypeException`; one without that header is read. `Accept` is "
+            "not looked at."
+        ),
+    ),
+    Assumption(
+        key="body-limit",
+        says="A body too large (1 MiB) is 413 in the usual envelope.",
+    ),
+    Assumption(
+        key="specification",
+        operations=("getOpenApiSpec",),
+        says=(
+            "The document lists the whole edition, whatever the caller may use. Its schemas "
+            "leave room for fields that they do not name, and everything that is not "
+            "required may be null."
+        ),
+    ),
+)

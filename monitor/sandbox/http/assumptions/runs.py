@@ -1,0 +1,98 @@
+"""What is assumed of job groups, flow runs and their results."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.assumptions.assumption import Assumption
+
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
+        key="scope-of-runs",
+        operations=(
+            "listJobLibrary",
+            "countJobLibrary",
+            "listPlanSnapshotRuns",
+            "countPlanSnapshotRuns",
+        ),
+        says=(
+            "Job library and plan runs default to the caller's own. `runBy=all` shows one's "
+            "own runs, and those of flows and plans that one owns or that are shared; to an "
+            "administrator everything."
+        ),
+    ),
+    Assumption(
+        key="scope-of-job-groups",
+        operations=("listJobGroups",),
+        says="Shows what the job library shows for `runBy=all`.",
+    ),
+    Assumption(
+        key="library-rows",
+        operations=("listJobLibrary",),
+        says=(
+            "Rows carry the flow run and the recipe's flow. The fault `library_rows=bare` "
+            "leaves both out, as rows recorded in 2026 did."
+        ),
+    ),
+    Assumption(
+        key="people-in-rows",
+        operations=("listJobLibrary",),
+        says=(
+            "Rows carry their creator's record, as rows of 2026 did, though no 14 KB of it; "
+            "elsewhere `creator` is an id unless embedded."
+        ),
+    ),
+    Assumption(
+        key="library-type",
+        operations=(
+            "listJobLibrary",
+            "countJobLibrary",
+        ),
+        says="The parameter `type` has no effect.",
+    ),
+    Assumption(
+        key="embeds-of-jobs",
+        operations=(
+            "getJobsForJobGroup",
+            "getJobGroup",
+        ),
+        says=(
+            "Jobs embed what published clients read: the error, the write setting of a "
+            "writing job (in the job itself), and where results went, with a path that is a "
+            "list in a text. All job groups work in the same region."
+        ),
+    ),
+    Assumption(
+        key="cp-job-id",
+        operations=("getJobsForJobGroup",),
+        says=("Only Dataflow gives jobs a `cpJobId`; a run asks for it by `overrides.execution`."),
+    ),
+    Assumption(
+        key="starting-runs",
+        operations=(
+            "runJobGroup",
+            "runFlow",
+            "runPlan",
+        ),
+        says=(
+            "Starting a run answers 201, for flows and plans as for job groups. What has "
+            "nothing to run, or a plan whose flow is deleted, is refused (400) instead of "
+            "being started."
+        ),
+    ),
+    Assumption(
+        key="execution-ids",
+        operations=(
+            "runJobGroup",
+            "runFlow",
+            "runPlan",
+        ),
+        says=(
+            "`x-execution-id` is remembered for the whole workspace, per operation, for the "
+            "last 10,000."
+        ),
+    ),
+    Assumption(
+        key="errors-of-jobs",
+        operations=("getJobsForJobGroup",),
+        says="The error of a job is an object with a `message`.",
+    ),
+)

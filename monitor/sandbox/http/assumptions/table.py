@@ -1,0 +1,41 @@
+"""All assumptions, gathered from the families."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.assumptions import (
+    data,
+    everywhere,
+    flows,
+    outputs,
+    packages,
+    people,
+    plans,
+    runs,
+    schedules,
+    webhooks,
+    workspace,
+)
+from monitor.sandbox.http.assumptions.assumption import Assumption
+
+_FAMILIES = (
+    everywhere,
+    runs,
+    flows,
+    data,
+    outputs,
+    plans,
+    schedules,
+    webhooks,
+    packages,
+    people,
+    workspace,
+)
+
+ASSUMPTIONS: tuple[Assumption, ...] = tuple(
+    one for family in _FAMILIES for one in family.ASSUMPTIONS
+)
+
+
+def assumed_of(operation_id: str) -> tuple[Assumption, ...]:
+    """Return what is assumed of one operation, beside what is assumed of all."""
+    return tuple(one for one in ASSUMPTIONS if operation_id in one.operations)

@@ -1,0 +1,18 @@
+"""What is assumed of webhook tasks."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.assumptions.assumption import Assumption
+
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
+        key="webhook-deletion",
+        operations=("deleteWebhookFlowTask",),
+        says="The deletion answers 200 with the task, as the specification says.",
+    ),
+    Assumption(
+        key="errors-of-webhook-tests",
+        operations=("testWebhook",),
+        says="The error of a test is an object with a `message`.",
+    ),
+)

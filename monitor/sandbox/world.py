@@ -152,6 +152,10 @@ class World:
             self._shelves[kind] = Shelf(self._ids_of(kind))
         return cast("Shelf[T]", self._shelves[kind])
 
+    def kinds(self) -> tuple[type[Record], ...]:
+        """Return the kinds of which something may exist by now."""
+        return tuple(self._shelves)
+
     def _ids_of(self, kind: type[Record]) -> Iterator[int]:
         if kind.counts_with is not None:
             return self.shelf(kind.counts_with).ids

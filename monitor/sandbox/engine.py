@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from monitor.sandbox.destinations import FlowOverrides, RunOverrides
 from monitor.sandbox.engine_faults import RunFaults
 from monitor.sandbox.engine_flows import FlowRuns, NothingToRunError
 from monitor.sandbox.engine_jobs import JobGroups, Order, Outcome
@@ -74,19 +75,16 @@ class Engine:
         ran_from: RanFrom = RanFrom.UI,
         ran_for: RanFor = RanFor.RECIPE,
         profiling: bool = False,
-        execution: str = "",
+        overrides: RunOverrides | None = None,
     ) -> JobGroup:
-        """Run one recipe on its own, or take a sample of it, as ``ran_for`` says.
-
-        ``execution`` is the engine that does the work; empty leaves it to the recipe's outputs.
-        """
+        """Run one recipe on its own, or take a sample of it, as ``ran_for`` says."""
         return self._job_groups.start(
             recipe,
             by=by,
             ran_from=ran_from,
             ran_for=ran_for,
             profiling=profiling,
-            execution=execution,
+            overrides=overrides,
         )
 
     def start_flow_run(
@@ -98,8 +96,11 @@ class Engine:
         recipe_ids: tuple[int, ...] | None = None,
         schedule_execution_id: int | None = None,
         request_id: str | None = None,
+        overrides: FlowOverrides | None = None,
     ) -> FlowRun:
         """Run all outputs of a flow, or those of the named recipes.
+
+        A ``schedule_execution_id`` makes the scheduled outputs, whoever starts the run.
 
         The job groups that wait for nothing exist on return; others appear later.
 
@@ -115,6 +116,7 @@ class Engine:
             schedule_execution_id=schedule_execution_id,
             request_id=request_id,
             fires_webhooks=True,
+            overrides=overrides,
         )
 
     def start_plan_run(
@@ -124,14 +126,21 @@ class Engine:
         by: int,
         ran_from: RanFrom = RanFrom.API,
         schedule_history_id: int | None = None,
+        parameters: Mapping[int, Mapping[str, Any]] | None = None,
     ) -> PlanSnapshotRun:
         """Take a snapshot of a plan where it has changed, and run it.
+
+        ``parameters`` are values by node id and override key; they win over the plan's own.
 
         Raises:
             NothingToRunError: the plan has no node, or a flow of it is deleted.
         """
         return self._plan_runs.start(
-            plan, by=by, ran_from=ran_from, schedule_history_id=schedule_history_id
+            plan,
+            by=by,
+            ran_from=ran_from,
+            schedule_history_id=schedule_history_id,
+            parameters=parameters or {},
         )
 
     def cancel_job_group(self, job_group: JobGroup, *, by: int | None = None) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from monitor.sandbox.destinations import FlowOverrides
 from monitor.sandbox.engine_jobs import JobGroups
 from monitor.sandbox.engine_states import States
 from monitor.sandbox.engine_tasks import Tasks
@@ -25,6 +26,8 @@ class _Progress:
     by: int
     ran_for: RanFor
     fires_webhooks: bool
+    overrides: FlowOverrides
+    is_scheduled: bool  # whether the scheduled outputs are made
     remaining: dict[int, Recipe]
     chosen: frozenset[int]  # recipe ids; what a recipe builds upon beside them is taken as done
     complete: set[int] = field(default_factory=set)  # recipe ids
@@ -66,6 +69,7 @@ class FlowRuns:
         schedule_execution_id: int | None,
         request_id: str | None,
         fires_webhooks: bool,
+        overrides: FlowOverrides | None = None,
     ) -> FlowRun:
         """Make a flow run; its first job groups exist on return.
 
@@ -88,6 +92,8 @@ class FlowRuns:
             by=by,
             ran_for=RanFor.RECIPE if plan_run_id is None else RanFor.PLAN,
             fires_webhooks=fires_webhooks,
+            overrides=overrides or FlowOverrides(),
+            is_scheduled=ran_from is RanFrom.SCHEDULE or schedule_execution_id is not None,
             remaining={recipe.id: recipe for recipe in recipes},
             chosen=frozenset(recipe.id for recipe in recipes),
         )
@@ -134,15 +140,22 @@ class FlowRuns:
 
     def _start_job_group(self, progress: _Progress, recipe: Recipe) -> None:
         flow_run = progress.flow_run
+        overrides = progress.overrides.of(recipe)
+        profiling = overrides.profiler
+        if profiling is None:
+            outputs = self._world.outputs_of(recipe.id)
+            profiling = any(one.profiler for one in outputs)
         job_group = self._job_groups.start(
             recipe,
             by=progress.by,
             ran_from=flow_run.ran_from,
             ran_for=progress.ran_for,
-            profiling=any(one.profiler for one in self._world.outputs_of(recipe.id)),
+            profiling=profiling,
+            overrides=overrides,
             flow_run_id=flow_run.id,
             plan_run_id=flow_run.plan_run_id,
             fires_webhooks=progress.fires_webhooks,
+            is_scheduled=progress.is_scheduled,
         )
         flow_run.job_group_ids.append(job_group.id)
         flow_run.updated_at = job_group.created_at

@@ -5,15 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from monitor.sandbox.destinations import Destinator, RunOverrides, outputs_to_make
 from monitor.sandbox.engine_states import States
 from monitor.sandbox.engine_tasks import Tasks
+from monitor.sandbox.lineage import dataset_ids_of
 from monitor.sandbox.objects import Recipe
+from monitor.sandbox.run_parameters import parameters_of_flow
 from monitor.sandbox.runs import SAMPLING_LIKE, Job, JobGroup, NativeStatus, RanFor, RanFrom
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world import World
 
 _ENGINE = "photon"
 _CLOUD_ENGINE = "dataflow"
+# Work that makes none of the recipe's outputs is one job.
+_WITHOUT_RESULTS = {
+    RanFor.SAMPLING: "wrangle",
+    RanFor.REFRESH: "wrangle",
+    RanFor.PENDING_DATASOURCE: "ingest",
+    RanFor.PROFILE: "profile",
+    RanFor.PUBLISH: "publish",
+}
 _ERRORS = (
     "Dataflow job failed: workers could not be started within the quota of the project",
     "Column 'amount' could not be converted to Decimal",
@@ -72,6 +83,7 @@ class JobGroups:
         self._states = states
         self._tasks = tasks
         self._settings = settings
+        self._destinator = Destinator(world)
         self._orders: list[Order] = []
 
     def order(self, order: Order) -> None:
@@ -86,12 +98,16 @@ class JobGroups:
         ran_from: RanFrom,
         ran_for: RanFor,
         profiling: bool,
-        execution: str = "",
+        overrides: RunOverrides | None = None,
         flow_run_id: int | None = None,
         plan_run_id: int | None = None,
         fires_webhooks: bool = True,
+        is_scheduled: bool | None = None,
     ) -> JobGroup:
-        """Make a job group with its jobs, all ``Created``, and let it go."""
+        """Make a job group with its jobs, all ``Created``, and let it go.
+
+        ``is_scheduled`` says whose outputs are made; None goes by ``ran_from``.
+        """
         world = self._world
         job_group = world.create(
             JobGroup,
@@ -108,24 +124,45 @@ class JobGroups:
         )
         job_group.snapshot_id = 100_000 + job_group.id
         job_group.session_id = world.uuid("session", job_group.id)
-        if not execution:
-            execution = next((one.execution for one in world.outputs_of(recipe.id)), _ENGINE)
+        if is_scheduled is None:
+            is_scheduled = ran_from is RanFrom.SCHEDULE
+        self._equip(job_group, recipe, overrides or RunOverrides(), is_scheduled=is_scheduled)
+        self._make_jobs(recipe, job_group)
+        fate = self._fate(recipe, job_group)
+        self._states.create(job_group)
+        self._tasks.begin(f"job-group-{job_group.id}", lambda: self._work(job_group, fate))
+        return job_group
+
+    def _equip(
+        self, job_group: JobGroup, recipe: Recipe, overrides: RunOverrides, *, is_scheduled: bool
+    ) -> None:
+        """Decide with what a job group runs, by the present state of its recipe and outputs."""
+        world = self._world
+        outputs = outputs_to_make(world, recipe, is_scheduled=is_scheduled)
+        execution = outputs[0].execution if outputs else _ENGINE
+        job_group.execution = overrides.execution or execution
+        job_group.dataset_ids = dataset_ids_of(world, recipe)
+        job_group.parameters = {
+            **parameters_of_flow(world, recipe.flow_id),
+            **overrides.parameters,
+        }
+        job_group.reference_date = overrides.reference_date
+        if job_group.ran_for not in _WITHOUT_RESULTS:
+            job_group.destinations = self._destinator.destinations(job_group, outputs, overrides)
+
+    def _make_jobs(self, recipe: Recipe, job_group: JobGroup) -> None:
         for job_type in self._job_types(recipe, job_group):
-            job = world.create(
+            job = self._world.create(
                 Job,
-                by=by,
+                by=job_group.creator_id,
                 job_group_id=job_group.id,
                 job_type=job_type,
                 created_at=job_group.created_at,
             )
             if job_type in ("wrangle", "profile"):
-                job.execution_language = execution
+                job.execution_language = job_group.execution
                 job.cp_job_id = self._cloud_job_id(job)
             job_group.job_ids.append(job.id)
-        fate = self._fate(recipe, job_group)
-        self._states.create(job_group)
-        self._tasks.begin(f"job-group-{job_group.id}", lambda: self._work(job_group, fate))
-        return job_group
 
     def _cloud_job_id(self, job: Job) -> str | None:
         """Return what the cloud calls a job; only Dataflow has names of its own for them."""
@@ -207,27 +244,21 @@ class JobGroups:
         return [job.id for job in unfinished]
 
     def _job_types(self, recipe: Recipe, job_group: JobGroup) -> list[str]:
-        alone = {
-            RanFor.SAMPLING: ["wrangle"],
-            RanFor.REFRESH: ["wrangle"],
-            RanFor.PENDING_DATASOURCE: ["ingest"],
-            RanFor.PROFILE: ["profile"],
-            RanFor.PUBLISH: ["publish"],
-        }
-        if job_group.ran_for in alone:
-            return alone[job_group.ran_for]
+        alone = _WITHOUT_RESULTS.get(job_group.ran_for)
+        if alone is not None:
+            return [alone]
         world = self._world
+        destinations = job_group.destinations
         datasets = [world.imported_datasets.get(one) for one in recipe.dataset_ids]
-        types = ["ingest"] if any(one and one.connection_id for one in datasets) else []
+        types = ["sqlexecution" for one in destinations.sql_scripts if one.is_before]
+        if any(one and one.connection_id for one in datasets):
+            types.append("ingest")
         types.append("wrangle")
         if job_group.profiling_enabled:
             types.append("profile")
-        is_scheduled = job_group.ran_from is RanFrom.SCHEDULE
-        outputs = world.outputs_of(recipe.id)
-        chosen = [one for one in outputs if one.is_adhoc is not is_scheduled] or outputs
-        for output in chosen:
-            types.extend("filewriter" for _ in world.write_settings_of(output.id))
-            types.extend("publish" for _ in world.publications_of(output.id))
+        types.extend("filewriter" for _ in destinations.write_settings)
+        types.extend("publish" for _ in destinations.publications)
+        types.extend("sqlexecution" for one in destinations.sql_scripts if not one.is_before)
         return types
 
     def _fate(self, recipe: Recipe, job_group: JobGroup) -> _Fate:

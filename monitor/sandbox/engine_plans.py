@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from monitor.sandbox.destinations import FlowOverrides, RunOverrides
 from monitor.sandbox.engine_flows import FlowRuns, NothingToRunError
 from monitor.sandbox.engine_jobs import JobGroups
 from monitor.sandbox.engine_states import States
 from monitor.sandbox.engine_tasks import Tasks
 from monitor.sandbox.objects import HttpTask, Plan, PlanNode, PlanSnapshot
+from monitor.sandbox.run_parameters import parameters_of_node
 from monitor.sandbox.runs import (
     FlowRun,
     NativeStatus,
@@ -33,6 +36,7 @@ class _Progress:
     snapshot: PlanSnapshot
     by: int
     remaining: dict[int, PlanNode]
+    parameters: Mapping[int, Mapping[str, Any]]  # node id -> values by override key
     results: dict[int, NativeStatus] = field(default_factory=dict)  # node id -> its end
     active: dict[int, PlanTaskRun] = field(default_factory=dict)  # node id -> its task run
 
@@ -62,9 +66,15 @@ class PlanRuns:
         states.ended.append(self._on_ended)
 
     def start(
-        self, plan: Plan, *, by: int, ran_from: RanFrom, schedule_history_id: int | None
+        self,
+        plan: Plan,
+        *,
+        by: int,
+        ran_from: RanFrom,
+        schedule_history_id: int | None,
+        parameters: Mapping[int, Mapping[str, Any]],
     ) -> PlanSnapshotRun:
-        """Make a plan run of the plan as it is now.
+        """Make a plan run of the plan as it is now; ``parameters`` are by node and override key.
 
         Raises:
             NothingToRunError: the plan has no node, or a flow of it is deleted.
@@ -92,6 +102,10 @@ class PlanRuns:
             snapshot=snapshot,
             by=by,
             remaining={node.id: node for node in snapshot.nodes},
+            parameters={
+                node.id: {**parameters_of_node(self._world, node.id), **parameters.get(node.id, {})}
+                for node in snapshot.nodes
+            },
         )
         self._tasks.begin(f"plan-run-{plan_run.id}", lambda: self._begin(progress))
         return plan_run
@@ -182,8 +196,9 @@ class PlanRuns:
         return task_run
 
     def _run_node(self, progress: _Progress, node: PlanNode, task_run: PlanTaskRun) -> None:
-        if node.http_task is not None:
-            self._run_http_node(progress, node, node.http_task)
+        if node.task_type != "flow":
+            # A task of a kind that is not done here ends well, as a request without address does.
+            self._run_http_node(progress, node, node.http_task or HttpTask())
             return
         flow = None if node.flow_id is None else self._world.flows.get(node.flow_id)
         if flow is None:
@@ -199,6 +214,9 @@ class PlanRuns:
                 schedule_execution_id=None,
                 request_id=None,
                 fires_webhooks=node.webhooks_enabled,
+                overrides=FlowOverrides(
+                    everywhere=RunOverrides(parameters=progress.parameters[node.id])
+                ),
             )
         except NothingToRunError:
             self._on_node_ended(progress, node.id, NativeStatus.FAILED)

@@ -113,6 +113,8 @@ class Flow(Record):
     folder_id: int | None = None
     default_output_dir: str | None = None
     shared_with: frozenset[int] = frozenset()  # people besides the owner
+    read_only: frozenset[int] = frozenset()  # those of them who may not change it
+    settings: Mapping[str, Any] = field(default_factory=dict)
     failure_ratio: float = 0.1  # of its job groups, where no outcome was ordered
 
 
@@ -149,7 +151,7 @@ class OutputObject(Record):
 
 @dataclass(slots=True, kw_only=True)
 class WriteSetting(Record):
-    """A file that an output writes."""
+    """A file that an output writes. Parameters are told where in the path they stand."""
 
     output_object_id: int
     path: str
@@ -162,6 +164,7 @@ class WriteSetting(Record):
     has_quotes: bool = True
     include_mismatches: bool = True
     connection_id: int | None = None
+    run_parameters: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,11 +172,13 @@ class Publication(Record):
     """A table that an output loads."""
 
     output_object_id: int
-    connection_id: int
+    connection_id: int | None = None
     path: tuple[str, ...]
     table_name: str
     target_type: str
     action: str = "create"
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # of the target, kept only
+    run_parameters: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -191,7 +196,10 @@ class HttpTask:
 
 @dataclass(slots=True, kw_only=True)
 class PlanNode(Record):
-    """A task of a plan; ``task_type`` is ``flow`` (with ``flow_id``) or ``http``."""
+    """A task of a plan; ``task_type`` is ``flow`` (with ``flow_id``), ``http`` or another one.
+
+    Tasks of other types do nothing and end well.
+    """
 
     plan_id: int
     handle: str
@@ -217,12 +225,14 @@ class PlanEdge(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Plan(Record):
-    """A pipeline of flows."""
+    """A pipeline of flows. Who reads only is among those it is shared with."""
 
     name: str
     description: str | None = None
     notifications_enabled: bool = True
     shared_with: frozenset[int] = frozenset()
+    read_only: frozenset[int] = frozenset()  # those of them who may not change it
+    original_plan_id: int | None = None  # of which it was said to be made
 
 
 @dataclass(slots=True, kw_only=True)

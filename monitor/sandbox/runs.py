@@ -5,11 +5,14 @@ Only the engine changes these records. Instants are workspace time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from monitor.sandbox.objects import Record
+from monitor.sandbox.objects import Publication, Record, WriteSetting
+from monitor.sandbox.records.outputs import SqlScript
 
 
 class NativeStatus(StrEnum):
@@ -93,9 +96,21 @@ class FlowRun(Record):
     job_group_ids: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destinations:
+    """Where the results of one run go. Later edits of the outputs do not reach it."""
+
+    write_settings: tuple[WriteSetting, ...] = ()
+    publications: tuple[Publication, ...] = ()
+    sql_scripts: tuple[SqlScript, ...] = ()
+
+
+NOWHERE = Destinations()
+
+
 @dataclass(slots=True, kw_only=True)
 class JobGroup(Record):
-    """One execution of one recipe."""
+    """One execution of one recipe, with all that was decided when it began."""
 
     flow_id: int
     recipe_id: int
@@ -111,6 +126,11 @@ class JobGroup(Record):
     session_id: str = ""
     fires_webhooks: bool = True
     job_ids: list[int] = field(default_factory=list)  # in the order of work
+    execution: str = ""  # the engine that does the work
+    dataset_ids: tuple[int, ...] = ()  # what it reads, through the recipes it builds upon
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # by override key
+    reference_date: datetime | None = None  # that dates in paths count from; None: its creation
+    destinations: Destinations = NOWHERE
 
 
 @dataclass(slots=True, kw_only=True)

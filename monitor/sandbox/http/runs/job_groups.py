@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
+from monitor.sandbox.destinations import RunOverrides
 from monitor.sandbox.http.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
 from monitor.sandbox.http.errors import Json, bad_field, not_found
 from monitor.sandbox.http.kinds.shapes import creator_of
@@ -41,7 +42,7 @@ def run_job_group(call: Call) -> Reply:
         by=call.person.id,
         ran_from=RanFrom(ran_from),
         profiling=profiling,
-        execution=execution,
+        overrides=RunOverrides(execution=execution or None),
     )
     call.remember_run()
     return Reply(status=201, body=run_answer(call, started))

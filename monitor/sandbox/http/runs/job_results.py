@@ -5,10 +5,9 @@ from __future__ import annotations
 from monitor.sandbox.http.calls import Call, Handlers, Reply, all_of
 from monitor.sandbox.http.errors import ApiError, Json
 from monitor.sandbox.http.outputs.output_shapes import publication
-from monitor.sandbox.http.runs.job_shapes import outputs_of
 from monitor.sandbox.http.runs.pdf import one_page
-from monitor.sandbox.objects import ImportedDataset, OutputObject, Publication
-from monitor.sandbox.runs import JobGroup, NativeStatus
+from monitor.sandbox.objects import ImportedDataset
+from monitor.sandbox.runs import NOWHERE, Destinations, JobGroup, NativeStatus
 
 PROFILED_COLUMNS = (("order_id", "Integer"), ("customer", "String"), ("amount", "Decimal"))
 BUCKETS = 10
@@ -19,9 +18,8 @@ def _job_group(call: Call) -> JobGroup:
 
 
 def get_inputs(call: Call) -> Reply:
-    """Return the datasets that the recipe reads."""
-    recipe = call.world.recipes.get(_job_group(call).recipe_id, with_deleted=True)
-    ids = () if recipe is None else recipe.dataset_ids
+    """Return the datasets that the run works on, through the recipes that it builds upon."""
+    ids = _job_group(call).dataset_ids
     found = [call.world.imported_datasets.get(one, with_deleted=True) for one in ids]
     return all_of(
         [{"name": one.name, "inputs": [_input(call, one)]} for one in found if one is not None]
@@ -34,8 +32,9 @@ def _input(call: Call, one: ImportedDataset) -> Json:
     return _table(call, one.connection_id, list(one.table_path))
 
 
-def _table(call: Call, connection_id: int, path: list[str]) -> dict[str, Json]:
-    connection = call.world.connections.get(connection_id, with_deleted=True)
+def _table(call: Call, connection_id: int | None, path: list[str]) -> dict[str, Json]:
+    shelf = call.world.connections
+    connection = None if connection_id is None else shelf.get(connection_id, with_deleted=True)
     vendor = "unknown" if connection is None else connection.vendor
     host = "" if connection is None or connection.host is None else connection.host
     port = "" if connection is None or connection.port is None else f":{connection.port}"
@@ -48,43 +47,31 @@ def _table(call: Call, connection_id: int, path: list[str]) -> dict[str, Json]:
     }
 
 
-def _outputs(call: Call, job_group: JobGroup) -> list[OutputObject]:
-    """Return what the job group produced."""
-    if job_group.status is not NativeStatus.COMPLETE:
-        return []
-    return outputs_of(call.world, job_group)
-
-
-def _publications(call: Call, job_group: JobGroup) -> list[Publication]:
-    outputs = _outputs(call, job_group)
-    return [one for output in outputs for one in call.world.publications_of(output.id)]
+def _made(job_group: JobGroup) -> Destinations:
+    """Return where a job group put its results; an unfinished or failed one made none."""
+    return job_group.destinations if job_group.status is NativeStatus.COMPLETE else NOWHERE
 
 
 def get_outputs(call: Call) -> Reply:
     """Return files and tables, without the envelope that other lists have."""
-    job_group = _job_group(call)
-    settings = [
-        one
-        for output in _outputs(call, job_group)
-        for one in call.world.write_settings_of(output.id)
-    ]
+    made = _made(_job_group(call))
     files = [
         {
             "uri": one.path,
             "fileType": "FILE" if one.as_single_file else "DIRECTORY",
             "isPrimaryOutput": index == 0,
         }
-        for index, one in enumerate(settings)
+        for index, one in enumerate(made.write_settings)
     ]
     tables = [
         {**_table(call, one.connection_id, [*one.path, one.table_name]), "action": one.action}
-        for one in _publications(call, job_group)
+        for one in made.publications
     ]
     return Reply(body={"files": files, "tables": tables})
 
 
 def get_publications(call: Call) -> Reply:
-    return all_of([publication(call.view, one) for one in _publications(call, _job_group(call))])
+    return all_of([publication(call.view, one) for one in _made(_job_group(call)).publications])
 
 
 def get_profile(call: Call) -> Reply:

@@ -10,9 +10,8 @@ from msgspec import Struct
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.shapes import CREATOR, STAMPS, UPDATER
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
-from monitor.sandbox.objects import OutputObject, WriteSetting
-from monitor.sandbox.runs import Job, JobGroup, NativeStatus, RanFrom
-from monitor.sandbox.world import World
+from monitor.sandbox.objects import WriteSetting
+from monitor.sandbox.runs import Job, JobGroup, NativeStatus
 
 
 class ScriptResult(Struct, frozen=True, kw_only=True):
@@ -22,12 +21,6 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
     is_primary: bool
     container: str
     path: tuple[str, ...]
-
-
-def outputs_of(world: World, job_group: JobGroup) -> list[OutputObject]:
-    """Return the outputs of a job group: scheduled and manual runs have separate ones."""
-    is_adhoc = job_group.ran_from is not RanFrom.SCHEDULE
-    return [one for one in world.outputs_of(job_group.recipe_id) if one.is_adhoc == is_adhoc]
 
 
 def job(view: View, one: Job) -> dict[str, Json]:
@@ -70,18 +63,9 @@ def _setting_of(view: View, one: Job) -> WriteSetting | None:
     if group is None:
         return None
     jobs = [job.id for job in view.world.jobs_of(group) if job.job_type == one.job_type]
-    settings = _settings_of(view, group)
+    settings = group.destinations.write_settings
     place = jobs.index(one.id) if one.id in jobs else len(settings)
     return settings[place] if place < len(settings) else None
-
-
-def _settings_of(view: View, group: JobGroup) -> list[WriteSetting]:
-    world = view.world
-    return [
-        setting
-        for output in outputs_of(world, group)
-        for setting in world.write_settings_of(output.id)
-    ]
 
 
 def _results_of(view: View, one: Job) -> list[ScriptResult]:
@@ -91,10 +75,9 @@ def _results_of(view: View, one: Job) -> list[ScriptResult]:
         return []
     places = [
         (publication.id, publication.table_name, publication.path)
-        for output in outputs_of(view.world, group)
-        for publication in view.world.publications_of(output.id)
+        for publication in group.destinations.publications
     ]
-    for setting in _settings_of(view, group):
+    for setting in group.destinations.write_settings:
         address = urlsplit(setting.path)
         places.append((setting.id, address.netloc, tuple(address.path.strip("/").split("/"))))
     return [

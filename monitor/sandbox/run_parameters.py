@@ -1,0 +1,53 @@
+"""The values that run parameters have: a flow's own, those of a plan's node, those of one run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from monitor.sandbox.records.flows import FlowRunParameterOverride
+from monitor.sandbox.records.plans import PlanOverride
+from monitor.sandbox.runs import JobGroup
+from monitor.sandbox.world import World
+
+TEXT_TYPES = ("path", "sql")  # parameters of a bucket, host or user are not part of a path
+
+
+def parameters_of_flow(world: World, flow_id: int) -> dict[str, Any]:
+    """Return the values that a flow gives to its parameters, by override key."""
+    overrides = world.shelf(FlowRunParameterOverride).live()
+    return {one.override_key: one.value for one in overrides if one.flow_id == flow_id}
+
+
+def parameters_of_node(world: World, plan_node_id: int) -> dict[str, Any]:
+    """Return the values that a plan gives to the parameters of one node, by override key."""
+    overrides = world.shelf(PlanOverride).live()
+    return {one.override_key: one.value for one in overrides if one.plan_node_id == plan_node_id}
+
+
+def inserted(text: str, parameters: Sequence[Mapping[str, Any]], job_group: JobGroup) -> str:
+    """Return a text with the values of its parameters at the places that these name."""
+    places: list[tuple[int, int, str]] = []
+    for parameter in parameters:
+        if parameter.get("type", "path") in TEXT_TYPES:
+            key = parameter.get("overrideKey") or ""
+            shown = text_of(job_group.parameters.get(key, parameter["value"]), job_group)
+            places.extend(
+                (place.get("index", 0), place.get("order", 0), shown)
+                for place in parameter["insertionIndices"]
+            )
+    # From the end on, so that no insertion moves the place of the next.
+    for index, _, shown in sorted(places, reverse=True):
+        text = text[:index] + shown + text[index:]
+    return text
+
+
+def text_of(value: Any, job_group: JobGroup) -> str:
+    """Return a parameter's value as it stands in a path; a date is the run's reference date."""
+    if isinstance(value, dict):
+        if isinstance(variable := value.get("variable"), dict):
+            return text_of(variable.get("value", ""), job_group)
+        if value.keys() & {"timestamp", "dateRange"}:
+            return f"{job_group.reference_date or job_group.created_at:%Y-%m-%d}"
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

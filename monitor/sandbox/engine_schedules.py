@@ -7,16 +7,18 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from monitor.model.triggers import UnsupportedTrigger
 from monitor.sandbox.engine import Engine
 from monitor.sandbox.engine_flows import NothingToRunError
 from monitor.sandbox.objects import Schedule, ScheduleHistory
 from monitor.sandbox.runs import RanFrom
 from monitor.sandbox.world import World
-from monitor.schedules import times_between
+from monitor.schedules import next_after, times_between
 
 log = structlog.get_logger()
 
 _LONGEST_SLEEP_SECONDS = 60.0  # so that a clock that was set is noticed
+OVER = "no trigger will fire again"
 _CATCH_UP = 1  # of several times that passed while nobody looked, a schedule fires this many
 
 
@@ -74,6 +76,16 @@ class ScheduleRunner:
         begin = max(begin, schedule.updated_at)
         for _ in times_between(schedule.triggers, begin, now, limit=_CATCH_UP):
             self._fire(schedule)
+            self._end_if_over(schedule, now)
+
+    def _end_if_over(self, schedule: Schedule, now: datetime) -> None:
+        """Switch off what has fired for the last time: once only, or at the end of its range."""
+        if any(
+            isinstance(trigger, UnsupportedTrigger) or next_after(trigger, now) is not None
+            for trigger in schedule.triggers
+        ):
+            return
+        self._world.update(schedule, enabled=False, disable_reason=OVER)
 
     def _fire(self, schedule: Schedule) -> None:
         history = self._history(schedule)

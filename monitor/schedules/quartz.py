@@ -10,7 +10,7 @@ from __future__ import annotations
 import calendar
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from monitor.schedules.errors import BadTriggerError
@@ -117,7 +117,8 @@ class DayRule:
 class Quartz:
     """An expression that was understood.
 
-    ``fields`` are cronsim's six. Where ``never`` is true no day of any month fits.
+    ``fields`` are cronsim's six. Where ``never`` is true no day of any month fits. With
+    ``is_working_days_only`` a time that fits on a Saturday or Sunday does not count.
     """
 
     fields: str
@@ -125,6 +126,21 @@ class Quartz:
     years: frozenset[int] | None
     day_rule: DayRule | None = None
     never: bool = False
+    is_working_days_only: bool = False
+
+    def takes(self, day: date) -> bool:
+        """False for a day that cronsim offers although it does not fit."""
+        if self.is_working_days_only and day.weekday() >= _SATURDAY:
+            return False
+        return self.day_rule is None or self.day_rule.matches(day)
+
+
+NEVER = Quartz(fields="", is_every_hour=False, years=None, never=True)
+
+
+def on_working_days(spec: Quartz) -> Quartz:
+    """Return the same without Saturdays and Sundays, which an expression cannot say."""
+    return replace(spec, is_working_days_only=True)
 
 
 @functools.lru_cache(maxsize=4_096)

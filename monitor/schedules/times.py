@@ -17,17 +17,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim
 
 from monitor.model.triggers import (
-    CronTrigger,
-    DailyTrigger,
-    HourlyTrigger,
+    OneTimeTrigger,
+    RangedTrigger,
     Trigger,
     UnsupportedTrigger,
 )
 from monitor.schedules.errors import BadTriggerError
-from monitor.schedules.quartz import Quartz, parse
+from monitor.schedules.quartz import Quartz
+from monitor.schedules.rhythms import quartz_of
 
-_LAST_HOUR = 23
-_LAST_MINUTE = 59
 # No schedule is older or reaches farther; between these no date arithmetic leaves its range.
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(2150, 1, 1, tzinfo=UTC)
@@ -39,7 +37,9 @@ def check(trigger: Trigger) -> None:
     Raises:
         BadTriggerError: a field, the expression or the time zone is wrong.
     """
-    _spec_and_zone(trigger)
+    _zone(trigger.timezone)
+    if not isinstance(trigger, OneTimeTrigger | UnsupportedTrigger):
+        quartz_of(trigger)
 
 
 def next_after(trigger: Trigger, instant: datetime) -> datetime | None:
@@ -72,40 +72,21 @@ def _times_after(trigger: Trigger, instant: datetime) -> Iterator[datetime]:
     """Return an endless or ending stream of times; checks before the first one is asked for."""
     if instant.tzinfo is None:
         raise ValueError("an instant needs a time zone")
-    spec, zone = _spec_and_zone(trigger)
-    if spec is None or spec.never:
-        return iter(())
+    zone = _zone(trigger.timezone)
     after, until = max(instant.astimezone(UTC), _EARLIEST), _LATEST
-    if isinstance(trigger, HourlyTrigger | DailyTrigger):
+    if isinstance(trigger, UnsupportedTrigger):
+        return iter(())
+    if isinstance(trigger, OneTimeTrigger):
+        return iter((trigger.at,) if after < trigger.at <= until else ())
+    spec = quartz_of(trigger)
+    if isinstance(trigger, RangedTrigger):
         if trigger.valid_from is not None and trigger.valid_from > after:
             after = trigger.valid_from - timedelta.resolution
         until = min(until, trigger.valid_until or until)
-    if after >= until:
+    if after >= until or spec.never:
         return iter(())
     times = _real_times if spec.is_every_hour else _wall_clock_times
     return _until(times(spec, zone, after), until)
-
-
-def _spec_and_zone(trigger: Trigger) -> tuple[Quartz | None, tzinfo]:
-    zone = _zone(trigger.timezone)
-    match trigger:
-        case CronTrigger(expression=expression):
-            return parse(expression), zone
-        case HourlyTrigger(minute_of_hour=minute):
-            _require("minuteOfHour", minute, _LAST_MINUTE)
-            return parse(f"0 {minute} * * * ?"), zone
-        case DailyTrigger(hour_of_day=hour, minute_of_hour=minute, only_working_days=working):
-            _require("hourOfDay", hour, _LAST_HOUR)
-            _require("minuteOfHour", minute, _LAST_MINUTE)
-            days = "? * MON-FRI" if working else "* * ?"
-            return parse(f"0 {minute} {hour} {days}"), zone
-        case UnsupportedTrigger():
-            return None, zone
-
-
-def _require(name: str, value: int, highest: int) -> None:
-    if not 0 <= value <= highest:
-        raise BadTriggerError(f"{name} {value}: expected 0 to {highest}")
 
 
 def _zone(name: str) -> tzinfo:
@@ -154,7 +135,7 @@ def _matches(spec: Quartz, after: datetime) -> Iterator[datetime]:
             if not coming:
                 return
             search = _search_from(spec, found.replace(year=min(coming), month=1, day=1))
-        elif spec.day_rule is not None and not spec.day_rule.matches(found.date()):
+        elif not spec.takes(found.date()):
             search = _search_from(spec, found + timedelta(days=1))
         else:
             yield found

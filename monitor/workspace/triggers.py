@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
+from typing import TypedDict
 
 import msgspec
 from msgspec import Raw
@@ -12,8 +14,12 @@ from monitor.model.triggers import (
     CronTrigger,
     DailyTrigger,
     HourlyTrigger,
+    MonthlyTrigger,
+    MonthlyWeekdayTrigger,
+    OneTimeTrigger,
     Trigger,
     UnsupportedTrigger,
+    WeeklyTrigger,
 )
 from monitor.workspace import wire
 from monitor.workspace.decoding import RowKind, instant, read_as
@@ -25,6 +31,39 @@ _NAME = msgspec.json.Decoder(str)
 _CRON = RowKind(wire.Cron, lambda shape: shape)
 _HOURLY = RowKind(wire.Hourly, lambda shape: shape)
 _DAILY = RowKind(wire.Daily, lambda shape: shape)
+_WEEKLY = RowKind(wire.Weekly, lambda shape: shape)
+_MONTHLY = RowKind(wire.Monthly, lambda shape: shape)
+_MONTHLY_WEEKDAY = RowKind(wire.MonthlyWeekday, lambda shape: shape)
+_ONE_TIME = RowKind(wire.OneTime, lambda shape: shape)
+
+
+class _Hours(TypedDict):
+    timezone: str
+    valid_from: datetime | None
+    valid_until: datetime | None
+    minute_of_hour: int
+
+
+class _Days(_Hours):
+    hour_of_day: int
+    only_working_days: bool
+
+
+def _hours(shape: wire.Hourly, timezone: str) -> _Hours:
+    return _Hours(
+        timezone=timezone,
+        valid_from=instant(shape.utc_start_date_time),
+        valid_until=instant(shape.utc_end_date_time),
+        minute_of_hour=shape.minute_of_hour,
+    )
+
+
+def _days(shape: wire.Daily, timezone: str) -> _Days:
+    return _Days(
+        **_hours(shape, timezone),
+        hour_of_day=shape.hour_of_day,
+        only_working_days=shape.only_working_days,
+    )
 
 
 def _cron(raw: Raw, timezone: str) -> Trigger:
@@ -32,31 +71,47 @@ def _cron(raw: Raw, timezone: str) -> Trigger:
 
 
 def _hourly(raw: Raw, timezone: str) -> Trigger:
-    shape = _HOURLY.decode(raw)
-    return HourlyTrigger(
-        minute_of_hour=shape.minute_of_hour,
-        timezone=timezone,
-        valid_from=instant(shape.utc_start_date_time),
-        valid_until=instant(shape.utc_end_date_time),
-    )
+    return HourlyTrigger(**_hours(_HOURLY.decode(raw), timezone))
 
 
 def _daily(raw: Raw, timezone: str) -> Trigger:
-    shape = _DAILY.decode(raw)
-    return DailyTrigger(
-        hour_of_day=shape.hour_of_day,
-        minute_of_hour=shape.minute_of_hour,
-        only_working_days=shape.only_working_days,
-        timezone=timezone,
-        valid_from=instant(shape.utc_start_date_time),
-        valid_until=instant(shape.utc_end_date_time),
+    return DailyTrigger(**_days(_DAILY.decode(raw), timezone))
+
+
+def _weekly(raw: Raw, timezone: str) -> Trigger:
+    shape = _WEEKLY.decode(raw)
+    return WeeklyTrigger(**_days(shape, timezone), days_of_week=shape.days_of_week)
+
+
+def _monthly(raw: Raw, timezone: str) -> Trigger:
+    shape = _MONTHLY.decode(raw)
+    return MonthlyTrigger(**_days(shape, timezone), days_of_month=shape.days_of_month)
+
+
+def _monthly_weekday(raw: Raw, timezone: str) -> Trigger:
+    shape = _MONTHLY_WEEKDAY.decode(raw)
+    return MonthlyWeekdayTrigger(
+        **_days(shape, timezone),
+        day_of_week=shape.day_of_week,
+        nth_week_day_of_month=shape.nth_week_day_of_month,
     )
+
+
+def _one_time(raw: Raw, timezone: str) -> Trigger:
+    at = instant(_ONE_TIME.decode(raw).utc_date_time)
+    if at is None:
+        raise PayloadError("utcDateTime is no time that a schedule could mean")
+    return OneTimeTrigger(at=at, timezone=timezone)
 
 
 _COMPUTABLE: dict[str, Callable[[Raw, str], Trigger]] = {
     "cron": _cron,
     "hourly": _hourly,
     "daily": _daily,
+    "weekly": _weekly,
+    "monthly": _monthly,
+    "monthlyWeekday": _monthly_weekday,
+    "oneTime": _one_time,
 }
 
 

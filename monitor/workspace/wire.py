@@ -12,6 +12,8 @@ from typing import Annotated, Generic, TypeVar
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
+from monitor.model.triggers import Weekday
+
 T = TypeVar("T")
 
 Id = int | str
@@ -200,6 +202,8 @@ class ScheduledTask(Struct, rename="camel"):
 
 Minute = Annotated[int, Meta(ge=0, le=59)]
 Hour = Annotated[int, Meta(ge=0, le=23)]
+DayOfMonth = Annotated[int, Meta(ge=1, le=31)]
+NthOfMonth = Annotated[int, Meta(ge=1, le=5)]
 
 
 class Cron(Struct):
@@ -212,12 +216,26 @@ class Hourly(Struct, rename="camel"):
     utc_end_date_time: datetime | None = None
 
 
-class Daily(Struct, rename="camel"):
+class Daily(Hourly, rename="camel"):
     hour_of_day: Hour = 0
-    minute_of_hour: Minute = 0
     only_working_days: bool = False
-    utc_start_date_time: datetime | None = None
-    utc_end_date_time: datetime | None = None
+
+
+class Weekly(Daily, rename="camel", kw_only=True):
+    days_of_week: Annotated[tuple[Weekday, ...], Meta(min_length=1)]
+
+
+class Monthly(Daily, rename="camel", kw_only=True):
+    days_of_month: Annotated[tuple[DayOfMonth, ...], Meta(min_length=1)]
+
+
+class MonthlyWeekday(Daily, rename="camel", kw_only=True):
+    day_of_week: Weekday
+    nth_week_day_of_month: NthOfMonth
+
+
+class OneTime(Struct, rename="camel"):
+    utc_date_time: datetime
 
 
 class Person(Struct, rename="camel"):

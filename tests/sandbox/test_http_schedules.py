@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from monitor.model.triggers import (
+    CronTrigger,
+    DailyTrigger,
+    HourlyTrigger,
+    MonthlyTrigger,
+    MonthlyWeekdayTrigger,
+    OneTimeTrigger,
+    Trigger,
+    UnsupportedTrigger,
+    Weekday,
+    WeeklyTrigger,
+)
+from monitor.sandbox.objects import Schedule, ScheduleTask
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 SCHEDULES = "/v4/schedules"
@@ -24,6 +38,7 @@ def trigger(kind: str, timezone: str = "Europe/Berlin", **values: Any) -> dict[s
 
 
 DAILY = trigger("daily", hourOfDay=6, minuteOfHour=30, onlyWorkingDays=True)
+AT_SIX: dict[str, Any] = {"hourOfDay": 6, "minuteOfHour": 0}
 RUN_FLOW = {"runFlow": {"flowId": FLOW_ID}}
 
 
@@ -67,6 +82,61 @@ async def test_hourly_and_cron_are_accepted(workspace: Workspace) -> None:
     assert (await workspace.get(f"{SCHEDULES}/{schedule_id}")).body["triggers"] == triggers
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        trigger("weekly", **AT_SIX, daysOfWeek=["MONDAY", "FRIDAY"], onlyWorkingDays=True),
+        trigger("monthly", **AT_SIX, daysOfMonth=[1, 15, 31]),
+        trigger("monthlyWeekday", **AT_SIX, dayOfWeek="MONDAY", nthWeekDayOfMonth=5),
+        trigger("oneTime", utcDateTime="2030-01-01T00:00:00Z"),
+        {"fileWatcher": {"path": "/in", "interval": 60_000, "eventType": "ONCHANGE"}},
+        {"tableWatcher": {"table": "orders"}},
+    ],
+    ids=lambda one: next(iter(one.get("timeBased", one))),
+)
+async def test_every_published_kind_is_accepted(workspace: Workspace, sent: dict[str, Any]) -> None:
+    """Each kind is kept and shown as it was sent, and can be switched off and on."""
+    path = f"{SCHEDULES}/{await create(workspace, triggers=[sent])}"
+
+    off = await workspace.post(f"{path}/disable")
+    on = await workspace.post(f"{path}/enable")
+
+    assert (await workspace.get(path)).body["triggers"] == [sent]
+    assert (off.body["enabled"], on.body["enabled"]) == (False, True)
+
+
+async def test_a_trigger_that_nobody_sent_is_shown_like_one_that_was(
+    workspace: Workspace,
+) -> None:
+    """What is read from a document is written as that document again."""
+    values: dict[str, Any] = {"hour_of_day": 6, "minute_of_hour": 30, "timezone": "Asia/Tokyo"}
+    until = datetime(2030, 1, 1, tzinfo=UTC)
+    triggers: tuple[Trigger, ...] = (
+        CronTrigger(expression="0 0 6 * * ?"),
+        HourlyTrigger(minute_of_hour=5, valid_until=until),
+        DailyTrigger(**values, only_working_days=True, valid_from=until),
+        WeeklyTrigger(**values, days_of_week=(Weekday.MONDAY, Weekday.SUNDAY)),
+        MonthlyTrigger(**values, days_of_month=(1, 31)),
+        MonthlyWeekdayTrigger(**values, day_of_week=Weekday.FRIDAY, nth_week_day_of_month=5),
+        OneTimeTrigger(at=until),
+        UnsupportedTrigger(kind="tableWatcher"),
+    )
+    made = workspace.world.create(
+        Schedule,
+        by=workspace.things.owner.id,
+        name="kept",
+        triggers=triggers,
+        tasks=(ScheduleTask(kind="flow", target_id=FLOW_ID),),
+    )
+    shown = (await workspace.get(f"{SCHEDULES}/{made.id}")).body["triggers"]
+
+    again = await create(workspace, triggers=shown)
+
+    kept = workspace.world.schedules.get(again)
+    assert kept is not None
+    assert kept.triggers == triggers
+
+
 async def test_plans_are_scheduled(workspace: Workspace) -> None:
     """A schedule of a plan is found through the plan."""
     schedule_id = await create(workspace, tasks=[{"runPlan": {"planId": PLAN_ID}}])
@@ -105,11 +175,42 @@ async def test_plans_are_scheduled(workspace: Workspace) -> None:
             "timeBased",
         ),
         (
-            {"triggers": [trigger("oneTime", utcDateTime="2030-01-01T00:00:00Z")]},
+            {"triggers": [trigger("oneTime", utcDateTime="2020-01-01T00:00:00Z")]},
             "TRIGGER_WILL_NEVER_FIRE",
-            "oneTime",
+            "timeBased",
         ),
-        ({"triggers": [trigger("weekly")]}, "TRIGGER_WILL_NEVER_FIRE", "weekly"),
+        ({"triggers": [trigger("oneTime")]}, None, "utcDateTime"),
+        ({"triggers": [trigger("weekly", **AT_SIX)]}, None, "daysOfWeek"),
+        ({"triggers": [trigger("weekly", **AT_SIX, daysOfWeek=[])]}, None, "daysOfWeek"),
+        ({"triggers": [trigger("weekly", **AT_SIX, daysOfWeek=["MON"])]}, None, "daysOfWeek[0]"),
+        ({"triggers": [trigger("weekly", **AT_SIX, daysOfWeek=[[]])]}, None, "daysOfWeek[0]"),
+        (
+            {
+                "triggers": [
+                    trigger("weekly", **AT_SIX, daysOfWeek=["SUNDAY"], onlyWorkingDays=True)
+                ]
+            },
+            "TRIGGER_WILL_NEVER_FIRE",
+            "timeBased",
+        ),
+        ({"triggers": [trigger("monthly", **AT_SIX, daysOfMonth=[32])]}, None, "daysOfMonth 32"),
+        ({"triggers": [trigger("monthly", **AT_SIX)]}, None, "daysOfMonth"),
+        (
+            {"triggers": [trigger("monthlyWeekday", **AT_SIX, dayOfWeek="MONDAY")]},
+            None,
+            "nthWeekDayOfMonth",
+        ),
+        (
+            {
+                "triggers": [
+                    trigger("monthlyWeekday", **AT_SIX, dayOfWeek="DAY", nthWeekDayOfMonth=1)
+                ]
+            },
+            None,
+            "dayOfWeek",
+        ),
+        ({"triggers": [trigger("yearly", **AT_SIX)]}, None, "yearly"),
+        ({"triggers": [{"fileWatcher": "/in"}]}, None, "fileWatcher"),
         (
             {"triggers": [trigger("hourly", minuteOfHour=1, utcEndDateTime="2020-01-01")]},
             "TRIGGER_WILL_NEVER_FIRE",
@@ -166,6 +267,19 @@ async def test_a_schedule_is_switched_off_and_on(workspace: Workspace) -> None:
 
     assert (off.status, off.body["enabled"]) == (200, False)
     assert (on.status, on.body["enabled"]) == (200, True)
+
+
+async def test_a_disabled_schedule_says_why(workspace: Workspace) -> None:
+    """The reason names who did it, stays over a second disable, and goes with enable."""
+    path = f"{SCHEDULES}/{await create(workspace)}"
+    email = workspace.things.owner.email
+
+    for _ in range(2):
+        await workspace.post(f"{path}/disable")
+        assert (await workspace.get(path)).body["disableReason"] == f"disabled by {email}"
+    await workspace.post(f"{path}/enable")
+
+    assert (await workspace.get(path)).body["disableReason"] is None
 
 
 async def test_what_will_never_fire_cannot_be_enabled(workspace: Workspace) -> None:

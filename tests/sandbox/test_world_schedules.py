@@ -7,8 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
-from monitor.model.triggers import CronTrigger, DailyTrigger, HourlyTrigger, Trigger
-from monitor.sandbox.engine_schedules import ScheduleRunner
+from monitor.model.triggers import (
+    CronTrigger,
+    DailyTrigger,
+    HourlyTrigger,
+    OneTimeTrigger,
+    Trigger,
+    UnsupportedTrigger,
+)
+from monitor.sandbox.engine_schedules import OVER, ScheduleRunner
 from monitor.sandbox.objects import Flow, Plan, Schedule, ScheduleTask
 from monitor.sandbox.runs import RanFrom
 from monitor.sandbox.settings import WorkSettings, WorldOptions
@@ -154,3 +161,30 @@ async def test_a_schedule_without_anything_to_run_is_no_fault() -> None:
         bench.world.delete(gone)
         await bench.clock.advance(900)
         assert starts(bench) == ["10:10:00"]
+
+
+async def test_what_fired_for_the_last_time_is_switched_off() -> None:
+    """One time, or the end of a range: the schedule says that no trigger will fire again."""
+    async with scheduling() as bench:
+        at = datetime(2026, 11, 21, 10, 20, tzinfo=UTC)
+        once = schedule(bench, OneTimeTrigger(at=at), bench.flow(()))
+        ranged = HourlyTrigger(minute_of_hour=30, valid_until=at + timedelta(hours=1))
+        ending = schedule(bench, ranged, bench.flow(()))
+        going_on = schedule(bench, HourlyTrigger(minute_of_hour=40), bench.flow(()))
+        await bench.clock.advance(3_600)
+        assert starts(bench) == ["10:20:00", "10:30:00", "10:40:00"]
+        assert (once.enabled, once.disable_reason) == (False, OVER)
+        assert (ending.enabled, ending.disable_reason) == (False, OVER)
+        assert (going_on.enabled, going_on.disable_reason) == (True, None)
+
+
+async def test_a_schedule_that_also_waits_for_data_stays_on() -> None:
+    """A watcher may fire at any time, as far as a workspace knows."""
+    async with scheduling() as bench:
+        at = datetime(2026, 11, 21, 10, 20, tzinfo=UTC)
+        made = schedule(bench, OneTimeTrigger(at=at), bench.flow(()))
+        bench.world.update(made, triggers=(*made.triggers, UnsupportedTrigger(kind="fileWatcher")))
+        bench.engine.schedules_changed()
+        await bench.clock.advance(3_600)
+        assert starts(bench) == ["10:20:00"]
+        assert made.enabled

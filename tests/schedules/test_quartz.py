@@ -12,20 +12,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from monitor.model.triggers import CronTrigger
 from monitor.schedules import BadTriggerError, check, next_after, times_between
-
-# Nights of the clock change: an hour, half an hour, midnight itself; and zones without any.
-NIGHTS = [
-    ("Europe/Berlin", datetime(2026, 3, 29, 1, tzinfo=UTC)),
-    ("Europe/Berlin", datetime(2026, 10, 25, 1, tzinfo=UTC)),
-    ("America/New_York", datetime(2026, 3, 8, 7, tzinfo=UTC)),
-    ("America/New_York", datetime(2026, 11, 1, 6, tzinfo=UTC)),
-    ("Australia/Lord_Howe", datetime(2026, 4, 4, 15, tzinfo=UTC)),
-    ("Australia/Lord_Howe", datetime(2026, 10, 3, 15, 30, tzinfo=UTC)),
-    ("America/Sao_Paulo", datetime(2018, 11, 4, 3, tzinfo=UTC)),
-    ("America/Sao_Paulo", datetime(2018, 2, 18, 2, tzinfo=UTC)),
-    ("Asia/Kathmandu", datetime(2026, 6, 1, tzinfo=UTC)),
-    ("UTC", datetime(2026, 1, 31, 12, tzinfo=UTC)),
-]
+from tests.schedules.minutes import NIGHTS, times_by_minutes
 
 
 def subsets(lowest: int, highest: int) -> SearchStrategy[frozenset[int]]:
@@ -70,32 +57,6 @@ def fits(wall: datetime, meant: dict[str, frozenset[int]]) -> bool:
     )
 
 
-def oracle(
-    meant: dict[str, frozenset[int]], zone: ZoneInfo, begin: datetime, end: datetime
-) -> list[datetime]:
-    """Return the times by looking at every real minute, and at every minute of the wall."""
-    minute = timedelta(minutes=1)
-    # A day around the stretch, so that a wall time's first pass is always seen.
-    grid = [begin - timedelta(days=1) + minute * one for one in range(4 * 1440)]
-    walls = [one.astimezone(zone).replace(tzinfo=None) for one in grid]
-    found: set[datetime] = set()
-    if len(meant["hour"]) == 24:
-        found = {one for one, wall in zip(grid, walls, strict=True) if fits(wall, meant)}
-    else:
-        first_pass: dict[datetime, datetime] = {}
-        for one, wall in zip(grid, walls, strict=True):
-            first_pass.setdefault(wall, one)
-        wall = walls[0]
-        while wall < walls[-1]:
-            if fits(wall, meant):
-                after_gap = wall
-                while after_gap not in first_pass:
-                    after_gap += minute
-                found.add(first_pass[after_gap])
-            wall += minute
-    return sorted(one for one in found if begin < one <= end)
-
-
 @settings(max_examples=60, deadline=None)
 @given(fields(), st.sampled_from(NIGHTS), st.integers(-720, 60))
 def test_every_minute_agrees_with_the_oracle(
@@ -112,7 +73,13 @@ def test_every_minute_agrees_with_the_oracle(
 
     times = times_between([trigger], begin, end, limit=2_000)
 
-    assert times == oracle(meant, ZoneInfo(name), begin, end)
+    assert times == times_by_minutes(
+        lambda wall: fits(wall, meant),
+        zone=ZoneInfo(name),
+        begin=begin,
+        end=end,
+        is_every_hour=len(meant["hour"]) == 24,
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,13 @@ from monitor.model.triggers import (
     CronTrigger,
     DailyTrigger,
     HourlyTrigger,
+    MonthlyTrigger,
+    MonthlyWeekdayTrigger,
+    OneTimeTrigger,
     Trigger,
     UnsupportedTrigger,
+    Weekday,
+    WeeklyTrigger,
 )
 from monitor.workspace import rows
 from monitor.workspace.decoding import decode_rows, decode_text
@@ -228,8 +233,37 @@ def test_a_recorded_schedule() -> None:
         ({"timeBased": {"hourly": {"minuteOfHour": 5}}}, HourlyTrigger(minute_of_hour=5)),
         (
             {"id": 4, "timeBased": {"timezone": "UTC", "weekly": {"daysOfWeek": ["MONDAY"]}}},
+            WeeklyTrigger(hour_of_day=0, minute_of_hour=0, days_of_week=(Weekday.MONDAY,)),
+        ),
+        (
+            {"timeBased": {"weekly": {"daysOfWeek": ["MOONDAY"]}}},
             UnsupportedTrigger(kind="weekly"),
         ),
+        (
+            {"timeBased": {"monthly": {"daysOfMonth": [1, 31], "hourOfDay": 6}}},
+            MonthlyTrigger(hour_of_day=6, minute_of_hour=0, days_of_month=(1, 31)),
+        ),
+        ({"timeBased": {"monthly": {"daysOfMonth": [0]}}}, UnsupportedTrigger(kind="monthly")),
+        (
+            {
+                "timeBased": {
+                    "monthlyWeekday": {"dayOfWeek": "FRIDAY", "nthWeekDayOfMonth": 5},
+                    "timezone": "Asia/Tokyo",
+                }
+            },
+            MonthlyWeekdayTrigger(
+                hour_of_day=0,
+                minute_of_hour=0,
+                day_of_week=Weekday.FRIDAY,
+                nth_week_day_of_month=5,
+                timezone="Asia/Tokyo",
+            ),
+        ),
+        (
+            {"timeBased": {"oneTime": {"utcDateTime": "2030-01-01T00:00:00Z"}}},
+            OneTimeTrigger(at=datetime(2030, 1, 1, tzinfo=UTC)),
+        ),
+        ({"timeBased": {"oneTime": {"utcDateTime": "soon"}}}, UnsupportedTrigger(kind="oneTime")),
         ({"id": 4, "fileWatcher": {"path": "/in"}}, UnsupportedTrigger(kind="fileWatcher")),
         (
             {"timeBased": {"hourly": {"minuteOfHour": 75}, "timezone": "UTC"}},

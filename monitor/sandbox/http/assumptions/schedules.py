@@ -22,8 +22,35 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "updateSchedule",
         ),
         says=(
-            "Triggers other than hourly, daily and cron are refused (400), as the published "
-            "`oneTime` was in 2026."
+            "All published kinds of triggers are accepted, `oneTime` too, which one workspace "
+            "of 2026 refused. A `fileWatcher` or `tableWatcher` is kept and never fires."
+        ),
+    ),
+    Assumption(
+        key="trigger-days",
+        operations=(
+            "createSchedule",
+            "updateSchedule",
+        ),
+        says=(
+            "A day that a month does not have (the 31st, a fifth Monday) is left out. "
+            "`onlyWorkingDays` takes Saturdays and Sundays out of the days that a daily, weekly "
+            "or monthly trigger names. On the nights of a clock change, a trigger of every hour "
+            "follows real hours; any other fires once, in a gap at its end. A trigger that has "
+            "no time to come is refused (`TRIGGER_WILL_NEVER_FIRE`)."
+        ),
+    ),
+    Assumption(
+        key="disable-reason",
+        operations=(
+            "disableSchedule",
+            "getSchedule",
+            "listSchedules",
+        ),
+        says=(
+            "`disableReason` tells who switched a schedule off, that no trigger will fire again "
+            "(its one time or its range is over), or that what it starts was deleted. Changing "
+            "a schedule does not switch it on."
         ),
     ),
     Assumption(

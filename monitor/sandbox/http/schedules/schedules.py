@@ -15,10 +15,9 @@ from monitor.sandbox.http.errors import (
 )
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import integer, words
-from monitor.sandbox.http.schedules.triggers import read_trigger
+from monitor.sandbox.http.schedules.triggers import read_trigger, will_fire
 from monitor.sandbox.http.showing.rendering import reference, stamp
 from monitor.sandbox.objects import Flow, Plan, Schedule, ScheduleTask
-from monitor.schedules import next_after
 
 LONGEST_NAME = 255
 # What the list's ``taskTypeFilter`` calls the kinds of things that can be started.
@@ -86,21 +85,30 @@ def update_schedule(call: Call) -> Reply:
 def enable_schedule(call: Call) -> Reply:
     schedule = _own(call)
     now = call.world.now()
-    if all(next_after(trigger, now) is None for trigger in schedule.triggers):
+    if not any(will_fire(trigger, now=now) for trigger in schedule.triggers):
         raise validation_failed(
             f"No trigger of schedule {schedule.id} will ever fire", code="TRIGGER_WILL_NEVER_FIRE"
         )
-    return _switch(call, schedule, enabled=True)
+    return _switch(call, schedule, disable_reason=None)
 
 
 def disable_schedule(call: Call) -> Reply:
-    return _switch(call, _own(call), enabled=False)
+    schedule = _own(call)
+    # What has switched it off already remains the reason.
+    reason = schedule.disable_reason or f"disabled by {call.person.email}"
+    return _switch(call, schedule, disable_reason=reason)
 
 
-def _switch(call: Call, schedule: Schedule, *, enabled: bool) -> Reply:
+def _switch(call: Call, schedule: Schedule, *, disable_reason: str | None) -> Reply:
+    """Leave the schedule off for the reason, or on without any."""
     if call.body is not None:
         Body(call.body)
-    call.world.update(schedule, by=call.person.id, enabled=enabled, disable_reason=None)
+    call.world.update(
+        schedule,
+        by=call.person.id,
+        enabled=disable_reason is None,
+        disable_reason=disable_reason,
+    )
     call.engine.schedules_changed()
     return _shown(call, schedule)
 

@@ -1,0 +1,52 @@
+"""Connections: ways to data outside the workspace, whose secrets no answer tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.kinds.kind import Kind
+from monitor.sandbox.http.showing.rendering import View, reference
+from monitor.sandbox.objects import Connection
+from monitor.sandbox.world import WORKSPACE_ID
+
+# What may be told of credentials: who logs in, never with what.
+OPEN_CREDENTIALS = ("username", "user", "email", "iamRoleArn", "iamDbUser")
+
+
+def told(credentials: Mapping[str, Any]) -> dict[str, Json]:
+    """Return what an answer may show of credentials."""
+    return {name: credentials[name] for name in OPEN_CREDENTIALS if name in credentials}
+
+
+def _credentials(view: View, one: Connection) -> Json:
+    del view
+    return [told(credentials) for credentials in one.credentials]
+
+
+def _advanced_credentials(view: View, one: Connection) -> Json:
+    del view
+    return [told(credentials) for credentials in one.advanced_credentials]
+
+
+def _has_credentials(view: View, one: Connection) -> bool:
+    del view
+    return bool(one.credentials)
+
+
+CONNECTION = Kind(
+    record=Connection,
+    name="connection",
+    plural="connections",
+    model="Connection",
+    requests=("ConnectionCreateRequest",),
+    constants={"workspace": reference(WORKSPACE_ID)},
+    computed={
+        "hasCredentials": _has_credentials,
+        "credentials": _credentials,
+        "advancedCredentials": _advanced_credentials,
+    },
+    # The bucket of a remote file system is one of its ``params``; see the handler.
+    unkept=frozenset({"hasCredentials", "oauth2StateId", "bucket"}),
+)

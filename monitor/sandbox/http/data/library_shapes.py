@@ -1,0 +1,43 @@
+"""The rows of the dataset library, which shows imported datasets and recipes in one list."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.data.dataset_kinds import is_schematized, storage_location
+from monitor.sandbox.http.data.recipe_kinds import is_referenced
+from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
+from monitor.sandbox.http.showing.rendering import Resource, View, reference
+from monitor.sandbox.objects import ImportedDataset, Recipe
+
+Dataset = ImportedDataset | Recipe
+
+
+def type_in_library(view: View, one: Dataset) -> str:
+    """Return which of the three kinds of dataset one is."""
+    if isinstance(one, ImportedDataset):
+        return "imported"
+    return "reference" if is_referenced(view.world, one) else "recipe"
+
+
+def library_row(view: View, one: Dataset) -> dict[str, Json]:
+    row = {
+        **stamps(one),
+        "type": type_in_library(view, one),
+        "name": one.name,
+        "description": one.description,
+    }
+    if isinstance(one, Recipe):
+        return row | {"flow": reference(one.flow_id), "isSchematized": True}
+    return row | {
+        "connection": reference(one.connection_id),
+        "storageLocation": storage_location(one),
+        "isSchematized": is_schematized(one),
+    }
+
+
+LIBRARY_ROWS = Resource(
+    plural="datasetlibraryrows",
+    render=library_row,
+    columns={**NAMED, "type": type_in_library},
+    associations=OWN,
+)

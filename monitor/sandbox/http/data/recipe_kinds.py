@@ -1,0 +1,83 @@
+"""Recipes, which the API calls wrangled datasets, and references to those of other flows."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference, Visibility
+from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
+from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference
+from monitor.sandbox.objects import Flow, ImportedDataset, Recipe
+from monitor.sandbox.records.data import ReferenceNode
+from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.world import World
+
+
+def is_referenced(world: World, one: Recipe) -> bool:
+    """True where another flow refers to a recipe."""
+    return any(node.recipe_id == one.id for node in world.shelf(ReferenceNode).live())
+
+
+def _reference_info(view: View, one: Recipe) -> Json:
+    return {"id": one.id, "name": one.name} if is_referenced(view.world, one) else None
+
+
+RECIPE = Kind(
+    record=Recipe,
+    name="wrangledDataset",
+    plural="wrangleddatasets",
+    model="WrangledDataset",
+    requests=("WrangledDatasetCreateRequest", "WrangledDatasetUpdateRequest"),
+    references=(
+        Reference(attribute="flow_id", target=Flow, shown="flow", sent="flow"),
+        Reference(
+            attribute="dataset_ids",
+            target=ImportedDataset,
+            on_delete=OnDelete.REFUSE,
+            many=True,
+            embeds_as="importedDatasets",
+        ),
+        Reference(attribute="upstream_ids", target=Recipe, on_delete=OnDelete.CLEAR, many=True),
+        Reference(
+            attribute="function_ids",
+            target=UserDefinedFunction,
+            on_delete=OnDelete.CLEAR,
+            many=True,
+        ),
+    ),
+    home="flow_id",
+    visibility=Visibility.HOME,
+    constants={"wrangled": True, "activeSample": None, "associatedPeople": None},
+    computed={
+        "recipe": lambda _, one: reference(one.id),
+        "referenceinfo": _reference_info,
+    },
+    # Which of the two is the input is judged by the handler.
+    unkept=frozenset({"importedDataset", "wrangledDataset"}),
+    associations={
+        "recipe": Association(key="recipe", target="recipes", find=lambda _, one: one),
+    },
+)
+
+
+REFERENCE_NODE = Kind(
+    record=ReferenceNode,
+    name="flowNode",
+    plural="referencenodes",
+    model="ReferenceNode",
+    references=(
+        Reference(attribute="flow_id", target=Flow, shown="flow"),
+        Reference(attribute="recipe_id", target=Recipe, shown="referencedFlowNode"),
+    ),
+    home="flow_id",
+    constants={"activeSample": None, "wrangled": False},
+    also_shown=("createdAt", "updatedAt", "creator", "updater"),
+)
+
+
+def recipe(view: View, one: Recipe) -> dict[str, Json]:
+    """Return a wrangled dataset's script."""
+    del view
+    return {**stamps(one), "name": one.name, "description": one.description, "active": True}
+
+
+RECIPES = Resource(plural="recipes", render=recipe, columns=NAMED, associations=OWN)

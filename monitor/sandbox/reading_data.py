@@ -1,0 +1,41 @@
+"""The imported datasets that recipes and flows read, through whatever they build upon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from monitor.sandbox.lineage import dataset_ids_of
+from monitor.sandbox.objects import ImportedDataset, Recipe
+from monitor.sandbox.records.data import DatasetNode
+from monitor.sandbox.world import World
+
+
+def datasets_of(world: World, recipe: Recipe) -> list[ImportedDataset]:
+    """Return the imported datasets whose data a recipe works on, those it reads itself first."""
+    return _datasets(world, dataset_ids_of(world, recipe))
+
+
+def inputs_of(world: World, flow_id: int) -> list[ImportedDataset]:
+    """Return the imported datasets in a flow: those its recipes work on, then unused ones."""
+    read = [one for recipe in world.recipes_of(flow_id) for one in dataset_ids_of(world, recipe)]
+    nodes = world.shelf(DatasetNode).live()
+    return _datasets(world, [*read, *(one.dataset_id for one in nodes if one.flow_id == flow_id)])
+
+
+def builds_upon(world: World, recipe: Recipe, other_id: int) -> bool:
+    """True where ``other_id`` is the recipe itself or anything that it reads the output of."""
+    waiting, seen = [recipe.id], set[int]()
+    while waiting:
+        current = waiting.pop()
+        if current == other_id:
+            return True
+        found = world.recipes.get(current)
+        if found is not None and current not in seen:
+            seen.add(current)
+            waiting.extend(found.upstream_ids)
+    return False
+
+
+def _datasets(world: World, dataset_ids: Iterable[int]) -> list[ImportedDataset]:
+    found = (world.imported_datasets.get(one) for one in dict.fromkeys(dataset_ids))
+    return [one for one in found if one is not None]

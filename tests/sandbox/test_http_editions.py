@@ -53,7 +53,7 @@ def test_the_operations_that_runs_need_are_served() -> None:
     named = {"listFlows", "getFlow", "runFlow", "countFlows", "getCurrentPerson", "getOpenApiSpec"}
     plans = {"listPlans", "readFull", "runPlan", "countPlans", "getSchedulesForPlan"}
 
-    assert needed | named | plans == HANDLERS.keys()
+    assert needed | named | plans <= HANDLERS.keys()
 
 
 async def test_wrong_methods_and_paths_are_no_routes() -> None:

@@ -13,7 +13,7 @@ class Folder(Record):
     """A place for flows."""
 
     first_id: ClassVar[int] = 31
-    name: str
+    name: str = "Untitled folder"
     description: str | None = None
 
 

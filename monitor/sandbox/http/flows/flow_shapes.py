@@ -7,6 +7,7 @@ from monitor.sandbox.http.kinds.shapes import NAMED, OWN, STAMPS, stamps
 from monitor.sandbox.http.people.person_shapes import people_of
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
 from monitor.sandbox.objects import Flow, Recipe, Record, WebhookFlowTask
+from monitor.sandbox.records.flows import Folder
 from monitor.sandbox.world import WORKSPACE_ID
 
 CLOUD_PROJECT = "sandbox"
@@ -20,7 +21,7 @@ def flow(view: View, one: Flow) -> dict[str, Json]:
         "description": one.description,
         "folder": reference(one.folder_id),
         "defaultOutputDir": one.default_output_dir,
-        "settings": {},
+        "settings": dict(one.settings),
         "flowState": None,
         "workspace": reference(WORKSPACE_ID),
         "cpProject": CLOUD_PROJECT,
@@ -53,6 +54,13 @@ FLOW_RESOURCES: dict[str, Resource] = {
         columns=NAMED,
         associations={
             **OWN,
+            "folder": Association(
+                key="folder",
+                target="folders",
+                find=lambda view, one: (
+                    None if one.folder_id is None else view.world.shelf(Folder).get(one.folder_id)
+                ),
+            ),
             "snapshots": Association(
                 key="snapshots", target="flownodes", find=lambda _view, _one: NOTHING, many=True
             ),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from monitor.sandbox.http.flows.flow_kinds import FLOW, FOLDER
 from monitor.sandbox.http.flows.flow_shapes import FLOW_RESOURCES
 from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.showing.rendering import Resource
 
-KINDS: tuple[Kind[Any], ...] = ()
+KINDS: tuple[Kind[Any], ...] = (FOLDER, FLOW)
 
 RESOURCES: dict[str, Resource] = {
     **FLOW_RESOURCES,

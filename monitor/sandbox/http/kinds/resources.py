@@ -43,6 +43,17 @@ def attribute_of(kind: Kind[Any], name: str) -> str:
     return kind.attributes.get(name) or re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
 
+def name_of(kind: Kind[Any], attribute: str) -> str:
+    """Return the field that keeps an attribute in a request, for messages."""
+    for link in kind.references:
+        if link.attribute == attribute and link.sent:
+            return link.sent
+    by_attribute = {kept: name for name, kept in kind.attributes.items()}
+    return by_attribute.get(attribute) or re.sub(
+        "_([a-z])", lambda found: found.group(1).upper(), attribute
+    )
+
+
 def plain(value: Any) -> Json:
     """Return a kept value as JSON."""
     if isinstance(value, datetime):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
 from typing import Any
 
 from monitor.sandbox.http.data import kinds as data
@@ -41,8 +41,18 @@ RESOURCES: dict[str, Resource] = {
     **{kind.plural: resource_of(kind, _NAMES) for kind in KINDS},
 }
 
+_BY_RECORD: dict[type[Record], Kind[Any]] = {kind.record: kind for kind in KINDS}
+_REFERRERS: dict[type[Record], list[tuple[Kind[Any], Reference]]] = {}
+for _kind in KINDS:
+    for _link in _kind.references:
+        _REFERRERS.setdefault(_link.target, []).append((_kind, _link))
 
-@functools.cache
-def referrers(target: type[Record]) -> tuple[tuple[Kind[Any], Reference], ...]:
+
+def kind_of(record: type[Record]) -> Kind[Any] | None:
+    """Return the kind of a type of records; None for those that nobody makes by the API."""
+    return _BY_RECORD.get(record)
+
+
+def referrers(target: type[Record]) -> Sequence[tuple[Kind[Any], Reference]]:
     """Return the kinds that hold links to records of ``target``, each with its reference."""
-    return tuple((kind, one) for kind in KINDS for one in kind.references if one.target is target)
+    return _REFERRERS.get(target, ())

@@ -1,0 +1,77 @@
+"""Who sees a record, and who may change it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.sandbox.http.calls import Call
+from monitor.sandbox.http.errors import forbidden
+from monitor.sandbox.http.kinds.kind import Kind, Visibility
+from monitor.sandbox.http.kinds.table import kind_of
+from monitor.sandbox.http.showing.rendering import View
+from monitor.sandbox.objects import Flow, Plan, Record
+from monitor.sandbox.world import World
+
+
+def home_of(world: World, record: Record) -> Flow | Plan | None:
+    """Return the flow or plan that a record is part of, deleted ones too."""
+    found: Record | None = record
+    while found is not None and not isinstance(found, Flow | Plan):
+        found = _parent_of(world, found)
+    return found
+
+
+def _parent_of(world: World, record: Record) -> Record | None:
+    kind = kind_of(type(record))
+    if kind is None or not kind.home:
+        return None
+    link = next(one for one in kind.references if one.attribute == kind.home)
+    parent_id = getattr(record, kind.home)
+    return None if parent_id is None else world.shelf(link.target).get(parent_id, with_deleted=True)
+
+
+def sees(view: View, record: Record) -> bool:
+    """True where a list shows a record to a person."""
+    if isinstance(record, Flow | Plan):
+        return view.may_see(record)
+    kind: Kind[Any] | None = kind_of(type(record))
+    if kind is None or kind.visibility is Visibility.EVERYBODY:
+        return True
+    if kind.seen is not None:
+        return kind.seen(view, record)
+    is_own = record.creator_id == view.person.id
+    if kind.visibility is Visibility.OWN:
+        return is_own
+    home = home_of(view.world, record)
+    if home is None:
+        return is_own
+    ids = view.visible_flow_ids if isinstance(home, Flow) else view.visible_plan_ids
+    return home.id in ids
+
+
+def may_name(view: View, record: Record) -> bool:
+    """True where a person may link something to a record."""
+    return view.person.is_admin or sees(view, record)
+
+
+def may_change(view: View, record: Record) -> bool:
+    """True for owners and administrators, and for collaborators of the flow or plan around."""
+    person = view.person
+    if person.is_admin:
+        return True
+    home = home_of(view.world, record)
+    if home is None:
+        return record.creator_id == person.id
+    return home.creator_id == person.id or person.id in home.shared_with - home.read_only
+
+
+def require_right(call: Call, record: Record) -> None:
+    """Let only those on who may change a record.
+
+    Raises:
+        ApiError: 403.
+    """
+    if not may_change(call.view, record):
+        kind = kind_of(type(record))
+        name = type(record).__name__.lower() if kind is None else kind.name
+        raise forbidden(f"You may not change {name} {record.id}")

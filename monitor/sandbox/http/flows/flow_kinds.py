@@ -1,0 +1,51 @@
+"""Flows and folders as data."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.flows.flow_shapes import FLOW_RESOURCES
+from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference, Visibility
+from monitor.sandbox.http.showing.rendering import Association
+from monitor.sandbox.objects import Flow
+from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.world import WORKSPACE_ID
+
+FOLDER: Kind[Folder] = Kind(
+    record=Folder,
+    name="folder",
+    plural="folders",
+    model="Folder",
+    requests=("FolderCreateRequest", "FolderUpdateRequest"),
+    constants={"workspace": {"id": WORKSPACE_ID}},
+    associations={
+        "flows": Association(
+            key="flows",
+            target="flows",
+            find=lambda view, one: [
+                flow
+                for flow in view.world.flows.live()
+                if flow.folder_id == one.id and view.may_see(flow)
+            ],
+            many=True,
+        )
+    },
+)
+
+FLOW: Kind[Flow] = Kind(
+    record=Flow,
+    name="flow",
+    plural="flows",
+    model="Flow",
+    requests=("FlowCreateRequest", "FlowUpdateRequest"),
+    references=(
+        Reference(
+            attribute="folder_id",
+            target=Folder,
+            shown="folder",
+            sent="folderId",
+            on_delete=OnDelete.CLEAR,
+        ),
+    ),
+    visibility=Visibility.HOME,
+    unkept=frozenset({"incrementName"}),
+    resource=FLOW_RESOURCES["flows"],
+)

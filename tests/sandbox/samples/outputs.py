@@ -1,0 +1,12 @@
+"""Samples of the operations on output objects and their destinations."""
+
+from __future__ import annotations
+
+from tests.sandbox.samples.sample import Living, Sample
+
+
+def furnish(_: Living) -> None:
+    """Add nothing."""
+
+
+SAMPLES: dict[str, Sample] = {}

@@ -147,6 +147,9 @@ class WorldOptions(Struct, kw_only=True):
             extra={"takes": "rate", "alone": "60"},
         ),
     ] = 0.0
+    connections_down: Annotated[
+        float, _ratio("connections", "whose status is another than SUCCESS")
+    ] = 0.0
     # Callbacks of the flows' tasks.
     callback_lost: Annotated[float, _ratio("callbacks", "never sent")] = 0.0
     callback_duplicate: Annotated[float, _ratio("callbacks", "sent twice")] = 0.0

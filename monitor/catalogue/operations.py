@@ -54,6 +54,18 @@ class Operation(Struct, frozen=True, kw_only=True):
         """The names of the path parameters, in order."""
         return tuple(re.findall(r":(\w+)", self.path))
 
+    @property
+    def answers_file(self) -> bool:
+        """True where the good answer is a file, such as a package or a PDF, and not JSON."""
+        return self.method == "GET" and self.path.endswith(("/package", "/pdfResults"))
+
+    @property
+    def offered_by(self) -> str:
+        """Return which editions have it, as a clause: "PL and RL have it"."""
+        names = [one.value for one in Edition if one in self.editions]
+        told = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+        return f"{told} {'have' if names[1:] else 'has'} it"
+
     def fill(self, *values: object) -> str:
         """Return the path with its parameters replaced, each quoted for use in a URL.
 

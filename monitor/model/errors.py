@@ -15,6 +15,7 @@
     │   ├── NoSuchObjectError         404 DataNotFoundException, 410: no such object
     │   ├── RequestRejectedError      any other 4xx: our request is at fault
     │   └── UnreadableAnswerError     not JSON, wrong shape, or larger than allowed
+    ├── LocalFileError                a file of this machine cannot be read or written
     ├── BusError
     │   ├── BusUnavailableError       nothing was stored; the caller may commit again
     │   ├── BusHeldError              another daemon holds the store
@@ -48,7 +49,9 @@ class WorkspaceError(MonitorError):
     """Something went wrong between us and a workspace.
 
     ``operation_id`` is the catalogue's name of what was asked, ``status_code`` the HTTP status
-    where there was one, ``exception_name`` the workspace's own word for the failure.
+    where there was one, ``exception_name`` the workspace's own word for the failure. ``details``
+    is what it says beyond the message: for whoever wrote the request, and for no log, since it
+    may repeat what was sent.
     """
 
     def __init__(
@@ -58,11 +61,13 @@ class WorkspaceError(MonitorError):
         operation_id: str | None = None,
         status_code: int | None = None,
         exception_name: str | None = None,
+        details: str = "",
     ) -> None:
         super().__init__(message)
         self.operation_id = operation_id
         self.status_code = status_code
         self.exception_name = exception_name
+        self.details = details
 
 
 class TryLaterError(WorkspaceError):
@@ -84,12 +89,14 @@ class ThrottledError(TryLaterError):
         operation_id: str | None = None,
         status_code: int | None = 429,
         exception_name: str | None = None,
+        details: str = "",
     ) -> None:
         super().__init__(
             message,
             operation_id=operation_id,
             status_code=status_code,
             exception_name=exception_name,
+            details=details,
         )
         self.retry_after_seconds = retry_after_seconds
 
@@ -116,6 +123,10 @@ class RequestRejectedError(WorkspaceError):
 
 class UnreadableAnswerError(WorkspaceError):
     """The answer is not JSON, has the wrong shape, or is larger than allowed."""
+
+
+class LocalFileError(MonitorError):
+    """A file that the user named cannot be read or written; the message names it."""
 
 
 class BusError(MonitorError):

@@ -32,6 +32,7 @@ NO_DATA = "DataNotFoundException"
 # Quotas count by the minute; without a told wait a quarter of one is a fair guess.
 _UNTOLD_WAIT_SECONDS = 15.0
 _LONGEST_TEXT = 300
+_LONGEST_DETAILS = 4000
 
 _BY_NAME_404: dict[str | None, type[WorkspaceError]] = {
     NO_ROUTE: NotAvailableError,
@@ -76,7 +77,7 @@ def refusal_in(body: bytes, *, secrets: Iterable[Secret] = ()) -> Refusal:
     return Refusal(
         name=None if told.name is None else _text(told.name, hidden),
         message=_text(told.message, hidden),
-        details=_text(told.details, hidden),
+        details=_text(_flat(told.details), hidden)[:_LONGEST_DETAILS],
     )
 
 
@@ -117,12 +118,14 @@ def _error_of(
             retry_after_seconds=_UNTOLD_WAIT_SECONDS if wait_seconds is None else wait_seconds,
             operation_id=operation.operation_id,
             exception_name=refusal.name,
+            details=refusal.details,
         )
     return _type_of(status_code, refusal.name, operation)(
         message,
         operation_id=operation.operation_id,
         status_code=status_code,
         exception_name=refusal.name,
+        details=refusal.details,
     )
 
 
@@ -142,6 +145,13 @@ def _message(status_code: int, refusal: Refusal, operation: Operation) -> str:
     words = [word for word in (refusal.name, refusal.message, details) if word]
     told = ": ".join(words)[:_LONGEST_TEXT] or "no reason given"
     return f"{operation.operation_id} answered {status_code}: {told}"
+
+
+def _flat(details: object) -> object:
+    """Return details as text, the structured ones of a schedule or of a body too."""
+    if details in (None, "", {}, []) or isinstance(details, str):
+        return details
+    return msgspec.json.encode(details).decode()
 
 
 def _text(value: object, hidden: list[str]) -> str:

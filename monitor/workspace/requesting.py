@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -33,6 +34,7 @@ from monitor.workspace.error_map import (
     is_about_the_operation,
     refusal_in,
 )
+from monitor.workspace.files import Receiver
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
 from monitor.workspace.quotas import quotas_in, wait_told_in
@@ -53,7 +55,9 @@ QueryValue = str | int | Sequence[str | int]
 
 # Repeating these leaves the workspace as doing them once does.
 _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
-_EXECUTION_ID = "x-execution-id"
+EXECUTION_ID = "x-execution-id"
+# The workspace starts each of these once for one execution id, and answers 304 from then on.
+STARTS_A_RUN = frozenset({"runJobGroup", "runFlow", "runPlan"})
 _REDIRECTED = Refusal(message="it redirects elsewhere, so the url may be wrong; not followed")
 
 
@@ -80,11 +84,12 @@ class _Call(Struct, frozen=True, kw_only=True):
     priority: Priority
     wait_seconds: float
     secrets: tuple[Secret, ...]
+    receiver: Receiver | None
 
     @property
     def is_repeatable(self) -> bool:
         return self.operation.method in _REPEATABLE or any(
-            name.lower() == _EXECUTION_ID for name in self.headers
+            name.lower() == EXECUTION_ID for name in self.headers
         )
 
     @property
@@ -172,16 +177,20 @@ class Requester:
         priority: Priority,
         wait_seconds: float = 30.0,
         secrets: Iterable[Secret] = (),
+        receiver: Receiver | None = None,
     ) -> Answer:
         """Ask for one operation of the catalogue and return its good answer.
 
         ``wait_seconds`` bounds the wait for a turn in the budget before each try. ``secrets`` are
         texts in ``body`` that no error may repeat. A request that changes something is tried
-        again only if it cannot have arrived, or carries an ``x-execution-id``.
+        again only if it cannot have arrived, or carries an ``x-execution-id``, as all that start
+        a run do: no retry starts a second one, and 304 says that an earlier try had started it.
+        ``receiver`` takes the body in the place of ``Answer.body``.
 
         Raises:
             WorkspaceError: every kind of the tree; `BudgetExhaustedError` and a
                 `NotAvailableError` without status code mean that nothing was sent.
+            LocalFileError: an upload cannot be read, or the receiver cannot write.
             KeyError: the catalogue has no such operation.
         """
         one = operation(operation_id)
@@ -191,10 +200,11 @@ class Requester:
             path=_path(one, path_values),
             query=_flat(query or {}),
             body=body,
-            headers=headers or {},
+            headers=_headers(one, headers or {}),
             priority=priority,
             wait_seconds=wait_seconds,
             secrets=(*secrets, *([self.settings.token] if self.settings.token else [])),
+            receiver=receiver,
         )
         try:
             return await self._retrying.run(lambda: self._try(call), what=operation_id)
@@ -217,6 +227,7 @@ class Requester:
                 query=call.query,
                 body=call.body,
                 headers=call.headers,
+                receiver=call.receiver,
             )
         except WorkspaceUnreachableError as error:
             self._count_request(call, "unreachable")
@@ -273,7 +284,7 @@ class Requester:
     def _refuse_what_is_not_offered(self, one: Operation) -> None:
         if self.edition is not None and not one.is_offered_in(self.edition):
             raise NotAvailableError(
-                f"{one.operation_id} is not part of edition {self.edition}",
+                f"{one.operation_id} is not part of edition {self.edition}; {one.offered_by}",
                 operation_id=one.operation_id,
             )
         if one.operation_id in self._unavailable:
@@ -315,6 +326,15 @@ def _path(one: Operation, values: Sequence[object]) -> str:
         # Such a segment would make another path of it.
         raise RequestRejectedError("not an id", operation_id=one.operation_id)
     return one.fill(*values)
+
+
+def _headers(one: Operation, given: Mapping[str, str]) -> Mapping[str, str]:
+    headers = dict(given)
+    if one.operation_id in STARTS_A_RUN and EXECUTION_ID not in map(str.lower, given):
+        headers[EXECUTION_ID] = str(uuid.uuid4())
+    if one.answers_file:
+        headers.setdefault("Accept", "*/*")
+    return headers
 
 
 def _flat(query: Mapping[str, QueryValue]) -> list[tuple[str, str]]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any
 
@@ -23,9 +25,13 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceUnreachableError,
 )
+from monitor.workspace.files import Receiver, Upload
 from monitor.workspace.settings import WorkspaceSettings
 
 _CHUNK_BYTES = 64 * 1024
+# A file may take longer than an answer that is read whole; silence ends it all the same.
+_FILE_SECONDS = 3600.0
+_WITH_FILE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -110,28 +116,39 @@ class Transport:
         query: list[tuple[str, str]],
         body: Any = None,
         headers: Mapping[str, str] = _NO_HEADERS,
+        receiver: Receiver | None = None,
     ) -> Exchange:
         """Send once and read the whole answer, whatever its status.
 
-        ``path`` is quoted already; ``body`` is sent as JSON unless it is None.
+        ``path`` is quoted already; ``body`` is sent as JSON unless it is None or an `Upload`.
+        ``receiver`` takes the body of a good answer, which is then empty here and may be of any
+        size.
 
         Raises:
             WorkspaceUnreachableError: no answer, or the connection broke within it.
             UnreadableAnswerError: the answer is larger than the settings allow.
+            LocalFileError: the receiver or the upload could not go on.
         """
         url = URL(str(self._base) + path, encoded=True).update_query(query)
-        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        sent = {"Content-Type": "application/json", **headers} if data is not None else headers
+        is_file = receiver is not None or isinstance(body, Upload)
         began = self._clock.monotonic()
         try:
-            async with self._open_session().request(
-                method, url, data=data, headers=sent, allow_redirects=False
-            ) as response:
+            async with (
+                _encoded(body) as (data, own_headers),
+                self._open_session().request(
+                    method,
+                    url,
+                    data=data,
+                    headers={**own_headers, **headers},
+                    allow_redirects=False,
+                    timeout=self._timeout(_FILE_SECONDS if is_file else None),
+                ) as response,
+            ):
                 answered = self._clock.monotonic()
                 return Exchange(
                     status_code=response.status,
                     headers=response.headers,
-                    body=await self._read(response),
+                    body=await self._take(response, receiver),
                     began=began,
                     answered=answered,
                 )
@@ -153,6 +170,16 @@ class Transport:
             await self._session.close()
             self._session = None
 
+    async def _take(self, response: aiohttp.ClientResponse, receiver: Receiver | None) -> bytes:
+        if receiver is None or response.status not in _WITH_FILE:
+            return await self._read(response)
+        # A compressed body's length says nothing about the file's.
+        is_packed = "Content-Encoding" in response.headers
+        await receiver.begin(None if is_packed else response.content_length)
+        while piece := await response.content.read(_CHUNK_BYTES):
+            await receiver.take(piece)
+        return b""
+
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         # Counted while it arrives and after decompression: neither a missing length nor a
         # small compressed body may fill the memory.
@@ -169,6 +196,14 @@ class Transport:
             )
         return bytes(body)
 
+    def _timeout(self, total_seconds: float | None) -> aiohttp.ClientTimeout:
+        settings = self._settings
+        return aiohttp.ClientTimeout(
+            total=settings.total_timeout_seconds if total_seconds is None else total_seconds,
+            sock_connect=settings.connect_timeout_seconds,
+            sock_read=settings.read_timeout_seconds,
+        )
+
     def _open_session(self) -> aiohttp.ClientSession:
         # Made at the first request, because aiohttp wants the running loop.
         if self._is_closed:
@@ -177,12 +212,19 @@ class Transport:
             settings = self._settings
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=settings.connections, ssl=self._tls),
-                timeout=aiohttp.ClientTimeout(
-                    total=settings.total_timeout_seconds,
-                    sock_connect=settings.connect_timeout_seconds,
-                    sock_read=settings.read_timeout_seconds,
-                ),
                 headers=_headers(settings),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+@asynccontextmanager
+async def _encoded(body: Any) -> AsyncIterator[tuple[Any, dict[str, str]]]:
+    """Give what aiohttp sends for a body, and the headers that it needs."""
+    if body is None:
+        yield None, {}
+    elif isinstance(body, Upload):
+        async with body.opened() as form:
+            yield form, {}
+    else:
+        yield json.dumps(body, separators=(",", ":")).encode(), {"Content-Type": "application/json"}

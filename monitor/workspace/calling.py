@@ -1,0 +1,278 @@
+"""Any of the catalogue's operations: by id or by method and path, as one answer, rows or a file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from http import HTTPStatus
+from pathlib import Path
+from random import Random
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Raw, Struct
+from prometheus_client import CollectorRegistry
+
+from monitor.catalogue.operations import Operation, find, operation, operations
+from monitor.model.clock import Clock
+from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
+from monitor.workspace.decoding import RowKind, Rows, decode_rows
+from monitor.workspace.files import FileReceiver, OnProgress
+from monitor.workspace.paging import Ask, is_end, read_pages
+from monitor.workspace.payloads import Page
+from monitor.workspace.priority import Priority
+from monitor.workspace.requesting import Answer, QueryValue, Requester, reading
+from monitor.workspace.settings import WorkspaceSettings
+
+_LONGEST_NUMBER = 10
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+class Called(Struct, frozen=True, kw_only=True):
+    """One operation of the catalogue with the values of its path's parameters."""
+
+    operation: Operation
+    values: tuple[str, ...]
+
+
+def resolve(words: Sequence[str]) -> Called:
+    """Read ``getFlow 11``, ``GET /v4/flows/11`` or, without the ``/v4``, ``GET flows/11``.
+
+    Raises:
+        RequestRejectedError: they name no operation, or not with as many values as it takes.
+    """
+    first, *rest = words
+    if first.upper() in METHODS:
+        if len(rest) != 1:
+            raise RequestRejectedError(f"{first.upper()} takes one path, such as /v4/flows")
+        return _by_path(first.upper(), rest[0])
+    try:
+        one = operation(first)
+    except KeyError as exc:
+        near = difflib.get_close_matches(first, [known.operation_id for known in operations()])
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise RequestRejectedError(
+            f"{first!r} is neither a method nor one of the catalogue's operations{hint}"
+        ) from exc
+    return _with_values(one, tuple(rest))
+
+
+def _by_path(method: str, path: str) -> Called:
+    if "?" in path or "#" in path:
+        raise RequestRejectedError("a path holds no query: give each parameter with -q NAME=VALUE")
+    whole = "/" + path.strip("/")
+    if not whole.startswith("/v4/"):
+        whole = "/v4" + whole
+    found = find(method, whole)
+    if found is None:
+        others = [one for one in METHODS if find(one, whole) is not None]
+        hint = f"; it has {', '.join(others)}" if others else ""
+        raise RequestRejectedError(f"the catalogue has no {method} {whole}{hint}")
+    one, values = found
+    return _with_values(one, tuple(unquote(value) for value in values))
+
+
+def _with_values(one: Operation, values: tuple[str, ...]) -> Called:
+    names = one.parameters
+    if len(values) != len(names):
+        told = " ".join(names) or "nothing"
+        raise RequestRejectedError(
+            f"{one.operation_id} takes {told} behind its name, not {len(values)} values",
+            operation_id=one.operation_id,
+        )
+    for name, value in zip(names, values, strict=True):
+        if value in {"", ".", ".."} or value.startswith((":", "{")):
+            raise RequestRejectedError(
+                f"{value!r} is no {name} of {one.operation_id}: put the real one in its place",
+                operation_id=one.operation_id,
+            )
+    return Called(operation=one, values=values)
+
+
+class Caller(Requester):
+    """Asks for operations that have no typed method of their own."""
+
+    def __init__(
+        self,
+        settings: WorkspaceSettings,
+        *,
+        clock: Clock,
+        registry: CollectorRegistry,
+        random: Random | None = None,
+    ) -> None:
+        super().__init__(settings, clock=clock, registry=registry, random=random)
+        self._unsorted: set[str] = set()  # lists that refuse our order
+
+    async def download(
+        self,
+        operation_id: str,
+        *path_values: object,
+        into: Path,
+        query: Mapping[str, QueryValue] | None = None,
+        on_progress: OnProgress | None = None,
+        priority: Priority,
+        wait_seconds: float = 30.0,
+    ) -> Answer:
+        """Write the answer's body to a file, which appears when it is whole; see `FileReceiver`.
+
+        Raises:
+            WorkspaceError: as `request`; nothing is left behind.
+            LocalFileError: the file cannot be written.
+        """
+        async with FileReceiver(into, on_progress=on_progress) as receiver:
+            return await self.request(
+                operation_id,
+                *path_values,
+                query=query,
+                receiver=receiver,
+                priority=priority,
+                wait_seconds=wait_seconds,
+            )
+
+    async def rows(
+        self,
+        operation_id: str,
+        *path_values: object,
+        query: Mapping[str, QueryValue] | None = None,
+        priority: Priority,
+        wait_seconds: float = 30.0,
+    ) -> AsyncIterator[bytes]:
+        """Yield every row of a list once, each as JSON; a page is asked for when it is needed.
+
+        ``limit`` in the query is the length of a page, ``offset`` where the first one begins. A
+        list that the catalogue gives no pages is asked for once. Where ``fields`` leaves the ids
+        out, a list that changes while it is read may repeat rows or miss some.
+
+        Raises:
+            RequestRejectedError: the operation is no list, or as `request`.
+            UnreadableAnswerError: the answer is none, or the list has no end; see `read_pages`.
+        """
+        one = operation(operation_id)
+        if one.method != "GET" or one.path.endswith("/count") or one.answers_file:
+            raise RequestRejectedError(f"{operation_id} is no list", operation_id=operation_id)
+        asked = dict(query or {})
+        is_paged = "limit" in one.query
+        size = _whole_number(asked.pop("limit", self.settings.page_size), "limit")
+        start = _whole_number(asked.pop("offset", 0), "offset")
+
+        async def ask(limit: int, offset: int) -> tuple[Rows[Raw], datetime | None]:
+            place = {"limit": limit, "offset": start + offset} if is_paged else {}
+            answer = await (self.ask_sorted if is_paged else self.request)(
+                operation_id,
+                *path_values,
+                query={**place, **asked},
+                priority=priority,
+                wait_seconds=wait_seconds,
+            )
+            with reading(operation_id):
+                rows = decode_rows(answer.body, _ROW)
+            # A count is of the whole list, and the pages are judged as if they began it.
+            count = None if rows.count is None else max(0, rows.count - start)
+            return msgspec.structs.replace(rows, count=count), answer.began_at
+
+        reads = read_pages if is_paged and _shows_ids(asked) else _read_in_steps
+        pages = reads(
+            ask,
+            page_size=size,
+            page_limit=self.settings.page_limit if is_paged else 1,
+            operation_id=operation_id,
+        )
+        async for row in _each_once(pages):
+            yield row
+
+    async def ask_sorted(
+        self,
+        operation_id: str,
+        *path_values: object,
+        query: Mapping[str, QueryValue],
+        priority: Priority,
+        wait_seconds: float,
+    ) -> Answer:
+        """Ask for a page in ascending ids, unless the query names an order of its own.
+
+        Where the workspace refuses that, its own order is taken from then on.
+        """
+        if operation_id not in self._unsorted and "sort" not in query:
+            try:
+                return await self.request(
+                    operation_id,
+                    *path_values,
+                    query={"sort": "id", **query},
+                    priority=priority,
+                    wait_seconds=wait_seconds,
+                )
+            except RequestRejectedError as error:
+                if error.status_code != HTTPStatus.BAD_REQUEST:
+                    raise
+        answer = await self.request(
+            operation_id, *path_values, query=query, priority=priority, wait_seconds=wait_seconds
+        )
+        if "sort" not in query:
+            self._unsorted.add(operation_id)
+        return answer
+
+
+_ROW: RowKind[Raw] = RowKind(Raw, lambda row: row)
+
+
+class _Identity(Struct, rename="camel"):
+    """What tells one row from all others; lists of two kinds may use an id for each."""
+
+    id: int | str
+    type: object = None
+    created_at: str | None = None
+
+
+_IDENTITY = msgspec.json.Decoder(_Identity)
+
+
+async def _each_once(pages: AsyncIterator[Page[Raw]]) -> AsyncIterator[bytes]:
+    """Yield the rows without those that pages repeat; a row without an id is never left out."""
+    seen: set[object] = set()
+    async for page in pages:
+        for row in page.rows:
+            text = bytes(row)
+            identity = _identity(text)
+            if identity is None or identity not in seen:
+                seen.add(identity)
+                yield text
+
+
+def _identity(row: bytes) -> object:
+    """Return what stays the same when a row is met again, None where nothing is sure to."""
+    try:
+        found = _IDENTITY.decode(row)
+    except msgspec.MsgspecError:
+        return None
+    if found.created_at is None:
+        return hash(row)
+    return (str(found.id), str(found.type), found.created_at)
+
+
+async def _read_in_steps(
+    ask: Ask[Raw], *, page_size: int, page_limit: int, operation_id: str
+) -> AsyncIterator[Page[Raw]]:
+    """Yield page behind page, trusting the list to stand still; one page where that is all."""
+    offset = 0
+    for number in range(1, page_limit + 1):
+        rows, began_at = await ask(page_size, offset)
+        yield Page(rows=rows.rows, bad_rows=rows.bad_rows, began_at=began_at, number=number)
+        has_news = rows.length > 0
+        if page_limit == 1 or is_end(rows, size=page_size, offset=offset, brings_news=has_news):
+            return
+        offset += rows.length
+    raise UnreadableAnswerError(
+        f"the list has more than {page_limit} pages", operation_id=operation_id
+    )
+
+
+def _shows_ids(query: Mapping[str, QueryValue]) -> bool:
+    return "fields" not in query or "id" in str(query["fields"]).split(";")
+
+
+def _whole_number(value: QueryValue, name: str) -> int:
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and len(text) < _LONGEST_NUMBER):
+        raise RequestRejectedError(f"{name} is no whole number: {text[:40]!r}")
+    return int(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import uuid
 from collections.abc import Iterator
@@ -63,10 +62,21 @@ _FIRST_IDS: dict[type[Record], int] = {
 }
 
 
+class Ids:
+    """Counts up. Kinds that share one never have the same id."""
+
+    def __init__(self, first: int) -> None:
+        self.upcoming = first
+
+    def take(self) -> int:
+        self.upcoming += 1
+        return self.upcoming - 1
+
+
 class Shelf(Generic[T]):
     """The things of one kind, in the order of their ids. Deleted ones stay, marked."""
 
-    def __init__(self, ids: Iterator[int]) -> None:
+    def __init__(self, ids: Ids) -> None:
         self.ids = ids
         self._things: dict[int, T] = {}
 
@@ -89,7 +99,7 @@ class Shelf(Generic[T]):
         return thing
 
     def new_id(self) -> int:
-        return next(self.ids)
+        return self.ids.take()
 
     def put(self, thing: T) -> T:
         self._things[thing.id] = thing
@@ -98,6 +108,11 @@ class Shelf(Generic[T]):
     def forget(self, thing_id: int) -> None:
         """Remove every trace of a thing."""
         self._things.pop(thing_id, None)
+
+    def show_all_of(self, other: Shelf[T]) -> None:
+        """Hold the very things that ``other`` holds now, and count on from where it is."""
+        self._things = dict(other._things)
+        self.ids.upcoming = other.ids.upcoming
 
 
 class World:
@@ -111,9 +126,9 @@ class World:
         self.seed = seed
         self.options = options or WorldOptions()
         self._shelves: dict[type[Record], Shelf[Any]] = {
-            kind: Shelf(itertools.count(first)) for kind, first in _FIRST_IDS.items()
+            kind: Shelf(Ids(first)) for kind, first in _FIRST_IDS.items()
         }
-        plan_ids = itertools.count(_FIRST_IDS[Plan])
+        plan_ids = Ids(_FIRST_IDS[Plan])
         self._shelves[Plan] = Shelf(plan_ids)
         self._shelves[PlanSnapshot] = Shelf(plan_ids)
         self.people = self.shelf(Person)
@@ -156,10 +171,20 @@ class World:
         """Return the kinds of which something may exist by now."""
         return tuple(self._shelves)
 
-    def _ids_of(self, kind: type[Record]) -> Iterator[int]:
+    def draft(self) -> World:
+        """Return a world with everything of this one, in which things can be made on trial.
+
+        What is made there never is here. What is here is the same there: it must not be changed.
+        """
+        twin = World(clock=self.clock, seed=self.seed, options=self.options)
+        for kind in self.kinds():
+            twin.shelf(kind).show_all_of(self.shelf(kind))
+        return twin
+
+    def _ids_of(self, kind: type[Record]) -> Ids:
         if kind.counts_with is not None:
             return self.shelf(kind.counts_with).ids
-        return itertools.count(kind.first_id)
+        return Ids(kind.first_id)
 
     def random(self, *names: object) -> random.Random:
         """Return a generator that depends on the seed and the names, and on nothing else."""

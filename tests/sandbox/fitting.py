@@ -96,6 +96,8 @@ def _model_faults(value: Any, model: str, where: str) -> Iterator[str]:
 
 
 def _field_faults(value: Any, field: Field, where: str) -> Iterator[str]:
-    if field.enum and value not in field.enum:
+    # The words of a list are those of its items.
+    words = value if isinstance(value, list) else [value]
+    if field.enum and any(one not in field.enum for one in words):
         yield f"{where}: {value!r} is none of {field.enum}"
     yield from _type_faults(value, type_of(field.type), where)

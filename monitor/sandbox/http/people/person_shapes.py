@@ -33,8 +33,32 @@ def people_of(view: View, thing: Flow | Plan) -> list[Person]:
     return [one for one in found if one is not None]
 
 
+OPERATIONS = ("read", "update", "delete", "create", "share", "execute", "export")
+WHAT_PEOPLE_MAKE = ("flow", "plan", "datasource", "connection", "folder", "schedule", "package")
+WHAT_ADMINISTRATORS_KEEP = ("userdefinedfunction", "globaljobhistory")
+
+
+def privileges_of(one: Person) -> list[Json]:
+    """Return the most that a person may do: all of it, or only read what administrators keep."""
+    kept = OPERATIONS if one.is_admin else OPERATIONS[:1]
+    return [
+        {"resourceType": name, "operations": list(operations)}
+        for names, operations in ((WHAT_PEOPLE_MAKE, OPERATIONS), (WHAT_ADMINISTRATORS_KEEP, kept))
+        for name in names
+    ]
+
+
 PERSON_RESOURCES: dict[str, Resource] = {
     "people": Resource(
-        plural="people", render=person, columns={**NAMED, "email": lambda _, one: one.email}
+        plural="people",
+        render=person,
+        columns={
+            **NAMED,
+            "email": lambda _, one: one.email,
+            "state": lambda _, one: one.state,
+            "isDisabled": lambda _, one: one.is_disabled,
+            "lastLoginTime": lambda _, one: one.last_login_at,
+        },
+        extra_fields=frozenset({"maximalPrivileges"}),
     ),
 }

@@ -76,7 +76,7 @@ def date_limit(field: str, comparison: str, milliseconds: int) -> DateLimit:
 class ListQuery(Struct, frozen=True, kw_only=True):
     """A list operation's query, judged. Empty sets and texts select everything."""
 
-    limit: int | None  # None where the operation has no pages
+    limit: int | None  # None for all, where there are no pages
     offset: int
     sort: tuple[tuple[str, bool], ...]  # column, descending
     filter_text: str
@@ -117,7 +117,7 @@ def read_list_query(operation: Operation, query: Query) -> ListQuery:
             least=1,
             most=LARGEST_SCHEDULE_LIMIT if schedules else None,
         )
-        if "limit" in operation.query
+        if "limit" in operation.query and not boolean(offered, "noLimit")
         else None,
         offset=integer(offered, "offset", 0),
         sort=read_sort(offered.get("sort")),

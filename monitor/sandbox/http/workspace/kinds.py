@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor.sandbox.http.kinds.kind import Kind
+from monitor.sandbox.http.kinds.kind import Kind, Visibility
 from monitor.sandbox.http.showing.rendering import Resource
+from monitor.sandbox.records.functions import UserDefinedFunction
 
-KINDS: tuple[Kind[Any], ...] = ()
+FUNCTION = Kind(
+    record=UserDefinedFunction,
+    name="userDefinedFunction",
+    plural="userdefinedfunctions",
+    model="UserDefinedFunction",
+    visibility=Visibility.EVERYBODY,
+)
+
+KINDS: tuple[Kind[Any], ...] = (FUNCTION,)
 
 RESOURCES: dict[str, Resource] = {}

@@ -1,0 +1,59 @@
+"""Configurations and roles of AWS, as data."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference
+from monitor.sandbox.http.showing.rendering import View, reference
+from monitor.sandbox.objects import Person
+from monitor.sandbox.records.people import AwsConfig, AwsRole
+
+
+def config_of(view: View, role: AwsRole) -> AwsConfig | None:
+    """Return the configuration that a role belongs to."""
+    return view.world.shelf(AwsConfig).get(role.aws_config_id, with_deleted=True)
+
+
+def _sees_config(view: View, one: AwsConfig) -> bool:
+    return view.person.is_admin or one.person_id in (None, view.person.id)
+
+
+def _sees_role(view: View, one: AwsRole) -> bool:
+    config = config_of(view, one)
+    return config is not None and _sees_config(view, config)
+
+
+def _credential(view: View, one: AwsConfig) -> Json:
+    """Name the stored key; one configuration has one, so that they share an id."""
+    del view
+    return None if one.key is None else reference(one.id)
+
+
+AWS_CONFIG = Kind(
+    record=AwsConfig,
+    name="awsConfig",
+    plural="awsconfigs",
+    model="AwsConfig",
+    requests=("AwsConfigCreateRequest", "AwsConfigUpdateRequest"),
+    references=(
+        Reference(attribute="person_id", target=Person, sent="personId"),
+        Reference(attribute="active_role_id", target=AwsRole, on_delete=OnDelete.CLEAR),
+    ),
+    computed={"credential": _credential},
+    unkept=frozenset({"id", "workspaceId"}),
+    seen=_sees_config,
+    filter_fields=("defaultBucket", "role"),
+)
+AWS_ROLE = Kind(
+    record=AwsRole,
+    name="awsRole",
+    plural="awsroles",
+    model="AwsRole",
+    requests=("AwsRoleCreateRequest", "AwsRoleUpdateRequest"),
+    references=(Reference(attribute="aws_config_id", target=AwsConfig, shown="awsConfig"),),
+    # A role is answered by two models, one with the configuration and one with its id.
+    computed={"awsConfigId": lambda _, one: one.aws_config_id},
+    unkept=frozenset({"personId", "workspaceId", "createdAt", "updatedAt", "deletedAt"}),
+    seen=_sees_role,
+    filter_fields=("role",),
+)

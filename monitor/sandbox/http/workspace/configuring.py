@@ -1,0 +1,113 @@
+"""Reading, saving and resetting the settings of the workspace."""
+
+from __future__ import annotations
+
+import msgspec
+
+from monitor.sandbox.http.calls import Call, Handlers, Reply
+from monitor.sandbox.http.errors import Json, bad_field, bad_parameter, forbidden, not_found
+from monitor.sandbox.http.reading.bodies import Body
+from monitor.sandbox.http.workspace.configuration import Value, saved, setting, settings
+from monitor.sandbox.records.workspace import WorkspaceSetting
+from monitor.sandbox.world import WORKSPACE_ID
+
+MASK = "********"
+
+
+def get_configuration(call: Call) -> Reply:
+    """Show all settings, or the one that ``key`` names."""
+    _judge_workspace(call)
+    key = call.query.get("key")
+    if key and key not in settings():
+        raise bad_parameter("key", key, "the key of a setting")
+    return Reply(body={one: _told(call, one) for one in ([key] if key else settings())})
+
+
+def get_schema(call: Call) -> Reply:
+    """Show what settings there are, of which type, with their defaults."""
+    _judge_workspace(call)
+    return Reply(body={key: msgspec.to_builtins(one) for key, one in settings().items()})
+
+
+def save_configuration(call: Call) -> Reply:
+    """Save settings, all or none."""
+    _judge_workspace(call)
+    _judge_right(call)
+    changes = _changes(Body(call.body))
+    kept = saved(call.world)
+    for key, value in changes.items():
+        if key in kept:
+            call.world.update(kept[key], by=call.person.id, value=value)
+        else:
+            call.world.create(WorkspaceSetting, by=call.person.id, key=key, value=value)
+    return Reply(
+        body={"configuration": [{"key": key, "value": _told(call, key)} for key in changes]}
+    )
+
+
+def reset_configuration(call: Call) -> Reply:
+    """Give settings their defaults again; tell how many were saved ones."""
+    _judge_workspace(call)
+    _judge_right(call)
+    keys = Body(call.body).array("settings")
+    for index, key in enumerate(keys):
+        if not isinstance(key, str) or key not in settings():
+            raise bad_field(f"settings[{index}]", "is no setting of the workspace")
+    kept = saved(call.world)
+    gone = [kept[key] for key in kept if key in keys]
+    for one in gone:
+        call.world.delete(one)
+    return Reply(body={"numberOfRowsDeleted": len(gone)})
+
+
+def _changes(body: Body) -> dict[str, Value]:
+    """Return the judged values by their keys; of two for one key the later one counts.
+
+    Raises:
+        ApiError: 400, naming the field.
+    """
+    changes: dict[str, Value] = {}
+    for one in body.objects("configuration"):
+        key = one.text("key")
+        if key not in settings():
+            raise bad_field(one.name_of("key"), "is no setting of the workspace")
+        changes[key] = settings()[key].judged(one.raw("value"), one.name_of("value"))
+    return changes
+
+
+def _told(call: Call, key: str) -> Json:
+    """Return a setting's value; a secret one only to administrators."""
+    value = setting(call.world, key)
+    return MASK if settings()[key].secret and value and not call.person.is_admin else value
+
+
+def _judge_workspace(call: Call) -> None:
+    """Refuse another workspace than this one.
+
+    Raises:
+        ApiError: 400 when the id is no number, 404 for another one.
+    """
+    if call.path_values and call.path_id() != WORKSPACE_ID:
+        raise not_found("workspace", call.path_values[0])
+
+
+def _judge_right(call: Call) -> None:
+    """Refuse whoever is no administrator.
+
+    Raises:
+        ApiError: 403.
+    """
+    if not call.person.is_admin:
+        raise forbidden("Only an administrator may change the configuration")
+
+
+HANDLERS: Handlers = {
+    "getCurrentConfigurationForWorkspace": get_configuration,
+    "getConfigurationForWorkspace": get_configuration,
+    "getCurrentConfigurationSchema": get_schema,
+    "getConfigurationSchema": get_schema,
+    "saveCurrentWorkspaceConfiguration": save_configuration,
+    "saveWorkspaceConfiguration": save_configuration,
+    "deleteCurrentWorkspaceConfigurationSettings": reset_configuration,
+    "deleteWorkspaceConfigurationSettings": reset_configuration,
+}

@@ -1,0 +1,172 @@
+"""Access tokens: made once, used until they expire or are deleted, never shown again."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from monitor.catalogue.operations import Edition, operations
+from monitor.sandbox.objects import Token
+from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Answer, open_workspace
+
+TOKENS = "/v4/apiAccessTokens"
+PATCHED = "/v4/workspaces/current/configuration"
+
+
+async def test_a_token_is_made_as_recorded() -> None:
+    """The value is told once, the rest looks like the recorded answer, and a read repeats it."""
+    async with open_workspace() as workspace:
+        made = await workspace.post(
+            TOKENS, {"lifetimeSeconds": 100, "description": "My 100-second token"}
+        )
+        info = made.body["tokenInfo"]
+        read = await workspace.get(f"{TOKENS}/{info['tokenId']}")
+
+    assert made.status == 201
+    assert info == {
+        "tokenId": info["tokenId"],
+        "description": "My 100-second token",
+        "expiredAt": "2026-11-21T10:01:40.000Z",
+        "lastUsed": None,
+        "createdAt": "2026-11-21T10:00:00.000Z",
+    }
+    inside = msgspec.json.decode(base64.b64decode(made.body["tokenValue"]))
+    assert inside.keys() == {"tokenId", "secret"}
+    assert inside["tokenId"] == info["tokenId"]
+    assert read.body == info
+
+
+async def test_a_token_is_refused_from_the_second_on_at_which_it_expires() -> None:
+    """It is its creator's until then, and 401 afterwards, while it stays in the list."""
+    async with open_workspace() as workspace:
+        made = await workspace.post(TOKENS, {"lifetimeSeconds": 60})
+        value = made.body["tokenValue"]
+        workspace.clock.set_wall(workspace.clock.now() + timedelta(seconds=59))
+        before = await workspace.ask("GET", "/v4/people/current", token=value)
+        workspace.clock.set_wall(workspace.clock.now() + timedelta(seconds=1))
+        after = await workspace.ask("GET", "/v4/people/current", token=value)
+        listed = await workspace.get(TOKENS)
+
+    assert before.body["email"] == "owner@example.com"
+    assert after.is_refused(401, "UnauthorizedException")
+    shown = next(
+        one for one in listed.body["data"] if one["tokenId"] == made.body["tokenInfo"]["tokenId"]
+    )
+    assert shown["lastUsed"] == "2026-11-21T10:00:59.000Z"
+
+
+async def test_an_endless_token_does_not_expire() -> None:
+    """A lifetime of -1 shows no end, and the token works years later."""
+    async with open_workspace() as workspace:
+        made = await workspace.post(TOKENS, {"lifetimeSeconds": -1})
+        workspace.clock.set_wall(workspace.clock.now() + timedelta(days=3_650))
+        later = await workspace.ask("GET", "/v4/people/current", token=made.body["tokenValue"])
+
+    assert made.body["tokenInfo"]["expiredAt"] is None
+    assert later.status == 200
+
+
+@pytest.mark.parametrize("lifetime", [0, -2, 10**12, "soon", 1.5, None, True, [60]])
+async def test_what_is_no_lifetime_is_refused(lifetime: object) -> None:
+    """Nothing is made, and the refusal names the field."""
+    async with open_workspace() as workspace:
+        count = len(workspace.world.tokens)
+        answer = await workspace.post(TOKENS, {"lifetimeSeconds": lifetime})
+
+        assert answer.is_refused(400, "ValidationFailed", "lifetimeSeconds")
+        assert len(workspace.world.tokens) == count
+
+
+async def test_deletion_cuts_access_at_once() -> None:
+    """A deleted token is 401 in the next request, also one that deleted itself."""
+    async with open_workspace() as workspace:
+        other = await workspace.post(TOKENS, {"lifetimeSeconds": 600})
+        path = f"{TOKENS}/{other.body['tokenInfo']['tokenId']}"
+        value = other.body["tokenValue"]
+        itself = await workspace.ask("DELETE", path, token=value)
+        cut = await workspace.ask("GET", TOKENS, token=value)
+        gone = await workspace.get(path)
+        again = await workspace.ask("DELETE", path)
+
+    assert (itself.status, itself.content) == (204, b"")
+    assert cut.is_refused(401, "UnauthorizedException")
+    assert gone.is_refused(404, "DataNotFoundException")
+    assert again.is_refused(404, "DataNotFoundException")
+
+
+async def test_everybody_has_their_own_tokens_only() -> None:
+    """Others' tokens are neither listed nor found, not even by an administrator."""
+    async with open_workspace() as workspace:
+        made = await workspace.post(TOKENS, {"lifetimeSeconds": 600})
+        path = f"{TOKENS}/{made.body['tokenInfo']['tokenId']}"
+        for token in (COLLEAGUE_TOKEN, ADMIN_TOKEN):
+            listed = await workspace.ask("GET", TOKENS, token=token)
+            assert made.body["tokenInfo"] not in listed.body["data"]
+            assert len(listed.body["data"]) == 1
+            for method in ("GET", "DELETE"):
+                answer = await workspace.ask(method, path, token=token)
+                assert answer.is_refused(404, "DataNotFoundException")
+
+
+async def test_a_disabled_person_has_no_access() -> None:
+    """No token of a disabled account is accepted, until it is enabled again."""
+    async with open_workspace() as workspace:
+        workspace.things.owner.is_disabled = True
+        refused = await workspace.get(TOKENS)
+        workspace.things.owner.is_disabled = False
+        accepted = await workspace.get(TOKENS)
+
+    assert refused.is_refused(401, "UnauthorizedException")
+    assert accepted.status == 200
+
+
+async def test_a_value_is_never_shown_again() -> None:
+    """No read operation tells the value of a token, whatever it is asked for."""
+    async with open_workspace(Edition.OPEN) as workspace:
+        made = await workspace.post(TOKENS, {"lifetimeSeconds": 600})
+        token_id = made.body["tokenInfo"]["tokenId"]
+        answers: list[Answer] = [
+            await workspace.get(one.fill(*[token_id] * len(one.parameters)))
+            for one in operations()
+            if one.method == "GET"
+        ]
+
+    secret = made.body["tokenValue"].encode()
+    assert sum(one.status == 200 for one in answers) > 10
+    assert not any(secret in one.content for one in answers)
+
+
+async def test_the_workspace_may_limit_lifetimes() -> None:
+    """Under a limit, longer tokens and endless ones are refused; earlier ones live on."""
+    async with open_workspace() as workspace:
+        setting = {"key": "apiAccessTokens.maximumLifetimeSeconds", "value": 100}
+        await workspace.ask("PATCH", PATCHED, body={"configuration": [setting]}, token=ADMIN_TOKEN)
+        answers = [
+            await workspace.post(TOKENS, {"lifetimeSeconds": seconds}) for seconds in (100, 101, -1)
+        ]
+
+    assert [one.status for one in answers] == [201, 400, 400]
+    assert all(one.is_refused(400, "ValidationFailed", "lifetimeSeconds") for one in answers[1:])
+
+
+async def test_switched_off_tokens_are_no_routes() -> None:
+    """All four operations answer as unknown routes do, while tokens go on giving access."""
+    async with open_workspace() as workspace:
+        setting = {"key": "apiAccessTokens.enabled", "value": False}
+        await workspace.ask("PATCH", PATCHED, body={"configuration": [setting]}, token=ADMIN_TOKEN)
+        token_id = next(workspace.world.shelf(Token).live()).token_id
+        for method, path in (
+            ("POST", TOKENS),
+            ("GET", TOKENS),
+            ("GET", f"{TOKENS}/{token_id}"),
+            ("DELETE", f"{TOKENS}/{token_id}"),
+        ):
+            body = {"lifetimeSeconds": 60} if method == "POST" else None
+            answer = await workspace.ask(method, path, body=body)
+            assert answer.is_refused(404, "RouteNotFoundException", f"Cannot {method} {path}")
+        person = await workspace.get("/v4/people/current")
+
+    assert person.status == 200

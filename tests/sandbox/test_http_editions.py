@@ -1,17 +1,13 @@
-"""What each edition serves, and what it says about itself."""
+"""What each edition serves."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-import msgspec
 import pytest
 
 from monitor.catalogue.operations import Edition, Operation, operations
 from monitor.sandbox.http.registry import HANDLERS
-from monitor.sandbox.http.showing.models import models
-from monitor.sandbox.http.specification.document import document
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 LISTED = [Edition.PC, Edition.PL, Edition.RL, Edition.LE]
@@ -80,36 +76,3 @@ async def test_the_token_is_judged_before_the_route() -> None:
             for header in ({}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer "}):
                 answer = await workspace.ask("GET", path, token="", headers=header)
                 assert answer.is_refused(401, "UnauthorizedException")
-
-
-@pytest.mark.parametrize("edition", LISTED)
-async def test_the_specification_lists_the_edition(edition: Edition) -> None:
-    """The served document names each operation of the edition with its parameters."""
-    async with open_workspace(edition) as workspace:
-        answer = await workspace.get("/v4/open-api-spec")
-
-    offered = [one for one in operations() if one.is_offered_in(edition)]
-    paths = answer.body["paths"]
-    listed = {(method.upper(), path) for path, inner in paths.items() for method in inner}
-    assert listed == {(one.method, re.sub(r":(\w+)", r"{\1}", one.path)) for one in offered}
-    for one in offered:
-        told = paths[re.sub(r":(\w+)", r"{\1}", one.path)][one.method.lower()]
-        assert told["operationId"] == one.operation_id
-        names = [parameter["name"] for parameter in told["parameters"]]
-        assert names == [*one.parameters, *one.query]
-        assert told["responses"]
-
-
-def test_the_specification_is_consistent() -> None:
-    """References lead to schemas; ids and words are unique; path parameters are required."""
-    text = msgspec.json.encode(document(Edition.OPEN, "http://localhost")).decode()
-    schemas = document(Edition.OPEN, "http://localhost")["components"]["schemas"]
-    references = set(re.findall(r'"#/components/schemas/(\w+)"', text))
-    ids = re.findall(r'"operationId":"(\w+)"', text)
-
-    assert references <= schemas.keys()
-    assert models().keys() <= schemas.keys()
-    assert len(ids) == len(set(ids)) == 186
-    for fields in models().values():
-        assert all(len(set(field.enum)) == len(field.enum) for field in fields.values())
-    assert text.count('"in":"path","required":true') == text.count('"in":"path"')

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import functools
 import re
+from http import HTTPStatus
 
 from monitor.catalogue.operations import Edition, Operation, operations
 from monitor.sandbox.http.errors import Json
-from monitor.sandbox.http.reading.listing import FILTER_TYPES, RAN_FROM, SCOPES, STATUSES
-from monitor.sandbox.http.showing.models import Field, models
+from monitor.sandbox.http.outcomes import (
+    FORM_TYPE,
+    JSON_TYPE,
+    RUNS,
+    body_types_of,
+    media_type_of,
+    status_of,
+)
+from monitor.sandbox.http.showing.models import models, request_of, response_of
+from monitor.sandbox.http.specification.links import links_of
+from monitor.sandbox.http.specification.parameters import parameters_of
+from monitor.sandbox.http.specification.schemas import components, schema_of
 
-WHOLE_NUMBERS = frozenset({"limit", "offset", "folderId", "flowNodeId", "assetId", "workspaceId"})
-CHOICES = {
-    "filterType": FILTER_TYPES,
-    "flowsFilter": SCOPES,
-    "ownershipFilter": SCOPES,
-    "ranfrom": RAN_FROM,
-    "runBy": ("all", "currentUser"),
-    "status": STATUSES,
-}
-CREATED = frozenset({"runJobGroup", "runFlow", "runPlan", "createSchedule"})
-SIMPLE_TYPES: dict[str, dict[str, Json]] = {
-    "str": {"type": "string"},
-    "int": {"type": "integer", "format": "int64"},
-    "float": {"type": "number"},
-    "bool": {"type": "boolean"},
-    "datetime": {"type": "string", "format": "date-time"},
-    "int|str": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
-    "list": {"type": "array", "items": {}},
-    "object": {"type": "object"},
-}
+_BYTES: Json = {"type": "string", "format": "binary"}
+_QUOTA_HEADERS = tuple(
+    f"x-rate-limit-{scope}-{word}"
+    for scope in ("user", "workspace")
+    for word in ("limit", "remaining", "reset")
+)
 
 
 @functools.cache
@@ -39,7 +36,7 @@ def document(edition: Edition, base_url: str) -> dict[str, Json]:
     paths: dict[str, dict[str, Json]] = {}
     for one in offered:
         path = re.sub(r":(\w+)", r"{\1}", one.path)
-        paths.setdefault(path, {})[one.method.lower()] = _operation(one)
+        paths.setdefault(path, {})[one.method.lower()] = _operation(one, edition)
     return {
         "openapi": "3.0.3",
         "info": {"title": "Data-preparation workspace", "version": "v4"},
@@ -49,116 +46,86 @@ def document(edition: Edition, base_url: str) -> dict[str, Json]:
         "paths": paths,
         "components": {
             "securitySchemes": {"accessToken": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Error": _error(), **{name: _model(name) for name in models()}},
+            "headers": {"RequestId": _header("string"), "Quota": _header("integer")},
+            "schemas": components(),
         },
     }
 
 
-def _operation(one: Operation) -> dict[str, Json]:
+def _header(kind: str) -> Json:
+    return {"required": True, "schema": {"type": kind}}
+
+
+def _operation(one: Operation, edition: Edition) -> dict[str, Json]:
     found: dict[str, Json] = {
         "operationId": one.operation_id,
         "summary": one.name,
         "tags": [one.resource],
-        "parameters": [
-            *(_path_parameter(name) for name in one.parameters),
-            *(_query_parameter(name) for name in one.query),
-        ],
-        "responses": _responses(one),
+        "parameters": parameters_of(one),
+        "responses": _responses(one, edition),
     }
-    if one.request is not None:
-        found["requestBody"] = {"content": {"application/json": {"schema": _type(one.request)}}}
+    if types := body_types_of(one):
+        content = {media_type: {"schema": _request(one, media_type)} for media_type in types}
+        found["requestBody"] = {"required": _needs_body(one), "content": content}
     return found
 
 
-def _path_parameter(name: str) -> Json:
-    kind = "integer" if name == "id" else "string"
-    return {"name": name, "in": "path", "required": True, "schema": {"type": kind}}
+def _request(one: Operation, media_type: str) -> dict[str, Json]:
+    request = request_of(one)
+    if media_type == JSON_TYPE and request is not None:
+        return schema_of(request)
+    if media_type == FORM_TYPE:
+        return {"type": "object", "required": ["data"], "properties": {"data": _BYTES}}
+    return dict(_BYTES)
 
 
-def _query_parameter(name: str) -> Json:
-    parameter: dict[str, Json] = {"name": name, "in": "query", "schema": {"type": "string"}}
-    if name == "dateFilter":
-        parameter["style"] = "deepObject"
-        parameter["schema"] = {"type": "object"}
-    elif name in WHOLE_NUMBERS:
-        parameter["schema"] = {"type": "integer"}
-    elif name in CHOICES:
-        parameter["schema"] = {"type": "string", "enum": list(CHOICES[name])}
-    elif name.startswith("include") or name == "runAsync":
-        parameter["schema"] = {"type": "boolean"}
-    return parameter
+def _needs_body(one: Operation) -> bool:
+    request = request_of(one)
+    if request is None:
+        return True  # a file
+    return any(field.required for field in models().get(request, {}).values())
 
 
-def _responses(one: Operation) -> dict[str, Json]:
-    failure = {"$ref": "#/components/schemas/Error"}
-    responses: dict[str, Json] = {
-        "default": {
-            "description": "Refused",
-            "content": {"application/json": {"schema": failure}},
-        }
-    }
-    is_made = one.operation_id.startswith("create") or one.operation_id in CREATED
-    if one.response is not None:
-        responses["201" if is_made else "200"] = {
-            "description": "Done",
-            "content": {"application/json": {"schema": _type(one.response)}},
-        }
-    elif one.method == "DELETE":
-        responses["204"] = {"description": "Deleted"}
-    else:
-        responses["200"] = {"description": "Done"}
+def _responses(one: Operation, edition: Edition) -> dict[str, Json]:
+    status = status_of(one)
+    done = _response(one, HTTPStatus(status).phrase)
+    if media_type := media_type_of(one):
+        done["content"] = {media_type: {"schema": _answer(one, media_type)}}
+    if links := links_of(one, edition):
+        done["links"] = links
+    found: dict[str, Json] = {str(status): done, "default": _refusal("Refused")}
+    if one.operation_id in RUNS:
+        found["304"] = _response(one, "Started before, by the same x-execution-id")
     if one.quota_per_minute is not None:
-        responses["429"] = {"description": "Quota used up"}
-    return responses
-
-
-def _model(name: str) -> dict[str, Json]:
-    fields = models()[name]
-    if "" in fields:
-        return {"type": "string", "enum": list(fields[""].enum)}
-    found: dict[str, Json] = {
-        "type": "object",
-        "properties": {field: _field(one) for field, one in fields.items()},
-    }
-    required = [field for field, one in fields.items() if one.required]
-    if required:
-        found["required"] = required
+        found["429"] = _refusal("Quota used up")
+        found["429"]["headers"] |= {
+            name: {"$ref": "#/components/headers/Quota"}
+            for name in (*_QUOTA_HEADERS, "x-retry-after")
+        }
     return found
 
 
-def _field(field: Field) -> Json:
-    schema = _type(field.type)
-    if field.enum:
-        schema = {**schema, "enum": list(field.enum)}
-    if field.required:
-        return schema
-    # Whatever need not be there is null in practice; a reference takes no siblings.
-    if "$ref" in schema:
-        return {"allOf": [schema], "nullable": True}
-    if "enum" in schema:
-        return {**schema, "enum": [*schema["enum"], None], "nullable": True}
-    return {**schema, "nullable": True} if "type" in schema else schema
+def _answer(one: Operation, media_type: str) -> dict[str, Json]:
+    response = response_of(one)
+    if media_type == JSON_TYPE and response is not None:
+        return schema_of(response)
+    return dict(_BYTES)
 
 
-def _type(text: str) -> dict[str, Json]:
-    if text in SIMPLE_TYPES:
-        return SIMPLE_TYPES[text]
-    if found := re.fullmatch(r"list\[(.+)\]", text):
-        return {"type": "array", "items": _type(found.group(1))}
-    if found := re.fullmatch(r"dict\(str, (.+)\)", text):
-        return {"type": "object", "additionalProperties": _type(found.group(1))}
-    if text in models():
-        return {"$ref": f"#/components/schemas/{text}"}
-    return {}  # a union or free-form JSON that nothing public describes
+def _response(one: Operation, description: str) -> dict[str, Json]:
+    names = _QUOTA_HEADERS if one.quota_per_minute is not None else ()
+    quota = {name: {"$ref": "#/components/headers/Quota"} for name in names}
+    return {"description": description, "headers": _headers() | quota}
 
 
-def _error() -> Json:
-    text = {"type": "string"}
-    properties = {"name": text, "message": text, "details": {}, "code": text}
+def _headers() -> dict[str, Json]:
+    return {"x-trifacta-request-id": {"$ref": "#/components/headers/RequestId"}}
+
+
+def _refusal(description: str) -> dict[str, Json]:
+    schema = {"$ref": "#/components/schemas/Error"}
     return {
-        "type": "object",
-        "required": ["exception"],
-        "properties": {
-            "exception": {"type": "object", "required": ["name"], "properties": properties}
-        },
+        "description": description,
+        "headers": _headers(),
+        "content": {JSON_TYPE: {"schema": schema}},
     }

@@ -53,13 +53,15 @@ class Services:
 class Call:
     """One request to one operation, from a person whom the workspace knows.
 
-    ``body`` is None where none was sent. ``base_url`` is the address that the caller used.
+    ``body`` is None where none was sent, ``upload`` where no file was. ``base_url`` is the
+    address that the caller used.
     """
 
     operation: Operation
     path_values: tuple[str, ...]
     query: Query
     body: Json
+    upload: bytes | None
     execution_id: str
     base_url: str
     person: Person

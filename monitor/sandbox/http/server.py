@@ -11,32 +11,25 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
-from aiohttp import ClientError, web
+from aiohttp import web
 
 from monitor.catalogue.operations import Edition, Operation, find
 from monitor.sandbox.deliveries import Deliveries
 from monitor.sandbox.engine import Engine
-from monitor.sandbox.http.assumptions import BODY_LIMIT_BYTES
+from monitor.sandbox.http.assumptions import UPLOAD_LIMIT_BYTES
 from monitor.sandbox.http.authentication import authenticate
 from monitor.sandbox.http.calls import Call, Reply, Services
-from monitor.sandbox.http.errors import (
-    ApiError,
-    Json,
-    route_not_found,
-    shortened,
-    validation_failed,
-)
+from monitor.sandbox.http.errors import ApiError, Json, route_not_found
 from monitor.sandbox.http.faulty import DATE, FaultyAnswers
 from monitor.sandbox.http.faulty_lists import FaultyLists
 from monitor.sandbox.http.quotas import Quotas
+from monitor.sandbox.http.reading.content import read_content, readable
 from monitor.sandbox.http.reading.parameters import Query, integer
 from monitor.sandbox.http.registry import HANDLERS
 from monitor.sandbox.http.showing.rendering import View
 from monitor.sandbox.ledger import Ledger
 from monitor.sandbox.world import World
 
-METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-JSON_TYPE = "application/json"
 LEDGER_PATH = "/sandbox/ledger"
 
 # Hears the operation's id and the query of a request that is about to be served.
@@ -72,7 +65,7 @@ def build_app(
         del handler
         return await front.receive(request)
 
-    app = web.Application(middlewares=[answer], client_max_size=BODY_LIMIT_BYTES)
+    app = web.Application(middlewares=[answer], client_max_size=UPLOAD_LIMIT_BYTES)
     app.on_response_prepare.append(front.sign)
     return app
 
@@ -137,11 +130,13 @@ class Front:
         headers.update(self._quotas.take(operation, person.id))
         for listener in self._listeners:
             listener(operation.operation_id, dict(query.items()))
+        content = await read_content(request, operation)
         call = Call(
             operation=operation,
             path_values=path_values,
             query=query,
-            body=await _body(request) if operation.method in METHODS_WITH_BODY else None,
+            body=content.body,
+            upload=content.upload,
             execution_id=readable(request.headers.get("x-execution-id", "")).strip(),
             base_url=f"{request.scheme}://{readable(request.host)}",
             person=person,
@@ -165,44 +160,6 @@ class Front:
 
 def _is_of_api(path: str) -> bool:
     return path == "/v4" or path.startswith("/v4/")
-
-
-async def _body(request: web.Request) -> Json:
-    """Return the decoded body, or None where there is none.
-
-    Raises:
-        ApiError: 400 for what is no JSON, 413 for more than the limit, 415 for another type.
-    """
-    try:
-        content = await request.read()
-    except web.HTTPRequestEntityTooLarge as exc:
-        raise ApiError(
-            413,
-            "PayloadTooLargeException",
-            "Payload too large",
-            f"The body has more than {BODY_LIMIT_BYTES} bytes",
-        ) from exc
-    except (web.RequestPayloadError, ClientError) as exc:
-        raise validation_failed('"body" cannot be read to its end') from exc
-    if not content.strip():
-        return None
-    content_type = readable(request.headers.get("Content-Type", JSON_TYPE))
-    if content_type.partition(";")[0].strip().lower() != JSON_TYPE:
-        raise ApiError(
-            415,
-            "UnsupportedMediaTypeException",
-            "Unsupported media type",
-            f"The body must be {JSON_TYPE}, not {shortened(content_type)}",
-        )
-    try:
-        return msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
-        raise validation_failed('"body" must be valid JSON') from exc
-
-
-def readable(text: str) -> str:
-    """Return ``text`` with bytes that were no UTF-8 replaced, so that an answer can repeat it."""
-    return text.encode(errors="replace").decode()
 
 
 def _json_response(status: int, body: Json, headers: dict[str, str]) -> web.Response:

@@ -6,9 +6,7 @@ The body has been held against its model before; here links are looked up.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from monitor.sandbox.http.calls import Call
@@ -18,6 +16,7 @@ from monitor.sandbox.http.kinds.kind import Kind, Reference
 from monitor.sandbox.http.kinds.resources import attribute_of
 from monitor.sandbox.http.kinds.table import kind_of
 from monitor.sandbox.http.reading.parameters import INTEGER
+from monitor.sandbox.http.reading.validation import instant
 from monitor.sandbox.http.showing.models import models
 
 _MISSING = object()
@@ -41,7 +40,9 @@ def values_of(
         ApiError: 400, naming the field that links to nothing, or that cannot be null.
     """
     sent: Mapping[str, Json] = (call.body or {}) if body is None else body
-    links = {name: one for one in kind.references for name in (one.sent, one.shown) if one.sent}
+    links = {
+        name: one for one in kind.references for name in (one.sent, one.shown) if one.sent and name
+    }
     values: dict[str, Any] = {}
     for name in [*models()[model], *links]:
         value = sent.get(name, _MISSING)
@@ -110,5 +111,5 @@ def _kept(type_name: str, value: Json) -> Any:
     if type_name == "int" and isinstance(value, str):
         return int(value)
     if type_name == "datetime" and isinstance(value, str):
-        return datetime.fromisoformat(re.sub(r"Z$", "+00:00", value))
+        return instant(value)
     return value

@@ -35,12 +35,18 @@ def _has_credentials(view: View, one: Connection) -> bool:
     return bool(one.credentials)
 
 
-CONNECTION = Kind(
+def is_seen(view: View, one: Connection) -> bool:
+    """True for the owner and administrators, and for everybody where it is global."""
+    return one.is_global or view.person.is_admin or one.creator_id == view.person.id
+
+
+CONNECTION: Kind[Connection] = Kind(
     record=Connection,
     name="connection",
     plural="connections",
     model="Connection",
     requests=("ConnectionCreateRequest",),
+    seen=is_seen,
     constants={"workspace": reference(WORKSPACE_ID)},
     computed={
         "hasCredentials": _has_credentials,

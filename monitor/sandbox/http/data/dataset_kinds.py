@@ -53,11 +53,26 @@ def _relational_source(one: ImportedDataset) -> Json:
     }
 
 
-IMPORTED_DATASET = Kind(
+def is_seen(view: View, one: ImportedDataset) -> bool:
+    """True for the owner, for administrators, and where a flow that one sees has the data."""
+    if view.person.is_admin or one.creator_id == view.person.id:
+        return True
+    world, flow_ids = view.world, view.visible_flow_ids
+    return any(
+        one.id in recipe.dataset_ids and recipe.flow_id in flow_ids
+        for recipe in world.recipes.live()
+    ) or any(
+        one.id == node.dataset_id and node.flow_id in flow_ids
+        for node in world.shelf(DatasetNode).live()
+    )
+
+
+IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
     record=ImportedDataset,
     name="importedDataset",
     plural="importeddatasets",
     model="ImportedDataset",
+    seen=is_seen,
     requests=(
         "ImportedDatasetCreateRequest",
         "ImportedDatasetUpdateRequest",
@@ -95,7 +110,7 @@ IMPORTED_DATASET = Kind(
 )
 
 
-DATASET_NODE = Kind(
+DATASET_NODE: Kind[DatasetNode] = Kind(
     record=DatasetNode,
     name="flowNode",
     plural="datasetnodes",

@@ -21,7 +21,7 @@ def _reference_info(view: View, one: Recipe) -> Json:
     return {"id": one.id, "name": one.name} if is_referenced(view.world, one) else None
 
 
-RECIPE = Kind(
+RECIPE: Kind[Recipe] = Kind(
     record=Recipe,
     name="wrangledDataset",
     plural="wrangleddatasets",
@@ -59,7 +59,7 @@ RECIPE = Kind(
 )
 
 
-REFERENCE_NODE = Kind(
+REFERENCE_NODE: Kind[ReferenceNode] = Kind(
     record=ReferenceNode,
     name="flowNode",
     plural="referencenodes",

@@ -1,0 +1,120 @@
+"""The dataset library: imported datasets and recipes side by side."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+
+from monitor.sandbox.http.calls import Call, Handlers, Reply
+from monitor.sandbox.http.crud.rights import sees
+from monitor.sandbox.http.data.dataset_kinds import is_schematized
+from monitor.sandbox.http.data.imported_datasets import subjects_of
+from monitor.sandbox.http.data.library_shapes import LIBRARY_ROWS, Dataset, type_in_library
+from monitor.sandbox.http.errors import ApiError, Json
+from monitor.sandbox.http.reading.listing import select
+from monitor.sandbox.http.reading.parameters import Query, boolean, integer, word
+from monitor.sandbox.objects import ImportedDataset
+from monitor.sandbox.reading_data import inputs_of
+
+TYPES = ("imported", "reference", "recipe")
+Test = Callable[[Dataset], bool]
+
+
+def list_datasets(call: Call) -> Reply:
+    """List the datasets of the types that ``datasetsFilter`` names, with counts by type."""
+    rows = [*_rows(call)]
+    query = call.query.only(call.operation.query)
+    with_subjects = boolean(query, "includeAssociatedSubjects")
+
+    def extra(one: Dataset) -> dict[str, Json]:
+        if not with_subjects or not isinstance(one, ImportedDataset):
+            return {}
+        return {"associatedSubjects": subjects_of(call, one)}
+
+    reply = call.list(LIBRARY_ROWS.plural, rows, extra=extra)
+    if "count" in reply.body:
+        reply.body["count"] = _counts(call, rows)
+    return reply
+
+
+def count_datasets(call: Call) -> Reply:
+    """Count what the list shows, by type and in all."""
+    return Reply(body={"count": _counts(call, [*_rows(call)])})
+
+
+def _counts(call: Call, rows: Iterable[Dataset]) -> dict[str, Json]:
+    columns = LIBRARY_ROWS.columns_of(call.view)
+    selected = {
+        name: select(
+            (one for one in rows if type_in_library(call.view, one) == name),
+            call.list_query(),
+            columns,
+        ).count
+        for name in TYPES
+    }
+    return {**selected, "all": sum(selected.values())}
+
+
+def _rows(call: Call) -> Iterable[Dataset]:
+    """Return the datasets that the query's own filters leave, those of ``flowId`` first."""
+    query = call.query.only(call.operation.query)
+    wanted = _wanted(query)
+    tests = [*_tests(call, query)]
+    datasets: list[Dataset] = [*call.world.imported_datasets.live(), *call.world.recipes.live()]
+    rows = [
+        one
+        for one in datasets
+        if type_in_library(call.view, one) in wanted and all(test(one) for test in tests)
+    ]
+    flow_id = integer(query, "flowId", 0)
+    return sorted(rows, key=lambda one: not _is_in(call, flow_id, one)) if flow_id else rows
+
+
+def _wanted(query: Query) -> frozenset[str]:
+    """Return the types of dataset that are asked for.
+
+    Raises:
+        ApiError: 400 in words of its own where nothing says which.
+    """
+    if not query.get("datasetsFilter"):
+        raise ApiError(
+            400,
+            "ApiValidationFailed",
+            "Input validation failed",
+            'Parameter "datasetsFilter" is required',
+        )
+    name = word(query, "datasetsFilter", ("all", *TYPES))
+    return frozenset(TYPES if name == "all" else {name})
+
+
+def _tests(call: Call, query: Query) -> Iterable[Test]:
+    """Yield one test for each filter of the query."""
+    person, scope = call.person, call.list_query().scope
+    yield lambda one: sees(call.view, one)
+    if scope != "all":
+        yield lambda one: (one.creator_id == person.id) is (scope == "owned")
+    if user_id := integer(query, "userIdFilter", 0):
+        yield lambda one: one.creator_id == user_id
+    for name in ("currentFlowId", "datasourceFlowId"):
+        if flow_id := integer(query, name, 0):
+            yield functools.partial(_is_in, call, flow_id)
+    if connection_id := integer(query, "connectionId", 0):
+        yield lambda one: getattr(one, "connection_id", None) == connection_id
+    if boolean(query, "baseStorage"):
+        yield lambda one: isinstance(one, ImportedDataset) and one.connection_id is None
+    if boolean(query, "schematized"):
+        yield lambda one: not isinstance(one, ImportedDataset) or is_schematized(one)
+    is_hidden = boolean(query, "hidden")
+    yield lambda one: not isinstance(one, ImportedDataset) or one.is_hidden is is_hidden
+
+
+def _is_in(call: Call, flow_id: int, one: Dataset) -> bool:
+    if isinstance(one, ImportedDataset):
+        return any(dataset.id == one.id for dataset in inputs_of(call.world, flow_id))
+    return one.flow_id == flow_id
+
+
+HANDLERS: Handlers = {
+    "listDatasetLibrary": list_datasets,
+    "countDatasetLibrary": count_datasets,
+}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from monitor.sandbox.http.assumptions import WEBHOOK_TASKS_PER_FLOW
 from monitor.sandbox.http.calls import Call, Handlers, Reply
 from monitor.sandbox.http.errors import bad_field, validation_failed
 from monitor.sandbox.http.reading.bodies import Body
+from monitor.sandbox.http.workspace.configuration import whole_number
 from monitor.sandbox.objects import Flow, WebhookFlowTask
 
 METHODS = ("post", "get", "put", "patch", "delete")
@@ -35,9 +35,10 @@ def create_task(call: Call) -> Reply:
         "ssl_verification": body.boolean("sslVerification", default=True),
         "retry_on_failure": body.boolean("retryOnFailure"),
     }
-    if len(call.world.webhook_tasks_of(flow.id)) >= WEBHOOK_TASKS_PER_FLOW:
+    most = whole_number(call.world, "webhooks.maximumPerFlow")
+    if len(call.world.webhook_tasks_of(flow.id)) >= most:
         raise validation_failed(
-            f"Flow {flow.id} has {WEBHOOK_TASKS_PER_FLOW} webhooks, which is the most it can have"
+            f"Flow {flow.id} has {most} webhooks, which is the most it can have"
         )
     task = call.world.create(WebhookFlowTask, by=call.person.id, flow_id=flow.id, **values)
     return Reply(status=201, body=call.show("webhookflowtasks", task).body)

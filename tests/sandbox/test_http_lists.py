@@ -215,7 +215,7 @@ async def test_fields_are_chosen(workspace: Workspace) -> None:
     """Only the fields named stand in a row, whatever the case of flowRun."""
     job_group = workspace.job_group()
 
-    rows = await workspace.get(LIBRARY, fields="id;status;flowrun")
+    rows = await workspace.get(LIBRARY, fields="id;STATUS;FLOWRUN")
     one = await workspace.get(f"/v4/jobGroups/{job_group.id}", fields="status", embed="creator")
 
     assert rows.body["data"] == [{"id": job_group.id, "status": "Created", "flowRun": None}]

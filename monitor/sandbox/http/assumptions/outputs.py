@@ -4,4 +4,57 @@ from __future__ import annotations
 
 from monitor.sandbox.http.assumptions.assumption import Assumption
 
-ASSUMPTIONS: tuple[Assumption, ...] = ()
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
+        key="outputs-of-a-flow",
+        operations=(
+            "listOutputObjects",
+            "countOutputObjects",
+            "listWriteSettings",
+            "countWriteSettings",
+            "listPublications",
+            "countPublications",
+            "listSqlScripts",
+            "countSqlScripts",
+        ),
+        says=(
+            "No parameter widens these lists: they show what lies in flows that one owns or that "
+            "are shared; to an administrator everything."
+        ),
+    ),
+    Assumption(
+        key="nested-destinations",
+        operations=("createOutputObject", "patchOutputObject"),
+        says=(
+            "Files, tables and SQL in the body are made with the output, all or nothing; in a "
+            "patch a list replaces what was there. Options about schema drift are judged and have "
+            "no effect. An output stays with its recipe, and what it makes stays with it."
+        ),
+    ),
+    Assumption(
+        key="places-of-parameters",
+        operations=(
+            "createWriteSetting",
+            "createPublication",
+            "createSqlScript",
+            "runJobGroup",
+            "runFlow",
+            "runPlan",
+        ),
+        says=(
+            "A run parameter stands in a write setting's path, a publication's table or an SQL "
+            "script, at each `index` of its `insertionIndices`; `order` decides between equal "
+            "ones. Its text is `value.variable.value`, or the value itself; a `timestamp` or "
+            "`dateRange` is the date from which the run counts. Parameters of another type than "
+            "`path` and `sql` are kept and change nothing."
+        ),
+    ),
+    Assumption(
+        key="sql-scripts",
+        operations=("createSqlScript", "getJobsForJobGroup"),
+        says=(
+            "An SQL script is a job of type `sqlexecution`: before all others where its `type` "
+            "begins with `pre`, after them otherwise."
+        ),
+    ),
+)

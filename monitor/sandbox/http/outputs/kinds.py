@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from monitor.sandbox.http.kinds.kind import Kind
-from monitor.sandbox.http.outputs.output_shapes import OUTPUT_RESOURCES
+from monitor.sandbox.http.outputs.output_kinds import OUTPUT_KINDS
 from monitor.sandbox.http.showing.rendering import Resource
 
-KINDS: tuple[Kind[Any], ...] = ()
+KINDS: tuple[Kind[Any], ...] = OUTPUT_KINDS
 
-RESOURCES: dict[str, Resource] = {
-    **OUTPUT_RESOURCES,
-}
+RESOURCES: dict[str, Resource] = {}

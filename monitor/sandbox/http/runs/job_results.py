@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.sandbox.http.calls import Call, Handlers, Reply, all_of
 from monitor.sandbox.http.errors import ApiError, Json
-from monitor.sandbox.http.outputs.output_shapes import publication
+from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.runs.pdf import one_page
 from monitor.sandbox.objects import ImportedDataset
 from monitor.sandbox.runs import NOWHERE, Destinations, JobGroup, NativeStatus
@@ -71,7 +71,8 @@ def get_outputs(call: Call) -> Reply:
 
 
 def get_publications(call: Call) -> Reply:
-    return all_of([publication(call.view, one) for one in _made(_job_group(call)).publications])
+    render = RESOURCES["publications"].render
+    return all_of([render(call.view, one) for one in _made(_job_group(call)).publications])
 
 
 def get_profile(call: Call) -> Reply:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from monitor.sandbox.http.errors import Json
-from monitor.sandbox.http.kinds.shapes import CREATOR, STAMPS, UPDATER
+from monitor.sandbox.http.kinds.shapes import CREATOR, STAMPS
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
 from monitor.sandbox.objects import WriteSetting
 from monitor.sandbox.runs import Job, JobGroup, NativeStatus
@@ -106,28 +106,6 @@ def _writer(view: View, one: Job) -> dict[str, Json]:
     return {"writeSetting": reference(None if setting is None else setting.id)}
 
 
-def write_setting(view: View, one: WriteSetting) -> dict[str, Json]:
-    del view
-    return {
-        "id": one.id,
-        "path": one.path,
-        "action": one.action,
-        "format": one.format,
-        "compression": one.compression,
-        "header": one.header,
-        "asSingleFile": one.as_single_file,
-        "delim": one.delim,
-        "hasQuotes": one.has_quotes,
-        "includeMismatches": one.include_mismatches,
-        "connectionId": None if one.connection_id is None else str(one.connection_id),
-        "outputObject": reference(one.output_object_id),
-        "createdAt": stamp(one.created_at),
-        "updatedAt": stamp(one.updated_at),
-        "creator": reference(one.creator_id),
-        "updater": reference(one.updater_id),
-    }
-
-
 IDENTITY = {"id": lambda _, one: one.id}
 
 JOB_RESOURCES: dict[str, Resource] = {
@@ -168,12 +146,6 @@ JOB_RESOURCES: dict[str, Resource] = {
                 key="writeSetting", target="writesettings", find=_setting_of
             )
         },
-    ),
-    "writesettings": Resource(
-        plural="writesettings",
-        render=write_setting,
-        columns=STAMPS,
-        associations={"creator": CREATOR, "updater": UPDATER},
     ),
     "scriptresults": Resource(
         plural="scriptresults",

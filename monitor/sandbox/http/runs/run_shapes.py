@@ -45,7 +45,7 @@ def job_group(view: View, one: JobGroup) -> dict[str, Json]:
         "ranfor": one.ran_for.value,
         "status": one.status.value,
         "profilingEnabled": one.profiling_enabled,
-        "runParameterReferenceDate": stamp(one.created_at),
+        "runParameterReferenceDate": stamp(one.reference_date or one.created_at),
         "createdAt": stamp(one.created_at),
         "updatedAt": stamp(one.updated_at),
         "workspace": reference(WORKSPACE_ID),
@@ -53,6 +53,7 @@ def job_group(view: View, one: JobGroup) -> dict[str, Json]:
         "updater": reference(one.updater_id),
         "snapshot": reference(one.snapshot_id),
         "wrangledDataset": reference(one.recipe_id),
+        "flowrun": reference(one.flow_run_id),  # as the published description spells it
         "flowRun": reference(one.flow_run_id),
         "workloadError": None,
     }
@@ -73,7 +74,7 @@ def job_library_row(view: View, one: JobGroup) -> dict[str, Json]:
     if view.world.options.library_rows != "bare":
         return job_group_row(view, one)
     document = job_group(view, one)
-    del document["flowRun"]
+    del document["flowRun"], document["flowrun"]
     return document
 
 
@@ -144,7 +145,9 @@ JOB_GROUPS = Resource(
         "wrangleddataset": Association(
             key="wrangledDataset", target="wrangleddatasets", find=recipe_of
         ),
-        "flowrun": Association(key="flowRun", target="flowruns", find=_flow_run_of),
+        "flowrun": Association(
+            key="flowRun", target="flowruns", find=_flow_run_of, other_key="flowrun"
+        ),
         "jobs": Association(
             key="jobs", target="jobs", find=lambda view, one: view.world.jobs_of(one), many=True
         ),
@@ -155,7 +158,7 @@ JOB_GROUPS = Resource(
             many=True,
         ),
     },
-    extra_fields=frozenset({"flowRun"}),
+    extra_fields=frozenset({"flowRun", "flowrun"}),
 )
 
 RUN_RESOURCES: dict[str, Resource] = {

@@ -59,7 +59,8 @@ class Association:
     """Something that ``embed`` can show. ``key`` is its name in the answer.
 
     ``find`` returns one record or None, or the list of them where ``many``. What is ``inline``
-    has no key of its own: its fields stand among those of the row.
+    has no key of its own: its fields stand among those of the row. Under ``other_key`` the same
+    is shown again, where two spellings of a name are in use.
     """
 
     key: str
@@ -67,6 +68,7 @@ class Association:
     find: Callable[[View, Any], Any]
     many: bool = False
     inline: bool = False
+    other_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,8 @@ def show(
     for embed in embeds:
         association = association_of(resource, embed.name)
         found = _embedded(resources, view, association, record, embed)
-        document |= (found or {}) if association.inline else {association.key: found}
+        keys = (association.key, association.other_key or association.key)
+        document |= (found or {}) if association.inline else dict.fromkeys(keys, found)
     return document
 
 
@@ -161,7 +164,7 @@ def _chosen(
     by_lower_case = {name.lower(): name for name in document}
     chosen: dict[str, Json] = {}
     for wanted in fields:
-        name = by_lower_case.get(wanted.lower())
+        name = wanted if wanted in document else by_lower_case.get(wanted.lower())
         if name is not None:
             chosen[name] = document[name]
         elif wanted not in resource.extra_fields:

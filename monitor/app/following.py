@@ -51,6 +51,7 @@ class FollowedWorkspace:
             clock=clock,
             registry=registry,
             settings=configuration.poll,
+            beyond=configuration.beyond,
         )
         self.inbox: InboxReader | None = None
         # Also without callbacks: tasks of ours that were made before are then unwanted.

@@ -22,6 +22,12 @@ class Capability(StrEnum):
     CREATE_WEBHOOK_TASKS = "create_webhook_tasks"
     TEST_WEBHOOKS = "test_webhooks"
     KNOW_THE_PERSON = "know_the_person"
+    COUNT_OBJECTS = "count_objects"
+    READ_CONNECTIONS = "read_connections"
+    READ_TOKENS = "read_tokens"
+    READ_CONFIGURATION = "read_configuration"
+    READ_USAGE = "read_usage"
+    READ_PROFILES = "read_profiles"
 
 
 # What each ability rests on. An edition has it when it offers every operation named here.
@@ -42,6 +48,13 @@ NEEDS: dict[Capability, tuple[str, ...]] = {
     ),
     Capability.TEST_WEBHOOKS: ("testWebhook",),
     Capability.KNOW_THE_PERSON: ("getCurrentPerson",),
+    # The one count that every edition with counts has; of the others each is asked where offered.
+    Capability.COUNT_OBJECTS: ("countOutputObjects",),
+    Capability.READ_CONNECTIONS: ("listConnections", "getConnectionStatus"),
+    Capability.READ_TOKENS: ("listApiAccessTokens",),
+    Capability.READ_CONFIGURATION: ("getCurrentConfigurationForWorkspace",),
+    Capability.READ_USAGE: ("listComputeUsage",),
+    Capability.READ_PROFILES: ("getProfilingInformationForJobGroupConsistent",),
 }
 
 

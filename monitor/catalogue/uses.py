@@ -5,7 +5,7 @@ from __future__ import annotations
 USES: dict[str, str] = {
     "getOpenApiSpec": "finds the edition (a hint)",
     "getCurrentPerson": "finds the edition, names the token's owner",
-    "listApiAccessTokens": "tells when the token expires",
+    "listApiAccessTokens": "tells when tokens expire",
     "listOutputObjects": "finds the edition",
     "listUserDefinedFunctions": "finds the edition",
     "listJobLibrary": "lists changed and active job groups",
@@ -25,6 +25,24 @@ USES: dict[str, str] = {
     "getWebhookFlowTask": "checks that a callback is still registered",
     "deleteWebhookFlowTask": "removes a callback that is no longer wanted",
     "testWebhook": "tests the public URL of the callbacks",
+    "countConnections": "counts connections",
+    "countDatasetLibrary": "counts datasets",
+    "countFlows": "counts flows",
+    "countFolders": "counts folders",
+    "countOutputObjects": "counts output objects",
+    "countPlans": "counts plans",
+    "countPublications": "counts publications",
+    "countSchedules": "counts schedules",
+    "countSqlScripts": "counts SQL scripts",
+    "countUserDefinedFunctions": "counts user-defined functions",
+    "countWrangledDatasets": "counts recipes",
+    "countWriteSettings": "counts write settings",
+    "listConnections": "names the connections",
+    "getConnectionStatus": "asks whether a connection can be opened",
+    "getCurrentConfigurationForWorkspace": "tells changes of the workspace's configuration",
+    "getCurrentConfigurationSchema": "tells which settings are secret",
+    "listComputeUsage": "reads what was used this month",
+    "getProfilingInformationForJobGroupConsistent": "reads the quality of an output's data",
 }
 
 

@@ -13,7 +13,7 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.daemon_keys import LogSettings
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import MetricsSettings, MqttSettings
-from monitor.polling.settings import PollSettings
+from monitor.polling.settings import BeyondSettings, PollSettings
 from monitor.tracking.settings import TrackingSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
@@ -24,6 +24,7 @@ class WorkspaceConfiguration(Struct, frozen=True, kw_only=True):
 
     workspace: WorkspaceSettings
     poll: PollSettings = PollSettings()
+    beyond: BeyondSettings = BeyondSettings()
     callbacks: CallbackSettings | None = None
 
     @property

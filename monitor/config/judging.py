@@ -93,6 +93,7 @@ def _workspace(part: Part) -> WorkspaceConfiguration:
     return WorkspaceConfiguration(
         workspace=part.build(**poll.of(WorkspaceSettings)),
         poll=poll.build(**(callbacks.of(PollSettings) if callbacks else {})),
+        beyond=part.parts["beyond"].build(),
         callbacks=None if callbacks is None else callbacks.build(),
     )
 

@@ -6,11 +6,12 @@ from monitor.config.daemon_keys import LISTENER, LOG, RETENTION, SERVER, STORAGE
 from monitor.config.keys import Kind, Section
 from monitor.config.output_keys import METRICS, MQTT
 from monitor.config.places import secret_keys
-from monitor.config.workspace_keys import CALLBACKS, POLL, WORKSPACES
+from monitor.config.workspace_keys import BEYOND, CALLBACKS, POLL, WORKSPACES
 
 SECTIONS: tuple[Section, ...] = (
     WORKSPACES,
     POLL,
+    BEYOND,
     CALLBACKS,
     MQTT,
     SERVER,

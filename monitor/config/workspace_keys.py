@@ -8,7 +8,7 @@ from monitor.callbacks.settings import CallbackSettings, SignatureMode
 from monitor.catalogue.operations import Edition
 from monitor.config import checks
 from monitor.config.keys import Key, Kind, Section
-from monitor.polling.settings import PollSettings
+from monitor.polling.settings import BeyondSettings, PollSettings
 from monitor.workspace.settings import WorkspaceSettings
 
 AUTO = "auto"
@@ -222,6 +222,60 @@ POLL = Section(
             kind=Kind.TEXTS,
             check=checks.followed_runs,
             about='Single runs to follow by id, as "job_group/123"; needed where none are listed.',
+        ),
+    ),
+)
+
+BEYOND = Section(
+    path="workspaces.beyond",
+    target=BeyondSettings,
+    about="What is read beyond runs, slowly, behind all else, and only where it is offered.",
+    fixed=("connections_at_once", "outputs", "profiles_at_once", "settings"),
+    keys=(
+        Key(
+            name="interval_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=300,
+            maximum=86_400,
+            about="Between two readings of each of the following.",
+        ),
+        Key(
+            name="objects",
+            kind=Kind.BOOLEAN,
+            about="How many flows, plans, datasets and so on there are: dataprep_objects.",
+        ),
+        Key(
+            name="connections",
+            kind=Kind.BOOLEAN,
+            about="Whether connections can be opened: dataprep_connection_up, and an event for "
+            "each change. Each look opens them, which may wake and cost what lies behind.",
+        ),
+        Key(
+            name="tokens",
+            kind=Kind.BOOLEAN,
+            about="When access tokens expire: dataprep_token_expiry_timestamp_seconds.",
+        ),
+        Key(
+            name="schedules",
+            kind=Kind.BOOLEAN,
+            about="An event when a schedule is enabled or disabled; schedules are read anyway.",
+        ),
+        Key(
+            name="configuration",
+            kind=Kind.BOOLEAN,
+            about="An event for each change of the workspace's own settings, secrets masked.",
+        ),
+        Key(
+            name="usage",
+            kind=Kind.BOOLEAN,
+            about="What was used in this month, as the workspace tells it: dataprep_usage.",
+        ),
+        Key(
+            name="profiles",
+            kind=Kind.BOOLEAN,
+            about="Valid, mismatched and missing values of profiled outputs: "
+            "dataprep_output_values_ratio.",
         ),
     ),
 )

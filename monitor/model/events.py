@@ -69,8 +69,8 @@ class WorkspaceEvent(
     id: str
     type: EventType
     workspace: str
-    what: str  # "edition", "capability:list_changes", "configuration"
-    number: int  # counts the changes of this ``what``, from 1
+    what: str  # "edition", "capability:list_changes", "configuration:KEY", "schedule:ID"
+    number: int  # counts the changes of this ``what``, or of its kind, from 1
     before: str | None
     after: str | None
     occurred_at: datetime | None

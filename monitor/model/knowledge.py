@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from monitor.model.beyond import BeyondRuns
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Source, Status
 from monitor.model.triggers import Trigger
 
@@ -99,6 +100,7 @@ class WorkspaceStanding(Struct, frozen=True, kw_only=True, gc=False):
     webhook_tasks: dict[str, int] = {}  # state -> count
     callbacks_missed: int = 0
     last_callback_at: datetime | None = None
+    beyond: BeyondRuns = BeyondRuns()
 
 
 class NamedPipeline(Struct, frozen=True, kw_only=True, gc=False):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import urlsplit
+
+import msgspec
 
 from monitor.bus.contract import EventBus, Note
 from monitor.catalogue.capabilities import Capability
 from monitor.model.clock import Clock
 from monitor.model.knowledge import Reachability
 from monitor.model.runs import RunKey, RunKind
-from monitor.polling.settings import PollSettings
+from monitor.polling.settings import BeyondSettings, PollSettings
 from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
@@ -27,6 +29,7 @@ class Following:
     bus: EventBus
     clock: Clock
     settings: PollSettings
+    beyond: BeyondSettings | None = None  # None: nothing is read beyond runs
 
     @property
     def name(self) -> str:
@@ -45,6 +48,17 @@ class Following:
 
     def note(self, topic: str, key: str, value: bytes | None) -> Note:
         return Note(workspace=self.name, topic=topic, key=key, value=value)
+
+    def know_beyond(self, **changes: object) -> None:
+        """Overwrite some of what is known beyond runs."""
+        before = self.knowledge.workspaces[self.name].beyond
+        after = msgspec.structs.replace(before, **changes)
+        self.knowledge.update_workspace(self.name, beyond=after)
+
+    def holds_until(self) -> datetime:
+        """Return until when what is read now may be shown, should the next reading fail."""
+        seconds = 0.0 if self.beyond is None else self.beyond.interval_seconds
+        return self.clock.now() + timedelta(seconds=3 * seconds)
 
     def can(self, capability: Capability) -> bool:
         return capability in self.knowledge.workspaces[self.name].capabilities

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import structlog
 
 from monitor.catalogue.capabilities import NEEDS, Capability, without
+from monitor.catalogue.operations import Edition
+from monitor.model.errors import WorkspaceError
 from monitor.polling.following import Following
 from monitor.polling.probe import PROBED, Finding, probe
 from monitor.polling.reachability import ReachabilityJudge
@@ -14,6 +18,10 @@ log = structlog.get_logger()
 
 # What was refused may be granted one day; asked rarely, for it is usually the edition.
 _PROBE_SECONDS = 21_600.0
+# What was there before may come back: a right given again, a subscription renewed.
+_RETURN_SECONDS = 900.0
+# A loss is looked into at once, but many losses one by one are not.
+_LOOK_GAP_SECONDS = 60.0
 _AVAILABLE, _UNAVAILABLE = "available", "unavailable"
 _BY_ID_ONLY = (
     "runs cannot be listed here; only those are followed that a callback, the operator or the "
@@ -35,6 +43,8 @@ class Offering:
         self._ever: frozenset[Capability] = frozenset()  # what the workspace has offered so far
         self._misses = 0  # probes in a row that found less than that
         self._due_at = following.clock.monotonic()
+        self._looked_at: float | None = None
+        self._turn = asyncio.Lock()  # one look at a time: several polls may miss one operation
         self.wake = Wake(following.clock)
 
     def seconds_until_due(self) -> float:
@@ -48,32 +58,64 @@ class Offering:
             WorkspaceError: it cannot be asked now.
             BusError: what changed could not be stored.
         """
-        self._probe_again(after_seconds=self._following.settings.audit_seconds)
-        finding = await probe(self._following.client)
+        async with self._turn:
+            await self._look()
+
+    async def heed(self) -> None:
+        """Switch off what a read has found to be unavailable since.
+
+        Where something rests on it, the workspace is probed at once: what went with it, as when
+        a subscription is renewed, is then told together.
+
+        Raises:
+            BusError: what changed could not be stored.
+        """
+        async with self._turn:
+            unavailable = self._following.client.unavailable
+            if unavailable == self._heeded:
+                return
+            held = self._held()
+            if without(held, unavailable) == held:
+                self._heeded = unavailable
+                return
+            if not self._has_just_looked():
+                try:
+                    await self._look()
+                except WorkspaceError as error:
+                    log.debug("cannot be probed now", reason=str(error))
+                else:
+                    return
+            unavailable = self._following.client.unavailable
+            await self._publish(without(held, unavailable))
+            if (unavailable - self._heeded) & PROBED:
+                # A right withdrawn by mistake, or for a moment, must not blind us for hours.
+                self._probe_again(after_seconds=self._following.settings.audit_seconds)
+            self._heeded = unavailable
+
+    async def _look(self) -> None:
+        following = self._following
+        self._probe_again(after_seconds=following.settings.audit_seconds)
+        self._looked_at = following.clock.monotonic()
+        before = following.knowledge.workspaces[following.name].edition
+        finding = await probe(following.client, before=Edition(before) if before else None)
         is_less = bool(self._ever - finding.capabilities)
         self._ever |= finding.capabilities
         self._misses = self._misses + 1 if is_less else 0
         if finding.is_sure:
             self._probe_again(after_seconds=self._seconds_until_next())
-        self._heeded = self._following.client.unavailable
+        self._heeded = following.client.unavailable
         await self._tell_edition(finding)
         await self._publish(finding.capabilities)
 
-    async def heed(self) -> None:
-        """Switch off what a read has found to be unavailable since."""
-        unavailable = self._following.client.unavailable
-        if unavailable == self._heeded:
-            return
-        held = {
-            one
-            for one in Capability
-            if one in self._following.knowledge.workspaces[self._following.name].capabilities
-        }
-        await self._publish(without(frozenset(held), unavailable))
-        if (unavailable - self._heeded) & PROBED:
-            # A right withdrawn by mistake, or for a moment, must not blind us for hours.
-            self._probe_again(after_seconds=self._following.settings.audit_seconds)
-        self._heeded = unavailable
+    def _held(self) -> frozenset[Capability]:
+        standing = self._following.knowledge.workspaces[self._following.name]
+        return frozenset(one for one in Capability if one in standing.capabilities)
+
+    def _has_just_looked(self) -> bool:
+        if self._looked_at is None:
+            return False
+        gap = min(_LOOK_GAP_SECONDS, self._following.settings.audit_seconds)
+        return self._following.clock.monotonic() - self._looked_at < gap
 
     def _seconds_until_next(self) -> float:
         if not self._misses:
@@ -81,7 +123,7 @@ class Offering:
         return growing_wait(
             self._misses,
             base_seconds=self._following.settings.audit_seconds,
-            cap_seconds=_PROBE_SECONDS,
+            cap_seconds=_RETURN_SECONDS,
         )
 
     def _probe_again(self, *, after_seconds: float) -> None:

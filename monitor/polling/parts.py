@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from monitor.polling.audit import Audit
 from monitor.polling.bare_rows import BareRows
+from monitor.polling.beyond import SlowPoll, slow_polls
 from monitor.polling.by_id import ById
 from monitor.polling.changes import Changes
 from monitor.polling.details import Details
@@ -38,6 +39,7 @@ class Parts:
     progress: Progress
     inventory: Inventory
     schedules: Schedules
+    beyond: tuple[SlowPoll, ...]
 
     async def load(self) -> None:
         """Read from the store what an earlier run of the monitor left there."""
@@ -82,4 +84,5 @@ def build(following: Following) -> Parts:
         progress=Progress(following),
         inventory=Inventory(following, plans=plans),
         schedules=Schedules(following),
+        beyond=slow_polls(following),
     )

@@ -20,7 +20,7 @@ from monitor.polling.offering import Offering
 from monitor.polling.pace import rest_after_reads, rest_between_lists
 from monitor.polling.parts import Parts, build
 from monitor.polling.polls import Polls
-from monitor.polling.settings import PollSettings
+from monitor.polling.settings import BeyondSettings, PollSettings
 from monitor.polling.waiting import Wake, growing_wait
 from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.observer import Observer
@@ -51,6 +51,7 @@ class WorkspacePoller:
         clock: Clock,
         registry: CollectorRegistry,
         settings: PollSettings,
+        beyond: BeyondSettings | None = None,
         random: Random | None = None,
     ) -> None:
         self._following = Following(
@@ -60,6 +61,7 @@ class WorkspacePoller:
             bus=bus,
             clock=clock,
             settings=settings,
+            beyond=beyond,
         )
         self._random = random or SystemRandom()
         self._polls = Polls(self._following, registry)
@@ -105,6 +107,7 @@ class WorkspacePoller:
         async with asyncio.TaskGroup() as group:
             self._start_run_polls(group, self._parts)
             self._start_slow_polls(group, self._parts)
+            self._start_polls_beyond_runs(group, self._parts)
 
     def _start_run_polls(self, group: asyncio.TaskGroup, parts: Parts) -> None:
         """Start what follows runs."""
@@ -223,6 +226,20 @@ class WorkspacePoller:
             ),
         )
 
+    def _start_polls_beyond_runs(self, group: asyncio.TaskGroup, parts: Parts) -> None:
+        """Start what reads the rest of the workspace; it is late for nothing."""
+        beyond = self._following.beyond or BeyondSettings()
+        for one in parts.beyond:
+            self._repeat(
+                group,
+                one.name,
+                one.poll,
+                lambda: beyond.interval_seconds,
+                needs=one.needs,
+                forget=one.forget,
+                is_awaited=False,
+            )
+
     async def _connect(self) -> None:
         """Return when the workspace has told what it offers; wait for that as long as it takes."""
         attempt = 0
@@ -256,8 +273,14 @@ class WorkspacePoller:
         needs: Capability | None = None,
         wake: Wake | None = None,
         first_after_seconds: float = 0.0,
+        forget: Callable[[], None] | None = None,
+        is_awaited: bool = True,
     ) -> None:
-        """Start a poll that runs again and again, for the first time after that wait."""
+        """Start a poll that runs again and again, for the first time after that wait.
+
+        ``forget`` is called while the workspace does not offer what it ``needs``. Nobody waits
+        for a poll that is not ``is_awaited``: it never counts as late.
+        """
         self._start(
             group,
             name,
@@ -268,6 +291,8 @@ class WorkspacePoller:
                 needs=needs,
                 wake=wake or Wake(self._following.clock),
                 first_after_seconds=first_after_seconds,
+                forget=forget,
+                is_awaited=is_awaited,
             ),
         )
 
@@ -280,15 +305,20 @@ class WorkspacePoller:
         needs: Capability | None,
         wake: Wake,
         first_after_seconds: float,
+        forget: Callable[[], None] | None,
+        is_awaited: bool,
     ) -> None:
         settings, clock = self._following.settings, self._following.clock
         await clock.sleep(self._jittered(first_after_seconds))
         while True:
             wait = settings.audit_seconds
             if needs is None or self._following.can(needs):
-                failure = await self._polls.attempt(name, poll, again_seconds=seconds())
+                again_seconds = seconds() if is_awaited else None
+                failure = await self._polls.attempt(name, poll, again_seconds=again_seconds)
                 wait = self._wait_after(name, seconds(), failure)
                 await self._heed_refusals()
+            elif forget is not None:
+                forget()
             gap = min(settings.wake_gap_seconds, wait)
             await clock.sleep(gap)
             await wake.pause(self._jittered(wait) - gap)

@@ -60,6 +60,7 @@ class Polls:
         self._metrics = PollMetrics.of(registry)
         self.reachability = ReachabilityJudge(following)
         self._failures: dict[str, int] = {}
+        self._told: dict[str, str] = {}  # outcome that the log has told last
 
     def failures(self, poll: str) -> int:
         """Return how often the poll has failed in a row."""
@@ -96,17 +97,22 @@ class Polls:
         outcome = OK if failure is None else outcome_of(failure)
         before = following.knowledge.polls.get((following.name, name))
         succeeded_at = before.last_success_at if before is not None else None
+        is_lost = self._is_not_offered(failure)
         if failure is None:
             succeeded_at = now
             self._failures.pop(name, None)
             if was_asked:
                 self.reachability.succeeded(name)
+        elif is_lost:
+            # It answers; what it does not offer any more is told with the capabilities.
+            self._failures.pop(name, None)
+            self.reachability.dropped(name)
         else:
             self._failures[name] = self.failures(name) + 1
             self.reachability.failed(name, failure)
         counted = outcome if was_asked else IDLE
         self._metrics.polls.labels(following.name, name, counted).inc()
-        expected_by = self._expected_by(before, failure, again_seconds)
+        expected_by = None if is_lost else self._expected_by(before, failure, again_seconds)
         following.knowledge.record_poll(
             PollStanding(
                 workspace=following.name,
@@ -117,7 +123,13 @@ class Polls:
                 is_expected_by=expected_by,
             )
         )
-        self._tell(name, outcome, before.last_outcome if before is not None else OK, failure)
+        self._tell(name, OK if is_lost else outcome, failure)
+
+    def _is_not_offered(self, failure: MonitorError | None) -> bool:
+        return (
+            isinstance(failure, NotAvailableError)
+            and failure.operation_id in self._following.client.unavailable
+        )
 
     def _expected_by(
         self, before: PollStanding | None, failure: MonitorError | None, again_seconds: float | None
@@ -130,11 +142,12 @@ class Polls:
         wait = timedelta(seconds=2 * again_seconds + _GRACE_SECONDS)
         return self._following.clock.now() + wait
 
-    def _tell(self, name: str, outcome: str, before: str, failure: MonitorError | None) -> None:
-        if outcome == before:
+    def _tell(self, name: str, outcome: str, failure: MonitorError | None) -> None:
+        if outcome == self._told.get(name, OK):
             return
+        self._told[name] = outcome
         fields = {"workspace": self._following.name, "poll": name}
         if failure is None:
             log.info("poll works again", **fields)
-        else:
+        elif outcome != OK:
             log.warning("poll fails", **fields, outcome=outcome, reason=str(failure))

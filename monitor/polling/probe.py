@@ -34,6 +34,7 @@ _READS: tuple[str, ...] = (
     "listUserDefinedFunctions",
 )
 PROBED = frozenset(_READS)
+_NO_ID = "0"
 _LISTED = (Edition.RL, Edition.PL, Edition.LE, Edition.PC)  # where nothing decides, the first
 Specification = frozenset[tuple[str, str]]
 
@@ -54,49 +55,71 @@ class Proof(Struct, frozen=True, kw_only=True):
     refused: frozenset[str]
 
 
-async def probe(client: WorkspaceClient) -> Finding:
+async def probe(client: WorkspaceClient, *, before: Edition | None = None) -> Finding:
     """Read a little of everything and judge; the client is set to the edition found.
 
     A configured edition is not doubted, but what reads find refused in it is switched off.
+    ``before`` is what an earlier probe found.
 
     Raises:
         WorkspaceError: the workspace cannot be asked now, or refuses the token.
     """
     configured = client.settings.edition
     client.edition = configured
-    client.forget_unavailable()
+    client.forget_unavailable(*PROBED)
     specification = await _specification(client)
     proof = await _prove(client)
+    await _ask_again(client, client.unavailable - PROBED)
     if configured is not None:
         edition, reason = configured, "as configured"
     else:
-        edition, reason = judge(proof, specification)
+        edition, reason = judge(proof, specification, before=before)
     client.edition = edition
     capabilities = without(capabilities_of(edition), proof.refused | client.unavailable)
     is_sure = proof.found | proof.refused >= set(_READS)
     return Finding(edition=edition, reason=reason, capabilities=capabilities, is_sure=is_sure)
 
 
-def judge(proof: Proof, specification: Specification) -> tuple[Edition, str]:
-    """Return the edition that fits the reads best, and why. The specification breaks ties."""
+def judge(
+    proof: Proof, specification: Specification, *, before: Edition | None = None
+) -> tuple[Edition, str]:
+    """Return the edition that fits the reads best, and why.
+
+    Of several that do so equally the one found ``before`` stands, or else the specification
+    decides.
+    """
+    hint = _hint(specification)
     if not proof.found:
         # The document is not made for the caller; but a token without rights shows even less.
         edition = max(
             _LISTED, key=lambda one: (_likeness(one, specification), -_contradictions(one, proof))
         )
-        hint = "the served specification" if specification else "that"
-        return edition, f"no read succeeded; {hint} fits this edition best"
+        basis = "the served specification" if specification else "that"
+        return edition, f"no read succeeded; {basis} fits this edition best{hint}"
     fitting = [
         one for one in _LISTED if all(operation(found).is_offered_in(one) for found in proof.found)
     ]
     found = f"reads succeed of {_named(proof.found)}"
     if not fitting:
-        return Edition.OPEN, f"{found}, which no single edition has together"
+        return Edition.OPEN, f"{found}, which no single edition has together{hint}"
     edition = max(
-        fitting, key=lambda one: (-_contradictions(one, proof), _likeness(one, specification))
+        fitting,
+        key=lambda one: (
+            -_contradictions(one, proof),
+            one is before,
+            _likeness(one, specification),
+        ),
     )
     refused = f"; refused are {_named(proof.refused)}" if proof.refused else ""
-    return edition, f"{found}{refused}"
+    return edition, f"{found}{refused}{hint}"
+
+
+def _hint(specification: Specification) -> str:
+    """Say what the served specification shows; it may show more than the caller may use."""
+    if not specification:
+        return ""
+    nearest = max((*_LISTED, Edition.OPEN), key=lambda one: _likeness(one, specification))
+    return f"; the served specification ({len(specification)} operations) is most like {nearest}"
 
 
 def _contradictions(edition: Edition, proof: Proof) -> int:
@@ -142,6 +165,30 @@ async def _prove(client: WorkspaceClient) -> Proof:
     if failure is not None and not found:
         raise failure
     return Proof(found=frozenset(found), refused=frozenset(refused))
+
+
+async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> None:
+    """Find out which operations of those found unavailable have come back.
+
+    Nothing is read or changed: no object has the id 0, and nothing is made of an empty body.
+
+    Raises:
+        WorkspaceError: the workspace cannot be asked at all.
+    """
+    for operation_id in sorted(operation_ids):
+        one = operation(operation_id)
+        client.forget_unavailable(operation_id)
+        try:
+            await client.request(
+                operation_id,
+                *(_NO_ID for _ in one.parameters),
+                body=None if one.method in ("GET", "DELETE") else {},
+                priority=Priority.CHANGES,
+            )
+        except WorkspaceError as error:
+            # What is gone has been noted by the client; any other refusal shows that it is there.
+            if not is_about_what_was_asked(error):
+                raise
 
 
 async def _is_offered(client: WorkspaceClient, operation_id: str) -> bool:

@@ -37,6 +37,13 @@ class ReachabilityJudge:
         self._down.clear()
         self._write(Reachability.DEGRADED if self._failing else Reachability.REACHABLE)
 
+    def dropped(self, poll: str) -> None:
+        """One poll asks for what is not offered any more; it says nothing from now on."""
+        self._polls.discard(poll)
+        self._down.pop(poll, None)
+        if self._failing.pop(poll, None) is not None and not self._failing and not self._down:
+            self._write(Reachability.REACHABLE)
+
     def failed(self, poll: str, error: MonitorError) -> None:
         """One poll failed. A failure of our own store says nothing about the workspace."""
         self._polls.add(poll)

@@ -33,6 +33,24 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     waiting_details: int = 10_000  # ended job groups that may wait for their job records
 
 
+class BeyondSettings(Struct, frozen=True, kw_only=True):
+    """What of a workspace is read beyond its runs; each only where the workspace offers it."""
+
+    objects: bool = True
+    tokens: bool = True
+    schedules: bool = True
+    configuration: bool = True
+    usage: bool = True
+    profiles: bool = True
+    # Each look opens the connection, which may wake, and cost, what lies behind it.
+    connections: bool = False
+    interval_seconds: float = 900.0  # between two readings of each
+    connections_at_once: int = 200  # asked in one reading
+    profiles_at_once: int = 100  # read in one reading; the others in the next
+    outputs: int = 2_000  # whose quality is kept in mind
+    settings: int = 2_000  # of the workspace's configuration that are compared
+
+
 def followed_run(workspace: str, text: str) -> RunKey:
     """Return the run that an entry of ``follow`` names.
 

@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry, Counter
 from monitor.bus.contract import Change, EventBus, Note, understood
 from monitor.model.clock import Clock
 from monitor.model.errors import MonitorError
-from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
 from monitor.model.knowledge import ActiveRun
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
 from monitor.model.sightings import Outcome, Sighting
@@ -25,25 +24,19 @@ from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.settings import TrackingSettings
 from monitor.tracking.standings import Standings
 from monitor.tracking.transitions import Boundary, Transition, take
+from monitor.tracking.workspace_changes import WorkspaceChanges
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
 
 FOLLOWING = "following"  # topic of the note that holds `followed_since`
-CHANGES = "changes"  # topic of the notes that number a workspace's own changes
 
 # A run whose end lies this close to the horizon may have been forgotten already.
 _HORIZON_MARGIN = timedelta(hours=1)
 _NOT_SETTLED = (Outcome.UNCONFIRMED, Outcome.NEEDS_DETAIL)
 
 
-class _LastChange(Struct, frozen=True, kw_only=True):
-    number: int
-    value: str | None
-
-
-_CHANGE = msgspec.json.Decoder(_LastChange)
 _SINCE: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
 
 
@@ -77,7 +70,9 @@ class Observer:
         self._followed_since: dict[str, datetime] = {}
         self._opened: set[str] = set()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._changing = asyncio.Lock()
+        self.changes = WorkspaceChanges(
+            bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
+        )
         self._fault: BaseException | None = None
         self._has_fault = asyncio.Event()
         self._sightings = Counter(
@@ -253,38 +248,8 @@ class Observer:
             return await self._to_the_end(drop())
 
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
-        """Remember that something about a workspace is ``after``; tell it if it was otherwise.
-
-        What is learned for the first time is no change, and is not told. True if it was told.
-        """
-        async with self._changing:
-            noted = (await self._bus.notes(workspace, CHANGES)).get(what)
-            what_is_noted = f"{workspace}'s last {what}"
-            last = None if noted is None else understood(noted, _CHANGE, what=what_is_noted)
-            if last is not None and last.value == after:
-                return False
-            number = 0 if last is None else last.number + 1
-            value = msgspec.json.encode(_LastChange(number=number, value=after))
-            note = Note(workspace=workspace, topic=CHANGES, key=what, value=value)
-            events = () if last is None else (self._changed(workspace, what, last, after),)
-            await self._commit(Change(events=events, notes=(note,)))
-            return bool(events)
-
-    def _changed(
-        self, workspace: str, what: str, last: _LastChange, after: str | None
-    ) -> WorkspaceEvent:
-        number = last.number + 1
-        return WorkspaceEvent(
-            id=workspace_event_id(workspace, what, number),
-            type=EventType.WORKSPACE_CHANGED,
-            workspace=workspace,
-            what=what,
-            number=number,
-            before=last.value,
-            after=after,
-            occurred_at=None,
-            recorded_at=self._clock.now(),
-        )
+        """Tell that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
+        return await self.changes.learn(workspace, what, after)
 
     def _judge(self, sightings: Sequence[Sighting], known: dict[RunKey, RunState]) -> _Judged:
         states = dict(known)

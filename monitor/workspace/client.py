@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from monitor.model.clock import Clock
 from monitor.model.errors import RequestRejectedError
 from monitor.workspace import rows
+from monitor.workspace.beyond_runs import CONNECTION, BeyondRunsRequester, ConnectionRow
 from monitor.workspace.decoding import RowKind, Rows, decode_rows, decode_text
 from monitor.workspace.paging import read_pages
 from monitor.workspace.payloads import (
@@ -38,7 +39,6 @@ from monitor.workspace.priority import Priority
 from monitor.workspace.requesting import Answer, QueryValue, decoded, reading
 from monitor.workspace.settings import WorkspaceSettings
 from monitor.workspace.specification import operations_in
-from monitor.workspace.webhook_tasks import WebhookTaskRequester
 
 __all__ = ["Answer", "Priority", "WorkspaceClient"]
 
@@ -54,7 +54,7 @@ _EMBEDS: tuple[str | None, ...] = (
 )
 
 
-class WorkspaceClient(WebhookTaskRequester):
+class WorkspaceClient(BeyondRunsRequester):
     """Reads one workspace. See `Requester` for the turn, the tries and the errors."""
 
     def __init__(
@@ -207,6 +207,12 @@ class WorkspaceClient(WebhookTaskRequester):
     ) -> AsyncIterator[Page[ScheduleRow]]:
         """Read the schedules of the token's owner; the API shows nobody else's."""
         return self._pages("listSchedules", rows.SCHEDULE, {}, priority, wait_seconds)
+
+    def connections(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> AsyncIterator[Page[ConnectionRow]]:
+        """Read the connections that the token may see."""
+        return self._pages("listConnections", CONNECTION, {}, priority, wait_seconds)
 
     async def current_person(self, *, priority: Priority, wait_seconds: float = 30.0) -> PersonRow:
         """Read whose token this is."""

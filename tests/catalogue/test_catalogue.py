@@ -11,6 +11,7 @@ import pytest
 from monitor.catalogue.capabilities import NEEDS, Capability, capabilities_of, without
 from monitor.catalogue.operations import Edition, find, operation, operations
 from monitor.catalogue.uses import USES, use_of
+from monitor.workspace.requesting import STARTS_A_RUN
 
 PER_RESOURCE = {
     "ApiAccessToken": 4,
@@ -79,9 +80,13 @@ def test_rows_are_well_formed() -> None:
     assert operation("deletePlanPermissions").parameters == ("id", "subjectId")
 
 
-def test_the_small_edition_follows_by_id_and_reads_jobs_only() -> None:
+def test_the_small_edition_follows_by_id_reads_jobs_and_counts_outputs() -> None:
     """LE lists nothing that runs, so a run there must be named to be followed."""
-    assert capabilities_of(Edition.LE) == {Capability.FOLLOW_BY_ID, Capability.READ_JOBS}
+    assert capabilities_of(Edition.LE) == {
+        Capability.FOLLOW_BY_ID,
+        Capability.READ_JOBS,
+        Capability.COUNT_OBJECTS,
+    }
 
 
 def test_the_edition_without_runs_lists_flows_only() -> None:
@@ -89,11 +94,12 @@ def test_the_edition_without_runs_lists_flows_only() -> None:
     assert capabilities_of(Edition.PC) == {Capability.LIST_FLOWS}
 
 
-def test_the_two_full_editions_differ_in_the_person_only() -> None:
-    """PL can do all that RL can, except say whose token it is."""
+def test_the_two_full_editions_differ_in_what_is_known_of_people_and_usage() -> None:
+    """PL tells what was used, and neither whose token it is nor when it expires; RL the reverse."""
     full = frozenset(Capability)
-    assert capabilities_of(Edition.RL) == full
-    assert capabilities_of(Edition.PL) == full - {Capability.KNOW_THE_PERSON}
+    personal = {Capability.KNOW_THE_PERSON, Capability.READ_TOKENS}
+    assert capabilities_of(Edition.RL) == full - {Capability.READ_USAGE}
+    assert capabilities_of(Edition.PL) == full - personal
     assert capabilities_of(Edition.OPEN) == full
 
 
@@ -113,7 +119,10 @@ def test_capabilities_and_uses_name_real_operations() -> None:
 
 
 def test_the_uses_are_what_the_rooms_ask_for() -> None:
-    """Every operation id in the rooms that talk to a workspace has its use, and no other has."""
+    """Every operation id in the rooms that talk to a workspace has its use, and no other has.
+
+    What starts a run is named there because it must not be sent twice; people ask for it, not we.
+    """
     package = Path(__file__).parent.parent.parent / "monitor"
     known = {one.operation_id for one in operations()}
     asked = {
@@ -123,7 +132,7 @@ def test_the_uses_are_what_the_rooms_ask_for() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and node.value in known
     }
-    assert asked == set(USES)
+    assert asked - STARTS_A_RUN == set(USES)
 
 
 @pytest.mark.parametrize(

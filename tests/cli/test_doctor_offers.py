@@ -59,7 +59,7 @@ async def test_a_healthy_workspace_is_ok_line_by_line(
     assert set(verdicts(told).values()) == {"ok"}
     assert told["acme token"].found == "accepted; it belongs to ada@example.com"
     assert told["acme edition"].found.startswith("RL is found: ")
-    assert told["acme capabilities"].found == "all 12 are there"
+    assert told["acme capabilities"].found == ("switched off: not part of edition RL: read_usage")
     assert told["acme schedules"].found.startswith("1 seen, all of the token's owner")
     assert "2 flows of 2 owners" in told["acme flows and plans"].found
     assert "told none; our own budget is 120" in told["acme rate limits"].found

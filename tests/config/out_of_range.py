@@ -49,6 +49,8 @@ OUT_OF_RANGE: tuple[Row, ...] = (
     ("workspaces[0].poll.names_seconds", 86_401, "86401: must be at most 86400 seconds"),
     ("workspaces[0].poll.progress_seconds", 0, "0: must be at least 1 seconds"),
     ("workspaces[0].poll.progress_seconds", 86_401, "86401: must be at most 86400 seconds"),
+    ("workspaces[0].beyond.interval_seconds", 299, "299: must be at least 300 seconds"),
+    ("workspaces[0].beyond.interval_seconds", 86_401, "86401: must be at most 86400 seconds"),
     ("workspaces[0].callbacks.detail_wait_seconds", -1, "-1: must be at least 0 seconds"),
     ("workspaces[0].callbacks.detail_wait_seconds", 61, "61: must be at most 60 seconds"),
     ("workspaces[0].callbacks.inbox_bound", 0, "0: must be at least 1"),

@@ -1,0 +1,49 @@
+"""The slow polls of what a workspace tells beyond its runs, each switched on by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from monitor.catalogue.capabilities import Capability
+from monitor.polling.configuration import WorkspaceConfiguration
+from monitor.polling.connections import Connections
+from monitor.polling.following import Following
+from monitor.polling.objects import Objects
+from monitor.polling.profiles import Profiles
+from monitor.polling.tokens import Tokens
+from monitor.polling.usage import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowPoll:
+    """One of them. ``forget`` drops what is known when the workspace does not offer it any more."""
+
+    name: str
+    needs: Capability
+    poll: Callable[[], Awaitable[object]]
+    forget: Callable[[], None]
+
+
+def slow_polls(following: Following) -> tuple[SlowPoll, ...]:
+    """Return those that the configuration switches on."""
+    settings = following.beyond
+    if settings is None:
+        return ()
+    objects, tokens, usage = Objects(following), Tokens(following), Usage(following)
+    connections = Connections(following, at_once=settings.connections_at_once)
+    configuration = WorkspaceConfiguration(following, most=settings.settings)
+    profiles = Profiles(following, at_once=settings.profiles_at_once, outputs=settings.outputs)
+    offered = (
+        (settings.objects, "objects", Capability.COUNT_OBJECTS, objects),
+        (settings.connections, "connections", Capability.READ_CONNECTIONS, connections),
+        (settings.tokens, "tokens", Capability.READ_TOKENS, tokens),
+        (settings.configuration, "configuration", Capability.READ_CONFIGURATION, configuration),
+        (settings.usage, "usage", Capability.READ_USAGE, usage),
+        (settings.profiles, "profiles", Capability.READ_PROFILES, profiles),
+    )
+    return tuple(
+        SlowPoll(name=name, needs=needs, poll=part.poll, forget=part.forget)
+        for is_on, name, needs, part in offered
+        if is_on
+    )

@@ -1,0 +1,95 @@
+"""How good the data is that finished job groups made, as their profiles tell."""
+
+from __future__ import annotations
+
+import structlog
+
+from monitor.model.beyond import OutputQuality, ValueCounts
+from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
+from monitor.model.knowledge import PipelineStanding
+from monitor.model.runs import RunKey, RunKind, Status
+from monitor.polling.following import Following
+from monitor.polling.memory import BoundedMemory
+
+log = structlog.get_logger()
+
+Output = tuple[str, str]  # pipeline, recipe
+
+
+class Profiles:
+    """Reads the profile of each output's newest successful run, once.
+
+    A run without a profile leaves what the one before told.
+    """
+
+    def __init__(self, following: Following, *, at_once: int, outputs: int) -> None:
+        self._following = following
+        self._at_once = at_once
+        self._read: BoundedMemory[Output, str] = BoundedMemory(outputs)  # the run read last
+        self._qualities: dict[Output, OutputQuality] = {}
+
+    async def poll(self) -> bool:
+        """Read the profiles that are new; return whether the workspace was asked.
+
+        Raises:
+            WorkspaceError: the workspace cannot be asked now; the rest is read next time.
+        """
+        newest = self._newest()
+        self._qualities = {
+            one: quality for one, quality in self._qualities.items() if one in newest
+        }
+        due = [one for one, standing in newest.items() if self._is_due(one, standing)]
+        try:
+            for one in due[: self._at_once]:
+                await self._look(one, newest[one])
+        finally:
+            self._following.know_beyond(outputs=tuple(self._qualities.values()))
+        return bool(due)
+
+    def forget(self) -> None:
+        self._qualities = {}
+        self._following.know_beyond(outputs=())
+
+    def _newest(self) -> dict[Output, PipelineStanding]:
+        return {
+            (one.pipeline.id, one.recipe_id): one
+            for one in self._following.knowledge.standings.values()
+            if one.workspace == self._following.name
+            and one.run_kind is RunKind.JOB_GROUP
+            and one.recipe_id is not None
+        }
+
+    def _is_due(self, output: Output, standing: PipelineStanding) -> bool:
+        run_id = standing.last_run_id
+        if run_id is None or standing.last_status is not Status.SUCCEEDED:
+            return False
+        return self._read.get(output) != run_id
+
+    async def _look(self, output: Output, standing: PipelineStanding) -> None:
+        run_id = str(standing.last_run_id)
+        try:
+            told = await self._following.client.profile(run_id)
+        except (TryLaterError, UnauthorizedError):
+            raise
+        except WorkspaceError as error:
+            if error.operation_id in self._following.client.unavailable:
+                raise
+            # Most often it ran without a profile, which the API answers with a refusal.
+            log.debug("no profile", workspace=self._following.name, run=run_id, reason=str(error))
+        else:
+            counts = ValueCounts(valid=told.valid, mismatched=told.mismatched, missing=told.missing)
+            self._qualities[output] = OutputQuality(
+                pipeline=standing.pipeline,
+                id=output[1],
+                name=await self._name(run_id),
+                run_id=run_id,
+                counts=counts,
+            )
+        forgotten = self._read.put(output, run_id)
+        if forgotten is not None:
+            self._qualities.pop(forgotten, None)
+
+    async def _name(self, run_id: str) -> str | None:
+        key = RunKey(workspace=self._following.name, kind=RunKind.JOB_GROUP, id=run_id)
+        run = (await self._following.observer.known((key,))).get(key)
+        return run.recipe.name if run is not None and run.recipe is not None else None

@@ -1,0 +1,152 @@
+"""Notices that something about a workspace itself has changed, and tells each change once.
+
+What is compared with lies in the store, so a change while the monitor was away is told as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from monitor.bus.contract import Change, EventBus, Note, understood
+from monitor.model.clock import Clock
+from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
+
+CHANGES = "changes"  # topic of the notes that number a workspace's own changes
+MANY = "changes of many"  # topic of the notes that do so for many things of one kind
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """How one thing is now. ``held`` is stored and compared, ``shown`` is what events say."""
+
+    held: str
+    shown: str
+    is_hidden: bool = False  # then events do not say either what it was before
+
+
+class _LastChange(Struct, frozen=True, kw_only=True):
+    number: int
+    value: str | None
+
+
+class _LastChanges(Struct, frozen=True, kw_only=True):
+    """``number`` counts the changes of all the things together, so that no id comes twice."""
+
+    number: int
+    things: dict[str, Held]
+
+
+_CHANGE = msgspec.json.Decoder(_LastChange)
+_MANY = msgspec.json.Decoder(_LastChanges)
+
+
+class WorkspaceChanges:
+    """Compares, stores and tells, one commit at a time."""
+
+    def __init__(self, *, bus: EventBus, clock: Clock, commit_timeout_seconds: float) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._commit_timeout_seconds = commit_timeout_seconds
+        self._changing = asyncio.Lock()
+
+    async def learn(self, workspace: str, what: str, after: str | None) -> bool:
+        """Remember that ``what`` is ``after``; tell it if it was otherwise.
+
+        What is learned for the first time is no change, and is not told. True if it was told.
+        """
+        async with self._changing:
+            noted = (await self._bus.notes(workspace, CHANGES)).get(what)
+            what_is_noted = f"{workspace}'s last {what}"
+            last = None if noted is None else understood(noted, _CHANGE, what=what_is_noted)
+            if last is not None and last.value == after:
+                return False
+            number = 0 if last is None else last.number + 1
+            value = msgspec.json.encode(_LastChange(number=number, value=after))
+            note = Note(workspace=workspace, topic=CHANGES, key=what, value=value)
+            events = []
+            if last is not None:
+                events.append(self._event(workspace, what, number, last.value, after))
+            await self._commit(Change(events=tuple(events), notes=(note,)))
+            return bool(events)
+
+    async def learn_many(
+        self,
+        workspace: str,
+        kind: str,
+        things: Mapping[str, Held],
+        *,
+        unread: Collection[str] = (),
+        tells_comings: bool = False,
+    ) -> list[str]:
+        """Remember how all things of one kind are; return the names of those told as changed.
+
+        Each is told as ``kind:name``. The first look at a kind tells nothing. Things that are
+        there and could not be read are named by ``unread`` and stay as they were. That things
+        come and go is told only with ``tells_comings``.
+        """
+        async with self._changing:
+            noted = (await self._bus.notes(workspace, MANY)).get(kind)
+            what = f"{workspace}'s last {kind}"
+            last = None if noted is None else understood(noted, _MANY, what=what)
+            before = {} if last is None else last.things
+            kept = {name: before[name] for name in unread if name in before}
+            after = {**kept, **things}
+            if last is not None and after == before:
+                return []
+            changed = [] if last is None else _changed(before, after, tells_comings=tells_comings)
+            number = 0 if last is None else last.number
+            events = tuple(
+                self._event(
+                    workspace,
+                    f"{kind}:{name}",
+                    number + place,
+                    *_shown(before.get(name), after.get(name)),
+                )
+                for place, name in enumerate(changed, start=1)
+            )
+            value = msgspec.json.encode(_LastChanges(number=number + len(events), things=after))
+            note = Note(workspace=workspace, topic=MANY, key=kind, value=value)
+            await self._commit(Change(events=events, notes=(note,)))
+            return changed
+
+    def _event(
+        self, workspace: str, what: str, number: int, before: str | None, after: str | None
+    ) -> WorkspaceEvent:
+        return WorkspaceEvent(
+            id=workspace_event_id(workspace, what, number),
+            type=EventType.WORKSPACE_CHANGED,
+            workspace=workspace,
+            what=what,
+            number=number,
+            before=before,
+            after=after,
+            occurred_at=None,
+            recorded_at=self._clock.now(),
+        )
+
+    async def _commit(self, change: Change) -> None:
+        await self._bus.commit(change, timeout_seconds=self._commit_timeout_seconds)
+
+
+def _changed(
+    before: Mapping[str, Held], after: Mapping[str, Held], *, tells_comings: bool
+) -> list[str]:
+    names = before.keys() | after.keys() if tells_comings else before.keys() & after.keys()
+    return sorted(
+        name
+        for name in names
+        if (before[name].held if name in before else None)
+        != (after[name].held if name in after else None)
+    )
+
+
+def _shown(before: Held | None, after: Held | None) -> tuple[str | None, str | None]:
+    if before is not None and after is not None and after.is_hidden:
+        return after.shown, after.shown
+    return (
+        None if before is None else before.shown,
+        None if after is None else after.shown,
+    )

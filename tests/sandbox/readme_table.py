@@ -1,0 +1,96 @@
+"""The table of all operations in `monitor/sandbox/README.md`, made from what the walk found.
+
+``python -m tests.sandbox.readme_table`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from monitor.catalogue.operations import Edition, Operation, operations
+from monitor.sandbox.http.assumptions.assumption import Assumption
+from monitor.sandbox.http.assumptions.table import ASSUMPTIONS, assumed_of
+from monitor.sandbox.http.outcomes import JSON_TYPE, media_type_of
+from monitor.sandbox.http.registry import HANDLERS
+from monitor.sandbox.http.showing.models import response_of
+from tests.sandbox.walk import Finding, walked
+
+README = Path(__file__).parents[2] / "monitor" / "sandbox" / "README.md"
+BEGIN = "<!-- Made by `python -m tests.sandbox.readme_table`; what follows is not edited. -->"
+EDITIONS = (Edition.PC, Edition.PL, Edition.RL, Edition.LE)
+_HEAD = (
+    "| operation | request | editions | what it does here | answer | assumed |\n"
+    "|---|---|---|---|---|---|"
+)
+
+
+async def made() -> str:
+    """Return the whole document: what stands before the mark, and the tables after it."""
+    written, _, _ = README.read_text().partition(BEGIN)
+    findings = [one for edition in Edition for one in await walked(edition)]
+    return f"{written}{BEGIN}\n\n{tables(findings)}\n"
+
+
+def tables(findings: Sequence[Finding]) -> str:
+    """Return one table for each resource, and the assumptions."""
+    served = {(one.operation.operation_id, one.edition): one for one in findings if one.is_served}
+    lines = [_summary(served.values())]
+    for resource, group in itertools.groupby(operations(), key=lambda one: one.resource):
+        rows = [_row(one, served) for one in group]
+        lines += ["", f"### {resource}", "", _HEAD, *rows]
+    lines += ["", "## Assumptions", "", *_assumptions()]
+    return "\n".join(lines)
+
+
+def _summary(served: Iterable[Finding]) -> str:
+    editions = [one.edition for one in served]
+    counts = ", ".join(f"{edition} {editions.count(edition)}" for edition in EDITIONS)
+    total = editions.count(Edition.OPEN)
+    return f"{total} of {len(operations())} operations succeed in edition `open`; {counts}."
+
+
+def _row(one: Operation, served: dict[tuple[str, Edition], Finding]) -> str:
+    editions = [str(edition) for edition in EDITIONS if (one.operation_id, edition) in served]
+    finding = served.get((one.operation_id, Edition.OPEN))
+    keys = [f"[{each.key}](#{each.key})" for each in assumed_of(one.operation_id)]
+    cells = (
+        f"`{one.operation_id}`",
+        f"`{one.method} {one.path}`",
+        " ".join(editions),
+        _does(one),
+        "not served" if finding is None else _answer(one, finding.status),
+        ", ".join(keys),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _does(one: Operation) -> str:
+    handler = HANDLERS.get(one.operation_id)
+    says = inspect.getdoc(handler) if handler is not None else None
+    first, _, _ = (says or one.name).partition("\n\n")
+    return " ".join(first.split()).rstrip(".").replace("|", "\\|")
+
+
+def _answer(one: Operation, status: int) -> str:
+    media_type = media_type_of(one)
+    if media_type is None:
+        return str(status)
+    what = response_of(one) if media_type == JSON_TYPE else media_type
+    return f"{status} `{what}`"
+
+
+def _assumptions() -> Iterator[str]:
+    for one in ASSUMPTIONS:
+        yield f'- <a id="{one.key}"></a>**{one.key}** ({_where(one)}): {one.says}'
+
+
+def _where(one: Assumption) -> str:
+    return ", ".join(f"`{name}`" for name in one.operations) or "everywhere"
+
+
+if __name__ == "__main__":
+    README.write_text(asyncio.run(made()))

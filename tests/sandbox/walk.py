@@ -1,0 +1,112 @@
+"""The walk over every pair of operation and edition; each pair is asked in a new world."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import dataclass
+
+import pypdf
+
+from monitor.catalogue.operations import Edition, Operation, operations
+from monitor.sandbox.http.outcomes import (
+    JSON_TYPE,
+    PDF_TYPE,
+    ZIP_TYPE,
+    media_type_of,
+    status_of,
+)
+from monitor.sandbox.http.showing.models import response_of
+from tests.sandbox.fitting import faults
+from tests.sandbox.http_workspace import Answer
+from tests.sandbox.samples.table import SAMPLES, ask, open_living
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What one pair answered. ``faults`` say what contradicts the catalogue and the models."""
+
+    operation: Operation
+    edition: Edition
+    status: int
+    faults: tuple[str, ...]
+
+    @property
+    def is_served(self) -> bool:
+        """True where the edition did what the operation is for."""
+        return self.status < 300 and not self.faults
+
+
+_FOUND: dict[Edition, tuple[Finding, ...]] = {}
+
+
+async def walked(edition: Edition) -> tuple[Finding, ...]:
+    """Return what every operation that has a sample, or is not offered, answers in an edition.
+
+    A second walk through the same edition would find the same, and is spared.
+    """
+    if edition not in _FOUND:
+        ways = [
+            one
+            for one in operations()
+            if one.operation_id in SAMPLES or not one.is_offered_in(edition)
+        ]
+        _FOUND[edition] = tuple([await judge(one, edition) for one in ways])
+    return _FOUND[edition]
+
+
+async def judge(operation: Operation, edition: Edition) -> Finding:
+    """Ask for an operation in a new world and judge the answer."""
+    async with open_living(edition) as living:
+        if operation.is_offered_in(edition):
+            answer = await ask(living, operation, SAMPLES[operation.operation_id])
+            found = success_faults(operation, answer)
+        else:
+            path = operation.fill(*["1"] * len(operation.parameters))
+            answer = await living.workspace.ask(operation.method, path, body={})
+            found = refusal_faults(operation, path, answer)
+    return Finding(
+        operation=operation,
+        edition=edition,
+        status=answer.status,
+        faults=tuple(f"{operation.operation_id}: {one}" for one in found),
+    )
+
+
+def refusal_faults(operation: Operation, path: str, answer: Answer) -> list[str]:
+    """Return what is wrong with the answer of an edition that lacks an operation."""
+    details = f"Cannot {operation.method} {path}"
+    if answer.status == 404 and answer.exception["details"] == details:
+        name = answer.exception["name"]
+        return [] if name == "RouteNotFoundException" else [name]
+    return [f"{answer.status} {answer.content[:300]!r}"]
+
+
+def success_faults(operation: Operation, answer: Answer) -> list[str]:
+    """Return what is wrong with an answer that should be a success."""
+    if answer.status != status_of(operation):
+        return [f"{answer.status} {answer.content[:300]!r}"]
+    if "x-trifacta-request-id" not in answer.headers:
+        return ["no request id"]
+    media_type, content_type = media_type_of(operation), answer.headers.get("Content-Type", "")
+    if media_type is None:
+        return ["a body where none is told"] if answer.content else []
+    if content_type.partition(";")[0] != media_type:
+        return [f"{content_type} instead of {media_type}"]
+    return content_faults(operation, answer, media_type)
+
+
+def content_faults(operation: Operation, answer: Answer, media_type: str) -> list[str]:
+    """Return what is wrong with the body of an answer of a type."""
+    kind = response_of(operation)
+    if media_type == JSON_TYPE and kind is not None:
+        found = faults(answer.body, kind, "answer")
+        is_list = kind.endswith("List") and operation.method == "GET"
+        return found or (["no rows"] if is_list and not answer.body["data"] else [])
+    if media_type == PDF_TYPE:
+        pages = len(pypdf.PdfReader(io.BytesIO(answer.content)).pages)
+        return [] if pages == 1 else [f"{pages} pages"]
+    if media_type == ZIP_TYPE:
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as package:
+            return [] if package.testzip() is None else ["a broken ZIP"]
+    return []

@@ -87,6 +87,10 @@ class Shelf(Generic[T]):
         """Go over all, deleted ones too, oldest first. Safe against additions on the way."""
         return iter(list(self._things.values()))
 
+    def newest(self) -> Iterator[T]:
+        """Go over all, deleted ones too, newest first. Nothing may be added on the way."""
+        return reversed(self._things.values())
+
     def live(self) -> Iterator[T]:
         """Go over those that are not deleted, oldest first."""
         return (thing for thing in self if thing.deleted_at is None)

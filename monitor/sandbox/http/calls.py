@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from monitor.catalogue.operations import Edition, Operation
 from monitor.sandbox.deliveries import Deliveries
@@ -14,7 +14,7 @@ from monitor.sandbox.http.faulty_lists import FaultyLists
 from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.memory import ExecutionIds
 from monitor.sandbox.http.reading.embedding import parse_embeds
-from monitor.sandbox.http.reading.listing import ListQuery, read_list_query, select
+from monitor.sandbox.http.reading.listing import ListQuery, Scalar, admit, read_list_query, select
 from monitor.sandbox.http.reading.parameters import INTEGER, Query
 from monitor.sandbox.http.showing.rendering import View, check, show
 from monitor.sandbox.objects import Person, Record
@@ -33,6 +33,13 @@ class Reply:
     content_type: str = "application/json"
 
 
+# What rows of several kinds can be sorted and filtered by.
+MIXED_COLUMNS: dict[str, Callable[[Any], Scalar]] = {
+    "id": lambda row: row.id,
+    "name": lambda row: row.name,
+    "createdAt": lambda row: row.created_at,
+    "updatedAt": lambda row: row.updated_at,
+}
 NO_CONTENT = Reply(status=204, content=b"")
 NOT_MODIFIED = Reply(status=304, content=b"")
 
@@ -136,7 +143,7 @@ class Call:
 
     def list(
         self,
-        kind: str,
+        kind: str | Callable[[T], str],
         rows: Iterable[T],
         *,
         filter_fields: Sequence[str] = ("name",),
@@ -144,6 +151,7 @@ class Call:
     ) -> Reply:
         """Return one page of ``rows`` as the query asks, in the order handed in.
 
+        ``kind`` names the rows' resource, or tells it of each row where they are mixed.
         ``extra`` gives fields of a row that only this operation shows.
 
         Raises:
@@ -151,20 +159,21 @@ class Call:
         """
         query = self.list_query()
         embeds = parse_embeds(query.embeds)
-        resource = RESOURCES[kind]
-        check(RESOURCES, kind, embeds=embeds)
+        name_of, columns = self._shapes(kind)
+        if isinstance(kind, str):
+            check(RESOURCES, kind, embeds=embeds)
         faults = self.services.faulty_lists
         selection = select(
             faults.visible(rows),
             faults.asked(self.operation, query),
-            resource.columns_of(self.view),
+            columns,
             default_filter_fields=filter_fields,
         )
         page = [
             show(
                 RESOURCES,
                 self.view,
-                kind,
+                name_of(row),
                 row,
                 fields=query.fields,
                 embeds=embeds,
@@ -173,24 +182,51 @@ class Call:
             for row in selection.page
         ]
         body: dict[str, Json] = {"data": faults.shown(self.operation, query, page)}
-        if query.include_count:
+        if selection.count is not None and query.include_count:
             body["count"] = faults.count(self.operation, selection.count)
         return Reply(body=body)
 
     def count(
-        self, kind: str, rows: Iterable[T], *, filter_fields: Sequence[str] = ("name",)
+        self,
+        kind: str | Callable[[T], str],
+        rows: Iterable[T],
+        *,
+        filter_fields: Sequence[str] = ("name",),
     ) -> Reply:
         """Return how many of ``rows`` the query selects, whatever its page.
 
         Raises:
             ApiError: 400, naming the parameter that is wrong.
         """
-        columns = RESOURCES[kind].columns_of(self.view)
-        faults = self.services.faulty_lists
-        selection = select(
-            faults.visible(rows), self.list_query(), columns, default_filter_fields=filter_fields
+        found = sum(1 for _ in self.admitted(kind, rows, filter_fields=filter_fields))
+        return Reply(body={"count": self.services.faulty_lists.count(self.operation, found)})
+
+    def admitted(
+        self,
+        kind: str | Callable[[T], str],
+        rows: Iterable[T],
+        *,
+        filter_fields: Sequence[str] = ("name",),
+    ) -> Iterator[T]:
+        """Go over the rows that the query selects, whatever its page.
+
+        Raises:
+            ApiError: 400, naming the parameter that is wrong.
+        """
+        return admit(
+            self.services.faulty_lists.visible(rows),
+            self.list_query(),
+            self._shapes(kind)[1],
+            default_filter_fields=filter_fields,
         )
-        return Reply(body={"count": faults.count(self.operation, selection.count)})
+
+    def _shapes(
+        self, kind: str | Callable[[T], str]
+    ) -> tuple[Callable[[T], str], dict[str, Callable[[T], Scalar]]]:
+        """Return what names a row's resource, and the columns that all rows have."""
+        if isinstance(kind, str):
+            return lambda _: kind, RESOURCES[kind].columns_of(self.view)
+        return kind, MIXED_COLUMNS
 
 
 def all_of(rows: Sequence[Json]) -> Reply:

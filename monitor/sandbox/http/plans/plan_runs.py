@@ -14,7 +14,7 @@ from monitor.sandbox.runs import PlanSnapshotRun
 def _plan_runs(call: Call) -> Iterable[PlanSnapshotRun]:
     query = call.list_query()
     plan_ids = call.view.visible_plan_ids
-    for one in reversed([*call.world.plan_runs]):
+    for one in call.world.plan_runs.newest():
         if one.deleted_at is not None and not query.include_deleted:
             continue
         is_own = one.creator_id == call.person.id

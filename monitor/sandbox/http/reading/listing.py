@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -95,10 +97,10 @@ class ListQuery(Struct, frozen=True, kw_only=True):
 
 
 class Selection(Struct, Generic[T], frozen=True):
-    """One page of the selected rows, and how many there are on all pages."""
+    """One page of the selected rows, and how many there are on all pages, if that was asked."""
 
     page: Sequence[T]
-    count: int
+    count: int | None
 
 
 def read_list_query(operation: Operation, query: Query) -> ListQuery:
@@ -173,25 +175,45 @@ def select(
 ) -> Selection[T]:
     """Return the page of ``rows`` that the query asks for; without ``sort``, in their order.
 
+    In their own order no more rows are looked at than the page needs, unless they are counted.
+
     Raises:
         ApiError: 400, when ``sort`` or ``filterFields`` names no column.
     """
-    fields = query.filter_fields or tuple(default_filter_fields)
-    filters = [column(columns, field, parameter="filterFields") for field in fields]
-    found = _admitted(rows, query, columns)
-    if query.filter_text:
-        found = [
-            row
-            for row in found
-            if any(matches(read(row), query.filter_text, query.filter_type) for read in filters)
-        ]
-    found = sort_rows(found, query.sort, columns)
+    admitted = admit(rows, query, columns, default_filter_fields=default_filter_fields)
     end = None if query.limit is None else query.offset + query.limit
+    if not query.sort and not query.include_count:
+        page = list(itertools.islice(admitted, query.offset, end))
+        return Selection(page, None)
+    found = sort_rows(list(admitted), query.sort, columns)
     return Selection(found[query.offset : end], len(found))
 
 
-def _admitted(rows: Iterable[T], query: ListQuery, columns: Columns[T]) -> list[T]:
-    found = list(rows)
+def admit(
+    rows: Iterable[T],
+    query: ListQuery,
+    columns: Columns[T],
+    *,
+    default_filter_fields: Sequence[str] = ("name",),
+) -> Iterator[T]:
+    """Go over the rows that the query's filters let through.
+
+    Raises:
+        ApiError: 400, when ``filterFields`` names no column.
+    """
+    fields = query.filter_fields or tuple(default_filter_fields)
+    filters = [column(columns, field, parameter="filterFields") for field in fields]
+    tests = [*_tests(query, columns)]
+    if query.filter_text:
+
+        def fits(row: T) -> bool:
+            return any(matches(read(row), query.filter_text, query.filter_type) for read in filters)
+
+        tests.append(fits)
+    return (row for row in rows if all(test(row) for test in tests))
+
+
+def _tests(query: ListQuery, columns: Columns[T]) -> Iterator[Callable[[T], bool]]:
     words_by_column = {
         "status": query.statuses,
         "ranfrom": query.ran_from,
@@ -199,14 +221,18 @@ def _admitted(rows: Iterable[T], query: ListQuery, columns: Columns[T]) -> list[
     }
     for name, wanted in words_by_column.items():
         if wanted:
-            read = columns[name]
-            found = [row for row in found if read(row) in wanted]
+            yield functools.partial(_is_one_of, columns[name], wanted)
     for limit in query.dates:
-        read = columns[limit.field]
-        found = [
-            row for row in found if isinstance(value := read(row), datetime) and limit.admits(value)
-        ]
-    return found
+        yield functools.partial(_is_within, columns[limit.field], limit)
+
+
+def _is_one_of(read: Callable[[T], Scalar], wanted: frozenset[str], row: T) -> bool:
+    return read(row) in wanted
+
+
+def _is_within(read: Callable[[T], Scalar], limit: DateLimit, row: T) -> bool:
+    value = read(row)
+    return isinstance(value, datetime) and limit.admits(value)
 
 
 def sort_rows(rows: list[T], sort: Sequence[tuple[str, bool]], columns: Columns[T]) -> list[T]:

@@ -124,7 +124,7 @@ def _visible(call: Call) -> Iterable[JobGroup]:
     flow_ids = call.view.visible_flow_ids
     return (
         one
-        for one in reversed([*call.world.job_groups])
+        for one in call.world.job_groups.newest()
         if (with_deleted or one.deleted_at is None)
         and (one.creator_id == call.person.id or one.flow_id in flow_ids)
     )

@@ -92,6 +92,22 @@ class WorldOptions(Struct, kw_only=True):
             None,
         ),
     ] = msgspec.field(default_factory=dict)
+    renewal: Annotated[
+        float | None,
+        _other(
+            "from so many seconds after the start only the operations of edition PC are left",
+            "seconds",
+            "0",
+        ),
+    ] = None
+    specification: Annotated[
+        Literal["filtered", "whole"],
+        _other(
+            "the served document names all operations, whatever the edition offers",
+            "filtered or whole",
+            "whole",
+        ),
+    ] = "filtered"
     # What lists show.
     library_rows: Annotated[
         Literal["with_flow", "bare"],
@@ -237,6 +253,8 @@ def _read(options: WorldOptions, name: str, value: str) -> Any:
     if name == "lose":
         losses = (one.partition("@") for one in value.split(_BETWEEN))
         return options.lose | {_operation(lost): _moment(after or "0") for lost, _, after in losses}
+    if name == "renewal":
+        return _moment(value)
     return msgspec.convert(value, _TYPES[name], strict=False)
 
 

@@ -152,6 +152,25 @@ async def test_an_operation_is_lost_while_it_runs(workspace: Workspace) -> None:
     assert (await workspace.get("/v4/jobLibrary")).status == 200
 
 
+async def test_a_renewed_workspace_has_the_current_set_only(workspace: Workspace) -> None:
+    """From its moment on what PC does not list is a route not found; it can come back."""
+    workspace.world.options.renewal = 30.0
+    lists = ("/v4/jobLibrary", "/v4/plans", FLOWS, "/v4/open-api-spec")
+    assert [(await workspace.get(one)).status for one in lists] == [200, 200, 200, 200]
+    await workspace.clock.advance(30)
+    assert [(await workspace.get(one)).status for one in lists] == [404, 404, 200, 200]
+    workspace.world.options.renewal = None
+    assert (await workspace.get("/v4/plans")).status == 200
+
+
+async def test_the_specification_is_not_made_for_the_caller(workspace: Workspace) -> None:
+    """Where it is whole it names operations that this edition does not offer."""
+    usage = "/v4/usages/jobMetrics/compute/from/{from}/to/{to}"
+    assert usage not in (await workspace.get("/v4/open-api-spec")).body["paths"]
+    workspace.world.options.specification = "whole"
+    assert usage in (await workspace.get("/v4/open-api-spec")).body["paths"]
+
+
 async def test_the_clock_is_off_by_minutes(workspace: Workspace) -> None:
     """The Date of answers and the stamps of runs agree with each other, not with us."""
     workspace.world.options.clock_offset_seconds = -300.0

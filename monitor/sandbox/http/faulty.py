@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from monitor.catalogue.operations import Operation
+from monitor.catalogue.operations import Edition, Operation
 from monitor.sandbox.faults import WorldOptions
 from monitor.sandbox.http.errors import ApiError
 from monitor.sandbox.world import World
@@ -63,9 +63,12 @@ class FaultyAnswers:
         return self._world.options
 
     def is_lost(self, operation: Operation) -> bool:
-        """True from the moment on that ``lose`` names for this operation."""
-        after = self._options.lose.get(operation.operation_id)
-        return after is not None and self._world.clock.monotonic() - self._began >= after
+        """True from the moment on that ``lose`` or ``renewal`` names for this operation."""
+        afters = [self._options.lose.get(operation.operation_id)]
+        if not operation.is_offered_in(Edition.PC):
+            afters.append(self._options.renewal)
+        passed = self._world.clock.monotonic() - self._began
+        return any(after is not None and passed >= after for after in afters)
 
     async def answer(
         self, request: web.Request, operation: Operation | None, serve: Serve

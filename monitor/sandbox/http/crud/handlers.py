@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, Generic, TypeVar
@@ -69,19 +70,27 @@ def crud(
 ) -> Handlers:
     """Return the handlers of the operations that are named."""
     around: Hooks[T] = Hooks() if hooks is None else hooks
+    one, some = _spoken(kind)
     made = {
-        create: _handler(_create, kind, around, f"Make a {kind.name}."),
-        listed: _handler(_list, kind, around, f"List {kind.plural}."),
-        counted: _handler(_count, kind, around, f"Count what the list of {kind.plural} shows."),
-        read: _handler(_read, kind, around, f"Read a {kind.name}."),
-        deleted: _handler(_delete, kind, around, f"Delete a {kind.name}, and what goes with it."),
+        create: _handler(_create, kind, around, f"Make {one}."),
+        listed: _handler(_list, kind, around, f"List {some}."),
+        counted: _handler(_count, kind, around, f"Count what the list of {some} shows."),
+        read: _handler(_read, kind, around, f"Read {one}."),
+        deleted: _handler(_delete, kind, around, f"Delete {one}, and what goes with it."),
         **{
-            name: _handler(_change, kind, around, f"Change the sent fields of a {kind.name}.")
+            name: _handler(_change, kind, around, f"Change the sent fields of {one}.")
             for name in changed
         },
     }
     made.pop("", None)
     return made
+
+
+def _spoken(kind: Kind[Any]) -> tuple[str, str]:
+    """Return how people call one of a kind, and several: an output object, output objects."""
+    words = re.sub(r"(?<=[a-z])([A-Z])", r" \1", kind.name).lower().replace("aws", "AWS")
+    article = "an" if words[0] in "AEIOaeio" else "a"
+    return f"{article} {words}", f"{words}s"
 
 
 def _handler(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from monitor.sandbox.http.calls import Call, Handlers, Reply
@@ -11,7 +12,6 @@ from monitor.sandbox.http.data.dataset_kinds import is_schematized
 from monitor.sandbox.http.data.imported_datasets import subjects_of
 from monitor.sandbox.http.data.library_shapes import LIBRARY_ROWS, Dataset, type_in_library
 from monitor.sandbox.http.errors import ApiError, Json
-from monitor.sandbox.http.reading.listing import select
 from monitor.sandbox.http.reading.parameters import Query, boolean, integer, word
 from monitor.sandbox.objects import ImportedDataset
 from monitor.sandbox.reading_data import inputs_of
@@ -43,16 +43,11 @@ def count_datasets(call: Call) -> Reply:
 
 
 def _counts(call: Call, rows: Iterable[Dataset]) -> dict[str, Json]:
-    columns = LIBRARY_ROWS.columns_of(call.view)
-    selected = {
-        name: select(
-            (one for one in rows if type_in_library(call.view, one) == name),
-            call.list_query(),
-            columns,
-        ).count
-        for name in TYPES
-    }
-    return {**selected, "all": sum(selected.values())}
+    """Return how many rows of each type the query selects, and how many in all."""
+    found = Counter(
+        type_in_library(call.view, one) for one in call.admitted(LIBRARY_ROWS.plural, rows)
+    )
+    return {**{name: found[name] for name in TYPES}, "all": found.total()}
 
 
 def _rows(call: Call) -> Iterable[Dataset]:

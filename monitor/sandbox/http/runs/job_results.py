@@ -6,11 +6,10 @@ from monitor.sandbox.http.calls import Call, Handlers, Reply, all_of
 from monitor.sandbox.http.errors import ApiError, Json
 from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.runs.pdf import one_page
+from monitor.sandbox.http.runs.profiles import profile_of
+from monitor.sandbox.http.runs.result_page import result_lines
 from monitor.sandbox.objects import ImportedDataset
 from monitor.sandbox.runs import NOWHERE, Destinations, JobGroup, NativeStatus
-
-PROFILED_COLUMNS = (("order_id", "Integer"), ("customer", "String"), ("amount", "Decimal"))
-BUCKETS = 10
 
 
 def _job_group(call: Call) -> JobGroup:
@@ -27,9 +26,9 @@ def get_inputs(call: Call) -> Reply:
 
 
 def _input(call: Call, one: ImportedDataset) -> Json:
-    if one.connection_id is None:
+    if one.uri is not None or one.connection_id is None:
         return {"uri": one.uri or "", "fileType": "FILE"}
-    return _table(call, one.connection_id, list(one.table_path))
+    return {**_table(call, one.connection_id, list(one.table_path)), "query": list(one.raw)}
 
 
 def _table(call: Call, connection_id: int | None, path: list[str]) -> dict[str, Json]:
@@ -76,11 +75,16 @@ def get_publications(call: Call) -> Reply:
 
 
 def get_profile(call: Call) -> Reply:
-    return Reply(body=_profile(call, _profiled(call)))
+    """Read what profiling found in the columns of a finished run."""
+    return Reply(body=profile_of(call.world, _profiled(_job_group(call))))
 
 
-def _profiled(call: Call) -> JobGroup:
-    job_group = _job_group(call)
+def _profiled(job_group: JobGroup) -> JobGroup:
+    """Return a job group that has a profile.
+
+    Raises:
+        ApiError: 400, where it was run without profiling, or did not complete.
+    """
     if not job_group.profiling_enabled or job_group.status is not NativeStatus.COMPLETE:
         raise ApiError(
             400,
@@ -91,38 +95,10 @@ def _profiled(call: Call) -> JobGroup:
     return job_group
 
 
-def _profile(call: Call, job_group: JobGroup) -> dict[str, Json]:
-    """Return made-up but always equal counts for one job group."""
-    chance = call.world.random("profile", job_group.id)
-    types: dict[str, Json] = {}
-    checks: dict[str, Json] = {}
-    values: dict[str, Json] = {}
-    for name, column_type in PROFILED_COLUMNS:
-        rows = chance.randint(1_000, 50_000)
-        wrong, empty = chance.randint(0, rows // 50), chance.randint(0, rows // 20)
-        types[name] = [column_type]
-        checks[name] = [
-            {"key": "VALID", "count": rows - wrong - empty},
-            {"key": "INVALID", "count": wrong},
-            {"key": "EMPTY", "count": empty},
-        ]
-        values[name] = {
-            "buckets": [{"pos": pos, "b": chance.randint(0, rows)} for pos in range(BUCKETS)]
-        }
-    return {
-        "profilerTypeCheckHistograms": checks,
-        "profilerValidValueHistograms": values,
-        "profilerRules": {},
-        "columnTypes": types,
-    }
-
-
 def get_pdf(call: Call) -> Reply:
-    job_group = _job_group(call)
-    return Reply(
-        content=one_page(f"Results of job group {job_group.id}: {job_group.status.value}"),
-        content_type="application/pdf",
-    )
+    """Return one page about a run, whatever its state."""
+    content = one_page(result_lines(call.world, _job_group(call)))
+    return Reply(content=content, content_type="application/pdf")
 
 
 HANDLERS: Handlers = {

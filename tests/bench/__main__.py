@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from tests.bench import ingest, node_red, requests, run_memory, scrapes, subscriber
+from tests.bench import ingest, job_library, node_red, requests, run_memory, scrapes, subscriber
 from tests.bench.figures import table
 
 BENCHMARKS = {
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "scrapes": scrapes,
     "requests": requests,
     "run_memory": run_memory,
+    "job_library": job_library,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.bench import ingest, node_red, requests, run_memory, scrapes, subscriber
+from tests.bench import ingest, job_library, node_red, requests, run_memory, scrapes, subscriber
 from tests.bench.figures import Figure, percentile, ratios, table
 
 
@@ -64,6 +64,12 @@ async def test_transitions_are_measured() -> None:
     """Few and many runs in memory yield a ratio and a weight."""
     sizes = run_memory.Sizes(rounds=1, few=10, many=100, transitions=20, weighed=100)
     assert_measured(await run_memory.measure(sizes))
+
+
+async def test_pages_of_the_job_library_are_measured() -> None:
+    """Few and many job groups yield a ratio."""
+    sizes = job_library.Sizes(rounds=1, few=100, many=500, seconds=0.1)
+    assert_measured(await job_library.measure(sizes))
 
 
 def test_a_table_tells_what_missed_its_target() -> None:

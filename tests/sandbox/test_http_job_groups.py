@@ -63,7 +63,7 @@ async def test_the_test_mode_only_says_what_would_run(workspace: Workspace) -> N
 
     answer = await workspace.post("/v4/jobGroups", body)
 
-    assert answer.status == 200
+    assert answer.status == 201
     assert (answer.body["datasetId"], answer.body["datasetName"]) == (recipe.id, recipe.name)
     assert len(workspace.world.job_groups) == 0
 

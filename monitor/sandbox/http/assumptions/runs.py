@@ -95,4 +95,49 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         operations=("getJobsForJobGroup",),
         says="The error of a job is an object with a `message`.",
     ),
+    Assumption(
+        key="run-overrides",
+        operations=("runJobGroup", "runFlow"),
+        says=(
+            "`overrides` holds `execution`, `profiler` and `writesettings` (also written "
+            "`writeSettings`), for a flow by the name of a recipe. Overridden write settings "
+            "replace those of the outputs in this run, stand in no list, and leave publications "
+            "as they are. `runParameters.overrides` is `{data: [{key, value}]}` or an object by "
+            "key. A flow's own value of a parameter gives way to that of a plan's node, and both "
+            "to that of the run."
+        ),
+    ),
+    Assumption(
+        key="results-stay",
+        operations=(
+            "getJobGroupInputs",
+            "getJobGroupOutputs",
+            "getPublicationsForJobGroup",
+        ),
+        says=(
+            "What a run reads and makes is decided when it starts: edits of its outputs or inputs "
+            "change later runs only."
+        ),
+    ),
+    Assumption(
+        key="scheduled-outputs",
+        operations=("runFlow",),
+        says=(
+            "`scheduleExecutionId` makes the scheduled outputs, whoever starts the run; where a "
+            "recipe has no output of that kind, all its outputs are made."
+        ),
+    ),
+    Assumption(
+        key="test-mode",
+        operations=("runJobGroup",),
+        says="`testMode` answers 201 like every run, remembers no `x-execution-id`, starts nothing.",
+    ),
+    Assumption(
+        key="options-without-effect",
+        operations=("runJobGroup", "runFlow"),
+        says=(
+            "`forceCacheUpdate`, `ignoreRecipeErrors`, `runAsync`, and options of Spark, "
+            "Databricks and schema drift are judged and have no effect."
+        ),
+    ),
 )

@@ -61,6 +61,16 @@ def check_body(type_name: str, body: Json) -> Json:
     return body
 
 
+def check_part(type_name: str, value: Json, *, path: str) -> Json:
+    """Return a part of a body that fits a type which the body's own model does not tell.
+
+    Raises:
+        ApiError: 400, naming the field that does not fit.
+    """
+    _check(type_of(type_name), value, path=path, enum=())
+    return value
+
+
 def check_sizes(body: Json) -> None:
     """Refuse what could not be repeated in an answer: deep nests and endless numbers.
 

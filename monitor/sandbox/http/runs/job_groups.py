@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from monitor.sandbox.destinations import RunOverrides
 from monitor.sandbox.http.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
 from monitor.sandbox.http.errors import Json, bad_field, not_found
 from monitor.sandbox.http.kinds.shapes import creator_of
@@ -14,10 +13,10 @@ from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.listing import RAN_FROM
 from monitor.sandbox.http.reading.parameters import integer
 from monitor.sandbox.http.runs.job_shapes import job
+from monitor.sandbox.http.runs.overrides import recipe_overrides
 from monitor.sandbox.objects import Recipe
 from monitor.sandbox.runs import JobGroup, RanFrom
 
-LONGEST_ENGINE = 50
 # What the job library's filter looks at; the operation has no filterFields.
 LIBRARY_FILTER = ("id", "recipe", "flow", "creator", "flowRun")
 
@@ -26,23 +25,19 @@ def run_job_group(call: Call) -> Reply:
     """Start one recipe, or with ``testMode`` only say which it would be."""
     body = Body(call.body)
     recipe = _recipe(call, body)
-    overrides = body.object("overrides") if body.has("overrides") else Body({})
-    execution = (
-        overrides.text("execution", longest=LONGEST_ENGINE) if overrides.has("execution") else ""
-    )
+    overrides = recipe_overrides(call, body)
     ran_from = body.text("ranfrom", one_of=RAN_FROM) if body.has("ranfrom") else RanFrom.API
-    profiling = overrides.boolean("profiler", default=_is_profiled(call, recipe))
-    _check_switches(body)
+    profiling = overrides.profiler
     if call.has_run_before():
         return NOT_MODIFIED
     if body.boolean("testMode"):
-        return Reply(body=_test_answer(call, recipe))
+        return Reply(status=201, body=_test_answer(call, recipe))
     started = call.engine.start_job_group(
         recipe,
         by=call.person.id,
         ran_from=RanFrom(ran_from),
-        profiling=profiling,
-        overrides=RunOverrides(execution=execution or None),
+        profiling=_is_profiled(call, recipe) if profiling is None else profiling,
+        overrides=overrides,
     )
     call.remember_run()
     return Reply(status=201, body=run_answer(call, started))
@@ -54,13 +49,6 @@ def _recipe(call: Call, body: Body) -> Recipe:
     if recipe is None or call.world.flows.get(recipe.flow_id) is None:
         raise bad_field("wrangledDataset.id", "names no recipe of this workspace")
     return recipe
-
-
-def _check_switches(body: Body) -> None:
-    for switch in ("forceCacheUpdate", "ignoreRecipeErrors", "testMode"):
-        body.boolean(switch)
-    if body.has("runParameters"):
-        body.object("runParameters")
 
 
 def _is_profiled(call: Call, recipe: Recipe) -> bool:

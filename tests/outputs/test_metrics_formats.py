@@ -20,6 +20,7 @@ from monitor.model.knowledge import PollStanding, ScheduleKnown
 from monitor.model.runs import JobCount, PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, event, flow, history, plan, run
+from tests.outputs.metrics_told import told
 from tests.servers import program
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -49,6 +50,11 @@ FACE: dict[str, tuple[str, tuple[str, ...]]] = {
     "dataprep_workspace_clock_skew_seconds": ("gauge", ("workspace",)),
     "dataprep_capability": ("gauge", ("workspace", "capability")),
     "dataprep_schedule_enabled": ("gauge", ("workspace", "schedule")),
+    "dataprep_objects": ("gauge", ("workspace", "type")),
+    "dataprep_connection_up": ("gauge", ("workspace", "connection")),
+    "dataprep_token_expiry_timestamp_seconds": ("gauge", ("workspace", "token_id")),
+    "dataprep_output_values_ratio": ("gauge", ("workspace", "pipeline", "output", "quality")),
+    "dataprep_usage": ("gauge", ("workspace", "measure")),
     "dataprep_monitor_poll_last_success_timestamp_seconds": ("gauge", ("workspace", "poll")),
     "dataprep_monitor_callback_last_received_timestamp_seconds": ("gauge", ("workspace",)),
     "dataprep_monitor_webhook_tasks": ("gauge", ("workspace", "state")),
@@ -74,11 +80,6 @@ FACE: dict[str, tuple[str, tuple[str, ...]]] = {
 WITHOUT_SOURCE = (
     "dataprep_expected_start_timestamp_seconds",
     "dataprep_missed_runs_total",
-    "dataprep_objects",
-    "dataprep_connection_up",
-    "dataprep_token_expiry_timestamp_seconds",
-    "dataprep_output_values_ratio",
-    "dataprep_usage",
     "dataprep_run_duration_limit_seconds",
     "dataprep_monitor_alerts",
     "dataprep_monitor_silences",
@@ -139,6 +140,7 @@ async def _everything_happens(daemon: Daemon) -> None:
         schedules=(schedule,),
         webhook_tasks={"verified": 1},
         last_callback_at=NOON,
+        beyond=told(flow(3, odd)),
     )
     daemon.metrics.configuration_taken("abc123")
 

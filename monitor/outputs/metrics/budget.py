@@ -18,6 +18,7 @@ from monitor.model.knowledge import (
     ScheduleKnown,
 )
 from monitor.model.runs import RunKind
+from monitor.outputs.metrics.beyond import BeyondLayout, lay_out_beyond
 from monitor.outputs.metrics.counting import Limits
 from monitor.outputs.metrics.families import (
     SCHEDULE_ENABLED,
@@ -60,6 +61,7 @@ class Layout(Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
     pipelines: tuple[tuple[NamedPipeline, str], ...]  # with the label that its series carry
     schedules: tuple[tuple[str, ScheduleKnown], ...]  # with its workspace
+    beyond: BeyondLayout
     dropped: Mapping[tuple[str, str], int]
 
 
@@ -91,13 +93,20 @@ def lay_out(picture: Picture, *, limits: Limits) -> Layout:
     left -= len(shown_idle) * _IDLE_COST
     labels = labels_of(picture, running)
     own = {one for one in owners if one.workspace in configured}.union(admitted, shown_idle)
+    beyond = lay_out_beyond(
+        picture,
+        room=max(0, left - len(schedules)),
+        pipelines={one: labels[one] for one in map(pipeline_of, own)},
+    )
     return Layout(
         groups=_groups(
             picture, running, configured, {one: labels[pipeline_of(one)] for one in own}
         ),
         pipelines=_shown_pipelines(picture, own, labels),
         schedules=tuple(schedules[:left]),
+        beyond=beyond,
         dropped={
+            **beyond.dropped,
             **_series(folded, {shape.name: n for shape, n in SERIES_OF_PIPELINE.items()}),
             **_series(hidden_idle, {shape.name: n for shape, n in SERIES_OF_IDLE_PIPELINE.items()}),
             **{(SCHEDULE_ENABLED.name, f"{name}/{one.id}"): 1 for name, one in schedules[left:]},

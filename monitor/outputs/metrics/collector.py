@@ -79,6 +79,7 @@ class PictureCollector:
     def _budget(self) -> Iterator[Family]:
         gauge, dropped = families.SERIES.gauge(), families.SERIES_DROPPED.counter()
         gauge.add_metric([], self._series)
-        for shape in (*families.SERIES_OF_PIPELINE, families.SCHEDULE_ENABLED):
+        own = (families.SCHEDULE_ENABLED, *families.BEYOND_RUNS)
+        for shape in (*families.SERIES_OF_PIPELINE, *own):
             dropped.add_metric([shape.name], self._dropped.get(shape.name, 0))
         yield from (gauge, dropped)

@@ -182,6 +182,40 @@ SCHEDULE_ENABLED = _watched(
     "schedule",
 )
 
+OBJECTS = _watched("objects", Form.GAUGE, "Objects that the token may see.", "workspace", "type")
+CONNECTION_UP = _watched(
+    "connection_up",
+    Form.GAUGE,
+    "1 if the workspace could open the connection when it was last asked.",
+    "workspace",
+    "connection",
+)
+TOKEN_EXPIRY = _watched(
+    "token_expiry_timestamp_seconds",
+    Form.GAUGE,
+    "When an access token of the token's owner expires.",
+    "workspace",
+    "token_id",
+)
+USAGE = _watched(
+    "usage",
+    Form.GAUGE,
+    "What the workspace says was used in this month, as served.",
+    "workspace",
+    "measure",
+)
+OUTPUT_VALUES = _watched(
+    "output_values_ratio",
+    Form.GAUGE,
+    "The share of an output's values that are valid, mismatched or missing in its newest profile.",
+    "workspace",
+    "pipeline",
+    "output",
+    "quality",
+)
+# Those beyond runs: a workspace has no more than a few hundred of them, and the budget is above it.
+BEYOND_RUNS: tuple[Shape, ...] = (OBJECTS, CONNECTION_UP, TOKEN_EXPIRY, USAGE, OUTPUT_VALUES)
+
 # Those of one pipeline and kind of run, with the most series that one such pair can have.
 SERIES_OF_PIPELINE: dict[Shape, int] = {
     RUNS_STARTED: 5,

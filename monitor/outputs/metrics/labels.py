@@ -58,10 +58,15 @@ def labels_of(picture: Picture, running: Running) -> dict[PipelineId, str]:
 
 
 def schedule_labels_of(schedules: Iterable[ScheduleKnown]) -> dict[str, str]:
-    """Name the schedules of one workspace, by id; the lower id keeps a name that two have."""
-    taken: set[str] = set()
-    ordered = sorted(schedules, key=lambda one: by_number(one.id))
-    return {one.id: _free(one.name, one.id, taken) for one in ordered}
+    """Name the schedules of one workspace, by id."""
+    return labels_by_id((one.id, one.name) for one in schedules)
+
+
+def labels_by_id(named: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """Return a label for each id and name; the lower id keeps a name that two have."""
+    taken = {OTHER_LABEL}
+    ordered = sorted(named, key=lambda one: by_number(one[0]))
+    return {identity: _free(name, identity, taken) for identity, name in ordered}
 
 
 def by_number(identity: str) -> tuple[int, str]:

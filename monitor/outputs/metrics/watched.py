@@ -10,6 +10,7 @@ from monitor.model.knowledge import PipelineStanding, Reachability
 from monitor.model.runs import RunKind, Status, Trigger
 from monitor.outputs.freshness import UNSEEN_FACTOR, knows_what_runs
 from monitor.outputs.metrics import families
+from monitor.outputs.metrics.beyond import beyond_families
 from monitor.outputs.metrics.budget import Group, Layout
 from monitor.outputs.metrics.labels import schedule_labels_of
 from monitor.outputs.metrics.picture import Picture
@@ -45,6 +46,7 @@ def watched_families(
     yield _jobs(picture, page)
     yield from _present(picture, layout.groups, page, stale_after_seconds)
     yield from _last_runs(layout.groups, page)
+    yield from beyond_families(layout.beyond, page)
 
 
 def _workspaces(picture: Picture, page: Page, capabilities: Sequence[str]) -> Iterator[Sheet]:

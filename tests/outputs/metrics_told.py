@@ -1,0 +1,48 @@
+"""What a workspace told beyond its runs, for pages that show all of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from monitor.model.beyond import (
+    BeyondRuns,
+    ConnectionKnown,
+    Figures,
+    OutputQuality,
+    ValueCounts,
+)
+from monitor.model.runs import Pipeline
+from tests.outputs.metrics_examples import NOON
+
+UNTIL = NOON + timedelta(minutes=45)
+
+
+def figures(**values: float) -> Figures:
+    return Figures(values=values, until=UNTIL)
+
+
+def connection(number: int, name: str, *, is_up: bool = True) -> ConnectionKnown:
+    return ConnectionKnown(id=str(number), name=name, is_up=is_up, until=UNTIL)
+
+
+def quality(pipeline: Pipeline, number: int, name: str | None, *counts: int) -> OutputQuality:
+    """Return an output with its valid, mismatched and missing values."""
+    valid, mismatched, missing = counts
+    return OutputQuality(
+        pipeline=pipeline,
+        id=str(number),
+        name=name,
+        run_id="1",
+        counts=ValueCounts(valid=valid, mismatched=mismatched, missing=missing),
+    )
+
+
+def told(pipeline: Pipeline) -> BeyondRuns:
+    """Return something of everything."""
+    return BeyondRuns(
+        objects=figures(flow=3, plan=0),
+        tokens=figures(abc=1_800_000_000.0),
+        usage=figures(computeSeconds=12.5),
+        connections=(connection(7, "warehouse", is_up=False),),
+        outputs=(quality(pipeline, 45, "orders", 90, 6, 4),),
+    )

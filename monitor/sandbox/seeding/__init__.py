@@ -27,6 +27,7 @@ from monitor.sandbox.objects import (
     Token,
     WriteSetting,
 )
+from monitor.sandbox.seeding.functions import seed_functions
 from monitor.sandbox.world import World
 
 _PEOPLE = ("Ada Lindqvist", "Bruno Okafor", "Chiyo Tanaka", "Dana Novak")
@@ -94,6 +95,7 @@ def seed_world(
             _seed_plan(seeding, index)
     if with_schedules:
         _seed_schedules(seeding)
+    seed_functions(world, by=seeding.people[0].id)
     return administrator_token
 
 

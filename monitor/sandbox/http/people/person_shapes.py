@@ -5,7 +5,9 @@ from __future__ import annotations
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.shapes import NAMED
 from monitor.sandbox.http.showing.rendering import Resource, View, stamp
+from monitor.sandbox.http.workspace.configuration import setting
 from monitor.sandbox.objects import Flow, Person, Plan
+from monitor.sandbox.records.people import DataflowOptions
 
 
 def person(view: View, one: Person) -> dict[str, Json]:
@@ -46,6 +48,15 @@ def privileges_of(one: Person) -> list[Json]:
         for names, operations in ((WHAT_PEOPLE_MAKE, OPERATIONS), (WHAT_ADMINISTRATORS_KEEP, kept))
         for name in names
     ]
+
+
+def dataflow_options_of(view: View, person_id: int) -> list[tuple[str, Json]]:
+    """Return what a person's jobs tell Dataflow: the workspace's region, then their own options."""
+    options: dict[str, Json] = {"region": setting(view.world, "dataflow.defaultRegion")}
+    for one in view.world.shelf(DataflowOptions).live():
+        if one.person_id == person_id:
+            options |= one.options
+    return list(options.items())
 
 
 PERSON_RESOURCES: dict[str, Resource] = {

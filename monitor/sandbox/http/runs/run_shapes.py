@@ -6,13 +6,11 @@ from dataclasses import replace
 
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.shapes import CREATOR, STAMPS, UPDATER
+from monitor.sandbox.http.people.person_shapes import dataflow_options_of
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
 from monitor.sandbox.objects import Recipe, Record
 from monitor.sandbox.runs import FlowRun, JobGroup, PlanSnapshotRun
 from monitor.sandbox.world import WORKSPACE_ID
-
-# Where the work of a cloud is done, as key and value.
-DATAFLOW_OPTIONS = (("region", "us-central1"),)
 
 
 def recipe_of(view: View, job_group: JobGroup) -> Recipe | None:
@@ -154,7 +152,7 @@ JOB_GROUPS = Resource(
         "jobgroupdataflowoptions": Association(
             key="jobGroupDataflowOptions",
             target="dataflowoptions",
-            find=lambda _view, _one: DATAFLOW_OPTIONS,
+            find=lambda view, one: dataflow_options_of(view, one.creator_id),
             many=True,
         ),
     },

@@ -49,8 +49,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         key="configuration-effects",
         operations=SAVES,
         says=(
-            "Settings of access tokens and `webhooks.maximumPerFlow` act; the others are kept "
-            "and shown."
+            "Settings of access tokens, `webhooks.maximumPerFlow` and `dataflow.defaultRegion` "
+            "act; the others are kept and shown."
         ),
     ),
     Assumption(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -137,7 +137,7 @@ class Caller(Requester):
         query: Mapping[str, QueryValue] | None = None,
         priority: Priority,
         wait_seconds: float = 30.0,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes]:
         """Yield every row of a list once, each as JSON; a page is asked for when it is needed.
 
         ``limit`` in the query is the length of a page, ``offset`` where the first one begins. A

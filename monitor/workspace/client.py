@@ -20,6 +20,7 @@ from monitor.model.clock import Clock
 from monitor.model.errors import RequestRejectedError
 from monitor.workspace import rows
 from monitor.workspace.beyond_runs import CONNECTION, BeyondRunsRequester, ConnectionRow
+from monitor.workspace.calling import Caller
 from monitor.workspace.decoding import RowKind, Rows, decode_rows, decode_text
 from monitor.workspace.paging import read_pages
 from monitor.workspace.payloads import (
@@ -54,8 +55,11 @@ _EMBEDS: tuple[str | None, ...] = (
 )
 
 
-class WorkspaceClient(BeyondRunsRequester):
-    """Reads one workspace. See `Requester` for the turn, the tries and the errors."""
+class WorkspaceClient(BeyondRunsRequester, Caller):
+    """Reads one workspace. See `Requester` for the turn, the tries and the errors.
+
+    What has no method of its own here is called by `request`, `rows` and `download`.
+    """
 
     def __init__(
         self,
@@ -66,7 +70,6 @@ class WorkspaceClient(BeyondRunsRequester):
         random: Random | None = None,
     ) -> None:
         super().__init__(settings, clock=clock, registry=registry, random=random)
-        self._unsorted: set[str] = set()  # lists that refuse our order
         self._embeds = _EMBEDS
 
     def job_library(
@@ -248,7 +251,9 @@ class WorkspaceClient(BeyondRunsRequester):
     ) -> AsyncIterator[Page[T]]:
         async def ask(limit: int, offset: int) -> tuple[Rows[T], datetime | None]:
             asked = {"limit": limit, "offset": offset, **query}
-            answer = await self._sorted(operation_id, asked, priority, wait_seconds)
+            answer = await self.ask_sorted(
+                operation_id, query=asked, priority=priority, wait_seconds=wait_seconds
+            )
             return _listed(answer, kind, operation_id), answer.began_at
 
         return read_pages(
@@ -257,31 +262,6 @@ class WorkspaceClient(BeyondRunsRequester):
             page_limit=self.settings.page_limit,
             operation_id=operation_id,
         )
-
-    async def _sorted(
-        self,
-        operation_id: str,
-        query: Mapping[str, QueryValue],
-        priority: Priority,
-        wait_seconds: float,
-    ) -> Answer:
-        """Ask in ascending ids; where the workspace refuses that, in its own order from then on."""
-        if operation_id not in self._unsorted:
-            try:
-                return await self.request(
-                    operation_id,
-                    query={"sort": "id", **query},
-                    priority=priority,
-                    wait_seconds=wait_seconds,
-                )
-            except RequestRejectedError as error:
-                if error.status_code != HTTPStatus.BAD_REQUEST:
-                    raise
-        answer = await self.request(
-            operation_id, query=query, priority=priority, wait_seconds=wait_seconds
-        )
-        self._unsorted.add(operation_id)
-        return answer
 
 
 def _run_query(

@@ -1,0 +1,290 @@
+"""Any operation of the catalogue: named, refused before it is sent, started once, read in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from monitor.catalogue.operations import Edition, Operation, operations
+from monitor.model.errors import NotAvailableError, RequestRejectedError, UnreadableAnswerError
+from monitor.model.secrets import Secret
+from monitor.sandbox.objects import Flow
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, WorldOptions
+from monitor.workspace.calling import resolve
+from monitor.workspace.client import Priority
+from tests.clocks import ManualClock
+from tests.workspace.scripted import answer, client_of, refusal, serving
+
+# Characters that mean something in a path, or are none in a URL.
+ODD = "a/b %41?ü@x.example#1"
+
+
+def values_of(one: Operation) -> tuple[str, ...]:
+    return tuple(str(11 + number) for number in range(len(one.parameters)))
+
+
+@pytest.mark.parametrize("one", operations(), ids=lambda one: one.operation_id)
+def test_an_operation_is_named_by_id_or_by_method_and_path(one: Operation) -> None:
+    """Both names lead to the same operation with the same values, with or without ``/v4``."""
+    values = values_of(one)
+    by_id = resolve([one.operation_id, *values])
+    assert (by_id.operation, by_id.values) == (one, values)
+    path = one.fill(*values)
+    assert resolve([one.method, path]) == by_id
+    assert resolve([one.method.lower(), path.removeprefix("/v4/")]) == by_id
+
+
+async def test_every_operation_is_sent_as_the_catalogue_has_it() -> None:
+    """All 186 reach the workspace by their method and path; a value stays one segment of it."""
+    async with serving(answer({})) as workspace, client_of(workspace.url) as client:
+        for one in operations():
+            values = [ODD for _ in one.parameters]
+            await client.request(one.operation_id, *values, priority=Priority.CHANGES)
+    sent = [(request.method, request.path.count("/")) for request in workspace.requests]
+    raw = [request.raw_path for request in workspace.requests]
+    assert len(raw) == 186
+    assert [one.method for one in operations()] == [method for method, _ in sent]
+    for one, path in zip(operations(), raw, strict=True):
+        called = resolve([one.method, path])
+        assert called.values == tuple(ODD for _ in one.parameters)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["getFlw", "1"], "did you mean getFlow"),
+        (["getFlow"], "getFlow takes id behind its name, not 0 values"),
+        (["listFlows", "1"], "listFlows takes nothing behind its name, not 1 values"),
+        (["GET"], "GET takes one path"),
+        (["GET", "/v4/flows", "1"], "GET takes one path"),
+        (["GET", "/v4/nothing"], "the catalogue has no GET /v4/nothing"),
+        (["PUT", "/v4/flows/11"], "the catalogue has no PUT /v4/flows/11; it has GET, PATCH"),
+        (["GET", "/v4/flows?limit=1"], "-q NAME=VALUE"),
+        (["GET", "/v4/flows/:id"], "':id' is no id of getFlow"),
+        (["getFlow", ".."], "'..' is no id of getFlow"),
+        (["getFlow", ""], "'' is no id of getFlow"),
+    ],
+)
+def test_what_names_no_operation_is_told_with_the_way_out(words: list[str], sentence: str) -> None:
+    """The refusal says what was meant perhaps, or what is missing; nothing could be sent."""
+    with pytest.raises(RequestRejectedError) as caught:
+        resolve(words)
+    assert sentence in str(caught.value)
+    assert caught.value.status_code is None
+
+
+@pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
+async def test_what_an_edition_lacks_is_refused_before_it_is_sent(edition: Edition) -> None:
+    """Each refusal names the editions that have the operation, and the workspace hears nothing."""
+    lacking = [one for one in operations() if not one.is_offered_in(edition)]
+    async with (
+        serving(answer({})) as workspace,
+        client_of(workspace.url, edition=edition) as client,
+    ):
+        for one in lacking:
+            with pytest.raises(NotAvailableError) as caught:
+                await client.request(one.operation_id, *values_of(one), priority=Priority.CHANGES)
+            told = str(caught.value)
+            assert told.startswith(f"{one.operation_id} is not part of edition {edition}; ")
+            assert all(str(other) in told.split(";")[1] for other in one.editions)
+    assert workspace.requests == []
+    assert len(lacking) == 186 - {"PC": 5, "PL": 172, "RL": 173, "LE": 13}[edition]
+
+
+@pytest.mark.parametrize("operation_id", ["runJobGroup", "runFlow", "runPlan"])
+async def test_every_try_of_a_run_carries_one_execution_id(operation_id: str) -> None:
+    """The id is made once for a call, another for the next, and one that is given stays."""
+    values = [] if operation_id == "runJobGroup" else [1]
+    ill, well = refusal(503, ""), answer({"id": 1}, 201)
+    async with serving(ill, ill, well) as workspace, client_of(workspace.url) as client:
+        for headers in (None, None, {"X-Execution-Id": "mine"}):
+            await client.request(
+                operation_id, *values, body={}, headers=headers, priority=Priority.CHANGES
+            )
+    ids = [request.headers["x-execution-id"] for request in workspace.requests]
+    assert ids[0] == ids[1] == ids[2] != ids[3]
+    assert len(ids[0]) == 36
+    assert ids[4:] == ["mine"]
+
+
+async def test_a_run_whose_answer_was_lost_is_started_once() -> None:
+    """The workspace starts the flow, the answer never comes, and the retry starts no second."""
+    options = WorldOptions(dropped=1.0, only=frozenset({"runFlow"}))
+    settings = SandboxSettings(traffic=None, schedules_fire=False, options=options)
+    sandbox = Sandbox(settings, ManualClock())
+    heard: list[str] = []
+
+    def hear(operation_id: str, _: Mapping[str, str]) -> None:
+        heard.append(operation_id)
+        if len(heard) == 3:
+            sandbox.world.options.dropped = 0.0
+
+    sandbox.on_request(hear)
+    url = await sandbox.start()
+    try:
+        flow = next(iter(sandbox.world.flows.live()))
+        async with client_of(url, token=Secret(sandbox.token)) as client:
+            found = await client.request("runFlow", flow.id, body={}, priority=Priority.CHANGES)
+        runs = len(list(sandbox.world.flow_runs.live()))
+    finally:
+        await sandbox.stop()
+    assert heard == ["runFlow"] * 3
+    assert (found.status_code, found.body, runs) == (304, b"", 1)
+
+
+def page(*ids: int, **more: Any) -> dict[str, Any]:
+    """Return a page with rows of these ids."""
+    return {"data": [{"id": one, "createdAt": "2026-11-21T10:00:00.000Z", **more} for one in ids]}
+
+
+async def test_a_thousand_rows_of_a_real_list_come_once_each() -> None:
+    """Every flow of a sandbox is yielded once, in pages of the size that the settings name."""
+    sandbox = Sandbox(SandboxSettings(traffic=None, schedules_fire=False), ManualClock())
+    person = min(one.creator_id for one in sandbox.world.flows.live())
+    for number in range(1_000):
+        sandbox.world.create(Flow, by=person, name=f"flow {number}")
+    heard: list[str] = []
+    sandbox.on_request(lambda operation_id, _: heard.append(operation_id))
+    url = await sandbox.start()
+    try:
+        async with client_of(url, token=Secret(sandbox.token), page_size=300) as client:
+            query = {"flowsFilter": "all"}
+            rows = [
+                msgspec.json.decode(row)["id"]
+                async for row in client.rows("listFlows", query=query, priority=Priority.CHANGES)
+            ]
+        known = {one.id for one in sandbox.world.flows.live()}
+    finally:
+        await sandbox.stop()
+    assert len(rows) == len(known) >= 1_000
+    assert set(rows) == known
+    assert heard == ["listFlows"] * 4
+
+
+async def test_a_page_is_asked_for_when_its_rows_are_wanted() -> None:
+    """Who takes two rows of a long list costs the workspace one request."""
+    async with (
+        serving(answer(page(*range(10)))) as workspace,
+        client_of(workspace.url, page_size=10) as client,
+    ):
+        rows = client.rows("listFlows", priority=Priority.CHANGES)
+        assert [await anext(rows) for _ in range(2)]
+        assert len(workspace.requests) == 1
+        assert dict(workspace.requests[0].query) == {"sort": "id", "limit": "10", "offset": "0"}
+        await rows.aclose()
+
+
+async def test_rows_of_two_kinds_may_share_an_id() -> None:
+    """A library lists flows and folders: a folder with a flow's id is another row."""
+    both = {"data": [*page(3)["data"], {"id": 3, "createdAt": "2026-11-21T11:00:00.000Z"}]}
+    again = {"data": [*both["data"], *page(4)["data"]]}
+    async with (
+        serving(answer(both), answer(again), answer(page())) as workspace,
+        client_of(workspace.url, page_size=2) as client,
+    ):
+        rows = [row async for row in client.rows("listFlowsLibrary", priority=Priority.CHANGES)]
+    assert [msgspec.json.decode(row)["id"] for row in rows] == [3, 3, 4]
+
+
+async def test_a_list_without_ids_is_read_in_steps() -> None:
+    """Equal rows are all yielded where ``fields`` leaves out what would tell them apart."""
+    same, end = answer({"data": [{"name": "x"}] * 3}), answer({"data": [{"name": "x"}]})
+    async with (
+        serving(same, same, end) as workspace,
+        client_of(workspace.url, page_size=3) as client,
+    ):
+        query = {"fields": "name"}
+        rows = [row async for row in client.rows("listFlows", query=query, priority=Priority.NAMES)]
+    assert rows == [b'{"name":"x"}'] * 7
+    assert [request.query["offset"] for request in workspace.requests] == ["0", "3", "6"]
+
+
+async def test_the_callers_own_order_and_place_are_kept() -> None:
+    """``sort``, ``limit`` and ``offset`` of the query decide, whatever the count says."""
+    first, end = answer({**page(9, 8, 7), "count": 5}), answer({**page(7), "count": 5})
+    async with serving(first, end) as workspace, client_of(workspace.url) as client:
+        query = {"sort": "-id", "limit": "3", "offset": "2", "includeCount": "true"}
+        rows = [row async for row in client.rows("listFlows", query=query, priority=Priority.NAMES)]
+    assert [msgspec.json.decode(row)["id"] for row in rows] == [9, 8, 7]
+    asked = dict(workspace.requests[0].query)
+    assert asked == query
+    assert [request.query["offset"] for request in workspace.requests] == ["2", "4"]
+
+
+async def test_a_workspace_that_refuses_the_order_is_asked_in_its_own() -> None:
+    """400 to ``sort=id`` is followed by the same page without it, for good."""
+    async with (
+        serving(refusal(400, "ValidationFailed"), answer(page(2, 1))) as workspace,
+        client_of(workspace.url) as client,
+    ):
+        for _ in range(2):
+            rows = client.rows("listFlows", priority=Priority.CHANGES)
+            assert len([row async for row in rows]) == 2
+    assert ["sort" in request.query for request in workspace.requests] == [True, False, False]
+
+
+async def test_a_list_without_pages_is_asked_for_once() -> None:
+    """Where the catalogue knows no ``limit`` none is sent, in an envelope or bare."""
+    for body in (page(1, 2), page(1, 2)["data"]):
+        async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
+            rows = client.rows("getJobsForJobGroup", 7, priority=Priority.CHANGES)
+            assert len([row async for row in rows]) == 2
+        assert [dict(request.query) for request in workspace.requests] == [{}]
+
+
+@pytest.mark.parametrize(
+    ("operation_id", "values", "query"),
+    [
+        ("countFlows", (), {}),
+        ("createFlow", (), {}),
+        ("getFlowPackage", (1,), {}),
+        ("listFlows", (), {"limit": "many"}),
+        ("listFlows", (), {"offset": "-1"}),
+    ],
+)
+async def test_what_is_no_list_is_refused_before_it_is_sent(
+    operation_id: str, values: tuple[int, ...], query: dict[str, str]
+) -> None:
+    """Rows are asked for lists only, and from a place that is a number."""
+    async with serving(answer({})) as workspace, client_of(workspace.url) as client:
+        rows = client.rows(operation_id, *values, query=query, priority=Priority.CHANGES)
+        with pytest.raises(RequestRejectedError):
+            await anext(rows)
+    assert workspace.requests == []
+
+
+async def test_an_answer_that_is_no_list_is_unreadable() -> None:
+    """One object where rows were asked for is an error, not an empty list."""
+    async with serving(answer({"files": []})) as workspace, client_of(workspace.url) as client:
+        with pytest.raises(UnreadableAnswerError):
+            await anext(client.rows("getJobGroupOutputs", 7, priority=Priority.CHANGES))
+    assert len(workspace.requests) == 1
+
+
+async def test_details_reach_the_caller_without_secrets() -> None:
+    """Structured details are told as text, apart from the message, and without the token."""
+    token = Secret("made-up-token-3f9a")
+    details = {"errors": [{"field": "name", "got": token.reveal()}]}
+    told = {"exception": {"name": "ValidationFailed", "message": "bad", "details": details}}
+    async with serving(answer(told, 400)) as workspace, client_of(workspace.url) as client:
+        with pytest.raises(RequestRejectedError) as caught:
+            await client.request("createFlow", body={}, priority=Priority.CHANGES)
+    assert caught.value.details == '{"errors":[{"field":"name","got":"***"}]}'
+    assert "field" not in str(caught.value)
+
+
+async def test_a_file_is_asked_for_as_any_type() -> None:
+    """Packages and PDFs are no JSON, and asking for JSON might be refused with 415."""
+
+    async def pdf(request: web.Request) -> web.Response:
+        return web.Response(body=b"%PDF", content_type=request.headers["Accept"] and "x/pdf")
+
+    async with serving(pdf) as workspace, client_of(workspace.url) as client:
+        await client.request("getJobGroupPdfResults", 7, priority=Priority.CHANGES)
+        await client.request("getJobGroup", 7, priority=Priority.CHANGES)
+    assert [one.headers["Accept"] for one in workspace.requests] == ["*/*", "application/json"]

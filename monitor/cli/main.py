@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from monitor import __version__
-from monitor.cli import check, demo, doctor, operations, run, sandbox, steer
+from monitor.cli import api, check, completion, demo, doctor, operations, run, sandbox, steer
 from monitor.model.errors import ConfigurationError, MonitorError
 
 FAILED = 1
@@ -29,21 +29,51 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-# Each command: its name, its function, an example for its help.
+# Each command: its name, its function, what there is to type at the end of its help.
 COMMANDS = (
-    ("demo", demo.demo, "dataprep-monitor demo --for 30"),
-    ("run", run.run, "dataprep-monitor run -c /etc/dataprep-monitor/monitor.toml"),
-    ("check", check.check, "dataprep-monitor check -c config/minimal.toml"),
-    ("doctor", doctor.doctor, "dataprep-monitor doctor -c /etc/dataprep-monitor/monitor.toml"),
-    ("operations", operations.operations, "dataprep-monitor operations --edition LE --json"),
-    ("sandbox", sandbox.sandbox, "dataprep-monitor sandbox --speed 60 --fault status_500=0.05"),
-    ("runs", steer.runs, "dataprep-monitor runs --status failed"),
-    ("events", steer.events, "dataprep-monitor events --follow"),
-    ("track", steer.track, "dataprep-monitor track job_group 7827359"),
-    ("webhooks", steer.webhooks, "dataprep-monitor webhooks sync --flow 11"),
+    ("demo", demo.demo, ("demo --for 30", "demo --edition LE --port 0")),
+    ("run", run.run, ("run -c /etc/dataprep-monitor/monitor.toml",)),
+    ("check", check.check, ("check -c config/minimal.toml", "check --json")),
+    ("doctor", doctor.doctor, ("doctor -c /etc/dataprep-monitor/monitor.toml", "doctor -w acme")),
+    (
+        "operations",
+        operations.operations,
+        ("operations --filter 'flow run'", "operations --edition LE --json"),
+    ),
+    (
+        "api",
+        api.api,
+        (
+            "api GET /v4/flows -q flowsFilter=all --all",
+            "api getJobGroup 7827359 -q embed=wrangledDataset.flow",
+            """api runFlow 11 -d '{"runParameters": {}}'""",
+            "api getFlowPackage 11 --out sales.zip",
+            "api importPackage -d @sales.zip",
+        ),
+    ),
+    (
+        "sandbox",
+        sandbox.sandbox,
+        ("sandbox --edition open --port 8081", "sandbox --speed 60 --fault status_500=0.05"),
+    ),
+    ("runs", steer.runs, ("runs --status failed", "runs -w acme --kind plan_run --json")),
+    ("events", steer.events, ("events --follow", "events --since 2026-11-21T10:00:00Z --json")),
+    ("track", steer.track, ("track job_group 7827359",)),
+    (
+        "completion",
+        completion.completion,
+        (
+            "completion bash > ~/.dataprep-monitor.bash",
+            "completion zsh > ~/.dataprep-monitor.zsh",
+            "completion fish > ~/.config/fish/completions/dataprep-monitor.fish",
+        ),
+    ),
+    ("webhooks", steer.webhooks, ("webhooks list", "webhooks sync --flow 11")),
 )
-for _name, _function, _example in COMMANDS:
-    app.command(_name, epilog=f"Example: {_example}")(_function)
+for _name, _function, _examples in COMMANDS:
+    _lines = [f"Example: dataprep-monitor {_one}" for _one in _examples]
+    # The mark keeps the library from making one paragraph of the lines.
+    app.command(_name, epilog="\b\n" + "\n".join(_lines))(_function)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - the library calls it so

@@ -9,6 +9,7 @@ import typer
 from monitor.catalogue.operations import Edition, Operation
 from monitor.catalogue.operations import operations as all_operations
 from monitor.catalogue.uses import use_of
+from monitor.cli import completing
 from monitor.cli.options import AsJson
 from monitor.cli.tables import print_json, print_table
 
@@ -19,17 +20,32 @@ def operations(
         typer.Option("--edition", case_sensitive=False, help="Only what this edition offers."),
     ] = None,
     resource: Annotated[
-        str | None, typer.Option("--resource", metavar="NAME", help="Only this resource group.")
+        str | None,
+        typer.Option(
+            "--resource",
+            metavar="NAME",
+            help="Only this resource group.",
+            autocompletion=completing.resources,
+        ),
     ] = None,
     *,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="TEXT",
+            help="Only what has all these words in its id, method, path, name or resource.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the operations of the workspace API, and what the monitor uses them for."""
-    found = _chosen(edition, resource)
+    words = (text or "").lower().split()
+    found = [one for one in _chosen(edition, resource) if _has(one, words)]
     if as_json:
         print_json([_document(one) for one in found])
     else:
-        columns = ("method", "path", "name", "resource", "editions", "used for")
+        columns = ("method", "path", "id", "name", "resource", "editions", "used for")
         print_table(columns, [_row(one) for one in found])
 
 
@@ -45,6 +61,12 @@ def _chosen(edition: Edition | None, resource: str | None) -> list[Operation]:
         if (wanted is None or one.resource == wanted)
         and (edition is None or one.is_offered_in(edition))
     ]
+
+
+def _has(one: Operation, words: list[str]) -> bool:
+    told = (one.operation_id, one.method, one.path, one.name, one.resource)
+    text = " ".join(told).lower()
+    return all(word in text for word in words)
 
 
 def _editions(one: Operation) -> list[str]:
@@ -65,4 +87,5 @@ def _document(one: Operation) -> dict[str, Any]:
 
 def _row(one: Operation) -> tuple[str, ...]:
     use = use_of(one.operation_id) or "-"
-    return (one.method, one.path, one.name, one.resource, " ".join(_editions(one)), use)
+    names = (one.operation_id, one.name, one.resource)
+    return (one.method, one.path, *names, " ".join(_editions(one)), use)

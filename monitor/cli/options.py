@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from monitor.cli import completing
+
 FILE_VARIABLE = "DATAPREP_MONITOR_CONFIG"
 CONFIG_FILE = Path("/etc/dataprep-monitor/monitor.toml")
 
@@ -16,7 +18,12 @@ ConfigFile = Annotated[
 ]
 WorkspaceName = Annotated[
     str | None,
-    typer.Option("--workspace", "-w", help="Which workspace; not needed where only one is."),
+    typer.Option(
+        "--workspace",
+        "-w",
+        help="Which workspace; not needed where only one is.",
+        autocompletion=completing.workspaces,
+    ),
 ]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

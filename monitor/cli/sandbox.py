@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from monitor.catalogue.operations import Edition
+from monitor.cli import completing
 from monitor.cli.options import AsJson
 
 SpeedOption = Annotated[
@@ -29,6 +30,7 @@ def sandbox(
         typer.Option(
             metavar="SPEC",
             help="What goes wrong, such as latency=0.2,status_500=0.05; may be repeated.",
+            autocompletion=completing.faults,
         ),
     ] = None,
     show_faults: Annotated[

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor.cli import completing
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind, Status
@@ -64,7 +65,12 @@ def track(
 
 
 def webhooks(
-    action: Annotated[str, typer.Argument(metavar="list|sync|test|delete", help="What to do.")],
+    action: Annotated[
+        str,
+        typer.Argument(
+            metavar="list|sync|test|delete", help="What to do.", autocompletion=completing.actions
+        ),
+    ],
     config: ConfigFile = CONFIG_FILE,
     *,
     workspace: WorkspaceName = None,

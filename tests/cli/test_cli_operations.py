@@ -56,9 +56,22 @@ def test_the_table_tells_what_the_monitor_uses(capsys: pytest.CaptureFixture[str
     """Off a terminal the table is plain lines that nothing is cut from."""
     assert main(["operations", "--resource", "FlowRun"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["method", "path", "name", "resource", "editions", "used", "for"]
+    columns = ["method", "path", "id", "name", "resource", "editions", "used", "for"]
+    assert lines[0].split() == columns
     assert len(lines) == 4
     assert any(line.endswith("reads how a flow run ended") for line in lines)
+
+
+def test_the_list_of_some_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """All the words must stand in id, method, path, name or resource, in any case and order."""
+    found = listed(capsys, "--filter", "flowruns get")
+    assert [one["operation_id"] for one in found] == [
+        "getFlowRun",
+        "getFlowRunStatus",
+        "getFlowRunJobGroups",
+    ]
+    assert listed(capsys, "--filter", "job groups", "--edition", "LE", "--resource", "Job") == []
+    assert len(listed(capsys, "--filter", " ")) == 186
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""Where the answers of ``api`` go: JSON and files, and a bar on a terminal while they come."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+import msgspec
+
+from monitor.catalogue.operations import Operation
+from monitor.model.errors import UnreadableAnswerError
+from monitor.workspace.files import FileReceiver
+from monitor.workspace.requesting import Answer
+
+# Takes how far something is and where it ends, None where nobody knows.
+Show = Callable[[int, int | None], None]
+
+
+def write_answer(answer: Answer, operation: Operation) -> None:
+    """Print a good answer: JSON readably, a file as it came, nothing where there is nothing.
+
+    Raises:
+        UnreadableAnswerError: it is neither a file nor JSON.
+    """
+    if answer.status_code == HTTPStatus.NOT_MODIFIED:
+        sys.stderr.write("answered 304: it was started before, with the same execution id\n")
+    if not answer.body:
+        return
+    try:
+        msgspec.json.decode(answer.body, type=msgspec.Raw)
+        text = msgspec.json.format(answer.body, indent=2).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        if not operation.answers_file:
+            raise UnreadableAnswerError(
+                f"the answer of {operation.operation_id} is no JSON",
+                operation_id=operation.operation_id,
+                status_code=answer.status_code,
+            ) from exc
+        sys.stdout.buffer.write(answer.body)
+    else:
+        sys.stdout.write(text + "\n")
+
+
+async def write_rows(rows: AsyncIterator[bytes]) -> None:
+    """Print a JSON array, row by row. It is closed only when the last row has come."""
+    async for piece in _array(rows):
+        sys.stdout.write(piece.decode())
+
+
+async def save_rows(rows: AsyncIterator[bytes], path: Path) -> None:
+    """Write a JSON array to a file, which appears when it is whole."""
+    with progress_bar(path.name, unit="rows") as show:
+        async with FileReceiver(path) as file:
+            await file.begin(None)
+            number = 0
+            async for piece in _array(rows):
+                await file.take(piece)
+                number += 1
+                show(number, None)
+
+
+async def _array(rows: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    start = b"["
+    async for row in rows:
+        yield start + b"\n" + row
+        start = b","
+    yield b"[]\n" if start == b"[" else b"\n]\n"
+
+
+@contextmanager
+def progress_bar(name: str, *, unit: str) -> Iterator[Show]:
+    """Show how far ``name`` is, on a terminal; elsewhere nothing is shown."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _whole: None
+        return
+    from rich import progress  # noqa: PLC0415 - only who looks at it waits for it
+    from rich.console import Console  # noqa: PLC0415
+
+    done = (
+        (progress.DownloadColumn(), progress.TransferSpeedColumn())
+        if unit == "bytes"
+        else (progress.TextColumn("{task.completed} rows"),)
+    )
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), *done)
+    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name.replace("[", r"\["), total=None)
+        yield lambda so_far, whole: bar.update(task, completed=so_far, total=whole)

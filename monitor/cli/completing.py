@@ -1,0 +1,100 @@
+"""What a shell offers when a word is half typed. It is asked at a key press, so it loads little.
+
+A completer that cannot tell offers nothing: whoever presses a key wants no message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from monitor.catalogue.operations import Operation, find, operation, operations
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+# A value and what it is; bash shows the values only.
+Offer = tuple[str, str]
+
+
+def called(ctx: typer.Context, incomplete: str) -> list[Offer]:
+    """Offer operation ids and methods, and behind a method the paths that it has."""
+    given = _words(ctx)
+    if not given:
+        ids = [(one.operation_id, one.name) for one in operations()]
+        methods = [(method, "a method, then a path") for method in METHODS]
+        return [*ids, *(methods if incomplete else [])]
+    if len(given) == 1 and given[0].upper() in METHODS:
+        return list(dict.fromkeys(_paths(given[0].upper(), incomplete)))
+    return []
+
+
+def query_names(ctx: typer.Context, incomplete: str) -> list[Offer]:
+    """Offer the query parameters of the operation that stands before."""
+    del incomplete
+    one = _operation(_words(ctx))
+    return [] if one is None else [(f"{name}=", one.operation_id) for name in one.query]
+
+
+def resources() -> list[str]:
+    """Offer the resource groups of the catalogue."""
+    return sorted({one.resource for one in operations()})
+
+
+def workspaces(ctx: typer.Context) -> list[str]:
+    """Offer the workspaces of the configuration, whatever else is wrong with it."""
+    import tomllib  # noqa: PLC0415 - few presses ask for it
+
+    try:
+        text = Path(ctx.params["config"]).read_text(encoding="utf-8")
+        found = tomllib.loads(text)["workspaces"]
+        return [one["name"] for one in found if isinstance(one.get("name"), str)]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return []
+
+
+def faults(incomplete: str) -> list[Offer]:
+    """Offer the sandbox's faults, behind others that are typed already too."""
+    from monitor.sandbox.faults import table  # noqa: PLC0415 - few presses ask for it
+
+    before, comma, _ = incomplete.rpartition(",")
+    return [(f"{before}{comma}{one.name}", one.description) for one in table()]
+
+
+def actions() -> list[str]:
+    """Offer what can be done to webhook tasks."""
+    return ["list", "sync", "test", "delete"]
+
+
+def _words(ctx: typer.Context) -> list[str]:
+    # Behind an option that waits for its value the library has not named the words yet.
+    return list(ctx.params.get("words") or ctx.args)
+
+
+def _operation(words: list[str]) -> Operation | None:
+    if len(words) > 1 and words[0].upper() in METHODS:
+        found = find(words[0], words[1])
+        return None if found is None else found[0]
+    try:
+        return operation(words[0]) if words else None
+    except KeyError:
+        return None
+
+
+def _paths(method: str, typed: str) -> Iterator[Offer]:
+    """Yield the paths of a method up to where the next value must be typed by hand."""
+    done = typed.split("/")[:-1]
+    for one in operations():
+        parts = one.path.split("/")
+        if one.method != method or len(parts) <= len(done):
+            continue
+        if all(_fits(part, text) for part, text in zip(parts, done, strict=False)):
+            rest = "/".join(parts[len(done) :])
+            open_end = re.split(r":\w+", rest, maxsplit=1)[0]
+            yield "/".join([*done, open_end]), one.name
+
+
+def _fits(part: str, text: str) -> bool:
+    return part == text or (part.startswith(":") and text != "")

@@ -61,7 +61,8 @@ def word_of(schema: dict[str, Any]) -> str:
 def fault(served_model: dict[str, Any], name: str, public: Any) -> str:
     """Return in which way a served field is not the public one; nothing where it is."""
     schema = served_model["properties"][name]
-    words = tuple(word for word in schema.get("enum", ()) if word is not None)
+    worded = schema["items"] if schema.get("type") == "array" else schema
+    words = tuple(word for word in worded.get("enum", ()) if word is not None)
     is_required = name in served_model.get("required", ())
     if (word_of(schema), is_required, words) == (public.type, public.required, public.enum):
         return ""

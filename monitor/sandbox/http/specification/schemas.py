@@ -53,7 +53,12 @@ def _model(model: Model) -> dict[str, Json]:
 
 
 def _with_words(schema: dict[str, Json], field: Field) -> dict[str, Json]:
-    return {**schema, "enum": list(field.enum)} if field.enum else schema
+    if not field.enum:
+        return schema
+    if schema.get("type") == "array":
+        # The words of a list are those of its items.
+        return {**schema, "items": {**schema["items"], "enum": list(field.enum)}}
+    return {**schema, "enum": list(field.enum)}
 
 
 def _field(field: Field) -> dict[str, Json]:

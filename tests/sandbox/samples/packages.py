@@ -2,11 +2,64 @@
 
 from __future__ import annotations
 
-from tests.sandbox.samples.sample import Living, Sample
+from monitor.sandbox.http.packages.archive import Package, PackageKind, Rows, pack
+from monitor.sandbox.http.packages.exporting import export, manifest_of
+from monitor.sandbox.http.showing.rendering import View
+from monitor.sandbox.objects import Flow, Plan
+from monitor.sandbox.records.packages import EnvironmentParameter, Macro
+from tests.sandbox.samples.sample import Living, Sample, of
 
 
-def furnish(_: Living) -> None:
-    """Add nothing."""
+def furnish(living: Living) -> None:
+    """Add an environment parameter and a macro."""
+    living.create(
+        EnvironmentParameter, override_key="region", value={"variable": {"value": "north"}}
+    )
+    living.create(Macro, name="Trim all", steps=("trim col: *",))
 
 
-SAMPLES: dict[str, Sample] = {}
+def flow_package(living: Living) -> bytes:
+    """Return the package of a flow that the owner has."""
+    view = View(living.workspace.world, living.things.owner)
+    return pack(export(view, living.things.orders, kind=PackageKind.FLOW, comment=None))
+
+
+def plan_package(living: Living) -> bytes:
+    """Return the package of a plan that the owner has."""
+    view = View(living.workspace.world, living.things.owner)
+    return pack(export(view, living.things.nightly, kind=PackageKind.PLAN, comment=None))
+
+
+def macro_package(living: Living) -> bytes:
+    """Return the package of a macro."""
+    return _table(living, PackageKind.MACRO, "macros", [{"name": "Upper", "steps": ["upper"]}])
+
+
+def parameters_package(living: Living) -> bytes:
+    """Return a package with one environment parameter."""
+    rows: Rows = [{"overrideKey": "stage", "value": {"variable": {"value": "test"}}}]
+    kind = PackageKind.ENVIRONMENT_PARAMETERS
+    return _table(living, kind, "environmentparameters", rows)
+
+
+def _table(living: Living, kind: PackageKind, name: str, rows: Rows) -> bytes:
+    manifest = manifest_of(living.workspace.world, kind)
+    return pack(Package(manifest=manifest, tables={name: rows}))
+
+
+SAMPLES: dict[str, Sample] = {
+    "getFlowPackage": Sample(path=of(Flow), query={"comment": "for the other workspace"}),
+    "getFlowPackageDryRun": Sample(path=of(Flow)),
+    "importPackage": Sample(upload=flow_package),
+    "importPackageDryRun": Sample(upload=flow_package),
+    "getMacroPackage": Sample(path=of(Macro)),
+    "importMacroPackage": Sample(upload=macro_package),
+    "createEnvironmentParameter": Sample(
+        body=lambda _: {"overrideKey": "stage", "value": {"variable": {"value": "test"}}}
+    ),
+    "listEnvironmentParameters": Sample(query={"includeUsageInfo": "true"}),
+    "getEnvironmentParameter": Sample(path=of(EnvironmentParameter)),
+    "deleteEnvironmentParameter": Sample(path=of(EnvironmentParameter)),
+    "getEnvironmentParametersPackage": Sample(query={"hideSecrets": "true"}),
+    "importEnvironmentParametersPackage": Sample(upload=parameters_package),
+}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from monitor.sandbox.http.kinds.kind import Kind
+from monitor.sandbox.http.packages.package_kinds import PACKAGE_KINDS
 from monitor.sandbox.http.showing.rendering import Resource
 
-KINDS: tuple[Kind[Any], ...] = ()
+KINDS: tuple[Kind[Any], ...] = PACKAGE_KINDS
 
 RESOURCES: dict[str, Resource] = {}

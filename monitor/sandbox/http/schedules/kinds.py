@@ -7,9 +7,18 @@ from typing import Any
 from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.schedules.schedule_shapes import SCHEDULE_RESOURCES
 from monitor.sandbox.http.showing.rendering import Resource
+from monitor.sandbox.objects import Schedule
 
-KINDS: tuple[Kind[Any], ...] = ()
+SCHEDULE: Kind[Schedule] = Kind(
+    record=Schedule,
+    name="schedule",
+    plural="schedules",
+    model="ScheduleResponseWithTask",
+    requests=("ScheduleCreateRequest", "ScheduleUpdateRequest"),
+    resource=SCHEDULE_RESOURCES["schedules"],
+    filter_fields=("flow",),
+)
 
-RESOURCES: dict[str, Resource] = {
-    **SCHEDULE_RESOURCES,
-}
+KINDS: tuple[Kind[Any], ...] = (SCHEDULE,)
+
+RESOURCES: dict[str, Resource] = {}

@@ -6,10 +6,8 @@ from typing import Any
 
 from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.showing.rendering import Resource
-from monitor.sandbox.http.webhooks.webhook_shapes import WEBHOOK_RESOURCES
+from monitor.sandbox.http.webhooks.webhook_kinds import WEBHOOK_FLOW_TASK
 
-KINDS: tuple[Kind[Any], ...] = ()
+KINDS: tuple[Kind[Any], ...] = (WEBHOOK_FLOW_TASK,)
 
-RESOURCES: dict[str, Resource] = {
-    **WEBHOOK_RESOURCES,
-}
+RESOURCES: dict[str, Resource] = {}

@@ -1,0 +1,141 @@
+"""From the content of a package to records that belong to no world yet.
+
+All that a package says is judged here: a stranger's file makes a refusal that names ``data``,
+never a record that could not have been made otherwise.
+"""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from monitor.sandbox.http.errors import ApiError, shortened
+from monitor.sandbox.http.kinds.kind import Kind
+from monitor.sandbox.http.kinds.table import KINDS, kind_of
+from monitor.sandbox.http.packages.archive import Package, PackageKind, Rows, bad_package
+from monitor.sandbox.http.packages.graph import USED, Key, key_of, links_of
+from monitor.sandbox.http.reading.validation import check_sizes
+from monitor.sandbox.objects import Connection, Flow, Plan, PlanEdge, Recipe, Record
+from monitor.sandbox.world import World
+
+_ROOTS: Mapping[PackageKind, type[Record]] = {PackageKind.FLOW: Flow, PackageKind.PLAN: Plan}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """The records of a package, under the ids that they had where it was made."""
+
+    roots: tuple[Record, ...]
+    parts: tuple[Record, ...]
+    used: tuple[Record, ...]
+
+
+def arrivals_of(package: Package, world: World, *, by: int) -> Arrivals:
+    """Return the records of a package, judged; nothing in ``world`` changes.
+
+    Raises:
+        ApiError: 400, naming ``data``.
+    """
+    records: dict[Key, Record] = {}
+    for plural, rows in package.tables.items():
+        for record in _records(_kind_named(plural), rows, world, by=by):
+            if records.setdefault(key_of(record), record) is not record:
+                raise bad_package(f"has two of {plural} with the id {record.id}")
+    for record in records.values():
+        _refuse_what_leads_outside(record, records)
+    _refuse_circles(records.values())
+    return Arrivals(
+        roots=tuple(_roots(package, records)),
+        parts=tuple(one for one in records.values() if not isinstance(one, USED)),
+        used=tuple(one for one in records.values() if isinstance(one, USED)),
+    )
+
+
+def _kind_named(plural: str) -> Kind[Any]:
+    kind = next((one for one in KINDS if one.plural == plural), None)
+    if kind is None or not (kind.record in USED or _lives_in_a_pipeline(kind)):
+        raise bad_package(f"has a table {shortened(plural)}, which no package has")
+    return kind
+
+
+def _lives_in_a_pipeline(kind: Kind[Any] | None) -> bool:
+    if kind is None or kind.record in (Flow, Plan):
+        return kind is not None
+    homes = [one.target for one in kind.references if one.attribute == kind.home]
+    return any(_lives_in_a_pipeline(kind_of(home)) for home in homes)
+
+
+def _records(kind: Kind[Any], rows: Rows, world: World, *, by: int) -> Iterable[Record]:
+    now = world.now()
+    # Records say in which workspace they were made, and by whom, only to that workspace.
+    mine = {
+        "created_at": now,
+        "updated_at": now,
+        "creator_id": by,
+        "updater_id": by,
+        "deleted_at": None,
+    }
+    left_out = _secret_names(kind)
+    for row in rows:
+        _check_sizes(row, kind)
+        said = {name: value for name, value in row.items() if name not in left_out}
+        try:
+            yield cast("Record", msgspec.convert({**said, **mine}, kind.record))
+        except (msgspec.ValidationError, ValueError, OverflowError) as exc:
+            raise bad_package(f"has a {kind.name} that cannot be read: {exc}") from exc
+
+
+def _secret_names(kind: Kind[Any]) -> frozenset[str]:
+    if kind.record is not Connection:
+        return frozenset()
+    fields = kind.record.__dataclass_fields__.values()
+    return frozenset(one.name for one in fields if not one.repr)
+
+
+def _check_sizes(row: Mapping[str, Any], kind: Kind[Any]) -> None:
+    try:
+        check_sizes(row)
+    except ApiError as exc:
+        raise bad_package(f"has a {kind.name} that cannot be kept: {exc.details}") from exc
+
+
+def _refuse_what_leads_outside(record: Record, records: Mapping[Key, Record]) -> None:
+    for link in links_of(record):
+        if not any(key in records for key in link.possible_keys()):
+            kind = kind_of(type(record))
+            raise bad_package(
+                f"is not whole: {kind.name if kind else 'a record'} {record.id} names "
+                f"{link.attribute} {link.record_id}, which is not in it"
+            )
+
+
+def _refuse_circles(records: Iterable[Record]) -> None:
+    """Refuse recipes or nodes of a plan that wait for each other."""
+    before: dict[object, set[object]] = {}
+    for one in records:
+        if isinstance(one, Recipe):
+            before[Recipe, one.id] = {(Recipe, other) for other in one.upstream_ids}
+        elif isinstance(one, PlanEdge):
+            begin, end = (PlanEdge, one.in_plan_node_id), (PlanEdge, one.out_plan_node_id)
+            before.setdefault(end, set()).add(begin)
+    try:
+        graphlib.TopologicalSorter(before).prepare()
+    except graphlib.CycleError as exc:
+        raise bad_package("has a circle of recipes or plan nodes") from exc
+
+
+def _roots(package: Package, records: Mapping[Key, Record]) -> Iterable[Record]:
+    """Give what the package was made for: what its kind says, and at least one."""
+    kind = _ROOTS[package.manifest.kind]
+    plural = "plans" if kind is Plan else "flows"
+    ids = package.manifest.roots.get(plural, [])
+    if not ids or len(set(ids)) != len(ids):
+        raise bad_package(f"does not say of which {plural} it is")
+    for one in ids:
+        if (kind, one) not in records:
+            raise bad_package(f"says that it is of {plural} {one}, and has none")
+        yield records[kind, one]

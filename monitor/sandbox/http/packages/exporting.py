@@ -1,0 +1,128 @@
+"""From flows and plans to the content of a package."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from monitor.sandbox.http.errors import ApiError, shortened, validation_failed
+from monitor.sandbox.http.kinds.table import kind_of
+from monitor.sandbox.http.packages.archive import (
+    FORMAT,
+    VERSION,
+    Manifest,
+    Package,
+    PackageKind,
+    Rows,
+)
+from monitor.sandbox.http.packages.graph import (
+    Graph,
+    Key,
+    graph_of,
+    homes_beyond,
+    links_of,
+)
+from monitor.sandbox.http.showing.rendering import View
+from monitor.sandbox.objects import Connection, Flow, Plan, Record
+from monitor.sandbox.world import WORKSPACE_ID, World
+
+# Who made, shares or deleted a thing is told of one workspace only.
+_STAYS_AT_HOME = frozenset({"creator_id", "updater_id", "deleted_at", "shared_with", "read_only"})
+
+
+def export(view: View, root: Flow | Plan, *, kind: PackageKind, comment: str | None) -> Package:
+    """Return the package of a flow or plan, with the flows that it builds upon.
+
+    Raises:
+        ApiError: 403 for what the person may not see, 400 when it builds upon such a thing.
+    """
+    graph = gathered(view, root)
+    inside = graph.keys()
+    tables: dict[str, Rows] = {}
+    for record in sorted((*graph.parts, *graph.used), key=lambda record: record.id):
+        tables.setdefault(plural_of(record), []).append(row_of(record, inside))
+    return Package(
+        manifest=manifest_of(view.world, kind, comment=comment, roots={plural_of(root): [root.id]}),
+        tables=tables,
+    )
+
+
+def gathered(view: View, root: Flow | Plan) -> Graph:
+    """Return what a package of ``root`` must have, so that nothing in it leads outside.
+
+    Raises:
+        ApiError: 403, 400: see `export`.
+    """
+    if not view.may_see(root):
+        raise ApiError(
+            403,
+            "AccessControlException",
+            "Access denied",
+            f"You may not export {type(root).__name__.lower()} {root.id}",
+        )
+    roots: tuple[Record, ...] = (root,)
+    graph = graph_of(view.world, *roots)
+    while beyond := homes_beyond(view.world, graph):
+        for flow in beyond:
+            if not view.may_see(flow):
+                raise validation_failed(
+                    f'"id" cannot be exported: {root.id} builds upon flow {flow.id}, '
+                    "which you may not see"
+                )
+        roots = (*roots, *beyond)
+        graph = graph_of(view.world, *roots)
+    return graph
+
+
+def manifest_of(
+    world: World,
+    kind: PackageKind,
+    *,
+    comment: str | None = None,
+    roots: dict[str, list[int]] | None = None,
+) -> Manifest:
+    """Return the page that a new package has about itself."""
+    return Manifest(
+        format=FORMAT,
+        version=VERSION,
+        kind=kind,
+        exported_at=world.now(),
+        workspace_id=WORKSPACE_ID,
+        comment=None if comment is None else shortened(comment),
+        roots=roots or {},
+    )
+
+
+def plural_of(record: Record) -> str:
+    """Return the name of the table that a record belongs to."""
+    kind = kind_of(type(record))
+    if kind is None:
+        raise LookupError(f"nothing says what a {type(record).__name__} is")
+    return kind.plural
+
+
+def row_of(record: Record, inside: Collection[Key]) -> dict[str, Any]:
+    """Return a record as its attributes, without links that lead out of ``inside``.
+
+    Secrets of connections are left out; they never leave their workspace.
+    """
+    values = {
+        one.name: getattr(record, one.name)
+        for one in dataclasses.fields(record)
+        if one.name not in _STAYS_AT_HOME and (one.repr or not isinstance(record, Connection))
+    }
+    cut = {
+        (link.attribute, link.record_id)
+        for link in links_of(record)
+        if not any(key in inside for key in link.possible_keys())
+    }
+    for attribute, record_id in cut:
+        value = values[attribute]
+        values[attribute] = (
+            tuple(one for one in value if one != record_id) if isinstance(value, tuple) else None
+        )
+    row: dict[str, Any] = msgspec.to_builtins(values)
+    return row

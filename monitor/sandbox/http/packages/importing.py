@@ -1,0 +1,160 @@
+"""From the records of a package to new ones in a world, or in a draft of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from monitor.sandbox.http.crud.rights import may_name
+from monitor.sandbox.http.errors import ApiError, Json
+from monitor.sandbox.http.kinds.table import RESOURCES, kind_of
+from monitor.sandbox.http.packages.archive import VERSION, bad_package
+from monitor.sandbox.http.packages.arrivals import Arrivals
+from monitor.sandbox.http.packages.exporting import plural_of, row_of
+from monitor.sandbox.http.packages.graph import Key, key_of, plant, relinked
+from monitor.sandbox.http.reading.validation import check_body
+from monitor.sandbox.http.showing.rendering import View, show
+from monitor.sandbox.objects import Connection, Flow, ImportedDataset, Plan, Record
+from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.world import World
+
+# What an answer always has, and the table that it shows.
+_NAMES_OF_TABLES = {
+    "flows": "flows",
+    "datasources": "importeddatasets",
+    "connections": "connections",
+    "recipes": "wrangleddatasets",
+    "outputobjects": "outputobjects",
+    "webhookflowtasks": "webhookflowtasks",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What came of a package: ``made`` anew, and ``known`` here before, by the old keys.
+
+    ``arrived`` is what the package has of the known ones.
+    """
+
+    roots: tuple[Record, ...]
+    made: Mapping[Key, Record]
+    known: Mapping[Key, Record]
+    arrived: Mapping[Key, Record]
+
+
+def bring_in(view: View, arrivals: Arrivals, *, folder_id: int | None) -> Imported:
+    """Make what arrived in the view's world, in the name of its person.
+
+    What flows use is not made again where the person has it already. Flows come into the folder.
+    The new records are not judged: see `judge`.
+    """
+    known = _known_here(view, arrivals.used)
+    strange = [_renamed(view.world, one) for one in arrivals.used if key_of(one) not in known]
+    made = plant(
+        view.world,
+        (*strange, *arrivals.parts),
+        by=view.person.id,
+        known={key: one.id for key, one in known.items()},
+        changes={
+            key_of(one): {"folder_id": folder_id} for one in arrivals.parts if isinstance(one, Flow)
+        },
+    )
+    roots = tuple(made[key_of(root)] for root in arrivals.roots)
+    arrived = {key_of(one): one for one in arrivals.used if key_of(one) in known}
+    return Imported(roots=roots, made=made, known=known, arrived=arrived)
+
+
+def judge(view: View, imported: Imported) -> None:
+    """Hold every new record against what the API says that such a thing is.
+
+    Raises:
+        ApiError: 400, naming ``data``.
+    """
+    for record in imported.made.values():
+        kind = kind_of(type(record))
+        if kind is None:
+            continue
+        try:
+            check_body(kind.model, _shown(view, record))
+        except ApiError as exc:
+            raise bad_package(
+                f"has a {kind.name} as this workspace has none: {exc.details}"
+            ) from exc
+
+
+def answer_of(view: View, imported: Imported) -> dict[str, Json]:
+    """Return what an import answers."""
+    mapping: dict[str, Json] = {}
+    shown: dict[str, list[Json]] = {}
+    for (_, old_id), record in {**imported.known, **imported.made}.items():
+        mapping.setdefault(plural_of(record), {})[str(old_id)] = record.id
+    for record in imported.made.values():
+        shown.setdefault(plural_of(record), []).append(_shown(view, record))
+    answer: dict[str, Json] = {
+        "deletedObjects": {},
+        "createdObjectMapping": mapping,
+        "importRuleChanges": {"object": [], "value": []},
+        "primaryFlowIds": [one.id for one in imported.roots if isinstance(one, Flow)],
+        "release": {"version": VERSION},
+        **{name: shown.pop(plural, []) for name, plural in _NAMES_OF_TABLES.items()},
+        **shown,
+    }
+    plan_ids = [one.id for one in imported.roots if isinstance(one, Plan)]
+    return answer | ({"primaryPlanIds": plan_ids} if plan_ids else {})
+
+
+def _shown(view: View, record: Record) -> dict[str, Json]:
+    return show(RESOURCES, view, plural_of(record), record)
+
+
+def _known_here(view: View, used: Iterable[Record]) -> dict[Key, Record]:
+    """Find what the person has already of what arrived, connections before their datasets."""
+    found: dict[Key, Record] = {}
+    taken: set[Key] = set()
+    for one in sorted(used, key=lambda one: isinstance(one, ImportedDataset)):
+        for other in view.world.shelf(type(one)).live():
+            is_free = key_of(other) not in taken
+            if is_free and _is_same(one, other, found) and may_name(view, other):
+                found[key_of(one)] = other
+                taken.add(key_of(other))
+                break
+    return found
+
+
+def _is_same(one: Record, other: Record, found: Mapping[Key, Record]) -> bool:
+    """True where what arrived as ``one`` is here as ``other``.
+
+    Connections have a UUID and functions a name; a dataset is the same when all is, and its
+    connection is what became of it here.
+    """
+    if isinstance(one, Connection) and isinstance(other, Connection):
+        return one.uuid == other.uuid
+    if isinstance(one, UserDefinedFunction) and isinstance(other, UserDefinedFunction):
+        return one.name == other.name
+    if not isinstance(one, ImportedDataset) or getattr(other, "name", None) != one.name:
+        return False
+
+    def new_id(key: Key) -> int:
+        return found[key].id if key in found else _MADE_ANEW
+
+    return {**_content(one), **relinked(one, new_id)} == {
+        **_content(other),
+        **relinked(other, lambda _: None),
+    }
+
+
+_MADE_ANEW = -1  # the id of a connection that is not here yet
+_OF_ONE_WORKSPACE = ("id", "created_at", "updated_at")
+
+
+def _content(record: Record) -> dict[str, Any]:
+    row = row_of(record, frozenset())
+    return {name: value for name, value in row.items() if name not in _OF_ONE_WORKSPACE}
+
+
+def _renamed(world: World, record: Record) -> Record:
+    """Give a connection another UUID where its own belongs to one that the person has not."""
+    if isinstance(record, Connection) and any(one.uuid == record.uuid for one in world.connections):
+        record.uuid = world.uuid("imported connection", world.connections.ids.upcoming, record.id)
+    return record

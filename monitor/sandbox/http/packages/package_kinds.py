@@ -1,0 +1,35 @@
+"""Environment parameters and macros as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.sandbox.http.kinds.kind import Kind, Visibility
+from monitor.sandbox.records.packages import EnvironmentParameter, Macro
+from monitor.sandbox.world import WORKSPACE_ID
+
+ENVIRONMENT_PARAMETER: Kind[EnvironmentParameter] = Kind(
+    record=EnvironmentParameter,
+    name="environmentParameter",
+    plural="environmentparameters",
+    model="EnvironmentParameter",
+    requests=("EnvironmentParameterCreateRequest",),
+    visibility=Visibility.EVERYBODY,
+    computed={"usageInfo": lambda _, __: None},  # shown where it is asked for
+    filter_fields=("overrideKey",),
+)
+
+MACRO: Kind[Macro] = Kind(
+    record=Macro,
+    name="macro",
+    plural="macros",
+    model="ImportMacroPackageResponse",
+    visibility=Visibility.EVERYBODY,
+    constants={"workspaceId": WORKSPACE_ID},
+    computed={
+        "createdBy": lambda _, one: one.creator_id,
+        "updatedBy": lambda _, one: one.updater_id,
+    },
+)
+
+PACKAGE_KINDS: tuple[Kind[Any], ...] = (ENVIRONMENT_PARAMETER, MACRO)

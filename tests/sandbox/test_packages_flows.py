@@ -1,0 +1,374 @@
+"""Flows as packages: nothing is lost on the way, and a dry run leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from monitor.sandbox.objects import (
+    Connection,
+    Flow,
+    ImportedDataset,
+    OutputObject,
+    Recipe,
+    WebhookFlowTask,
+    WriteSetting,
+)
+from monitor.sandbox.records.data import DatasetNode, ReferenceNode
+from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.records.outputs import SqlScript
+from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
+from tests.sandbox.packages import (
+    changed,
+    fetch,
+    fingerprint,
+    manifest_of,
+    meaning,
+    pages_of,
+    send,
+    tables_of,
+    zipped,
+)
+
+IMPORT, DRY_RUN = "/v4/flows/package", "/v4/flows/package/dryRun"
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[Workspace]:
+    """Give a workspace whose first flow has one of everything."""
+    async with open_workspace() as opened:
+        furnish(opened)
+        yield opened
+
+
+def furnish(workspace: Workspace) -> None:
+    world, things = workspace.world, workspace.things
+    me, orders = things.owner.id, things.orders
+    for place, connection in enumerate(world.connections):
+        connection.uuid = f"00000000-0000-4000-8000-00000000000{place}"
+    secret = world.create(
+        Connection,
+        by=me,
+        name="lake",
+        uuid="lake",
+        vendor="s3",
+        vendor_name="S3",
+        credentials=({"username": "me", "password": "hidden away"},),
+    )
+    table = world.create(
+        ImportedDataset, by=me, name="prices", connection_id=secret.id, table_path=("p", "q")
+    )
+    function = world.create(UserDefinedFunction, by=me, name="vat")
+    upstream = world.create(Flow, by=me, name="Upstream")
+    source = world.create(Recipe, by=me, flow_id=upstream.id, name="Source")
+    world.create(ReferenceNode, by=me, flow_id=orders.id, recipe_id=source.id)
+    world.create(DatasetNode, by=me, flow_id=orders.id, dataset_id=table.id)
+    world.update(things.totals, dataset_ids=(table.id,), function_ids=(function.id,))
+    output = world.outputs_of(things.clean.id)[0]
+    world.create(
+        SqlScript, by=me, output_object_id=output.id, sql_script="x", type="pre", vendor="v"
+    )
+    world.create(
+        WebhookFlowTask,
+        by=me,
+        flow_id=orders.id,
+        name="tell",
+        url="http://127.0.0.1:1/hook",
+        trigger_object="some",
+        flow_node_ids=(things.totals.id,),
+        headers={"x-key": "k"},
+        secret_key="s",
+    )
+    world.update(orders, shared_with=frozenset({things.colleague.id}), description="all of it")
+
+
+def package_path(workspace: Workspace) -> str:
+    return f"/v4/flows/{workspace.things.orders.id}/package"
+
+
+async def test_a_package_is_a_zip_that_says_what_it_is(workspace: Workspace) -> None:
+    """It has a page about itself and a table for each kind; the same flow gives the same bytes."""
+    content = await fetch(workspace, package_path(workspace), comment="for the others")
+
+    manifest = manifest_of(content)
+    assert (manifest["kind"], manifest["comment"]) == ("flow", "for the others")
+    assert manifest["roots"] == {"flows": [workspace.things.orders.id]}
+    assert [row["name"] for row in tables_of(content)["flows"]] == ["Orders", "Upstream"]
+    assert "README.txt" in pages_of(content)
+    assert content == await fetch(workspace, package_path(workspace), comment="for the others")
+
+
+async def test_what_comes_back_is_what_went_out(workspace: Workspace) -> None:
+    """Exported, imported and exported again, a flow is the same but for ids and dates."""
+    out = await fetch(workspace, package_path(workspace))
+
+    answer = await send(workspace, IMPORT, out)
+
+    assert answer.status == 201, answer.content
+    (flow_id,) = answer.body["primaryFlowIds"]
+    assert flow_id != workspace.things.orders.id
+    assert meaning(await fetch(workspace, f"/v4/flows/{flow_id}/package")) == meaning(out)
+    tables = {name for name, rows in tables_of(out).items() if rows}
+    assert tables >= {
+        "flows",
+        "wrangleddatasets",
+        "outputobjects",
+        "writesettings",
+        "publications",
+        "sqlscripts",
+        "webhookflowtasks",
+        "referencenodes",
+        "datasetnodes",
+        "importeddatasets",
+        "connections",
+        "userdefinedfunctions",
+    }
+
+
+async def test_links_lead_to_the_new_things(workspace: Workspace) -> None:
+    """Recipes, outputs and webhooks hang together as before, among themselves."""
+    world, things = workspace.world, workspace.things
+    out = await fetch(workspace, package_path(workspace))
+
+    answer = await send(workspace, IMPORT, out)
+
+    mapping = answer.body["createdObjectMapping"]
+    flow_id = mapping["flows"][str(things.orders.id)]
+    clean, totals = world.recipes_of(flow_id)
+    assert clean.id == mapping["wrangleddatasets"][str(things.clean.id)]
+    assert totals.upstream_ids == (clean.id,)
+    assert world.outputs_of(clean.id)
+    (task,) = world.webhook_tasks_of(flow_id)
+    assert task.flow_node_ids == (totals.id,)
+    assert (task.secret_key, task.headers) == ("s", {"x-key": "k"})
+    flow = world.flows.get(flow_id)
+    assert flow is not None
+    assert (flow.creator_id, flow.shared_with) == (things.owner.id, frozenset())
+    assert flow.created_at == world.now()
+    # What flows of several people use is not made again.
+    assert totals.dataset_ids == things.totals.dataset_ids
+    assert totals.function_ids == things.totals.function_ids
+
+
+async def test_a_dry_run_answers_the_same_and_leaves_no_trace(workspace: Workspace) -> None:
+    """The world is untouched to the last counter; then the import answers what was promised."""
+    out = await fetch(workspace, package_path(workspace))
+    before = fingerprint(workspace.world)
+
+    tried = await send(workspace, DRY_RUN, out)
+
+    assert tried.status == 200, tried.content
+    assert fingerprint(workspace.world) == before
+    assert (await workspace.get(f"{package_path(workspace)}/dryRun")).status == 204
+    assert fingerprint(workspace.world) == before
+    done = await send(workspace, IMPORT, out)
+    assert done.body == tried.body
+    assert fingerprint(workspace.world) != before
+
+
+async def test_a_stranger_gets_things_of_his_own(workspace: Workspace) -> None:
+    """What the importer cannot see is made again for him, without any credentials."""
+    world = workspace.world
+    out = await fetch(workspace, package_path(workspace))
+    assert b"hidden away" not in b"".join(pages_of(out).values())
+    workspace.token = COLLEAGUE_TOKEN
+
+    answer = await send(workspace, IMPORT, out)
+
+    assert answer.status == 201, answer.content
+    made = answer.body["createdObjectMapping"]
+    lake = world.connections.get(max(made["connections"].values()))
+    assert lake is not None
+    assert (lake.name, lake.credentials) == ("lake", ())
+    assert lake.creator_id == workspace.things.colleague.id
+    assert len({one.uuid for one in world.connections}) == len(world.connections)
+    # He sees the other dataset in the flow that is shared with him.
+    assert [row["name"] for row in answer.body["datasources"]] == ["prices"]
+    (flow_id,) = answer.body["primaryFlowIds"]
+    assert meaning_without_uuids(
+        await fetch(workspace, f"/v4/flows/{flow_id}/package")
+    ) == meaning_without_uuids(out)
+
+
+def meaning_without_uuids(content: bytes) -> Any:
+    tables = meaning(content)
+    for row in tables["connections"]:
+        row.pop("uuid")
+    return tables
+
+
+async def test_a_package_goes_into_a_folder(workspace: Workspace) -> None:
+    """The flows are in the folder that the query names; an unknown one is refused."""
+    world, me = workspace.world, workspace.things.owner.id
+    folder = world.create(Folder, by=me, name="in")
+    out = await fetch(workspace, package_path(workspace))
+
+    answer = await send(workspace, IMPORT, out, folderId=str(folder.id))
+
+    assert [row["folder"] for row in answer.body["flows"]] == [{"id": folder.id}] * 2
+    before = fingerprint(world)
+    lost = await send(workspace, IMPORT, out, folderId="9")
+    assert lost.is_refused(400, "ValidationFailed", "folderId")
+    assert fingerprint(world) == before
+
+
+async def test_functions_are_overridden_where_that_is_asked(workspace: Workspace) -> None:
+    """A function of the same name keeps its content unless the query says otherwise."""
+    out = await fetch(workspace, package_path(workspace))
+    functions = tables_of(out)["userdefinedfunctions"]
+    newer = changed(out, userdefinedfunctions=[{**functions[0], "description": "newer"}])
+    here = next(workspace.world.shelf(UserDefinedFunction).live())
+
+    await send(workspace, IMPORT, newer)
+    assert here.description is None
+
+    await send(workspace, IMPORT, newer, overrideJsUdfs="true")
+    assert here.description == "newer"
+    workspace.token = COLLEAGUE_TOKEN
+    refused = await send(workspace, IMPORT, newer, overrideJsUdfs="true")
+    assert refused.is_refused(403, "AccessControlException", str(here.id))
+
+
+async def test_only_what_one_sees_is_exported(workspace: Workspace) -> None:
+    """A foreign flow is 403, one that builds upon a foreign flow 400, a deleted one 404."""
+    world, things = workspace.world, workspace.things
+    for path in ("package", "package/dryRun"):
+        foreign = await workspace.get(f"/v4/flows/{things.stock.id}/{path}")
+        assert foreign.is_refused(403, "AccessControlException", str(things.stock.id))
+    workspace.token = COLLEAGUE_TOKEN
+    for path in ("package", "package/dryRun"):
+        shared = await workspace.get(f"/v4/flows/{things.orders.id}/{path}")
+        assert shared.is_refused(400, "ValidationFailed", '"id"', "may not see")
+    world.delete(things.orders)
+    gone = await workspace.get(package_path(workspace))
+    assert gone.is_refused(404, "DataNotFoundException")
+
+
+async def test_links_to_what_is_gone_are_cut(workspace: Workspace) -> None:
+    """A package is whole: a flow that still names something deleted can be imported."""
+    world, things = workspace.world, workspace.things
+    world.delete(things.totals)
+
+    answer = await send(workspace, IMPORT, await fetch(workspace, package_path(workspace)))
+
+    assert answer.status == 201, answer.content
+    (task,) = world.webhook_tasks_of(answer.body["primaryFlowIds"][0])
+    assert task.flow_node_ids == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "says"),
+    [
+        ("wrangleddatasets", {"flow_id": 9}, "not whole"),
+        ("wrangleddatasets", {"upstream_ids": [9]}, "not whole"),
+        ("wrangleddatasets", {"flow_id": "1"}, "Expected `int`"),
+        ("wrangleddatasets", {"name": None}, "cannot be read"),
+        ("writesettings", {"path": 5}, "cannot be read"),
+        ("writesettings", {"format": "docx"}, "format"),
+        ("outputobjects", {"execution": "abacus"}, "execution"),
+        ("webhookflowtasks", {"method": "brew"}, "method"),
+        ("flows", {"folder_id": 3}, "not whole"),
+        ("flows", {"failure_ratio": 10**30}, "cannot be kept"),
+        ("flows", {"id": None}, "cannot be read"),
+    ],
+)
+async def test_a_changed_package_is_judged(
+    workspace: Workspace, table: str, change: dict[str, Any], says: str
+) -> None:
+    """What could not have been exported is refused, and nothing of it stays."""
+    out = await fetch(workspace, package_path(workspace))
+    first, *others = tables_of(out)[table]
+    before = fingerprint(workspace.world)
+
+    for path in (IMPORT, DRY_RUN):
+        answer = await send(
+            workspace, path, changed(out, **{table: [{**first, **change}, *others]})
+        )
+        assert answer.is_refused(400, "ValidationFailed", '"data"', says), answer.content
+
+    assert fingerprint(workspace.world) == before
+
+
+async def test_circles_and_twins_are_refused(workspace: Workspace) -> None:
+    """Recipes that wait for each other would never run; two of one id are no table."""
+    things = workspace.things
+    out = await fetch(workspace, package_path(workspace))
+    clean, totals, *others = tables_of(out)["wrangleddatasets"]
+    circle = [{**clean, "upstream_ids": [things.totals.id]}, totals, *others]
+
+    answer = await send(workspace, IMPORT, changed(out, wrangleddatasets=circle))
+    twins = await send(workspace, IMPORT, changed(out, wrangleddatasets=[clean, totals, clean]))
+
+    assert answer.is_refused(400, "ValidationFailed", '"data"', "circle")
+    assert twins.is_refused(400, "ValidationFailed", '"data"', "two of")
+
+
+async def test_other_files_are_refused(workspace: Workspace) -> None:
+    """No ZIP, a ZIP of something else, another kind of package, too much in it: all are 400."""
+    out = await fetch(workspace, package_path(workspace))
+    pages = pages_of(out)
+    manifest = json.loads(pages["package.json"])
+    zeros = bytes(70 * 1024 * 1024)
+    wrong = {
+        "no ZIP": b"PK but not really",
+        "no package.json": zipped({"a.txt": b"hello"}),
+        "cannot be read": zipped({"package.json": b"{"}),
+        "kind plan": zipped({"package.json": json.dumps({**manifest, "kind": "plan"}).encode()}),
+        "vendor": zipped({"package.json": json.dumps({**manifest, "format": "vendor"}).encode()}),
+        "which flows": zipped(
+            {**pages, "package.json": json.dumps({**manifest, "roots": {}}).encode()}
+        ),
+        "has none": zipped({"package.json": pages["package.json"]}),
+        "no package has": zipped({**pages, "data/people.json": b"[]"}),
+        "unpacked": zipped({"package.json": zeros}),
+        "1000 files": zipped({f"{number}": b"" for number in range(1_001)}),
+        "odd": zipped(pages, method=zipfile.ZIP_LZMA),
+    }
+    before = fingerprint(workspace.world)
+
+    for says, content in wrong.items():
+        answer = await send(workspace, IMPORT, content)
+        assert answer.is_refused(400, "ValidationFailed", '"data"', says), answer.content
+
+    assert fingerprint(workspace.world) == before
+
+
+async def test_a_form_with_the_file_is_taken_too(workspace: Workspace) -> None:
+    """A package is the body itself, or the part ``data`` of a form; JSON is not taken."""
+    out = await fetch(workspace, package_path(workspace))
+    boundary = "----x"
+    form = (
+        (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="data"; filename="f.zip"\r\n'
+            "Content-Type: application/zip\r\n\r\n"
+        ).encode()
+        + out
+        + f"\r\n--{boundary}--\r\n".encode()
+    )
+    kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+
+    taken = await workspace.ask("POST", IMPORT, content=form, headers=kind)
+    refused = await workspace.post(IMPORT, {"data": "x"})
+
+    assert taken.status == 201, taken.content
+    assert refused.status == 415
+
+
+async def test_a_flow_may_hold_many_things(workspace: Workspace) -> None:
+    """Hundreds of recipes with outputs go out and in within the time of a request."""
+    world, me, orders = workspace.world, workspace.things.owner.id, workspace.things.orders
+    for number in range(300):
+        recipe = world.create(Recipe, by=me, flow_id=orders.id, name=f"r{number}")
+        output = world.create(OutputObject, by=me, recipe_id=recipe.id)
+        world.create(WriteSetting, by=me, output_object_id=output.id, path=f"gs://{number}")
+
+    out = await fetch(workspace, package_path(workspace))
+    answer = await send(workspace, IMPORT, out)
+
+    assert answer.status == 201
+    assert len(answer.body["recipes"]) == 303

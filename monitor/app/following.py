@@ -23,6 +23,8 @@ from monitor.workspace.client import WorkspaceClient
 
 # The share of the request budget that unknown runs named by callbacks may cost.
 _SHARE_OF_ASKING = 0.5
+# A wait for job records is begun for what arrives in a twentieth of it, so it is hardly longer.
+_PARTS_OF_A_WAIT = 20
 
 
 class FollowedWorkspace:
@@ -76,6 +78,8 @@ class FollowedWorkspace:
                 wake=self.poller.wake,
                 ask_gap_seconds=60.0
                 / (_SHARE_OF_ASKING * configuration.workspace.requests_per_minute),
+                gather_seconds=configuration.poll.detail_wait_seconds / _PARTS_OF_A_WAIT,
+                batches=2 * _PARTS_OF_A_WAIT if configuration.poll.detail_wait_seconds else 1,
             )
             self._misses = MissWatch(
                 self.name, settings=settings, bus=bus, knowledge=knowledge, clock=clock

@@ -50,6 +50,9 @@ class InboxReader:
     be asked; ``wake`` asks for one poll. Runs are asked for one by one, ``ask_gap_seconds`` apart,
     beside the taking: a slow workspace holds up no callback of a known run, and a thousand forged
     ids cost what their share of the budget allows.
+
+    What arrives within ``gather_seconds`` is completed together; up to ``batches`` wait for their
+    job records at the same time, and are observed in the order of their arrival.
     """
 
     def __init__(
@@ -64,6 +67,8 @@ class InboxReader:
         confirm: Confirm,
         wake: Callable[[], None],
         ask_gap_seconds: float = 1.0,
+        gather_seconds: float = 0.0,
+        batches: int = 1,
     ) -> None:
         self._workspace = workspace
         self._settings = settings
@@ -74,6 +79,10 @@ class InboxReader:
         self._confirm = confirm
         self._wake = wake
         self._ask_gap_seconds = ask_gap_seconds
+        self._gather_seconds = gather_seconds
+        self._batches = batches
+        self._room = asyncio.Semaphore(batches)
+        self._newest: asyncio.Task[None] | None = None  # batch; the next one is observed behind it
         self._arrived = asyncio.Event()
         self._read_until = 0
         self._waiting: dict[int, _Waiting] = {}
@@ -94,15 +103,18 @@ class InboxReader:
         self._waiting.clear()
         self._offers.clear()
         self._asks.clear()
+        self._room = asyncio.Semaphore(self._batches)
+        self._newest = None
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._take_on(), name=f"inbox {self._workspace}: take")
+            group.create_task(self._take_on(group), name=f"inbox {self._workspace}: take")
             group.create_task(self._ask_on(), name=f"inbox {self._workspace}: ask")
 
-    async def _take_on(self) -> None:
+    async def _take_on(self, group: asyncio.TaskGroup) -> None:
         while True:
             self._arrived.clear()
             try:
-                await self.take_all()
+                await self._start_on_arrivals(group)
+                await self._take_due()
             except BusUnavailableError as exc:
                 await self._wait_for_store(exc)
                 continue
@@ -126,15 +138,57 @@ class InboxReader:
 
     async def take_all(self) -> None:
         """Take everything that has arrived, and look again for runs that were unknown."""
-        while callbacks := await self._bus.inbox(
-            self._workspace, after=self._read_until, limit=_BATCH
-        ):
-            async with self._turn:
-                await self._take(callbacks)
+        async with asyncio.TaskGroup() as group:
+            await self._start_on_arrivals(group)
+        await self._take_due()
+
+    async def _start_on_arrivals(self, group: asyncio.TaskGroup) -> None:
+        while True:
+            await self._room.acquire()
+            try:
+                callbacks = await self._bus.inbox(
+                    self._workspace, after=self._read_until, limit=_BATCH
+                )
+            except BusUnavailableError:
+                self._room.release()
+                raise
+            if not callbacks:
+                self._room.release()
+                return
             self._read_until = callbacks[-1].id
-        while due := self._offers.take(self._clock.monotonic(), limit=_BATCH):
+            if self._batches == 1:  # what arrives during its commit is the next batch
+                await self._take_behind(None, callbacks)
+                continue
+            self._newest = group.create_task(self._take_behind(self._newest, callbacks))
+            await self._clock.sleep(self._gather_seconds)
+
+    async def _take_behind(
+        self, before: asyncio.Task[None] | None, callbacks: Sequence[StoredCallback]
+    ) -> None:
+        """Take a batch once the one before it was taken; its records are waited for meanwhile."""
+        try:
+            sightings = await self._completed(callbacks)
+            if before is not None:
+                await asyncio.wait((before,))
+            while not await self._is_observed(callbacks, sightings):
+                pass
+        finally:
+            self._room.release()
+
+    async def _is_observed(
+        self, callbacks: Sequence[StoredCallback], sightings: Sequence[Sighting]
+    ) -> bool:
+        try:
             async with self._turn:
-                await self._offer_again(due)
+                await self._observe(callbacks, sightings)
+        except BusUnavailableError as exc:
+            await self._wait_for_store(exc)
+            return False
+        return True
+
+    async def _take_due(self) -> None:
+        while due := self._offers.take(self._clock.monotonic(), limit=_BATCH):
+            await self._offer_again(due)
 
     async def ask_one(self) -> bool:
         """Ask the workspace for one run that is still unknown; False where none is due."""
@@ -152,19 +206,33 @@ class InboxReader:
         waiting = [self._waiting[one].callback for one in callback_ids if one in self._waiting]
         try:
             if waiting:
-                await self._take(waiting)
+                await self._observe_waiting(waiting, await self._completed(waiting))
         except BusUnavailableError:
             for one in waiting:
                 self._offers.put(one.id, self._clock.monotonic())
             raise
 
-    async def _take(self, callbacks: Sequence[StoredCallback]) -> None:
+    async def _observe_waiting(
+        self, callbacks: Sequence[StoredCallback], sightings: Sequence[Sighting]
+    ) -> None:
+        async with self._turn:
+            pairs = zip(callbacks, sightings, strict=True)
+            still = [pair for pair in pairs if pair[0].id in self._waiting]
+            if still:
+                await self._observe([one for one, _ in still], [one for _, one in still])
+
+    async def _completed(self, callbacks: Sequence[StoredCallback]) -> list[Sighting]:
         sightings = [_sighting(one) for one in callbacks]
         try:
-            sightings = await self._complete(sightings)
-        except WorkspaceError as exc:
+            return await self._complete(sightings)
+        except (WorkspaceError, BusUnavailableError) as exc:
             # An end without its job records is better than none; they are read later.
             log.info("callbacks go on without details", reason=str(exc))
+            return sightings
+
+    async def _observe(
+        self, callbacks: Sequence[StoredCallback], sightings: Sequence[Sighting]
+    ) -> None:
         outcomes = await self._observer.observe(sightings)
         for callback, outcome in zip(callbacks, outcomes, strict=True):
             if outcome in (Outcome.UNCONFIRMED, Outcome.NEEDS_DETAIL):
@@ -189,15 +257,14 @@ class InboxReader:
 
     async def _ask(self, callback_id: int) -> None:
         """Look once more whether the run is known; if not, ask the workspace for it."""
-        async with self._turn:
-            await self._offer_again([callback_id])
+        await self._offer_again([callback_id])
         waiting = self._waiting.get(callback_id)
         if waiting is None:
             return
         exists = await self._exists(waiting.callback)
+        if exists:
+            await self._offer_again([callback_id])
         async with self._turn:
-            if exists:
-                await self._offer_again([callback_id])
             if callback_id not in self._waiting:
                 return
             wait = _wait_seconds(waiting.asks, _LONGEST_ASK_WAIT_SECONDS)

@@ -115,7 +115,8 @@ def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
             yield from _leaves((*path, str(key)), one)
     elif len(path) < _DEEPEST and isinstance(value, list) and value:
         for place, one in enumerate(value):
-            yield from _leaves((*path, str(place)), one)
+            is_named = isinstance(one, dict) and _named_value(one) is not None
+            yield from _leaves(path if is_named else (*path, str(place)), one)
     elif value in ({}, []):
         yield path, None
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
+
 import structlog
 
 from monitor.model.beyond import OutputQuality, ValueCounts
@@ -9,7 +11,6 @@ from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceErro
 from monitor.model.knowledge import PipelineStanding
 from monitor.model.runs import RunKey, RunKind, Status
 from monitor.polling.following import Following
-from monitor.polling.memory import BoundedMemory
 
 log = structlog.get_logger()
 
@@ -25,7 +26,8 @@ class Profiles:
     def __init__(self, following: Following, *, at_once: int, outputs: int) -> None:
         self._following = following
         self._at_once = at_once
-        self._read: BoundedMemory[Output, str] = BoundedMemory(outputs)  # the run read last
+        self._outputs = outputs
+        self._read: dict[Output, str] = {}  # the run whose profile was asked for last
         self._qualities: dict[Output, OutputQuality] = {}
 
     async def poll(self) -> bool:
@@ -35,9 +37,8 @@ class Profiles:
             WorkspaceError: the workspace cannot be asked now; the rest is read next time.
         """
         newest = self._newest()
-        self._qualities = {
-            one: quality for one, quality in self._qualities.items() if one in newest
-        }
+        self._qualities = {one: told for one, told in self._qualities.items() if one in newest}
+        self._read = {one: run_id for one, run_id in self._read.items() if one in newest}
         due = [one for one, standing in newest.items() if self._is_due(one, standing)]
         try:
             for one in due[: self._at_once]:
@@ -51,13 +52,16 @@ class Profiles:
         self._following.know_beyond(outputs=())
 
     def _newest(self) -> dict[Output, PipelineStanding]:
-        return {
-            (one.pipeline.id, one.recipe_id): one
+        """Return how the outputs stand; of very many those that were made last."""
+        standings = [
+            one
             for one in self._following.knowledge.standings.values()
             if one.workspace == self._following.name
             and one.run_kind is RunKind.JOB_GROUP
             and one.recipe_id is not None
-        }
+        ]
+        newest = nlargest(self._outputs, standings, key=_finished)
+        return {(one.pipeline.id, str(one.recipe_id)): one for one in newest}
 
     def _is_due(self, output: Output, standing: PipelineStanding) -> bool:
         run_id = standing.last_run_id
@@ -85,11 +89,14 @@ class Profiles:
                 run_id=run_id,
                 counts=counts,
             )
-        forgotten = self._read.put(output, run_id)
-        if forgotten is not None:
-            self._qualities.pop(forgotten, None)
+        self._read[output] = run_id
 
     async def _name(self, run_id: str) -> str | None:
         key = RunKey(workspace=self._following.name, kind=RunKind.JOB_GROUP, id=run_id)
         run = (await self._following.observer.known((key,))).get(key)
         return run.recipe.name if run is not None and run.recipe is not None else None
+
+
+def _finished(standing: PipelineStanding) -> float:
+    at = standing.last_finished_at
+    return 0.0 if at is None else at.timestamp()

@@ -16,12 +16,12 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.catalogue.capabilities import capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.model.clock import Clock
-from monitor.model.events import RunEvent
+from monitor.model.events import RunEvent, WorkspaceEvent
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.polling.following import Following
 from monitor.polling.parts import Parts, build
 from monitor.polling.poller import WorkspacePoller
-from monitor.polling.settings import PollSettings
+from monitor.polling.settings import BeyondSettings, PollSettings
 from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
@@ -44,6 +44,7 @@ class Scene:
     folder: Path
     url: str
     settings: PollSettings
+    beyond: BeyondSettings | None = None
     edition: Edition | None = Edition.RL
     token: object = None
     page_size: int = 250
@@ -89,6 +90,7 @@ class Scene:
             bus=self.bus,
             clock=self.clock,
             settings=self.settings,
+            beyond=self.beyond,
         )
         self.parts = build(self.following)
 
@@ -123,7 +125,17 @@ class Scene:
             clock=self.clock,
             registry=self.registry,
             settings=self.settings,
+            beyond=self.beyond,
         )
+
+    async def changes(self) -> list[tuple[str, str | None, str | None]]:
+        """Return what changed of the workspace itself, with its old and new value."""
+        events = [recorded.event for recorded in await self.bus.events(after=0, limit=10_000)]
+        return [
+            (event.what, event.before, event.after)
+            for event in events
+            if isinstance(event, WorkspaceEvent)
+        ]
 
     async def told(self, kind: RunKind | None = None) -> list[str]:
         """Return "id:transition" of every run event, in the order of the log."""

@@ -30,6 +30,7 @@ def stamp(at: datetime) -> str:
 class TinyWorkspace:
     """Serves its tables under ``/v4``. Its clock is the one handed in, shifted by ``offset``.
 
+    ``documents`` maps a path to what is answered to it, before any table is asked.
     ``faults`` maps a pattern of paths to a status and an exception's name, ``holds`` to an event
     that answers wait for. ``asked`` is every request: path and query.
     """
@@ -45,6 +46,7 @@ class TinyWorkspace:
         self.flow_runs: dict[int, Row] = {}
         self.flow_run_words: dict[int, str] = {}
         self.full_plans: dict[int, Row] = {}
+        self.documents: dict[str, Any] = {}
         self.hidden: tuple[str, ...] = ()  # keys that the job library does not show
         self.faults: dict[str, tuple[int, str]] = {}
         self.holds: dict[str, asyncio.Event] = {}
@@ -128,7 +130,7 @@ class TinyWorkspace:
         for pattern, (status, name) in self.faults.items():
             if re.fullmatch(pattern, path):
                 return self._failure(status, name)
-        found = self._find(path, query)
+        found = self.documents.get(path) or self._find(path, query)
         return self._failure(*NO_OBJECT) if found is None else self._json(found)
 
     def _json(self, body: Any, status: int = 200) -> web.Response:

@@ -1,0 +1,295 @@
+"""What is read beyond runs: counts, connections, tokens, usage and schedules."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from monitor.catalogue.capabilities import Capability
+from monitor.catalogue.operations import Edition
+from monitor.model.beyond import Figures
+from monitor.model.errors import TryLaterError
+from monitor.polling.beyond import slow_polls
+from monitor.polling.connections import Connections
+from monitor.polling.objects import Objects
+from monitor.polling.settings import BeyondSettings, PollSettings
+from monitor.polling.tokens import Tokens
+from monitor.polling.usage import Usage
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene, until
+from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, Row, TinyWorkspace
+
+COUNTS = {
+    "connections": 4,
+    "datasetLibrary": {"all": 9, "imported": 5, "recipes": 4},
+    "flows": 3,
+    "folders": 0,
+    "outputObjects": 7,
+    "plans": 2,
+    "publications": {"files": 1, "tables": 2},
+    "schedules": 1,
+    "sqlScripts": 0,
+    "userDefinedFunctions": 6,
+    "wrangledDatasets": 5,
+    "writeSettings": 8,
+}
+
+
+@pytest.fixture
+async def reading(scene: Scene, workspace: TinyWorkspace) -> Scene:
+    """A scene in which everything beyond runs is read."""
+    await scene.close()
+    scene.beyond = BeyondSettings(connections=True)
+    await scene.open()
+    await scene.begin()
+    for path, count in COUNTS.items():
+        workspace.documents[f"{path}/count"] = {"count": count}
+    return scene
+
+
+def told(figures: Figures | None) -> dict[str, float]:
+    assert figures is not None
+    return figures.values
+
+
+def connect(workspace: TinyWorkspace, **results: str) -> None:
+    """Let the workspace have connections, each with the result of its status."""
+    rows: list[Row] = [{"id": int(one[1:]), "name": one} for one in results]
+    workspace.documents["connections"] = {"data": rows}
+    for one, result in results.items():
+        workspace.documents[f"connections/{one[1:]}/status"] = {"result": result}
+
+
+async def test_every_type_is_counted_once(reading: Scene, workspace: TinyWorkspace) -> None:
+    """A count is a number, or the whole or the sum of its parts; everybody's objects count."""
+    asked: dict[str, dict[str, str]] = {}
+    workspace.before_answer = lambda path, query: asked.update({path: dict(query)})
+    await Objects(reading.following).poll()
+
+    assert told(reading.following.knowledge.workspaces[NAME].beyond.objects) == {
+        "connection": 4,
+        "dataset": 9,
+        "flow": 3,
+        "folder": 0,
+        "output_object": 7,
+        "plan": 2,
+        "publication": 3,
+        "recipe": 5,
+        "schedule": 1,
+        "sql_script": 0,
+        "write_setting": 8,
+    }  # RL does not count user-defined functions
+    assert len(asked) == 11
+    assert asked["flows/count"] == {"flowsFilter": "all"}
+    assert asked["plans/count"] == {"ownershipFilter": "all"}
+    assert asked["datasetLibrary/count"]["datasetsFilter"] == "all"
+
+
+async def test_one_count_that_fails_costs_no_other(
+    reading: Scene, workspace: TinyWorkspace
+) -> None:
+    """What is refused is absent and not asked again; what fails for now makes the poll fail."""
+    workspace.faults = {"plans/count": FORBIDDEN, "flows/count": OVERLOADED}
+    objects = Objects(reading.following)
+    for _ in range(2):
+        with pytest.raises(TryLaterError):
+            await objects.poll()
+    found = told(reading.following.knowledge.workspaces[NAME].beyond.objects)
+
+    assert len(found) == 9
+    assert not {"plan", "flow"} & found.keys()
+    assert workspace.count("plans/count") == 1
+
+
+async def test_a_connection_that_goes_down_is_told_once(
+    reading: Scene, workspace: TinyWorkspace
+) -> None:
+    """Up and down are known of each; only a change of one that was known makes an event."""
+    connections = Connections(reading.following, at_once=10)
+    connect(workspace, c7="SUCCESS", c8="SUCCESS")
+    await connections.poll()
+    connect(workspace, c7="FAILURE", c8="success", c9="FAILURE")
+    for _ in range(2):
+        await connections.poll()
+    known = reading.knowledge.workspaces[NAME].beyond.connections
+
+    assert {one.name: one.is_up for one in known} == {"c7": False, "c8": True, "c9": False}
+    assert await reading.changes() == [("connection:7", "up", "down")]
+
+
+async def test_a_connection_that_nobody_can_judge_is_left_out(
+    reading: Scene, workspace: TinyWorkspace
+) -> None:
+    """Forbidden, deleted meanwhile or failing for now: not shown, and no change when it is back.
+
+    One that the workspace refuses to open is down.
+    """
+    connections = Connections(reading.following, at_once=10)
+    connect(workspace, c1="SUCCESS", c2="SUCCESS", c3="SUCCESS", c4="SUCCESS", c5="SUCCESS")
+    await connections.poll()
+    workspace.faults = {
+        "connections/1/status": FORBIDDEN,
+        "connections/2/status": (404, "DataNotFoundException"),
+        "connections/3/status": OVERLOADED,
+        "connections/4/status": (400, "DataServiceInvalidRequest"),
+    }
+    with pytest.raises(TryLaterError):
+        await connections.poll()
+    known = reading.knowledge.workspaces[NAME].beyond.connections
+    workspace.faults.clear()
+    await connections.poll()
+
+    assert {one.name: one.is_up for one in known} == {"c4": False, "c5": True}
+    assert await reading.changes() == [
+        ("connection:4", "up", "down"),
+        ("connection:4", "down", "up"),
+    ]
+
+
+async def test_very_many_connections_cost_a_bounded_number_of_requests(
+    reading: Scene, workspace: TinyWorkspace
+) -> None:
+    """The lowest ids are asked, as numbers; the others are left out, not taken for gone."""
+    connect(workspace, c9="SUCCESS", c10="SUCCESS", c100="SUCCESS")
+    await Connections(reading.following, at_once=2).poll()
+
+    assert [one.id for one in reading.knowledge.workspaces[NAME].beyond.connections] == ["9", "10"]
+    assert workspace.count("connections/.*/status") == 2
+
+
+async def test_tokens_that_expire_are_known(reading: Scene, workspace: TinyWorkspace) -> None:
+    """One that never expires has no time, so it has no figure."""
+    workspace.documents["apiAccessTokens"] = {
+        "data": [
+            {"tokenId": "a-b", "expiredAt": "2026-12-01T00:00:00.000Z"},
+            {"tokenId": "for ever", "expiredAt": None},
+        ]
+    }
+    await Tokens(reading.following).poll()
+
+    expiry = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
+    assert told(reading.knowledge.workspaces[NAME].beyond.tokens) == {"a-b": expiry}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"jobs": 3, "computeSeconds": 12.5, "projectId": 4, "from": "x", "data": [{"jobs": 99}]},
+        {"data": [{"jobs": 1, "computeSeconds": 12}, {"jobs": 2, "computeSeconds": 0.5, "id": 1}]},
+        [{"jobs": 3, "engine": "photon"}, {"computeSeconds": 12.5, "isOver": True}],
+    ],
+)
+async def test_usage_of_this_month_is_known_as_served(
+    reading: Scene, workspace: TinyWorkspace, body: Row
+) -> None:
+    """Numbers of the answer, or sums over its rows; an id is no measure."""
+    path = "usages/jobMetrics/compute/from/2026-11-01/to/2026-11-21"
+    workspace.documents[path] = body
+    reading.client.edition = Edition.PL
+    await Usage(reading.following).poll()
+
+    found = told(reading.knowledge.workspaces[NAME].beyond.usage)
+    assert found == {"jobs": 3, "computeSeconds": 12.5}
+
+
+async def test_a_schedule_that_is_disabled_is_told_with_its_reason(
+    reading: Scene, workspace: TinyWorkspace
+) -> None:
+    """A new schedule is no change; switching one off and on is one each."""
+    row: Row = {"id": 5, "name": "nightly", "enabled": True, "status": ""}
+    for change in (
+        {},
+        {"enabled": False, "disableReason": "owner left"},
+        {"enabled": True, "disableReason": None},
+    ):
+        workspace.tables["schedules"][5] = {**row, **change}
+        await reading.parts.schedules.poll()
+        workspace.tables["schedules"][6] = {**row, "id": 6}
+    await reading.restart()
+    await reading.parts.schedules.poll()
+
+    assert await reading.changes() == [
+        ("schedule:5", "enabled", "disabled: owner left"),
+        ("schedule:5", "disabled: owner left", "enabled"),
+    ]
+
+
+@pytest.mark.parametrize("switch", ["objects", "connections", "tokens", "usage", "profiles"])
+async def test_each_is_switched_off_by_itself(scene: Scene, switch: str) -> None:
+    """A switch takes one poll away and leaves the others."""
+    await scene.close()
+    scene.beyond = BeyondSettings(**{"connections": True, switch: False})
+    await scene.open()
+    names = {one.name for one in slow_polls(scene.following)}
+    every = {"objects", "connections", "tokens", "configuration", "usage", "profiles"}
+
+    assert names == every - {switch}
+
+
+async def test_connections_are_opened_only_when_somebody_asked_for_it(scene: Scene) -> None:
+    """Looking at one may wake what lies behind, so that is off unless it is switched on."""
+    await scene.close()
+    scene.beyond = BeyondSettings()
+    await scene.open()
+
+    assert "connections" not in {one.name for one in slow_polls(scene.following)}
+
+
+@pytest.mark.parametrize(
+    ("edition", "names"),
+    [
+        (Edition.PC, set()),
+        (Edition.LE, {"objects"}),
+        (Edition.PL, {"objects", "connections", "configuration", "usage", "profiles"}),
+        (Edition.RL, {"objects", "connections", "configuration", "tokens", "profiles"}),
+    ],
+)
+async def test_only_what_the_edition_offers_is_asked_for(
+    unbegun: Scene, edition: Edition, names: set[str]
+) -> None:
+    """Each edition has its own of them; nothing else is ever sent."""
+    await unbegun.close()
+    unbegun.beyond = BeyondSettings(connections=True)
+    await unbegun.open()
+    await unbegun.begin(edition)
+    able = {one.name for one in slow_polls(unbegun.following) if unbegun.following.can(one.needs)}
+
+    assert able == names
+
+
+async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
+    clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
+) -> None:
+    """Each is read once an interval; what the workspace no longer offers is not shown any more."""
+    scene = Scene(
+        clock=clock,
+        folder=tmp_path,
+        url=workspace.url,
+        settings=settings,
+        beyond=BeyondSettings(interval_seconds=900),
+    )
+    await scene.open()
+    for path, count in COUNTS.items():
+        workspace.documents[f"{path}/count"] = {"count": count}
+    running = asyncio.create_task(scene.poller().run())
+    try:
+        await until(lambda: scene.knowledge.workspaces[NAME].beyond.objects is not None)
+        first = workspace.count("flows/count")
+        workspace.faults["outputObjects/count"] = NO_ROUTE
+        for _ in range(100):
+            await clock.advance(20)
+        second = workspace.count("flows/count")
+        await until(lambda: not scene.following.can(Capability.COUNT_OBJECTS))
+        for _ in range(100):
+            await clock.advance(10)
+        await until(lambda: scene.knowledge.workspaces[NAME].beyond.objects is None)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await scene.close()
+
+    assert first == 1
+    assert 2 <= second <= 4

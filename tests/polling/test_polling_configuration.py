@@ -1,0 +1,112 @@
+"""Changes of a workspace's settings: each told once, and no secret anywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from monitor.model.errors import TryLaterError
+from monitor.polling.configuration import WorkspaceConfiguration
+from tests.polling.conftest import Scene
+from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, TinyWorkspace
+
+PATH = "workspaces/current/configuration"
+SCHEMA = "workspaces/current/configuration-schema"
+
+
+async def look(scene: Scene, workspace: TinyWorkspace, most: int = 2_000, **values: Any) -> None:
+    """Let the settings be these, and read them as after a start."""
+    workspace.documents[PATH] = {name.replace("_", "."): one for name, one in values.items()}
+    await WorkspaceConfiguration(scene.following, most=most).poll()
+
+
+async def test_a_change_is_told_with_its_old_and_new_value(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Also one that came about while the monitor was not there; the first look is none."""
+    await look(scene, workspace, region="us", size=1, old=True)
+    await scene.restart()
+    await look(scene, workspace, region="eu", size=1, new={"deep": [2]})
+    await look(scene, workspace, region="eu", size=1, new={"deep": [2]})
+
+    assert await scene.changes() == [
+        ("configuration:new.deep.0", None, "2"),
+        ("configuration:old", "true", None),
+        ("configuration:region", "us", "eu"),
+    ]
+
+
+async def test_a_secret_that_changes_is_told_without_its_value(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """By its name, or because the workspace calls it secret, also when it did so once only."""
+    workspace.documents[SCHEMA] = {"motto": {"type": "string", "secret": True}}
+    await look(scene, workspace, mail_password="qzjx-one", motto="qzjx-two")
+    await scene.restart()
+    workspace.faults[SCHEMA] = NO_ROUTE
+    await look(scene, workspace, mail_password="qzjx-three", motto="qzjx-four")
+    await look(scene, workspace, mail_password="", motto="qzjx-four")
+
+    assert await scene.changes() == [
+        ("configuration:mail.password", "***", "***"),
+        ("configuration:motto", "***", "***"),
+        ("configuration:mail.password", "***", ""),
+    ]
+
+
+async def test_nothing_is_shown_while_nobody_knows_what_is_secret(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """A schema that cannot be read for now puts the whole reading off."""
+    await look(scene, workspace, motto="a")
+    workspace.faults[SCHEMA] = OVERLOADED
+    with pytest.raises(TryLaterError):
+        await look(scene, workspace, motto="qzjx")
+
+    assert await scene.changes() == []
+
+
+async def test_very_many_settings_are_compared_in_part(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """What is stored has a bound, and the log says that there is more."""
+    with structlog.testing.capture_logs() as lines:
+        for value in ("x", "y"):
+            await look(scene, workspace, most=2, a=value, b=value, c=value)
+
+    assert [what for what, _, _ in await scene.changes()] == ["configuration:a", "configuration:b"]
+    assert any("too many settings" in line["event"] for line in lines)
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    name=st.sampled_from(["password", "smtpPasswd", "api.key", "webhookSecret", "x.token.value"]),
+    secrets=st.lists(
+        st.text(alphabet="qzjxkvw", min_size=10, max_size=20), min_size=2, max_size=4, unique=True
+    ),
+)
+async def test_no_secret_leaves_the_reading(
+    scene: Scene, workspace: TinyWorkspace, name: str, secrets: list[str]
+) -> None:
+    """Not into an event, a log line, the store's file or what is known."""
+    with structlog.testing.capture_logs() as lines:
+        for secret in secrets:
+            workspace.documents[PATH] = {name: secret, "other": len(lines)}
+            await WorkspaceConfiguration(scene.following, most=100).poll()
+    told = json.dumps([await scene.changes(), repr(lines), repr(scene.knowledge.workspaces)])
+    stored = b"".join(one.read_bytes() for one in _files(scene.folder))
+
+    assert [one for one in secrets if one in told or one.encode() in stored] == []
+    assert any("configuration changed" in line["event"] for line in lines)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [one for one in folder.rglob("*") if one.is_file()]

@@ -1,0 +1,161 @@
+"""The quality of what finished job groups made, read once for each run."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.model.beyond import ValueCounts
+from monitor.model.errors import NotAvailableError, TryLaterError
+from monitor.polling.profiles import Profiles
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, Row, TinyWorkspace
+
+NO_PROFILE = (400, "ProfilingDataNotFoundException")
+
+
+def profile(*columns: tuple[int, int, int]) -> Row:
+    """Return a profile with the valid, mismatched and missing values of each column."""
+    histograms = {
+        f"column {number}": [
+            {"key": key, "count": count}
+            for key, count in zip(("VALID", "INVALID", "EMPTY"), counts, strict=True)
+        ]
+        for number, counts in enumerate(columns)
+    }
+    return {"profilerTypeCheckHistograms": histograms, "columnTypes": {}, "profilerRules": {}}
+
+
+async def run(
+    scene: Scene,
+    workspace: TinyWorkspace,
+    number: int,
+    *,
+    recipe: int = 45,
+    status: str = "Complete",
+) -> None:
+    """Let a job group end, and the monitor see it."""
+    dataset = {
+        "id": recipe,
+        "recipe": {"name": f"recipe {recipe}"},
+        "flow": {"id": 11, "name": "Sales"},
+    }
+    workspace.put_job_group(number, status, wrangledDataset=dataset)
+    await scene.parts.changes.poll()
+
+
+def read(scene: Scene) -> dict[str, tuple[str, ValueCounts]]:
+    outputs = scene.knowledge.workspaces[NAME].beyond.outputs
+    return {str(one.name): (one.run_id, one.counts) for one in outputs}
+
+
+@pytest.fixture
+def profiles(scene: Scene) -> Profiles:
+    return Profiles(scene.following, at_once=10, outputs=100)
+
+
+async def test_the_newest_profile_of_each_output_is_read_once(
+    scene: Scene, workspace: TinyWorkspace, profiles: Profiles
+) -> None:
+    """Its columns are added up; a newer run replaces it, and nothing is asked without one."""
+    workspace.documents["jobGroups/1/profileResults"] = profile((90, 6, 4), (100, 0, 0))
+    workspace.documents["jobGroups/2/profileResults"] = profile((50, 0, 50))
+    workspace.documents["jobGroups/3/profileResults"] = profile((10, 0, 0))
+    await run(scene, workspace, 1)
+    await run(scene, workspace, 2, recipe=46)
+    asked = [await profiles.poll() for _ in range(3)]
+    first = read(scene)
+    await run(scene, workspace, 3)
+    await profiles.poll()
+
+    assert asked == [True, False, False]
+    assert first == {
+        "recipe 45": ("1", ValueCounts(valid=190, mismatched=6, missing=4)),
+        "recipe 46": ("2", ValueCounts(valid=50, mismatched=0, missing=50)),
+    }
+    assert read(scene)["recipe 45"] == ("3", ValueCounts(valid=10))
+    assert workspace.count("jobGroups/./profileResults") == 3
+
+
+async def test_a_run_without_a_profile_is_no_failure(
+    scene: Scene, workspace: TinyWorkspace, profiles: Profiles
+) -> None:
+    """It is asked once and leaves what the one before told; so does a run that failed."""
+    workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
+    workspace.faults["jobGroups/2/profileResults"] = NO_PROFILE
+    await run(scene, workspace, 1)
+    await profiles.poll()
+    await run(scene, workspace, 2)
+    for _ in range(2):
+        await profiles.poll()
+    await run(scene, workspace, 3, status="Failed")
+    await profiles.poll()
+
+    assert read(scene) == {"recipe 45": ("1", ValueCounts(valid=1))}
+    assert workspace.count("jobGroups/2/profileResults") == 1
+    assert workspace.count("jobGroups/3/profileResults") == 0
+
+
+async def test_what_fails_for_now_is_read_next_time(
+    scene: Scene, workspace: TinyWorkspace, profiles: Profiles
+) -> None:
+    """An outage costs no profile."""
+    workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
+    workspace.faults["jobGroups/.*"] = OVERLOADED
+    await run(scene, workspace, 1)
+    with pytest.raises(TryLaterError):
+        await profiles.poll()
+    workspace.faults.clear()
+    await profiles.poll()
+
+    assert read(scene) == {"recipe 45": ("1", ValueCounts(valid=1))}
+
+
+async def test_an_operation_that_is_lost_is_not_taken_for_a_missing_profile(
+    scene: Scene, workspace: TinyWorkspace, profiles: Profiles
+) -> None:
+    """The poll fails, so that the capability goes; with it goes what is shown."""
+    workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
+    await run(scene, workspace, 1)
+    await profiles.poll()
+    workspace.faults["jobGroups/.*/profileResults"] = NO_ROUTE
+    await run(scene, workspace, 2)
+    with pytest.raises(NotAvailableError):
+        await profiles.poll()
+    profiles.forget()
+
+    assert read(scene) == {}
+
+
+async def test_a_round_costs_a_bounded_number_of_requests(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """The others are read in the next rounds, each once."""
+    few = Profiles(scene.following, at_once=2, outputs=100)
+    for number in range(1, 6):
+        workspace.documents[f"jobGroups/{number}/profileResults"] = profile((number, 0, 0))
+        await run(scene, workspace, number, recipe=number)
+    counts = []
+    for _ in range(4):
+        await few.poll()
+        counts.append(workspace.count("jobGroups/./profileResults"))
+
+    assert counts == [2, 4, 5, 5]
+    assert len(read(scene)) == 5
+
+
+async def test_only_so_many_outputs_are_kept_in_mind(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Those that were made last; the others are neither kept nor asked for again."""
+    few = Profiles(scene.following, at_once=10, outputs=2)
+    for number in range(1, 4):
+        workspace.documents[f"jobGroups/{number}/profileResults"] = profile((number, 0, 0))
+        await run(scene, workspace, number, recipe=number)
+        await few.poll()
+        await clock.advance(60)
+    for _ in range(3):
+        await few.poll()
+
+    assert set(read(scene)) == {"recipe 2", "recipe 3"}
+    assert workspace.count("jobGroups/./profileResults") == 3

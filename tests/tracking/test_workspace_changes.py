@@ -1,0 +1,130 @@
+"""Changes of a workspace itself: each told once, whatever happened between two looks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.events import WorkspaceEvent
+from monitor.tracking.workspace_changes import Held, WorkspaceChanges
+from tests.clocks import ManualClock
+
+Told = tuple[str, str | None, str | None]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def bus(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteBus]:
+    opened = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+    yield opened
+    await opened.close()
+
+
+def changes_of(bus: SqliteBus, clock: ManualClock) -> WorkspaceChanges:
+    """Return what compares, as after a start."""
+    return WorkspaceChanges(bus=bus, clock=clock, commit_timeout_seconds=5)
+
+
+def held(things: Mapping[str, str]) -> dict[str, Held]:
+    return {name: Held(held=value, shown=value) for name, value in things.items()}
+
+
+async def events(bus: SqliteBus) -> list[WorkspaceEvent]:
+    recorded = [one.event for one in await bus.events(after=0, limit=10_000)]
+    return [one for one in recorded if isinstance(one, WorkspaceEvent)]
+
+
+async def told(bus: SqliteBus) -> list[Told]:
+    return [(one.what, one.before, one.after) for one in await events(bus)]
+
+
+async def test_the_first_look_tells_nothing_and_a_change_is_told_once(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """Also when the monitor was not there between the two looks."""
+    for things in ({"5": "enabled", "6": "enabled"}, {"5": "disabled", "6": "enabled"}):
+        await changes_of(bus, clock).learn_many("acme", "schedule", held(things))
+    await changes_of(bus, clock).learn_many(
+        "acme", "schedule", held({"5": "disabled", "6": "enabled"})
+    )
+
+    assert await told(bus) == [("schedule:5", "enabled", "disabled")]
+
+
+async def test_coming_and_going_is_told_only_where_it_is_asked_for(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """A new setting is a change of the settings; a new connection is no change of its state."""
+    changes = changes_of(bus, clock)
+    for kind, tells in (("setting", True), ("connection", False)):
+        for things in ({"a": "1"}, {"b": "2"}):
+            await changes.learn_many("acme", kind, held(things), tells_comings=tells)
+
+    assert await told(bus) == [("setting:a", "1", None), ("setting:b", None, "2")]
+
+
+async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: ManualClock) -> None:
+    """A look that missed something neither tells that it went nor that it came back."""
+    changes = changes_of(bus, clock)
+    await changes.learn_many("acme", "connection", held({"7": "up", "8": "up"}))
+    await changes.learn_many("acme", "connection", held({"8": "up"}), unread=["7"])
+    await changes.learn_many("acme", "connection", held({"7": "down", "8": "up"}))
+
+    assert await told(bus) == [("connection:7", "up", "down")]
+
+
+async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualClock) -> None:
+    """The old value of a setting that has become a secret does not stand in the event."""
+    changes = changes_of(bus, clock)
+    hidden = {"a": Held(held="digest", shown="***", is_hidden=True)}
+    await changes.learn_many("acme", "setting", held({"a": "plain"}), tells_comings=True)
+    await changes.learn_many("acme", "setting", hidden, tells_comings=True)
+
+    assert await told(bus) == [("setting:a", "***", "***")]
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    looks=st.lists(
+        st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y"]), max_size=3),
+        min_size=1,
+        max_size=8,
+    )
+)
+async def test_told_changes_lead_from_the_first_look_to_the_last(
+    looks: list[dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Replaying the events over the first look gives the last one, and no id comes twice."""
+    clock = ManualClock()
+    bus = await SqliteBus.open(
+        tmp_path_factory.mktemp("looks") / "state.db",
+        clock=clock,
+        registry=CollectorRegistry(),
+    )
+    try:
+        for look in looks:
+            await changes_of(bus, clock).learn_many(
+                "acme", "setting", held(look), tells_comings=True
+            )
+        found = await events(bus)
+    finally:
+        await bus.close()
+    state: dict[str, str | None] = dict(looks[0])
+    for event in found:
+        name = event.what.removeprefix("setting:")
+        assert state.get(name) == event.before
+        state[name] = event.after
+    assert {name: value for name, value in state.items() if value is not None} == looks[-1]
+    assert len({event.id for event in found}) == len(found)

@@ -15,6 +15,16 @@ from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_worksp
 DATASETS = "/v4/importedDatasets"
 
 
+def parameter(key: str, *, index: int, of: str = "path") -> dict[str, Any]:
+    """Return a run parameter that puts ``eu`` into a text unless a run says otherwise."""
+    return {
+        "type": of,
+        "overrideKey": key,
+        "insertionIndices": [{"index": index, "order": 0}],
+        "value": {"variable": {"value": "eu"}},
+    }
+
+
 @pytest.fixture
 async def workspace() -> AsyncIterator[Workspace]:
     async with open_workspace() as found:
@@ -118,6 +128,7 @@ async def test_a_path_on_a_connection_is_a_file_there(
         ({"name": "x", "uri": "a", "jdbcPath": "public"}, '"jdbcPath"'),
         ({"name": "x", "uri": "a", "runParameters": [{"type": "moon"}]}, "runParameters[0]"),
         ({"name": "x", "uri": "a", "isDynamic": "no"}, '"isDynamic"'),
+        ({"name": "x", "uri": "a", "runParameters": [parameter("r", index=-1)]}, ".index"),
     ],
 )
 async def test_a_bad_dataset_names_its_field(
@@ -275,3 +286,49 @@ async def test_making_datasets_has_a_quota(workspace: Workspace) -> None:
     ]
     assert {one.status for one in answers[:40]} == {201}
     assert answers[40].status == 429
+
+
+@pytest.mark.parametrize(
+    ("body", "usual", "asked"),
+    [
+        ({"uri": "gs://in/.csv"}, "gs://in/eu.csv", "gs://in/us.csv"),
+        (
+            {"uri": "gs://in/a.csv", "dynamicPath": "/x/.csv", "isDynamic": True},
+            "gs://in/x/eu.csv",
+            "gs://in/x/us.csv",
+        ),
+    ],
+)
+async def test_a_run_says_which_file_it_reads(
+    workspace: Workspace, body: dict[str, Any], usual: str, asked: str
+) -> None:
+    """The value of a dataset's parameter is its own, or the one that the run gives."""
+    index = (body.get("dynamicPath") or body["uri"]).index(".csv")
+    made = await make(workspace, **body, runParameters=[parameter("region", index=index)])
+    workspace.world.update(workspace.things.clean, dataset_ids=(made["id"],))
+    recipe = {"wrangledDataset": {"id": workspace.things.clean.id}}
+    overrides = {"overrides": {"data": [{"key": "region", "value": "us"}]}}
+
+    runs = [
+        await workspace.post("/v4/jobGroups", {**recipe, **more})
+        for more in ({}, {"runParameters": overrides})
+    ]
+
+    told = [await workspace.get(f"/v4/jobGroups/{run.body['id']}/inputs") for run in runs]
+    assert [one.body["data"][0]["inputs"][0]["uri"] for one in told] == [usual, asked]
+    assert made["runParameters"]["data"][0]["overrideKey"] == "region"
+
+
+async def test_a_run_says_which_query_it_asks(workspace: Workspace, connection: Connection) -> None:
+    """Parameters stand in queries as well."""
+    query = "select * from "
+    made = await make(
+        workspace,
+        connectionId=connection.id,
+        query=query,
+        runParameters=[parameter("table", index=len(query), of="sql")],
+    )
+    workspace.world.update(workspace.things.clean, dataset_ids=(made["id"],))
+    run = workspace.job_group()
+    told = await workspace.get(f"/v4/jobGroups/{run.id}/inputs")
+    assert told.body["data"][0]["inputs"][0]["query"] == ["select * from eu"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from monitor.sandbox.http.calls import Call, Handlers, Reply, all_of
 from monitor.sandbox.http.errors import ApiError, Json
 from monitor.sandbox.http.kinds.table import RESOURCES
@@ -9,6 +11,7 @@ from monitor.sandbox.http.runs.pdf import one_page
 from monitor.sandbox.http.runs.profiles import profile_of
 from monitor.sandbox.http.runs.result_page import result_lines
 from monitor.sandbox.objects import ImportedDataset
+from monitor.sandbox.run_parameters import inserted
 from monitor.sandbox.runs import NOWHERE, Destinations, JobGroup, NativeStatus
 
 
@@ -18,17 +21,34 @@ def _job_group(call: Call) -> JobGroup:
 
 def get_inputs(call: Call) -> Reply:
     """Return the datasets that the run works on, through the recipes that it builds upon."""
-    ids = _job_group(call).dataset_ids
-    found = [call.world.imported_datasets.get(one, with_deleted=True) for one in ids]
+    job_group = _job_group(call)
+    shelf = call.world.imported_datasets
+    found = [shelf.get(one, with_deleted=True) for one in job_group.dataset_ids]
     return all_of(
-        [{"name": one.name, "inputs": [_input(call, one)]} for one in found if one is not None]
+        [
+            {"name": one.name, "inputs": [_input(call, one, job_group)]}
+            for one in found
+            if one is not None
+        ]
     )
 
 
-def _input(call: Call, one: ImportedDataset) -> Json:
-    if one.uri is not None or one.connection_id is None:
-        return {"uri": one.uri or "", "fileType": "FILE"}
-    return {**_table(call, one.connection_id, list(one.table_path)), "query": list(one.raw)}
+def _input(call: Call, one: ImportedDataset, job_group: JobGroup) -> Json:
+    if one.uri is not None:
+        return {"uri": _address(one, one.uri, job_group), "fileType": "FILE"}
+    queries = [inserted(query, one.run_parameters, job_group) for query in one.raw]
+    return {**_table(call, one.connection_id, list(one.table_path)), "query": queries}
+
+
+def _address(one: ImportedDataset, uri: str, job_group: JobGroup) -> str:
+    """Return the file that a run reads, the values of parameters put in."""
+    if one.dynamic_path is None:
+        return inserted(uri, one.run_parameters, job_group)
+    path = inserted(one.dynamic_path, one.run_parameters, job_group)
+    address = urlsplit(uri)
+    if "://" in path or not address.scheme:
+        return path
+    return f"{address.scheme}://{one.dynamic_bucket or address.netloc}/{path.lstrip('/')}"
 
 
 def _table(call: Call, connection_id: int | None, path: list[str]) -> dict[str, Json]:

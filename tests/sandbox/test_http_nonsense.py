@@ -55,7 +55,7 @@ async def test_nonsense_is_never_answered_by_500(
             body = content if operation.method != "GET" else None
             answer = await workspace.ask(operation.method, path, query=query, content=body)
             assert answer.status < 500, (operation.operation_id, query, content)
-            if answer.status not in {204, 304} and not path.endswith("pdfResults"):
+            if answer.headers.get("Content-Type", "").startswith("application/json"):
                 assert answer.body is not None
 
 

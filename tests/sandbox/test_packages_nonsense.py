@@ -1,0 +1,97 @@
+"""Whatever arrives as a package, the workspace answers, and answers as the API does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.sandbox.http.errors import ApiError
+from monitor.sandbox.http.packages.archive import PackageKind, unpack
+from monitor.sandbox.http.packages.arrivals import arrivals_of
+from monitor.sandbox.http.packages.importing import answer_of, bring_in, judge
+from monitor.sandbox.http.showing.rendering import View
+from tests.sandbox.packages import fingerprint, pages_of, tables_of, zipped
+from tests.sandbox.samples.packages import flow_package
+from tests.sandbox.samples.sample import Living
+from tests.sandbox.samples.table import open_living
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.fixture(scope="module")
+def living() -> Iterator[Living]:
+    """Give a world with one of everything; no test of this module changes it."""
+    with asyncio.Runner() as runner:
+        opened = open_living()
+        yield runner.run(opened.__aenter__())
+        runner.run(opened.__aexit__(None, None, None))
+
+
+def refusal_of(living: Living, content: bytes) -> str:
+    """Do what a dry run does; return why not, or nothing where it went well."""
+    world, person = living.workspace.world, living.things.owner
+    try:
+        arrivals = arrivals_of(unpack(content, PackageKind.FLOW), world, by=person.id)
+        view = View(world.draft(), person)
+        imported = bring_in(view, arrivals, folder_id=None)
+        judge(view, imported)
+        msgspec.json.encode(answer_of(view, imported))
+    except ApiError as refusal:
+        return f"{refusal.status} {refusal.details}"
+    return ""
+
+
+def is_proper(refusal: str) -> bool:
+    return not refusal or refusal.startswith('400 "data" ')
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_bytes_are_no_package(living: Living, content: bytes) -> None:
+    """Any bytes are refused by name."""
+    assert refusal_of(living, content).startswith('400 "data" ')
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_damaged_package_is_refused_or_taken(living: Living, data: st.DataObject) -> None:
+    """Bytes that were changed on the way do not get past the reading of the ZIP."""
+    content = bytearray(flow_package(living))
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    end = data.draw(st.integers(0, len(content)))
+    damaged = bytes(content[:end] if data.draw(st.booleans()) else content)
+    assert is_proper(refusal_of(living, damaged))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_json_in_a_package_is_judged(living: Living, data: st.DataObject) -> None:
+    """One value anywhere in a table may be anything at all, and the world stays as it is."""
+    content = flow_package(living)
+    before = fingerprint(living.workspace.world)
+    tables: dict[str, Any] = {name: rows for name, rows in tables_of(content).items() if rows}
+    name = data.draw(st.sampled_from(sorted(tables)))
+    row = data.draw(st.sampled_from(tables[name]))
+    if data.draw(st.booleans()):
+        row[data.draw(st.sampled_from(sorted(row)))] = data.draw(JSON)
+    else:
+        tables[name] = data.draw(JSON)
+    pages = pages_of(content)
+    pages |= {f"data/{one}.json": json.dumps(rows).encode() for one, rows in tables.items()}
+
+    assert is_proper(refusal_of(living, zipped(pages)))
+    assert fingerprint(living.workspace.world) == before

@@ -47,12 +47,3 @@ class FlowEdge(Record):
     output_node_id: int
     in_port_id: int = 0
     out_port_id: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class FlowPermission(Record):
-    """Since when a person has a role in a flow that is somebody else's."""
-
-    first_id: ClassVar[int] = 9_501
-    flow_id: int
-    person_id: int

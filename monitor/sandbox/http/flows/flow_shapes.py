@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.flows.nodes import FlowNode, nodes_of
 from monitor.sandbox.http.kinds.shapes import NAMED, OWN, STAMPS, stamps
 from monitor.sandbox.http.people.person_shapes import people_of
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
 from monitor.sandbox.objects import Flow, Recipe, Record, WebhookFlowTask
+from monitor.sandbox.records.data import DatasetNode, ReferenceNode
 from monitor.sandbox.records.flows import Folder
 from monitor.sandbox.world import WORKSPACE_ID
 
@@ -29,18 +31,24 @@ def flow(view: View, one: Flow) -> dict[str, Json]:
     }
 
 
-def flow_node(view: View, one: Recipe) -> dict[str, Json]:
-    """Return the node that holds a recipe; both have one id here."""
+def flow_node(view: View, one: FlowNode) -> dict[str, Json]:
+    """Return a node; that of a recipe has the recipe's id."""
     del view
-    return {
+    recipe_id = one.id if isinstance(one, Recipe) else None
+    shown: dict[str, Json] = {
         **stamps(one),
         "flow": reference(one.flow_id),
-        "recipe": reference(one.id),
-        "wrangledDataset": reference(one.id),
+        "recipe": reference(recipe_id),
+        "wrangledDataset": reference(recipe_id),
     }
+    if isinstance(one, DatasetNode):
+        shown["importedDataset"] = reference(one.dataset_id)
+    if isinstance(one, ReferenceNode):
+        shown["referencedFlowNode"] = reference(one.recipe_id)
+    return shown
 
 
-def flow_of(view: View, one: Recipe | WebhookFlowTask) -> Flow | None:
+def flow_of(view: View, one: FlowNode | WebhookFlowTask) -> Flow | None:
     return view.world.flows.get(one.flow_id, with_deleted=True)
 
 
@@ -51,7 +59,11 @@ FLOW_RESOURCES: dict[str, Resource] = {
     "flows": Resource(
         plural="flows",
         render=flow,
-        columns=NAMED,
+        columns={
+            **NAMED,
+            "description": lambda _, one: one.description,
+            "defaultOutputDir": lambda _, one: one.default_output_dir,
+        },
         associations={
             **OWN,
             "folder": Association(
@@ -67,7 +79,7 @@ FLOW_RESOURCES: dict[str, Resource] = {
             "flownodes": Association(
                 key="flowNodes",
                 target="flownodes",
-                find=lambda view, one: view.world.recipes_of(one.id),
+                find=lambda view, one: nodes_of(view.world, one.id),
                 many=True,
             ),
             "webhookflowtasks": Association(
@@ -88,7 +100,20 @@ FLOW_RESOURCES: dict[str, Resource] = {
         associations={
             **OWN,
             "flow": FLOW,
-            "recipe": Association(key="recipe", target="recipes", find=lambda _, one: one),
+            "recipe": Association(
+                key="recipe",
+                target="recipes",
+                find=lambda _, one: one if isinstance(one, Recipe) else None,
+            ),
+            "importeddataset": Association(
+                key="importedDataset",
+                target="importeddatasets",
+                find=lambda view, one: (
+                    view.world.imported_datasets.get(one.dataset_id)
+                    if isinstance(one, DatasetNode)
+                    else None
+                ),
+            ),
         },
     ),
 }

@@ -1,40 +1,86 @@
-"""Flows: listed and read."""
+"""Flows: made, listed, read, changed, copied and deleted. Their runs are in `runs.flow_runs`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from monitor.sandbox.http.calls import Call, Handlers, Reply
+from monitor.sandbox.http.crud.handlers import Hooks, answer, crud, found
+from monitor.sandbox.http.errors import bad_field, forbidden
+from monitor.sandbox.http.flows.flow_kinds import FLOW
+from monitor.sandbox.http.packages.graph import graph_of, key_of, plant
+from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import integer
-from monitor.sandbox.objects import Flow
+from monitor.sandbox.objects import Flow, ImportedDataset, WebhookFlowTask
+from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.world import World
+
+UNTITLED = "Untitled flow"
 
 
-def _flows(call: Call) -> Iterable[Flow]:
-    query = call.list_query()
+def _prepare(call: Call, record: Flow | None, values: dict[str, Any]) -> dict[str, Any]:
+    """Give a new flow a name, and one that its owner's other flows do not have, if asked."""
+    if record is not None:
+        if values.get("name") == "":
+            raise bad_field("name", "is not allowed to be empty")
+        return values
+    name = values.get("name") or UNTITLED
+    if Body(call.body).boolean("incrementName"):
+        name = free_name(call.world, name, owner_id=call.person.id)
+    return {**values, "name": name}
+
+
+def free_name(world: World, name: str, *, owner_id: int) -> str:
+    """Return a name, with the first number behind it by which no flow of the owner has it."""
+    taken = {flow.name for flow in world.flows.live() if flow.creator_id == owner_id}
+    number, found_name = 0, name
+    while found_name in taken:
+        number += 1
+        found_name = f"{name} ({number})"
+    return found_name
+
+
+def _in_folder(call: Call, rows: Iterable[Flow]) -> Iterable[Flow]:
     folder_id = integer(call.query, "folderId", 0)
-    return (
-        one
-        for one in call.world.flows
-        if (query.include_deleted or one.deleted_at is None)
-        and call.view.in_scope(one, query.scope)
-        and (not folder_id or one.folder_id == folder_id)
+    return (one for one in rows if not folder_id or one.folder_id == folder_id)
+
+
+def copy_flow(call: Call) -> Reply:
+    """Copy a flow with all that is in it, except webhooks; its data too, if asked."""
+    flow = found(call, FLOW)
+    if not call.view.may_see(flow):
+        raise forbidden(f"You may not copy flow {flow.id}")
+    body = Body(call.body)
+    graph = graph_of(call.world, flow, leave_out=(WebhookFlowTask,))
+    copies_data = body.boolean("copyDatasources")
+    data = [one for one in graph.used if copies_data and isinstance(one, ImportedDataset)]
+    folder = None if flow.folder_id is None else call.world.shelf(Folder).get(flow.folder_id)
+    is_own_folder = folder is not None and folder.creator_id == call.person.id
+    changes = {
+        "name": body.optional_text("name") or f"Copy of {flow.name}",
+        "description": body.optional_text("description") or flow.description,
+        "folder_id": flow.folder_id if is_own_folder else None,
+    }
+    made = plant(
+        call.world, [*graph.parts, *data], by=call.person.id, changes={key_of(flow): changes}
     )
-
-
-def list_flows(call: Call) -> Reply:
-    return call.list("flows", _flows(call))
-
-
-def count_flows(call: Call) -> Reply:
-    return call.count("flows", _flows(call))
-
-
-def get_flow(call: Call) -> Reply:
-    return call.show("flows", call.thing(call.world.flows, "flow"))
+    copy = made[key_of(flow)]
+    if not isinstance(copy, Flow):
+        raise TypeError(f"a flow was copied to {type(copy).__name__}")
+    return answer(call, FLOW, copy)
 
 
 HANDLERS: Handlers = {
-    "listFlows": list_flows,
-    "countFlows": count_flows,
-    "getFlow": get_flow,
+    **crud(
+        FLOW,
+        create="createFlow",
+        listed="listFlows",
+        counted="countFlows",
+        read="getFlow",
+        changed=("patchFlow",),
+        deleted="deleteFlow",
+        hooks=Hooks(prepare=_prepare, narrow=_in_folder),
+    ),
+    "copyFlow": copy_flow,
 }

@@ -1,0 +1,72 @@
+"""What belongs to a flow, as data: edges, parameters, notifications, and who it is shared with."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.flows.nodes import node_of
+from monitor.sandbox.http.kinds.kind import Kind, Reference, Visibility
+from monitor.sandbox.http.showing.rendering import Association
+from monitor.sandbox.objects import Flow, Recipe, Record
+from monitor.sandbox.records.data import DatasetNode, ReferenceNode
+from monitor.sandbox.records.flows import (
+    FlowEdge,
+    FlowNotificationSettings,
+    FlowRunParameterOverride,
+)
+
+_OF_FLOW = Reference(attribute="flow_id", target=Flow, shown="flow", sent="flowId")
+_NODES: tuple[type[Record], ...] = (Recipe, DatasetNode, ReferenceNode)
+
+PARAMETER_OVERRIDE: Kind[FlowRunParameterOverride] = Kind(
+    record=FlowRunParameterOverride,
+    name="flowRunParameterOverride",
+    plural="flowrunparameteroverrides",
+    model="FlowRunParameterOverride",
+    requests=("FlowRunParameterOverrideCreateRequest", "FlowRunParameterOverrideUpdateRequest"),
+    references=(_OF_FLOW,),
+    home="flow_id",
+    visibility=Visibility.HOME,
+    filter_fields=("overrideKey",),
+)
+
+NOTIFICATION_SETTINGS: Kind[FlowNotificationSettings] = Kind(
+    record=FlowNotificationSettings,
+    name="flowNotificationSettings",
+    plural="flownotificationsettings",
+    model="FlowNotificationSettings",
+    requests=("FlowNotificationSettingsCreateRequest",),
+    references=(_OF_FLOW,),
+    home="flow_id",
+    visibility=Visibility.HOME,
+    filter_fields=("id",),
+)
+
+EDGE: Kind[FlowEdge] = Kind(
+    record=FlowEdge,
+    name="flowEdge",
+    plural="flowedges",
+    model="FlowEdge",
+    references=(
+        Reference(attribute="flow_id", target=Flow, shown="flow"),
+        *(Reference(attribute="input_node_id", target=node) for node in _NODES),
+        *(Reference(attribute="output_node_id", target=node) for node in _NODES),
+    ),
+    home="flow_id",
+    visibility=Visibility.HOME,
+    computed={
+        "inputFlowNode": lambda _, one: {"id": one.input_node_id},
+        "outputFlowNode": lambda _, one: {"id": one.output_node_id},
+    },
+    associations={
+        "inputflownode": Association(
+            key="inputFlowNode",
+            target="flownodes",
+            find=lambda view, one: node_of(view.world, one.input_node_id),
+        ),
+        "outputflownode": Association(
+            key="outputFlowNode",
+            target="flownodes",
+            find=lambda view, one: node_of(view.world, one.output_node_id),
+        ),
+    },
+    filter_fields=("id",),
+)

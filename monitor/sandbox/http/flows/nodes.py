@@ -1,0 +1,33 @@
+"""The nodes of flows: recipes, and the places of imported datasets and of others' recipes.
+
+All three have their ids from one counter, so that an id names one node.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from monitor.sandbox.objects import Recipe
+from monitor.sandbox.records.data import DatasetNode, ReferenceNode
+from monitor.sandbox.world import World
+
+FlowNode: TypeAlias = Recipe | DatasetNode | ReferenceNode
+
+
+def node_of(world: World, node_id: int, *, with_deleted: bool = False) -> FlowNode | None:
+    """Return the node that an id names."""
+    return (
+        world.recipes.get(node_id, with_deleted=with_deleted)
+        or world.shelf(DatasetNode).get(node_id, with_deleted=with_deleted)
+        or world.shelf(ReferenceNode).get(node_id, with_deleted=with_deleted)
+    )
+
+
+def nodes_of(world: World, flow_id: int) -> list[FlowNode]:
+    """Return the nodes of a flow, in the order of their ids."""
+    found: list[FlowNode] = [
+        *world.recipes_of(flow_id),
+        *(one for one in world.shelf(DatasetNode).live() if one.flow_id == flow_id),
+        *(one for one in world.shelf(ReferenceNode).live() if one.flow_id == flow_id),
+    ]
+    return sorted(found, key=lambda one: one.id)

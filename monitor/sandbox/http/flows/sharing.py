@@ -1,0 +1,35 @@
+"""Who else works on a flow."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.calls import Call, Handlers, Reply
+from monitor.sandbox.http.crud.handlers import found
+from monitor.sandbox.http.crud.sharing import share, subjects
+from monitor.sandbox.http.errors import Json
+from monitor.sandbox.http.flows.flow_kinds import FLOW
+from monitor.sandbox.http.kinds.roles import role_of
+from monitor.sandbox.http.outcomes import status_of
+from monitor.sandbox.http.people.person_shapes import people_of
+from monitor.sandbox.http.showing.rendering import reference, stamp
+
+
+def share_flow(call: Call) -> Reply:
+    """Let people work on a flow, or only look at it; tells everybody who has a part in it."""
+    flow = found(call, FLOW)
+    share(call, flow, subjects(call))
+    permissions: list[Json] = [
+        {
+            "role": role_of(flow, person.id),
+            "person": reference(person.id),
+            "flow": reference(flow.id),
+            "createdAt": stamp(flow.created_at),
+            "updatedAt": stamp(flow.updated_at),
+        }
+        for person in people_of(call.view, flow)
+    ]
+    return Reply(
+        status=status_of(call.operation), body={"data": permissions, "count": len(permissions)}
+    )
+
+
+HANDLERS: Handlers = {"shareFlow": share_flow}

@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.objects import Plan, ScheduleHistory
+from monitor.sandbox.objects import Plan, PlanNode, ScheduleHistory
+from monitor.sandbox.records.plans import PlanOverride
 from monitor.sandbox.runs import PlanSnapshotRun
 from tests.sandbox.samples.sample import Living, Sample, of
 
 
 def furnish(living: Living) -> None:
-    """Make a run of a plan, started by a schedule."""
+    """Make a run of a plan, started by a schedule; share the plan, and override a parameter."""
     history = living.create(ScheduleHistory, schedule_id=71, name="hourly", triggers=(), tasks=())
+    things = living.things
     run = living.workspace.engine.start_plan_run(
-        living.things.nightly, by=living.things.owner.id, schedule_history_id=history.id
+        things.nightly, by=things.owner.id, schedule_history_id=history.id
     )
     assert run.schedule_history_id == history.id
+    things.nightly.shared_with = frozenset({things.colleague.id})
+    living.create(PlanOverride, plan_node_id=things.node.id, override_key="day", value="8")
+
+
+def override(living: Living, key: str) -> dict[str, object]:
+    return {"planNodeId": living.things.node.id, "overrideKey": key, "value": {"of": "any kind"}}
 
 
 SAMPLES = {
+    "createPlan": Sample(body=lambda _: {"name": "Weekly close", "description": "all books"}),
     "listPlans": Sample(),
     "countPlans": Sample(),
     "readFull": Sample(path=of(Plan)),
+    "updatePlan": Sample(path=of(Plan), body=lambda _: {"notificationsEnabled": False}),
+    "deletePlan": Sample(path=of(Plan)),
+    "sharePlan": Sample(
+        path=of(Plan),
+        body=lambda one: {"data": [{"email": one.things.admin.email, "role": "readOnly"}]},
+    ),
+    "getPlanPermissions": Sample(path=of(Plan)),
+    "deletePlanPermissions": Sample(
+        path=lambda one: (one.things.nightly.id, one.things.colleague.id)
+    ),
+    "planRunParameters": Sample(path=of(Plan)),
+    "createPlanNode": Sample(
+        body=lambda one: {
+            "planId": one.things.nightly.id,
+            "taskType": "flow",
+            "task": {"flowId": one.things.orders.id},
+            "inPlanNodeIds": [one.things.node.id],
+            "coordinates": {"x": 100, "y": 40.5},
+        }
+    ),
+    "getPlanNodeRunParameters": Sample(path=of(PlanNode)),
+    "deletePlanNode": Sample(path=of(PlanNode)),
+    "createPlanOverride": Sample(body=lambda one: override(one, "month")),
+    "updatePlanOverride": Sample(path=of(PlanOverride), body=lambda one: override(one, "day")),
     "runPlan": Sample(path=of(Plan), body=lambda _: {}),
     "getSchedulesForPlan": Sample(path=of(Plan)),
     "cancelPlanSnapshotRun": Sample(path=of(PlanSnapshotRun), body=lambda _: {}),

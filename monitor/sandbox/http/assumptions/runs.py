@@ -130,7 +130,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="test-mode",
         operations=("runJobGroup",),
-        says="`testMode` answers 201 like every run, remembers no `x-execution-id`, starts nothing.",
+        says="`testMode` answers 201 like every run, and neither starts nor remembers anything.",
     ),
     Assumption(
         key="options-without-effect",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from monitor.sandbox.http.kinds.kind import Kind
-from monitor.sandbox.http.plans.plan_shapes import PLAN_RESOURCES
+from monitor.sandbox.http.plans.plan_kinds import PLAN_KINDS
 from monitor.sandbox.http.showing.rendering import Resource
 
-KINDS: tuple[Kind[Any], ...] = ()
+KINDS: tuple[Kind[Any], ...] = PLAN_KINDS
 
-RESOURCES: dict[str, Resource] = {
-    **PLAN_RESOURCES,
-}
+RESOURCES: dict[str, Resource] = {}

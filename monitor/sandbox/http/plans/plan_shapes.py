@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.sandbox.http.errors import Json
-from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
+from monitor.sandbox.http.kinds.roles import COLLABORATOR, OWNER, READ_ONLY, role_of
+from monitor.sandbox.http.kinds.shapes import NAMED, OWN, STAMPS, stamps
 from monitor.sandbox.http.people.person_shapes import people_of, person
 from monitor.sandbox.http.runs.run_shapes import flow_name, plan_run
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
@@ -15,6 +16,7 @@ from monitor.sandbox.world import WORKSPACE_ID
 
 # The full read of a snapshot tells what its newest runs did, node by node.
 RUNS_TOLD_BY_A_SNAPSHOT = 25
+POLICY_TAGS = {OWNER: "plan_owner", COLLABORATOR: "plan_editor", READ_ONLY: "plan_viewer"}
 
 
 def runs_of(view: View, one: Plan | PlanSnapshot) -> Sequence[PlanSnapshotRun]:
@@ -26,7 +28,8 @@ def runs_of(view: View, one: Plan | PlanSnapshot) -> Sequence[PlanSnapshotRun]:
 
 
 def original_id(one: Plan | PlanSnapshot) -> int | None:
-    return one.original_plan_id if isinstance(one, PlanSnapshot) else None
+    """Return of which plan this is a snapshot, or was said to be made."""
+    return one.original_plan_id
 
 
 def plan(view: View, one: Plan | PlanSnapshot) -> dict[str, Json]:
@@ -82,7 +85,7 @@ def associated_people(view: View, one: Plan | PlanSnapshot) -> list[Json]:
             "authorizationPermission": {
                 "isCreatedBy": who.id == one.creator_id,
                 "policyName": None,
-                "policyTag": "plan_owner" if who.id == one.creator_id else "plan_viewer",
+                "policyTag": POLICY_TAGS[role_of(owner, who.id)],
                 "workspaceAdmin": who.is_admin,
             },
         }
@@ -224,5 +227,18 @@ PLAN_RESOURCES: dict[str, Resource] = {
             {"associatedPeople", "cpProject", "planEdges", "planNodes", "planSnapshots"}
         ),
     ),
-    "plannodes": Resource(plural="plannodes", render=plan_node, columns=NAMED, associations=OWN),
+    "plannodes": Resource(
+        plural="plannodes",
+        render=plan_node,
+        columns=NAMED,
+        associations={
+            **OWN,
+            "plan": Association(
+                key="plan",
+                target="plans",
+                find=lambda view, one: view.world.plans.get(one.plan_id, with_deleted=True),
+            ),
+        },
+    ),
+    "planedges": Resource(plural="planedges", render=plan_edge, columns=STAMPS, associations=OWN),
 }

@@ -1,4 +1,4 @@
-"""Plans: listed, read and run."""
+"""Plans: made, listed, read, changed, deleted and run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from monitor.sandbox.engine import NothingToRunError
 from monitor.sandbox.http.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
+from monitor.sandbox.http.crud.handlers import crud
 from monitor.sandbox.http.errors import Json, bad_field, forbidden, not_found, validation_failed
+from monitor.sandbox.http.plans.plan_kinds import PLAN
 from monitor.sandbox.http.plans.plan_shapes import associated_people, creator_info, plan_full
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import boolean
@@ -67,29 +69,36 @@ def run_plan(call: Call) -> Reply:
     """Run a plan as it is now."""
     plan = call.thing(call.world.plans, "plan")
     body = Body({} if call.body is None else call.body)
-    _check_overrides(call, plan, body)
+    parameters = _parameters(call, plan, body)
     if call.has_run_before():
         return NOT_MODIFIED
     try:
-        started = call.engine.start_plan_run(plan, by=call.person.id, ran_from=RanFrom.API)
+        started = call.engine.start_plan_run(
+            plan, by=call.person.id, ran_from=RanFrom.API, parameters=parameters
+        )
     except NothingToRunError as exc:
         raise validation_failed(f'"id" cannot be run: {exc}') from exc
     call.remember_run()
     return Reply(status=201, body={"validationStatus": "Valid", "planSnapshotRunId": started.id})
 
 
-def _check_overrides(call: Call, plan: Plan, body: Body) -> None:
+def _parameters(call: Call, plan: Plan, body: Body) -> dict[int, dict[str, Json]]:
+    """Return the values that a run gives to parameters, by node and override key."""
+    found: dict[int, dict[str, Json]] = {}
     if not body.has("planNodeOverrides") or not body.array("planNodeOverrides"):
-        return
-    handles = {node.handle for node in call.world.nodes_of(plan.id)}
+        return found
+    ids = {node.handle: node.id for node in call.world.nodes_of(plan.id)}
     for override in body.objects("planNodeOverrides"):
-        override.text("overrideKey")
-        override.raw("value")
-        if override.text("handle") not in handles:
+        key, value = override.text("overrideKey"), override.raw("value")
+        handle = override.text("handle")
+        if handle not in ids:
             raise bad_field(override.name_of("handle"), f"names no node of plan {plan.id}")
+        found.setdefault(ids[handle], {})[key] = value
+    return found
 
 
 HANDLERS: Handlers = {
+    **crud(PLAN, create="createPlan", changed=("updatePlan",), deleted="deletePlan"),
     "listPlans": list_plans,
     "countPlans": count_plans,
     "readFull": read_full,

@@ -1,0 +1,62 @@
+"""With whom plans are shared."""
+
+from __future__ import annotations
+
+from monitor.sandbox.http.calls import NO_CONTENT, Call, Handlers, Reply
+from monitor.sandbox.http.crud.handlers import found
+from monitor.sandbox.http.crud.sharing import share, subjects, unshare
+from monitor.sandbox.http.errors import Json, not_found
+from monitor.sandbox.http.kinds.roles import role_of
+from monitor.sandbox.http.people.person_shapes import people_of, person
+from monitor.sandbox.http.plans.plan_kinds import PLAN
+from monitor.sandbox.http.plans.plan_shapes import POLICY_TAGS
+from monitor.sandbox.http.reading.parameters import INTEGER
+from monitor.sandbox.http.showing.rendering import reference
+from monitor.sandbox.objects import Person, Plan
+
+
+def share_plan(call: Call) -> Reply:
+    """Share a plan with people; what they were before is overwritten."""
+    plan = found(call, PLAN)
+    with_whom = subjects(call)
+    share(call, plan, with_whom)
+    rows = [_permission(plan, one) for one, _ in with_whom]
+    return Reply(status=201, body={"data": rows})
+
+
+def _permission(plan: Plan, one: Person) -> dict[str, Json]:
+    role = role_of(plan, one.id)
+    return {
+        "plan": reference(plan.id),
+        "person": {"id": one.id, "email": one.email, "name": one.name},
+        "role": role,
+        "policyTag": POLICY_TAGS[role],
+    }
+
+
+def get_plan_permissions(call: Call) -> Reply:
+    """List the people who own a plan or share it, the owner first, each with a role."""
+    plan = found(call, PLAN)
+    rows = [
+        {**person(call.view, one), "role": role_of(plan, one.id)}
+        for one in people_of(call.view, plan)
+    ]
+    return Reply(body={"data": rows})
+
+
+def delete_plan_permissions(call: Call) -> Reply:
+    """Share a plan with somebody no longer; it is 404 for who has no share in it."""
+    plan = found(call, PLAN)
+    subject = call.path_values[1]
+    person_id = int(subject) if INTEGER.fullmatch(subject) else 0
+    if person_id not in plan.shared_with:
+        raise not_found(f"permission of plan {plan.id} for person", subject)
+    unshare(call, plan, person_id)
+    return NO_CONTENT
+
+
+HANDLERS: Handlers = {
+    "sharePlan": share_plan,
+    "getPlanPermissions": get_plan_permissions,
+    "deletePlanPermissions": delete_plan_permissions,
+}

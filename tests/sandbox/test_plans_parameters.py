@@ -1,0 +1,160 @@
+"""Run parameters of plans: told node by node, overridden in the plan and in a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from monitor.sandbox.records.flows import FlowRunParameterOverride
+from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
+
+OVERRIDES = "/v4/planOverrides"
+# Puts the value of "region" between the two slashes of "gs://out//x.csv".
+REGION: dict[str, Any] = {
+    "overrideKey": "region",
+    "insertionIndices": [{"index": 9}],
+    "value": {"variable": {"value": "all"}},
+}
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[Workspace]:
+    async with open_workspace() as opened:
+        for recipe in (opened.things.clean, opened.things.totals):
+            (output,) = opened.world.outputs_of(recipe.id)
+            (setting,) = opened.world.write_settings_of(output.id)
+            opened.world.update(setting, path="gs://out//x.csv", run_parameters=(REGION,))
+        yield opened
+
+
+async def override(workspace: Workspace, value: Any, key: str = "region") -> int:
+    answer = await workspace.post(
+        OVERRIDES,
+        {"planNodeId": workspace.things.node.id, "overrideKey": key, "value": value},
+    )
+    assert answer.status == 201, answer.content
+    override_id = answer.body["id"]
+    assert isinstance(override_id, int)
+    return override_id
+
+
+async def path_written(workspace: Workspace, **body: Any) -> str:
+    """Run the plan until its flow has begun; return where the first recipe writes."""
+    life = asyncio.create_task(workspace.engine.run())
+    answer = await workspace.post(f"/v4/plans/{workspace.things.nightly.id}/run", body)
+    assert answer.status == 201, answer.content
+    await workspace.clock.advance(10)
+    life.cancel()
+    await asyncio.wait({life}, timeout=5)
+    (found,) = (
+        one.destinations.write_settings[0].path
+        for one in workspace.world.job_groups.live()
+        if one.plan_run_id == answer.body["planSnapshotRunId"]
+        and one.recipe_id == workspace.things.clean.id
+    )
+    return found
+
+
+async def test_a_plan_wins_over_the_flow(workspace: Workspace) -> None:
+    """A node's override reaches the runs of its flow, in place of the flow's own value."""
+    workspace.world.create(
+        FlowRunParameterOverride,
+        by=workspace.things.owner.id,
+        flow_id=workspace.things.orders.id,
+        override_key="region",
+        value="flow",
+    )
+    await override(workspace, {"variable": {"value": "plan"}})
+
+    assert await path_written(workspace) == "gs://out/plan/x.csv"
+
+
+async def test_a_run_wins_over_the_plan(workspace: Workspace) -> None:
+    """What is said for one run holds for that run alone."""
+    await override(workspace, "plan")
+    told = [{"handle": "ax", "overrideKey": "region", "value": "8"}]
+
+    assert await path_written(workspace, planNodeOverrides=told) == "gs://out/8/x.csv"
+    assert await path_written(workspace) == "gs://out/plan/x.csv"
+
+
+async def test_an_override_is_replaced(workspace: Workspace) -> None:
+    """A PUT answers the whole override and changes the runs that follow."""
+    override_id = await override(workspace, "before")
+    body = {"planNodeId": workspace.things.node.id, "overrideKey": "region", "value": "after"}
+
+    answer = await workspace.ask("PUT", f"{OVERRIDES}/{override_id}", body=body)
+
+    assert answer.status == 200
+    assert answer.body["planNode"] == {"id": workspace.things.node.id}
+    assert (answer.body["overrideKey"], answer.body["value"]) == ("region", "after")
+    assert await path_written(workspace) == "gs://out/after/x.csv"
+
+
+@pytest.mark.parametrize(
+    ("part", "field"),
+    [
+        ({"planNodeId": 999_999}, "planNodeId"),
+        ({"overrideKey": None}, "overrideKey"),
+        ({"value": None}, "value"),
+        ({"overrideKey": "taken"}, "overrideKey"),
+    ],
+)
+async def test_a_bad_override_names_its_field(
+    workspace: Workspace, part: dict[str, Any], field: str
+) -> None:
+    """What names no node, has no value, or is there already is 400 with the field."""
+    await override(workspace, 1, key="taken")
+    body = {"planNodeId": workspace.things.node.id, "overrideKey": "region", "value": 1, **part}
+
+    answer = await workspace.post(OVERRIDES, body)
+
+    assert answer.is_refused(400, "ValidationFailed", f'"{field}"')
+
+
+async def test_an_override_belongs_to_its_plan(workspace: Workspace) -> None:
+    """Who does not share the plan changes no value in it."""
+    override_id = await override(workspace, "owner's")
+    workspace.token = COLLEAGUE_TOKEN
+    body = {"planNodeId": workspace.things.node.id, "overrideKey": "region", "value": "mine"}
+
+    answer = await workspace.ask("PUT", f"{OVERRIDES}/{override_id}", body=body)
+
+    assert answer.is_refused(403, "AccessControlException")
+
+
+async def test_the_parameters_are_told_node_by_node(workspace: Workspace) -> None:
+    """Each node tells the parameters of what it runs, its overrides, and what contradicts."""
+    things = workspace.things
+    override_id = await override(workspace, "plan")
+    workspace.world.update(next(workspace.world.imported_datasets.live()), run_parameters=(REGION,))
+
+    answer = await workspace.get(f"/v4/plans/{things.nightly.id}/runParameters")
+    alone = await workspace.get(f"/v4/planNodes/{things.node.id}/runParameters")
+
+    flow_node, http_node = answer.body["planNodeParameters"]
+    assert alone.body == flow_node
+    assert (flow_node["handle"], flow_node["planNodeId"]) == ("ax", things.node.id)
+    assert flow_node["flow"]["name"] == "Orders"
+    assert [one["name"] for one in flow_node["datasources"]["data"]] == ["orders.csv"]
+    (first, _) = flow_node["outputObjects"]["data"]
+    assert first["runParameters"]["data"] == [REGION]
+    assert [one["id"] for one in flow_node["planOverrides"]["data"]] == [override_id]
+    assert flow_node["conflicts"] == []
+    assert http_node["flow"] is None
+    assert http_node["outputObjects"] == {"data": []}
+
+
+async def test_a_key_with_two_values_is_a_conflict(workspace: Workspace) -> None:
+    """A key that has one value here and another there is told with both."""
+    setting = next(workspace.world.write_settings.live())
+    other = {**REGION, "value": {"variable": {"value": "some"}}}
+    workspace.world.update(setting, run_parameters=(other,))
+
+    answer = await workspace.get(f"/v4/planNodes/{workspace.things.node.id}/runParameters")
+
+    values = [other["value"], REGION["value"]]
+    assert answer.body["conflicts"] == [{"overrideKey": "region", "values": values}]

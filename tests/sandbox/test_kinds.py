@@ -1,89 +1,90 @@
-"""Each kind of resource fits its models and its record."""
+"""Tests of the kinds: what is said of a resource as data fits its records and its models."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import fields
+import dataclasses
 from typing import Any
 
 import pytest
 
-from monitor.sandbox.http.kinds.kind import Kind
+from monitor.catalogue.operations import operations
+from monitor.sandbox.http.kinds.kind import Kind, OnDelete
 from monitor.sandbox.http.kinds.resources import attribute_of
-from monitor.sandbox.http.kinds.table import KINDS, RESOURCES, referrers
+from monitor.sandbox.http.kinds.table import KINDS, RESOURCES
+from monitor.sandbox.http.registry import FAMILIES, HANDLERS
 from monitor.sandbox.http.showing.models import models
 
-STAMPED = {"id", "createdAt", "updatedAt", "creator", "updater"}
-named = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+STAMPS = {"id", "createdAt", "updatedAt", "creator", "updater"}
+
+
+def named(kind: Kind[Any]) -> str:
+    return kind.name
 
 
 def attributes(kind: Kind[Any]) -> set[str]:
-    return {one.name for one in fields(kind.record)}
+    return {one.name for one in dataclasses.fields(kind.record)}
 
 
-@named
-def test_every_field_of_the_model_is_shown(kind: Kind[Any]) -> None:
-    """What the kind's model names is kept, computed or constant, unless a shape was written."""
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_a_kind_shows_all_of_its_model(kind: Kind[Any]) -> None:
+    """Each field of the model is kept, computed, always the same or a link, unless hand-written."""
     if kind.resource is not None:
+        assert RESOURCES[kind.plural] is kind.resource
         return
-    elsewhere = {*STAMPED, *kind.computed, *kind.constants, *(one.shown for one in kind.references)}
-    missing = [
+    given = {*STAMPS, *kind.computed, *kind.constants, *(one.shown for one in kind.references)}
+    kept = attributes(kind)
+    lacking = [
         name
         for name in (*models()[kind.model], *kind.also_shown)
-        if name not in elsewhere and attribute_of(kind, name) not in attributes(kind)
+        if name not in given and attribute_of(kind, name) not in kept
     ]
+    assert lacking == []
 
-    assert missing == []
 
-
-@named
-def test_every_field_of_a_request_is_kept_or_has_no_effect(kind: Kind[Any]) -> None:
-    """Nothing that is sent is lost in silence: the kind keeps it, links by it, or says so."""
-    links = {name for one in kind.references for name in (one.sent, one.shown) if one.sent}
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_a_kind_takes_all_of_its_requests(kind: Kind[Any]) -> None:
+    """Each field of a request is kept, a link, or named as one without effect."""
+    sent = {name for one in kind.references for name in (one.sent, one.shown) if one.sent}
+    kept = attributes(kind)
     lost = [
         f"{request}.{name}"
         for request in kind.requests
         for name in models()[request]
-        if name not in links
-        and name not in kind.unkept
-        and attribute_of(kind, name) not in attributes(kind)
+        if name not in sent and name not in kind.unkept and attribute_of(kind, name) not in kept
     ]
-
     assert lost == []
 
 
-@named
-def test_what_a_kind_names_exists(kind: Kind[Any]) -> None:
-    """Attributes of links and of the home are the record's; unkept fields are those of requests."""
-    linked = {one.attribute for one in kind.references}
-    taken = {name for request in kind.requests for name in models()[request]}
-
-    assert linked <= attributes(kind)
-    assert set(kind.attributes.values()) <= attributes(kind)
-    assert not kind.home or kind.home in linked
-    assert kind.unkept <= taken
-    assert kind.plural in RESOURCES
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_links_lead_from_attributes_to_resources(kind: Kind[Any]) -> None:
+    """A link is an attribute of the record; what it embeds is in the table of resources."""
+    for link in kind.references:
+        assert link.attribute in attributes(kind)
+        assert not (link.many and link.on_delete is OnDelete.CASCADE)
+    assert kind.home in {"", *(link.attribute for link in kind.references)}
+    for association in RESOURCES[kind.plural].associations.values():
+        assert association.target in RESOURCES
 
 
-@named
-def test_links_lead_both_ways(kind: Kind[Any]) -> None:
-    """Whatever a kind links to knows the kind as one that refers to it."""
-    for one in kind.references:
-        assert (kind, one) in referrers(one.target)
+def test_all_resources_can_be_embedded() -> None:
+    """Associations have lower-case names, by which they are found, and known targets."""
+    for name, resource in RESOURCES.items():
+        assert name == name.lower()
+        assert all(key == key.lower() for key in resource.associations)
+        targets = {one.target for one in resource.associations.values()}
+        assert targets <= RESOURCES.keys()
 
 
-def test_ids_of_one_kind_are_no_ids_of_another() -> None:
-    """Kinds begin to count apart from each other, unless they share a counter on purpose."""
-    first = Counter(
-        kind.record.first_id
-        for kind in KINDS
-        if kind.record.counts_with is None and kind.record.first_id
-    )
-
-    assert [number for number, times in first.items() if times > 1] == []
+def test_a_kind_is_told_once() -> None:
+    """No two kinds have the same records or the same name in the table."""
+    records = [kind.record for kind in KINDS]
+    plurals = [kind.plural for kind in KINDS]
+    assert len(records) == len(set(records))
+    assert len(plurals) == len(set(plurals))
 
 
-def test_a_record_has_one_kind_and_a_kind_one_name() -> None:
-    """No two kinds show the same record, or share a name in the table of resources."""
-    assert len({kind.record for kind in KINDS}) == len({kind.plural for kind in KINDS})
-    assert len({kind.record for kind in KINDS}) == len(KINDS)
+def test_every_handler_serves_an_operation() -> None:
+    """Handlers are named by operations of the catalogue, and no family serves another's."""
+    served = [name for family in FAMILIES for name in family.HANDLERS]
+    assert len(served) == len(set(served))
+    assert set(served) == HANDLERS.keys() <= {one.operation_id for one in operations()}

@@ -15,7 +15,7 @@ from monitor.sandbox.http.specification import served as specification
 from monitor.sandbox.http.webhooks import served as webhooks
 from monitor.sandbox.http.workspace import served as workspace
 
-_FAMILIES = (
+FAMILIES = (
     data,
     flows,
     outputs,
@@ -31,6 +31,6 @@ _FAMILIES = (
 
 HANDLERS: Handlers = {
     operation_id: handler
-    for family in _FAMILIES
+    for family in FAMILIES
     for operation_id, handler in family.HANDLERS.items()
 }

@@ -8,6 +8,7 @@ import random
 import uuid
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from monitor.model.triggers import CronTrigger, DailyTrigger, HourlyTrigger, Trigger
 from monitor.sandbox.objects import (
@@ -147,6 +148,9 @@ def _seed_data(seeding: _Seeding) -> None:
             host=f"{vendor}.sandbox.example",
             port=port,
             is_global=True,
+            ssl=True,
+            params={"database": "sandbox"} if connection_type == "jdbc" else {"root": "/"},
+            credentials=({"username": "sandbox", "password": world.uuid("password", name)},),
         )
         seeding.connections.append(connection)
         table = name.lower().replace(" ", "_")
@@ -158,7 +162,7 @@ def _seed_data(seeding: _Seeding) -> None:
                     created_at=seeding.past(),
                     name=f"{table}_{number}",
                     connection_id=connection.id,
-                    table_path=("public", f"{table}_{number}"),
+                    **_place(connection, f"{table}_{number}"),
                 )
             )
     for name in ("clicks.csv", "readings.json", "invoices.xlsx"):
@@ -171,6 +175,13 @@ def _seed_data(seeding: _Seeding) -> None:
                 uri=f"gs://sandbox-uploads/{name}",
             )
         )
+
+
+def _place(connection: Connection, name: str) -> dict[str, Any]:
+    """Return where a dataset lies on a connection: in a table, or in a file."""
+    if connection.type == "remotefile":
+        return {"uri": f"{connection.vendor}://{connection.host}/{name}.csv"}
+    return {"table_path": ("public", name)}
 
 
 def _seed_flow(seeding: _Seeding, index: int) -> None:

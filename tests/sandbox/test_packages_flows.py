@@ -19,7 +19,12 @@ from monitor.sandbox.objects import (
     WriteSetting,
 )
 from monitor.sandbox.records.data import DatasetNode, ReferenceNode
-from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.records.flows import (
+    FlowEdge,
+    FlowNotificationSettings,
+    FlowRunParameterOverride,
+    Folder,
+)
 from monitor.sandbox.records.functions import UserDefinedFunction
 from monitor.sandbox.records.outputs import SqlScript
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
@@ -67,7 +72,7 @@ def furnish(workspace: Workspace) -> None:
     upstream = world.create(Flow, by=me, name="Upstream")
     source = world.create(Recipe, by=me, flow_id=upstream.id, name="Source")
     world.create(ReferenceNode, by=me, flow_id=orders.id, recipe_id=source.id)
-    world.create(DatasetNode, by=me, flow_id=orders.id, dataset_id=table.id)
+    node = world.create(DatasetNode, by=me, flow_id=orders.id, dataset_id=table.id)
     world.update(things.totals, dataset_ids=(table.id,), function_ids=(function.id,))
     output = world.outputs_of(things.clean.id)[0]
     world.create(
@@ -83,6 +88,23 @@ def furnish(workspace: Workspace) -> None:
         flow_node_ids=(things.totals.id,),
         headers={"x-key": "k"},
         secret_key="s",
+    )
+    world.create(
+        FlowEdge,
+        by=me,
+        flow_id=orders.id,
+        input_node_id=node.id,
+        output_node_id=things.totals.id,
+    )
+    world.create(
+        FlowRunParameterOverride, by=me, flow_id=orders.id, override_key="region", value="north"
+    )
+    world.create(
+        FlowNotificationSettings,
+        by=me,
+        flow_id=orders.id,
+        on_job_failure="all",
+        on_job_success="never",
     )
     world.update(orders, shared_with=frozenset({things.colleague.id}), description="all of it")
 
@@ -127,6 +149,9 @@ async def test_what_comes_back_is_what_went_out(workspace: Workspace) -> None:
         "importeddatasets",
         "connections",
         "userdefinedfunctions",
+        "flowedges",
+        "flowrunparameteroverrides",
+        "flownotificationsettings",
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.sandbox.http.packages.archive import Package, PackageKind, Rows, pack
 from monitor.sandbox.http.packages.exporting import export, manifest_of
 from monitor.sandbox.http.showing.rendering import View
-from monitor.sandbox.objects import Flow
+from monitor.sandbox.objects import Flow, Plan
 from monitor.sandbox.records.packages import EnvironmentParameter, Macro
 from tests.sandbox.samples.sample import Living, Sample, of
 
@@ -52,6 +52,8 @@ SAMPLES: dict[str, Sample] = {
     "getFlowPackageDryRun": Sample(path=of(Flow)),
     "importPackage": Sample(upload=flow_package),
     "importPackageDryRun": Sample(upload=flow_package),
+    "getPlanPackage": Sample(path=of(Plan)),
+    "importPlanPackage": Sample(upload=plan_package),
     "getMacroPackage": Sample(path=of(Macro)),
     "importMacroPackage": Sample(upload=macro_package),
     "createEnvironmentParameter": Sample(

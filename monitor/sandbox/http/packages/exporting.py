@@ -21,6 +21,7 @@ from monitor.sandbox.http.packages.archive import (
 from monitor.sandbox.http.packages.graph import (
     Graph,
     Key,
+    Link,
     graph_of,
     homes_beyond,
     links_of,
@@ -43,7 +44,8 @@ def export(view: View, root: Flow | Plan, *, kind: PackageKind, comment: str | N
     inside = graph.keys()
     tables: dict[str, Rows] = {}
     for record in sorted((*graph.parts, *graph.used), key=lambda record: record.id):
-        tables.setdefault(plural_of(record), []).append(row_of(record, inside))
+        if not any(link.vital and _leads_out(link, inside) for link in links_of(record)):
+            tables.setdefault(plural_of(record), []).append(row_of(record, inside))
     return Package(
         manifest=manifest_of(view.world, kind, comment=comment, roots={plural_of(root): [root.id]}),
         tables=tables,
@@ -115,9 +117,7 @@ def row_of(record: Record, inside: Collection[Key]) -> dict[str, Any]:
         if one.name not in _STAYS_AT_HOME and (one.repr or not isinstance(record, Connection))
     }
     cut = {
-        (link.attribute, link.record_id)
-        for link in links_of(record)
-        if not any(key in inside for key in link.possible_keys())
+        (link.attribute, link.record_id) for link in links_of(record) if _leads_out(link, inside)
     }
     for attribute, record_id in cut:
         value = values[attribute]
@@ -126,3 +126,7 @@ def row_of(record: Record, inside: Collection[Key]) -> dict[str, Any]:
         )
     row: dict[str, Any] = msgspec.to_builtins(values)
     return row
+
+
+def _leads_out(link: Link, inside: Collection[Key]) -> bool:
+    return not any(key in inside for key in link.possible_keys())

@@ -129,4 +129,6 @@ HANDLERS: Handlers = {
     "getFlowPackageDryRun": try_flow_package,
     "importPackage": import_flow_package,
     "importPackageDryRun": try_import,
+    "getPlanPackage": get_plan_package,
+    "importPlanPackage": import_plan_package,
 }

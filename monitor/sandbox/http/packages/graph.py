@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from monitor.sandbox.http.crud.rights import home_of
-from monitor.sandbox.http.kinds.kind import Reference
+from monitor.sandbox.http.kinds.kind import OnDelete, Reference
 from monitor.sandbox.http.kinds.table import KINDS, kind_of
 from monitor.sandbox.objects import Connection, Flow, ImportedDataset, Person, Plan, Record
 from monitor.sandbox.records.functions import UserDefinedFunction
@@ -38,12 +38,16 @@ class Graph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One place where a record names another. Some ids may be of one of several kinds."""
+    """One place where a record names another. Some ids may be of one of several kinds.
+
+    A record is nothing without what a ``vital`` link names.
+    """
 
     attribute: str
     record_id: int
     targets: tuple[type[Record], ...]
     many: bool
+    vital: bool
 
     def possible_keys(self) -> tuple[Key, ...]:
         return tuple((target, self.record_id) for target in self.targets)
@@ -99,8 +103,13 @@ def links_of(record: Record) -> Iterator[Link]:
         value = getattr(record, attribute)
         many = links[0].many
         for record_id in value if many else () if value is None else (value,):
-            targets = tuple(link.target for link in links)
-            yield Link(attribute=attribute, record_id=record_id, targets=targets, many=many)
+            yield Link(
+                attribute=attribute,
+                record_id=record_id,
+                targets=tuple(link.target for link in links),
+                many=many,
+                vital=links[0].on_delete is OnDelete.CASCADE,
+            )
 
 
 def linked_records(

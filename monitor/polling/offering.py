@@ -7,7 +7,7 @@ import asyncio
 import structlog
 
 from monitor.catalogue.capabilities import NEEDS, Capability, without
-from monitor.catalogue.operations import Edition
+from monitor.catalogue.operations import Edition, operation
 from monitor.model.errors import WorkspaceError
 from monitor.polling.following import Following
 from monitor.polling.probe import PROBED, Finding, probe
@@ -32,6 +32,8 @@ _NOT_AT_ALL = (
     "what can be read of flows and the specification is read on"
 )
 
+Offered = tuple[str | None, frozenset[Capability]]  # edition, None before the first look
+
 
 class Offering:
     """What the workspace offers us, found by probing and corrected by every refused read."""
@@ -41,6 +43,7 @@ class Offering:
         self._reachability = reachability
         self._heeded: frozenset[str] = frozenset()
         self._ever: frozenset[Capability] = frozenset()  # what the workspace has offered so far
+        self._ever_lost: frozenset[Capability] = frozenset()
         self._misses = 0  # probes in a row that found less than that
         self._due_at = following.clock.monotonic()
         self._looked_at: float | None = None
@@ -74,42 +77,39 @@ class Offering:
             unavailable = self._following.client.unavailable
             if unavailable == self._heeded:
                 return
-            held = self._held()
+            offered = self._offered()
+            held = offered[1]
             if without(held, unavailable) == held:
                 self._heeded = unavailable
                 return
             if not self._has_just_looked():
                 try:
-                    await self._look()
+                    await self._look(doubted=_reads_of(held))
                 except WorkspaceError as error:
                     log.debug("cannot be probed now", reason=str(error))
                 else:
                     return
-            unavailable = self._following.client.unavailable
-            await self._publish(without(held, unavailable))
+            await self._publish(without(held, unavailable), before=offered)
             if (unavailable - self._heeded) & PROBED:
                 # A right withdrawn by mistake, or for a moment, must not blind us for hours.
                 self._probe_again(after_seconds=self._following.settings.audit_seconds)
             self._heeded = unavailable
 
-    async def _look(self) -> None:
+    async def _look(self, *, doubted: frozenset[str] = frozenset()) -> None:
         following = self._following
         self._probe_again(after_seconds=following.settings.audit_seconds)
         self._looked_at = following.clock.monotonic()
-        before = following.knowledge.workspaces[following.name].edition
-        finding = await probe(following.client, before=Edition(before) if before else None)
+        offered = self._offered()
+        before = Edition(offered[0]) if offered[0] else None
+        finding = await probe(following.client, before=before, doubted=doubted)
         is_less = bool(self._ever - finding.capabilities)
         self._ever |= finding.capabilities
         self._misses = self._misses + 1 if is_less else 0
         if finding.is_sure:
             self._probe_again(after_seconds=self._seconds_until_next())
         self._heeded = following.client.unavailable
-        await self._tell_edition(finding)
-        await self._publish(finding.capabilities)
-
-    def _held(self) -> frozenset[Capability]:
-        standing = self._following.knowledge.workspaces[self._following.name]
-        return frozenset(one for one in Capability if one in standing.capabilities)
+        await self._learn_edition(finding)
+        await self._publish(finding.capabilities, before=offered)
 
     def _has_just_looked(self) -> bool:
         if self._looked_at is None:
@@ -130,39 +130,52 @@ class Offering:
         self._due_at = self._following.clock.monotonic() + after_seconds
         self.wake.ring()
 
-    async def _tell_edition(self, finding: Finding) -> None:
+    async def _learn_edition(self, finding: Finding) -> None:
         following, edition = self._following, str(finding.edition)
-        before = following.knowledge.workspaces[following.name].edition
         following.knowledge.update_workspace(
             following.name, edition=edition, edition_reason=finding.reason
         )
         await following.observer.change_workspace(following.name, "edition", edition)
-        if edition != before:
-            log.info(
-                "workspace edition",
-                workspace=following.name,
-                edition=edition,
-                reason=finding.reason,
-            )
 
-    async def _publish(self, capabilities: frozenset[Capability]) -> None:
+    async def _publish(self, capabilities: frozenset[Capability], *, before: Offered) -> None:
+        """Make known what the monitor can do; the log has one line for all that has changed."""
         following = self._following
-        standing = following.knowledge.workspaces[following.name]
-        following.knowledge.update_workspace(
+        standing = following.knowledge.update_workspace(
             following.name, capabilities=frozenset(str(one) for one in capabilities)
         )
         self._reachability.switch_off(_limitation(capabilities))
-        missing = sorted(str(one) for one in frozenset(NEEDS) - capabilities)
-        if standing.capabilities != capabilities:
+        after = (standing.edition, frozenset(capabilities))
+        if after != before:
             log.info(
                 "what the monitor can do here",
                 workspace=following.name,
-                can=sorted(str(one) for one in capabilities),
-                switched_off=missing,
+                edition=standing.edition,
+                reason=standing.edition_reason,
+                can=_named(capabilities),
+                lost=_named(before[1] - capabilities),
+                regained=_named((capabilities - before[1]) & self._ever_lost),
+                switched_off=_named(frozenset(NEEDS) - capabilities),
             )
+        self._ever_lost |= before[1] - capabilities
         for one in sorted(NEEDS):
             value = _AVAILABLE if one in capabilities else _UNAVAILABLE
             await following.observer.change_workspace(following.name, f"capability:{one}", value)
+
+    def _offered(self) -> Offered:
+        standing = self._following.knowledge.workspaces[self._following.name]
+        return standing.edition, frozenset(
+            one for one in Capability if one in standing.capabilities
+        )
+
+
+def _reads_of(capabilities: frozenset[Capability]) -> frozenset[str]:
+    """Return the operations that only read and that these abilities rest on."""
+    needed = (one for capability in capabilities for one in NEEDS[capability])
+    return frozenset(one for one in needed if operation(one).method == "GET")
+
+
+def _named(capabilities: frozenset[Capability]) -> list[str]:
+    return sorted(str(one) for one in capabilities)
 
 
 def _limitation(capabilities: frozenset[Capability]) -> str | None:

@@ -55,11 +55,16 @@ class Proof(Struct, frozen=True, kw_only=True):
     refused: frozenset[str]
 
 
-async def probe(client: WorkspaceClient, *, before: Edition | None = None) -> Finding:
+async def probe(
+    client: WorkspaceClient,
+    *,
+    before: Edition | None = None,
+    doubted: frozenset[str] = frozenset(),
+) -> Finding:
     """Read a little of everything and judge; the client is set to the edition found.
 
     A configured edition is not doubted, but what reads find refused in it is switched off.
-    ``before`` is what an earlier probe found.
+    ``before`` is what an earlier probe found, ``doubted`` are operations to be asked as well.
 
     Raises:
         WorkspaceError: the workspace cannot be asked now, or refuses the token.
@@ -69,7 +74,7 @@ async def probe(client: WorkspaceClient, *, before: Edition | None = None) -> Fi
     client.forget_unavailable(*PROBED)
     specification = await _specification(client)
     proof = await _prove(client)
-    await _ask_again(client, client.unavailable - PROBED)
+    await _ask_again(client, (client.unavailable | doubted) - PROBED)
     if configured is not None:
         edition, reason = configured, "as configured"
     else:
@@ -168,7 +173,7 @@ async def _prove(client: WorkspaceClient) -> Proof:
 
 
 async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> None:
-    """Find out which operations of those found unavailable have come back.
+    """Find out which of these operations are there.
 
     Nothing is read or changed: no object has the id 0, and nothing is made of an empty body.
 

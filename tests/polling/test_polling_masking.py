@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from monitor.polling.masking import MASK, held_settings, secret_names_in
 
 SALT = b"0123456789abcdef"
-WORDS = ("password", "passwd", "passphrase", "secret", "token", "credential", "apiKey", "api_key")
+WORDS: tuple[str, ...] = (
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "credential",
+    "apiKey",
+    "api_key",
+)
 WORDS += ("private-key", "ACCESS_KEY", "clientSecret", "authorization", "pwd", "pin", "signature")
 
 

@@ -1,0 +1,213 @@
+"""A workspace that loses operations while it is followed, beside a real one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+
+from monitor.catalogue.capabilities import Capability, capabilities_of
+from monitor.catalogue.operations import Edition
+from monitor.model.clock import SystemClock
+from monitor.model.errors import NotAvailableError
+from monitor.model.knowledge import Reachability
+from monitor.model.secrets import Secret
+from monitor.polling.offering import Offering
+from monitor.polling.polls import Polls
+from monitor.polling.settings import PollSettings
+from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings
+from monitor.workspace.priority import Priority
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+
+LINE = "what the monitor can do here"
+
+
+class Followed:
+    """A sandbox that is followed by hand: one poll, one look at a time."""
+
+    def __init__(self, scene: Scene, sandbox: Sandbox) -> None:
+        self.scene = scene
+        self.sandbox = sandbox
+        self.polls = Polls(scene.following, CollectorRegistry())
+        self.offering = Offering(scene.following, self.polls.reachability)
+
+    async def poll(self) -> None:
+        """Read the schedules as a running poller does, and heed what was refused."""
+        if self.scene.following.can(Capability.READ_SCHEDULES):
+            poll = self.scene.parts.schedules.poll
+            await self.polls.attempt("schedules", poll, again_seconds=60)
+        await self.offering.heed()
+
+    async def told(self, since: int) -> list[tuple[str, str | None]]:
+        return [(what, after) for what, _, after in (await self.scene.changes())[since:]]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(params=[None, Edition.RL], ids=["auto", "configured"])
+def configured(request: pytest.FixtureRequest) -> Edition | None:
+    found: Edition | None = request.param
+    return found
+
+
+@pytest.fixture
+async def followed(
+    clock: ManualClock, tmp_path: Path, configured: Edition | None
+) -> AsyncIterator[Followed]:
+    sandbox = Sandbox(SandboxSettings(edition=Edition.RL, is_busy_at_once=False), SystemClock())
+    scene = Scene(
+        clock=clock,
+        folder=tmp_path,
+        url=await sandbox.start(),
+        settings=PollSettings(),
+        edition=configured,
+        token=Secret(sandbox.token),
+    )
+    await scene.open()
+    made = Followed(scene, sandbox)
+    await made.offering.find_out()
+    await scene.observer.open(NAME)
+    await clock.advance(3_600)
+    yield made
+    await scene.close()
+    await sandbox.stop()
+
+
+def loud(lines: Sequence[MutableMapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return what an operator sees: everything above debug."""
+    return [line for line in lines if line["log_level"] != "debug"]
+
+
+async def test_a_lost_operation_is_told_by_one_line_and_one_event(
+    followed: Followed, clock: ManualClock
+) -> None:
+    """Its capability is off, the workspace is as well as before; and on again when it returns."""
+    await followed.poll()
+    before = len(await followed.scene.changes())
+    followed.sandbox.world.options.lose["listSchedules"] = 0.0
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            await followed.poll()
+            await clock.advance(60)
+    standing = followed.scene.knowledge.workspaces[NAME]
+
+    assert [(line["event"], line["lost"]) for line in loud(lines)] == [(LINE, ["read_schedules"])]
+    assert await followed.told(before) == [("capability:read_schedules", "unavailable")]
+    assert Capability.READ_SCHEDULES not in standing.capabilities
+    assert standing.reachability is Reachability.REACHABLE
+
+    del followed.sandbox.world.options.lose["listSchedules"]
+    await clock.advance(followed.offering.seconds_until_due())
+    with structlog.testing.capture_logs() as lines:
+        await followed.offering.find_out()
+        await followed.poll()
+    assert [(line["event"], line["regained"]) for line in loud(lines)] == [
+        (LINE, ["read_schedules"])
+    ]
+    assert (await followed.told(before))[1:] == [("capability:read_schedules", "available")]
+
+
+async def test_a_loss_is_looked_for_at_least_four_times_an_hour(
+    followed: Followed, clock: ManualClock
+) -> None:
+    """However long it lasts; where nothing was lost, every six hours is enough."""
+    idle = followed.offering.seconds_until_due()
+    followed.sandbox.world.options.lose["listSchedules"] = 0.0
+    await followed.poll()
+    waits = []
+    for _ in range(6):
+        waits.append(followed.offering.seconds_until_due())
+        await clock.advance(waits[-1])
+        await followed.offering.find_out()
+
+    assert idle == 21_600 - 3_600
+    assert max(waits) <= 900
+    assert len(await followed.told(0)) == 1
+
+
+async def test_a_renewal_is_told_in_one_line(
+    followed: Followed, configured: Edition | None
+) -> None:
+    """All that went is named together, with an event for each; the edition is found anew."""
+    before = len(await followed.scene.changes())
+    followed.sandbox.world.options.renewal = 0.0
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(2):
+            await followed.poll()
+    told = dict(await followed.told(before))
+
+    (line,) = loud(lines)
+    gone = {one for one, after in told.items() if after == "unavailable"}
+    assert {f"capability:{one}" for one in line["lost"]} == gone
+    assert {"capability:list_changes", "capability:list_plan_runs"} <= gone
+    if configured is None:
+        assert told.pop("edition") == "PC"
+        assert followed.scene.knowledge.workspaces[NAME].capabilities == capabilities_of(Edition.PC)
+    assert told.keys() == gone
+    assert not {"capability:follow_by_id", "capability:read_profiles"} - gone
+
+    followed.sandbox.world.options.renewal = None
+    await followed.offering.find_out()
+    offered = followed.scene.knowledge.workspaces[NAME]
+    assert (offered.edition, offered.capabilities) == ("RL", capabilities_of(Edition.RL))
+
+
+@pytest.mark.parametrize(
+    ("operation_id", "capability"),
+    [
+        ("getFlowRunStatus", Capability.FOLLOW_FLOW_RUNS),
+        ("createWebhookFlowTask", Capability.CREATE_WEBHOOK_TASKS),
+        ("deleteWebhookFlowTask", Capability.CREATE_WEBHOOK_TASKS),
+        ("testWebhook", Capability.TEST_WEBHOOKS),
+        ("getConnectionStatus", Capability.READ_CONNECTIONS),
+    ],
+)
+async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
+    followed: Followed, clock: ManualClock, operation_id: str, capability: Capability
+) -> None:
+    """A look neither takes it for returned while it is gone, nor makes or deletes anything."""
+    tasks = len(list(followed.sandbox.world.shelf(WebhookFlowTask).live()))
+    followed.sandbox.world.options.lose[operation_id] = 0.0
+    client = followed.scene.client
+    body: object = {} if operation_id in ("createWebhookFlowTask", "testWebhook") else None
+    values = () if body is not None else ("1",)
+    with pytest.raises(NotAvailableError):
+        await client.request(operation_id, *values, body=body, priority=Priority.CHANGES)
+    for _ in range(3):
+        await followed.offering.heed()
+        await clock.advance(followed.offering.seconds_until_due())
+        await followed.offering.find_out()
+    assert await followed.told(0) == [(f"capability:{capability}", "unavailable")]
+
+    followed.sandbox.world.options.lose.clear()
+    await followed.offering.find_out()
+    assert (await followed.told(0))[1:] == [(f"capability:{capability}", "available")]
+    assert len(list(followed.sandbox.world.shelf(WebhookFlowTask).live())) == tasks
+
+
+async def test_an_outage_in_the_middle_of_a_loss_still_switches_off(
+    followed: Followed, clock: ManualClock
+) -> None:
+    """The look that would tell more fails; what is known already is made known."""
+    followed.sandbox.world.options.lose["listSchedules"] = 0.0
+    poll = followed.scene.parts.schedules.poll
+    await followed.polls.attempt("schedules", poll, again_seconds=60)
+    followed.sandbox.world.options.status_503 = 1.0
+    await followed.offering.heed()
+    assert not followed.scene.following.can(Capability.READ_SCHEDULES)
+
+    followed.sandbox.world.options.status_503 = 0.0
+    followed.sandbox.world.options.lose.clear()
+    await clock.advance(followed.offering.seconds_until_due())
+    await followed.offering.find_out()
+    assert followed.scene.following.can(Capability.READ_SCHEDULES)

@@ -144,6 +144,28 @@ async def test_a_recipe_can_be_the_input(workspace: Workspace) -> None:
     assert things.clean.upstream_ids == ()
 
 
+async def test_a_swap_leaves_other_inputs(workspace: Workspace) -> None:
+    """Of a recipe that joins several inputs, only the first is swapped, whatever it is."""
+    world, things = workspace.world, workspace.things
+    joined, other = dataset_of(workspace, "joined"), dataset_of(workspace, "other")
+    recipe = things.totals
+    world.update(recipe, dataset_ids=(301, joined.id), upstream_ids=(things.clean.id,))
+    path = f"{RECIPES}/{recipe.id}/primaryInputDataset"
+    third = world.create(Recipe, by=things.owner.id, flow_id=things.orders.id, name="Third")
+    swaps: list[tuple[str, int, set[int], set[int]]] = [
+        ("importedDataset", other.id, {other.id, joined.id}, {things.clean.id}),
+        ("wrangledDataset", third.id, {joined.id}, {third.id, things.clean.id}),
+        ("wrangledDataset", third.id, {joined.id}, {third.id, things.clean.id}),
+        ("importedDataset", 301, {301, joined.id}, {things.clean.id}),
+    ]
+    for name, source_id, datasets, recipes in swaps:
+        answer = await workspace.ask("PUT", path, body={name: {"id": source_id}})
+        assert answer.status == 200
+        assert (await workspace.get(path)).body[name]["id"] == source_id
+        assert set(recipe.dataset_ids) == datasets
+        assert set(recipe.upstream_ids) == recipes
+
+
 async def test_a_circle_is_refused(workspace: Workspace) -> None:
     """A recipe reads neither itself nor what builds upon it, however far."""
     things = workspace.things

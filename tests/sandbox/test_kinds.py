@@ -66,6 +66,24 @@ def test_links_lead_from_attributes_to_resources(kind: Kind[Any]) -> None:
         assert association.target in RESOURCES
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_what_a_kind_names_exists(kind: Kind[Any]) -> None:
+    """Renamed fields are kept by the record, unkept ones are some request's."""
+    taken = {name for request in kind.requests for name in models()[request]}
+    assert set(kind.attributes.values()) <= attributes(kind)
+    assert kind.unkept <= taken
+
+
+def test_ids_of_one_kind_are_no_ids_of_another() -> None:
+    """Kinds begin to count apart from each other, unless they share a counter on purpose."""
+    first = [
+        kind.record.first_id
+        for kind in KINDS
+        if kind.record.counts_with is None and kind.record.first_id
+    ]
+    assert len(first) == len(set(first))
+
+
 def test_all_resources_can_be_embedded() -> None:
     """Associations have lower-case names, by which they are found, and known targets."""
     for name, resource in RESOURCES.items():

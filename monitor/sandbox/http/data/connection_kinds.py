@@ -11,6 +11,9 @@ from monitor.sandbox.http.showing.rendering import View, reference
 from monitor.sandbox.objects import Connection
 from monitor.sandbox.world import WORKSPACE_ID
 
+# What a list of connections can be narrowed to.
+SHARED_ROLES = ("owner", "collaborator", "readOnly")
+OPERATIONS = ("import", "publish")
 # What may be told of credentials: who logs in, never with what.
 OPEN_CREDENTIALS = ("username", "user", "email", "iamRoleArn", "iamDbUser")
 

@@ -7,15 +7,13 @@ from typing import Any
 
 from monitor.sandbox.http.calls import Call, Handlers, Reply
 from monitor.sandbox.http.crud.handlers import Hooks, crud, found
-from monitor.sandbox.http.data.connection_kinds import CONNECTION
+from monitor.sandbox.http.data.connection_kinds import CONNECTION, OPERATIONS, SHARED_ROLES
 from monitor.sandbox.http.data.connector_metadata import can
 from monitor.sandbox.http.errors import Json, bad_field
 from monitor.sandbox.http.reading.parameters import names, word, words
 from monitor.sandbox.objects import Connection
 
 LARGEST_PORT = 65_535
-ROLES = ("owner", "collaborator", "readOnly")
-OPERATIONS = ("import", "publish")
 
 
 def _prepare(call: Call, record: Connection | None, values: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +42,7 @@ def _narrow(call: Call, rows: Iterable[Connection]) -> Iterable[Connection]:
     query = call.query.only(call.operation.query)
     vendors = {name for text in _texts(call, "vendors") for name in names(text)}
     operations = words(query, "operations", OPERATIONS)
-    role = word(query, "sharedRole", ROLES)
+    role = word(query, "sharedRole", SHARED_ROLES)
     return (
         one
         for one in rows

@@ -10,13 +10,17 @@ from monitor.sandbox.http.calls import Call, Handlers, Reply
 from monitor.sandbox.http.crud.rights import sees
 from monitor.sandbox.http.data.dataset_kinds import is_schematized
 from monitor.sandbox.http.data.imported_datasets import subjects_of
-from monitor.sandbox.http.data.library_shapes import LIBRARY_ROWS, Dataset, type_in_library
+from monitor.sandbox.http.data.library_shapes import (
+    LIBRARY_ROWS,
+    LIBRARY_TYPES,
+    Dataset,
+    type_in_library,
+)
 from monitor.sandbox.http.errors import ApiError, Json
 from monitor.sandbox.http.reading.parameters import Query, boolean, integer, word
 from monitor.sandbox.objects import ImportedDataset
 from monitor.sandbox.reading_data import inputs_of
 
-TYPES = ("imported", "reference", "recipe")
 Test = Callable[[Dataset], bool]
 
 
@@ -47,7 +51,7 @@ def _counts(call: Call, rows: Iterable[Dataset]) -> dict[str, Json]:
     found = Counter(
         type_in_library(call.view, one) for one in call.admitted(LIBRARY_ROWS.plural, rows)
     )
-    return {**{name: found[name] for name in TYPES}, "all": found.total()}
+    return {**{name: found[name] for name in LIBRARY_TYPES}, "all": found.total()}
 
 
 def _rows(call: Call) -> Iterable[Dataset]:
@@ -78,8 +82,8 @@ def _wanted(query: Query) -> frozenset[str]:
             "Input validation failed",
             'Parameter "datasetsFilter" is required',
         )
-    name = word(query, "datasetsFilter", ("all", *TYPES))
-    return frozenset(TYPES if name == "all" else {name})
+    name = word(query, "datasetsFilter", ("all", *LIBRARY_TYPES))
+    return frozenset(LIBRARY_TYPES if name == "all" else {name})
 
 
 def _tests(call: Call, query: Query) -> Iterable[Test]:

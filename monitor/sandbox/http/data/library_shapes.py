@@ -10,6 +10,7 @@ from monitor.sandbox.http.showing.rendering import Resource, View, reference
 from monitor.sandbox.objects import ImportedDataset, Recipe
 
 Dataset = ImportedDataset | Recipe
+LIBRARY_TYPES = ("imported", "reference", "recipe")
 
 
 def type_in_library(view: View, one: Dataset) -> str:

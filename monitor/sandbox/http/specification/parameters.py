@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from monitor.catalogue.operations import Operation
 from monitor.sandbox.http.assumptions import LARGEST_SCHEDULE_LIMIT
+from monitor.sandbox.http.data.connection_kinds import OPERATIONS, SHARED_ROLES
+from monitor.sandbox.http.data.library_shapes import LIBRARY_TYPES
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.outcomes import RUNS
 from monitor.sandbox.http.reading.listing import FILTER_TYPES, RAN_FOR, RAN_FROM, SCOPES, STATUSES
@@ -13,15 +15,21 @@ _WHOLE_NUMBERS = frozenset(
     | {"personId", "connectionId", "assetId", "workspaceId"}
 )
 _CHOICES = {
+    "datasetsFilter": ("all", *LIBRARY_TYPES),
     "filterType": FILTER_TYPES,
     "flowsFilter": SCOPES,
+    "operations": OPERATIONS,
     "ownershipFilter": SCOPES,
     "ranfor": RAN_FOR,
     "ranfrom": RAN_FROM,
+    "sharedRole": SHARED_ROLES,
     "runBy": ("all", "currentUser"),
     "status": STATUSES,
 }
-_TRUTHS = frozenset({"runAsync", "noLimit", "excludeFolders", "hideSecrets", "fromUI"})
+_TRUTHS = frozenset(
+    {"runAsync", "noLimit", "excludeFolders", "hideSecrets", "fromUI"}
+    | {"schematized", "hidden", "baseStorage", "sanitizeColumnNames"}
+)
 _DATES = frozenset({"from", "to"})
 _REQUIRED = frozenset({"datasetsFilter"})
 

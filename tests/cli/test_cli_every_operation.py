@@ -1,0 +1,96 @@
+"""All 186 operations, called by the client by id and on the command line by method and path."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from monitor.catalogue.operations import Edition, Operation, operations
+from monitor.model.secrets import Secret
+from monitor.workspace.client import Priority, WorkspaceClient
+from monitor.workspace.files import Upload
+from monitor.workspace.settings import WorkspaceSettings
+from tests.cli.calling import configured
+from tests.cli.talking import Say, talking
+from tests.sandbox.samples.sample import Living, Sample
+from tests.sandbox.samples.table import SAMPLES, open_living
+
+FILES = (b"PK\x03\x04", b"%PDF-")
+
+
+def upload_of(living: Living, sample: Sample, folder: Path) -> Path | None:
+    """Write the package that a sample sends, None where it sends none."""
+    if sample.upload is None:
+        return None
+    path = folder / "package.zip"
+    path.write_bytes(sample.upload(living))
+    return path
+
+
+def is_well(one: Operation, body: bytes) -> bool:
+    """True where an answer is what such an operation answers: a file, JSON, or nothing."""
+    if one.answers_file:
+        return body.startswith(FILES)
+    return not body or json.loads(body) is not None
+
+
+async def ask(living: Living, one: Operation, folder: Path) -> str | None:
+    """Call an operation by its id; return what went wrong."""
+    sample = SAMPLES[one.operation_id]
+    package = upload_of(living, sample, folder)
+    settings = WorkspaceSettings(
+        name="acme", url=living.workspace.url, token=Secret(sample.token), retries=0
+    )
+    body = None if sample.body is None else sample.body(living)
+    async with WorkspaceClient(
+        settings, clock=living.workspace.clock, registry=CollectorRegistry()
+    ) as client:
+        answer = await client.request(
+            one.operation_id,
+            *sample.path(living),
+            query=sample.query,
+            body=body if package is None else Upload(path=package),
+            priority=Priority.CHANGES,
+        )
+    good = answer.status_code in {200, 201, 204} and is_well(one, answer.body)
+    return None if good else f"{one.operation_id}: {answer.status_code} {answer.body[:200]!r}"
+
+
+async def type_it(living: Living, one: Operation, folder: Path, say: Say) -> str | None:
+    """Call an operation on the command line by method and path; return what went wrong."""
+    sample = SAMPLES[one.operation_id]
+    config = configured(folder, living.workspace.url, token=sample.token, edition="open")
+    line = ["api", one.method, one.fill(*sample.path(living)), "-c", str(config)]
+    for name, value in sample.query.items():
+        line += ["-q", f"{name}={value}"]
+    package = upload_of(living, sample, folder)
+    if package is not None:
+        line += ["-d", f"@{package}"]
+    elif sample.body is not None:
+        line += ["-d", json.dumps(sample.body(living))]
+    said = await say(line)
+    good = said.code == 0 and not said.err and is_well(one, said.out)
+    return None if good else f"{one.operation_id}: {said}"
+
+
+async def test_the_client_calls_every_operation(tmp_path: Path) -> None:
+    """By id, each in a world in which it can succeed, and each does."""
+    found = []
+    for one in operations():
+        async with open_living(Edition.OPEN) as living:
+            found.append(await ask(living, one, tmp_path))
+    assert len(found) == 186
+    assert [fault for fault in found if fault] == []
+
+
+async def test_the_command_line_calls_every_operation(tmp_path: Path) -> None:
+    """By method and path, with query, body or package, and nothing but the answer is printed."""
+    found = []
+    async with talking() as say:
+        for one in operations():
+            async with open_living(Edition.OPEN) as living:
+                found.append(await type_it(living, one, tmp_path, say))
+    assert len(found) == 186
+    assert [fault for fault in found if fault] == []

@@ -129,16 +129,22 @@ def _original_plan_id(row: wire.Plan) -> str | None:
     return text_or_none(row.original_plan_id) or _ref_id(row.original_plan)
 
 
+def _is_snapshot(row: wire.Plan) -> bool:
+    """True for a plan's snapshot; a plan of its own may also name one that it was made of."""
+    if row.snapshotted is None:
+        return _original_plan_id(row) is not None
+    return row.snapshotted
+
+
 def _plan(row: wire.Plan) -> PlanRow:
     latest = row.latest_plan_snapshot_run or wire.LatestRun()
-    original_plan_id = _original_plan_id(row)
     return PlanRow(
         id=text_of(row.id),
         name=row.name,
         created_at=instant(row.created_at),
         updated_at=instant(row.updated_at),
-        is_snapshot=bool(row.snapshotted) or original_plan_id is not None,
-        original_plan_id=original_plan_id,
+        is_snapshot=_is_snapshot(row),
+        original_plan_id=_original_plan_id(row),
         latest_snapshot_id=_ref_id(row.latest_plan_snapshot),
         latest_run_id=text_or_none(latest.id),
         latest_run_native_status=latest.status,
@@ -151,14 +157,13 @@ def _plan(row: wire.Plan) -> PlanRow:
 def _plan_full(row: wire.Plan) -> PlanFull:
     nodes = readable(row.plan_nodes, _PLAN_NODE)
     flow_ids = [_ref_id(node.task.flow) for node in nodes if node.task]
-    original_plan_id = _original_plan_id(row)
     return PlanFull(
         id=text_of(row.id),
         name=row.name,
         created_at=instant(row.created_at),
         updated_at=instant(row.updated_at),
-        is_snapshot=bool(row.snapshotted) or original_plan_id is not None,
-        original_plan_id=original_plan_id,
+        is_snapshot=_is_snapshot(row),
+        original_plan_id=_original_plan_id(row),
         snapshot_ids=tuple(text_of(one.id) for one in readable(row.plan_snapshots, _ONLY_ID)),
         flow_ids=tuple(dict.fromkeys(one for one in flow_ids if one is not None)),
         children=tuple(child for node in nodes for child in _children(node)),

@@ -48,6 +48,21 @@ async def test_lists_embed_in_every_row(workspace: Workspace) -> None:
     assert row["jobGroupDataflowOptions"]["data"][0]["key"] == "region"
 
 
+async def test_a_flow_run_is_embedded_under_both_spellings(workspace: Workspace) -> None:
+    """What one client finds under flowRun, another finds under flowrun."""
+    flow_run = workspace.engine.start_flow_run(
+        workspace.things.orders, by=workspace.things.owner.id
+    )
+    path = f"/v4/jobGroups/{flow_run.job_group_ids[0]}"
+
+    plain = (await workspace.get(path)).body
+    embedded = (await workspace.get(path, embed="flowrun.flow")).body
+
+    assert plain["flowRun"] == plain["flowrun"] == {"id": flow_run.id}
+    assert embedded["flowRun"] == embedded["flowrun"]
+    assert embedded["flowRun"]["flow"]["name"] == "Orders"
+
+
 async def test_jobs_embed_what_they_wrote(workspace: Workspace) -> None:
     """The write setting stands in the writing job itself, and in no other job."""
     job_group = workspace.job_group()

@@ -137,7 +137,7 @@ async def test_one_job_group_has_the_documented_shape(workspace: Workspace) -> N
     assert document["name"] is None
     assert document["status"] == "InProgress"
     assert document["ranfor"] == "recipe"
-    assert document["flowRun"] is None
+    assert document["flowRun"] is document["flowrun"] is None
     assert document["wrangledDataset"] == {"id": workspace.things.clean.id}
     assert document["creator"] == {"id": workspace.things.owner.id}
     assert document["workspace"] == {"id": 1}

@@ -123,6 +123,10 @@ async def test_a_plan_made_over_http_runs_along_its_edges(workspace: Workspace) 
     full = (await workspace.get(f"/v4/plans/{plan_id}/full")).body
     assert full["latestPlanSnapshotRun"]["finishedAt"] is not None
     assert [one["taskType"] for one in full["planNodes"]["data"]] == ["flow", "http", "email"]
+    embedded = await workspace.get("/v4/plans", embed="planEdges,planNodes.planOverrides")
+    assert [one["planEdges"] for one in embedded.body["data"] if one["id"] == plan_id] == [
+        full["planEdges"]
+    ]
     assert [
         (one["inPlanNodeId"], one["outPlanNodeId"], one["statusRule"])
         for one in full["planEdges"]["data"]

@@ -143,6 +143,10 @@ async def test_the_parameters_are_told_node_by_node(workspace: Workspace) -> Non
     (first, _) = flow_node["outputObjects"]["data"]
     assert first["runParameters"]["data"] == [REGION]
     assert [one["id"] for one in flow_node["planOverrides"]["data"]] == [override_id]
+    full = await workspace.get(f"/v4/plans/{things.nightly.id}/full")
+    assert full.body["planNodes"]["data"][0]["planOverrides"]["data"] == [
+        {"id": override_id, "overrideKey": "region", "value": "plan"}
+    ]
     assert flow_node["conflicts"] == []
     assert http_node["flow"] is None
     assert http_node["outputObjects"] == {"data": []}

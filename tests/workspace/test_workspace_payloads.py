@@ -135,6 +135,23 @@ def test_a_snapshot_tells_what_its_runs_started(wrap: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_snapshot"),
+    [
+        ({"originalPlanId": 13}, True),
+        ({"snapshotted": False, "originalPlanId": 13}, False),
+        ({"snapshotted": True}, True),
+        ({}, False),
+    ],
+)
+def test_a_plan_that_was_made_of_another_is_no_snapshot(
+    fields: dict[str, Any], *, is_snapshot: bool
+) -> None:
+    """What the row says of itself wins over what follows from the plan that it names."""
+    row = rows.PLAN.decode(msgspec.json.encode({"id": 99, "name": "made", **fields}))
+    assert row.is_snapshot is is_snapshot
+
+
 def test_a_plan_of_the_list_tells_its_newest_run() -> None:
     """The plan list is what maps runs of snapshots back to plans."""
     latest = {"id": 7, "status": "Complete", "createdAt": "2026-01-02T03:04:05.000Z"}

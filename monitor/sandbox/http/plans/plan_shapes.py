@@ -11,6 +11,7 @@ from monitor.sandbox.http.people.person_shapes import people_of, person
 from monitor.sandbox.http.runs.run_shapes import flow_name, plan_run
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
 from monitor.sandbox.objects import HttpTask, Plan, PlanEdge, PlanNode, PlanSnapshot, Record
+from monitor.sandbox.records.plans import PlanOverride
 from monitor.sandbox.runs import PlanSnapshotRun, PlanTaskRun
 from monitor.sandbox.world import WORKSPACE_ID
 
@@ -122,9 +123,20 @@ def plan_node(
         }
     if one.http_task is not None:
         document["httpTask"] = _http_task(one, one.http_task)
+    document["planOverrides"] = {
+        "data": [
+            {"id": override.id, "overrideKey": override.override_key, "value": override.value}
+            for override in _overrides_of(view, one)
+        ]
+    }
     if task_runs is not None:
         document["planTaskSnapshotRuns"] = {"data": [_task_run(view, run) for run in task_runs]}
     return document
+
+
+def _overrides_of(view: View, one: PlanNode) -> list[PlanOverride]:
+    overrides = view.world.shelf(PlanOverride).live()
+    return [override for override in overrides if override.plan_node_id == one.id]
 
 
 def plan_edge(view: View, one: PlanEdge) -> dict[str, Json]:
@@ -222,6 +234,14 @@ PLAN_RESOURCES: dict[str, Resource] = {
                 ),
                 many=True,
             ),
+            "planedges": Association(
+                key="planEdges",
+                target="planedges",
+                find=lambda view, one: (
+                    one.edges if isinstance(one, PlanSnapshot) else view.world.edges_of(one.id)
+                ),
+                many=True,
+            ),
         },
         extra_fields=frozenset(
             {"associatedPeople", "cpProject", "planEdges", "planNodes", "planSnapshots"}
@@ -237,6 +257,9 @@ PLAN_RESOURCES: dict[str, Resource] = {
                 key="plan",
                 target="plans",
                 find=lambda view, one: view.world.plans.get(one.plan_id, with_deleted=True),
+            ),
+            "planoverrides": Association(
+                key="planOverrides", target="planoverrides", find=_overrides_of, many=True
             ),
         },
     ),

@@ -1,0 +1,85 @@
+"""Where the values of run parameters stand in a text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.sandbox.run_parameters import inserted, text_of
+from monitor.sandbox.runs import JobGroup
+
+BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def job_group(**parameters: Any) -> JobGroup:
+    return JobGroup(
+        id=1,
+        created_at=BEGAN,
+        updated_at=BEGAN,
+        creator_id=1,
+        updater_id=1,
+        flow_id=1,
+        recipe_id=1,
+        parameters=parameters,
+    )
+
+
+def variable(value: str) -> dict[str, Any]:
+    return {"variable": {"value": value}}
+
+
+@given(st.lists(st.tuples(st.text("/ab", max_size=4), st.text("xyz", max_size=3)), max_size=5))
+def test_each_value_stands_where_its_place_is(pieces: list[tuple[str, str]]) -> None:
+    """A text cut at the places has the values between the pieces, whatever their order."""
+    text, parameters = "", []
+    for order, (piece, value) in enumerate(pieces):
+        text += piece
+        place = {"index": len(text), "order": order}
+        parameters.append(
+            {"overrideKey": f"k{order}", "insertionIndices": [place], "value": variable(value)}
+        )
+    expected = "".join(piece + value for piece, value in pieces)
+
+    assert inserted(text, parameters, job_group()) == expected
+    assert inserted(text, parameters[::-1], job_group()) == expected
+
+
+def test_a_value_may_stand_in_several_places() -> None:
+    """One parameter is put in at each of its places; one beyond the end is put at the end."""
+    places = [{"index": 0}, {"index": 2}, {"index": 99}]
+    parameter = {"overrideKey": "k", "insertionIndices": places, "value": "x"}
+
+    assert inserted("ab", [parameter], job_group()) == "xabxx"
+    assert inserted("ab", [parameter], job_group(k="-")) == "-ab--"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("8", "8"),
+        (8, "8"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (variable("x"), "x"),
+        ({"variable": {}}, ""),
+        ({"timestamp": {"format": "YYYY"}}, "2026-11-21"),
+        ({"dateRange": {}}, "2026-11-21"),
+        ({"other": [1, 2]}, '{"other":[1,2]}'),
+        ([], "[]"),
+    ],
+)
+def test_any_value_has_a_text(value: Any, text: str) -> None:
+    """Whatever JSON a value is, it can stand in a path."""
+    assert text_of(value, job_group()) == text
+
+
+@pytest.mark.parametrize("kind", ["bucket", "host", "userinfo"])
+def test_what_is_not_part_of_the_path_is_left_alone(kind: str) -> None:
+    """Parameters of a bucket, a host or a user change no path."""
+    parameter = {"type": kind, "insertionIndices": [{"index": 1}], "value": "x"}
+
+    assert inserted("ab", [parameter], job_group()) == "ab"

@@ -35,7 +35,7 @@ def test_the_same_seed_makes_the_same_world() -> None:
 
 
 def test_a_seeded_world_has_what_a_workspace_has() -> None:
-    """Several people, flows of which two share a name, plans with every rule, all schedules."""
+    """Several people, flows of which two share a name, plans with every rule, all rhythms."""
     world = seeded()
     names = Counter(flow.name for flow in world.flows.live())
     assert sorted(names.values())[-2:] == [1, 2]
@@ -44,7 +44,14 @@ def test_a_seeded_world_has_what_a_workspace_has() -> None:
     assert 3 <= len(world.plans) <= 4
     assert {edge.status_rule for edge in world.plan_edges} == {"success", "failure", "always"}
     kinds = {type(one).__name__ for schedule in world.schedules for one in schedule.triggers}
-    assert kinds == {"HourlyTrigger", "DailyTrigger", "CronTrigger"}
+    assert kinds == {
+        "CronTrigger",
+        "HourlyTrigger",
+        "DailyTrigger",
+        "WeeklyTrigger",
+        "MonthlyTrigger",
+        "MonthlyWeekdayTrigger",
+    }
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
@@ -74,7 +81,7 @@ def test_the_administrator_owns_most_schedules(seed: int) -> None:
 
     others = [one for one in world.schedules if one.creator_id != administrator]
 
-    assert len(world.schedules) == 7
+    assert len(world.schedules) == 10
     assert [one.name for one in others] == ["Clicks every ten minutes"]
     flow = world.flows.get(others[0].tasks[0].target_id)
     assert flow is not None

@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from monitor.model.triggers import CronTrigger, DailyTrigger, HourlyTrigger, Trigger
+from monitor.model.triggers import (
+    CronTrigger,
+    DailyTrigger,
+    HourlyTrigger,
+    MonthlyTrigger,
+    MonthlyWeekdayTrigger,
+    Trigger,
+    Weekday,
+    WeeklyTrigger,
+)
 from monitor.sandbox.objects import (
     Connection,
     Flow,
@@ -28,7 +37,9 @@ from monitor.sandbox.objects import (
     Token,
     WriteSetting,
 )
+from monitor.sandbox.seeding.flows import seed_folders, seed_parameters
 from monitor.sandbox.seeding.functions import seed_functions
+from monitor.sandbox.seeding.packages import seed_packages
 from monitor.sandbox.world import World
 
 _PEOPLE = ("Ada Lindqvist", "Bruno Okafor", "Chiyo Tanaka", "Dana Novak")
@@ -96,7 +107,11 @@ def seed_world(
             _seed_plan(seeding, index)
     if with_schedules:
         _seed_schedules(seeding)
-    seed_functions(world, by=seeding.people[0].id)
+    administrator_id = seeding.people[0].id
+    seed_functions(world, by=administrator_id)
+    seed_folders(world, seeding.flows, by=administrator_id)
+    seed_parameters(world, seeding.flows[0])
+    seed_packages(world, by=seeding.people[0].id)
     return administrator_token
 
 
@@ -310,6 +325,23 @@ def _seed_schedules(seeding: _Seeding) -> None:
         _seed_schedule(seeding, "Sensors plan", every_five, plans[3])
         closed = CronTrigger(expression="0 0 7 1W * ?", timezone="Europe/London")
         _seed_schedule(seeding, "Finance close", closed, plans[1], is_enabled=False)
+    mondays = WeeklyTrigger(
+        hour_of_day=7,
+        minute_of_hour=0,
+        days_of_week=(Weekday.MONDAY,),
+        timezone="Europe/Berlin",
+    )
+    _seed_schedule(seeding, "Spend of the week", mondays, flows[6])
+    twice_a_month = MonthlyTrigger(hour_of_day=5, minute_of_hour=30, days_of_month=(1, 15))
+    _seed_schedule(seeding, "Invoices", twice_a_month, flows[5])
+    fourth_fridays = MonthlyWeekdayTrigger(
+        hour_of_day=18,
+        minute_of_hour=0,
+        day_of_week=Weekday.FRIDAY,
+        nth_week_day_of_month=4,
+        timezone="Europe/London",
+    )
+    _seed_schedule(seeding, "Customers of the month", fourth_fridays, flows[1])
 
 
 def _colleague_of(seeding: _Seeding, flow: Flow) -> int:

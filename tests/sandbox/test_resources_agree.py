@@ -1,0 +1,284 @@
+"""Counts, lists and reads tell the same at every moment, whatever two people do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from monitor.sandbox.objects import Connection, Flow, ImportedDataset, Record, Schedule
+from tests.sandbox.agreeing import SHAPES, SHARED, Expected, Thing, tally
+from tests.sandbox.http_workspace import (
+    ADMIN_TOKEN,
+    COLLEAGUE_TOKEN,
+    OWNER_TOKEN,
+    Answer,
+    Workspace,
+    open_workspace,
+)
+
+KINDS = list(SHAPES)
+PAGE = 3
+MOST_COPIES = 3  # of one run, which is to do other things too
+LARGE = {"limit": "1000", "includeCount": "true"}
+PEOPLE = st.sampled_from([0, 1])  # the owner and the colleague
+PICKS = st.integers(min_value=0, max_value=1_000)
+
+
+class Agreement(RuleBasedStateMachine):
+    """Two people create, change, copy, export, import, share and delete, and an administrator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.stack = contextlib.AsyncExitStack()
+        self.workspace: Workspace = self.runner.run(
+            self.stack.enter_async_context(open_workspace())
+        )
+        things = self.workspace.things
+        self.people = (things.owner.id, things.colleague.id)
+        self.tokens = dict(zip(self.people, (OWNER_TOKEN, COLLEAGUE_TOKEN), strict=True))
+        self.expected = Expected()
+        self.touched: set[Thing] = set()
+        self.steps = 0
+        self.packages: list[tuple[bytes, dict[str, int]]] = []
+        self.copies = 0
+        self.is_transferred = False
+
+    def teardown(self) -> None:
+        self.runner.run(self.stack.aclose())
+        self.runner.close()
+
+    def ask(self, person: int, method: str, path: str, **more: Any) -> Answer:
+        token = self.tokens.get(person, ADMIN_TOKEN)
+        return self.runner.run(self.workspace.ask(method, path, token=token, **more))
+
+    def pick(self, things: Iterable[Thing], number: int) -> Thing | None:
+        found = sorted(things, key=lambda one: (one.kind.__name__, one.id))
+        return found[number % len(found)] if found else None
+
+    @initialize()
+    def begin(self) -> None:
+        """Take in what the workspace has from the start."""
+        self.adopt()
+
+    def adopt(self) -> set[Thing]:
+        """Take in everything that is new in the world, and return it."""
+        found: set[Thing] = set()
+        for kind, shape in SHAPES.items():
+            for record in self.workspace.world.shelf(kind).live():
+                if (kind, record.id) in self.expected.things:
+                    continue
+                parent_id = getattr(record, shape.parent_attribute) if shape.parent else None
+                parent = self.expected.things.get((shape.parent or kind, parent_id or 0))
+                found.add(
+                    self.expected.add(
+                        Thing(kind=kind, id=record.id, owner=record.creator_id, parent=parent)
+                    )
+                )
+        for one in found:
+            one.uses |= set(self.inputs_of(one))
+        return found
+
+    def inputs_of(self, thing: Thing) -> Iterable[Thing]:
+        """Return what a record of the world holds."""
+        record = self.workspace.world.shelf(thing.kind).get(thing.id)
+        named: dict[type[Record], tuple[int, ...]] = {
+            ImportedDataset: getattr(record, "dataset_ids", ())
+        }
+        if (connection_id := getattr(record, "connection_id", None)) is not None:
+            named[Connection] = (connection_id,)
+        for kind, ids in named.items():
+            yield from (self.expected.things[kind, one] for one in ids)
+
+    @rule(person=PEOPLE, kind=st.sampled_from(KINDS), number=PICKS)
+    def create(self, person: int, kind: type[Record], number: int) -> None:
+        """Make something of what the person may use."""
+        who, shape = self.people[person], SHAPES[kind]
+        parent = None
+        if shape.parent is not None:
+            usable = (
+                one
+                for one in self.expected.live(shape.parent)
+                if self.expected.may_change(who, one)
+            )
+            parent = self.pick(usable, number)
+            if parent is None:
+                return
+        inputs: dict[type[Record], Thing] = {}
+        for needed in shape.needs:
+            seen = (one for one in self.expected.live(needed) if self.expected.sees(who, one))
+            source = self.pick(seen, number)
+            if source is None or (kind is Schedule and source.owner != who):
+                return
+            inputs[needed] = source
+        answer = self.ask(
+            who, "POST", shape.path, body=shape.make(f"n{self.steps}", parent, inputs)
+        )
+        assert answer.status == 201, (kind, answer.content)
+        made = Thing(
+            kind=kind, id=answer.body["id"], owner=who, parent=parent, uses=set(inputs.values())
+        )
+        self.touched = {self.expected.add(made)}
+
+    @rule(person=PEOPLE, kind=st.sampled_from(KINDS), number=PICKS)
+    def change(self, person: int, kind: type[Record], number: int) -> None:
+        """Change something; only those may who own or share what it is part of."""
+        who, shape = self.people[person], SHAPES[kind]
+        thing = self.pick(self.expected.live(kind), number)
+        if thing is None or not shape.change:
+            return
+        body: Any = {shape.changed_field: f"n{self.steps}"}
+        answer = self.ask(who, shape.change, f"{shape.path}/{thing.id}", body=body)
+        wanted = 200 if self.expected.may_change(who, thing) else 403
+        assert answer.status == wanted, (kind, answer.content)
+        self.touched = {thing}
+
+    @rule(person=PEOPLE, kind=st.sampled_from(KINDS), number=PICKS)
+    def delete(self, person: int, kind: type[Record], number: int) -> None:
+        """Delete something with its parts, unless something that stays holds it."""
+        who, shape = self.people[person], SHAPES[kind]
+        thing = self.pick(self.expected.live(kind), number)
+        if thing is None:
+            return
+        answer = self.ask(who, "DELETE", f"{shape.path}/{thing.id}")
+        if not self.expected.may_change(who, thing):
+            assert answer.status == 403, (kind, answer.content)
+        elif self.expected.is_held(thing):
+            assert answer.is_refused(400, "ValidationFailed", "is used by")
+        else:
+            assert answer.status == 204, (kind, answer.content)
+            self.touched = self.expected.delete(thing)
+
+    @rule(kind=st.sampled_from(SHARED), number=PICKS)
+    def share(self, kind: type[Record], number: int) -> None:
+        """Let the other person work on something too."""
+        thing = self.pick(self.expected.live(kind), number)
+        if thing is None:
+            return
+        (other,) = set(self.people) - {thing.owner}
+        body = {"data": [{"personId": other, "role": "collaborator"}]}
+        path = f"{SHAPES[kind].path}/{thing.id}/permissions"
+        answer = self.ask(thing.owner, "POST", path, body=body)
+        assert answer.status == 201, answer.content
+        thing.shared_with.add(other)
+
+    @rule(person=PEOPLE, number=PICKS)
+    @precondition(lambda self: self.copies < MOST_COPIES)
+    def copy(self, person: int, number: int) -> None:
+        """Copy a flow: nothing is lost, and the copy is nobody else's."""
+        who = self.people[person]
+        seen = (one for one in self.expected.live(Flow) if self.expected.sees(who, one))
+        flow = self.pick(seen, number)
+        if flow is None:
+            return
+        self.copies += 1
+        before = tally(self.expected.parts_of(flow))
+        answer = self.ask(who, "POST", f"/v4/flows/{flow.id}/copy", body={"name": "copy"})
+        assert answer.status == 201, answer.content
+        self.touched = self.adopt()
+        made = self.expected.things[Flow, answer.body["id"]]
+        assert tally(self.expected.parts_of(made)) == before == tally(self.touched)
+        assert {one.owner for one in self.touched} == {who}
+
+    @rule(person=PEOPLE, number=PICKS)
+    def export(self, person: int, number: int) -> None:
+        """Keep the package of a flow that the person sees."""
+        who = self.people[person]
+        seen = (one for one in self.expected.live(Flow) if self.expected.sees(who, one))
+        flow = self.pick(seen, number)
+        if flow is None:
+            return
+        answer = self.ask(who, "GET", f"/v4/flows/{flow.id}/package")
+        assert answer.status == 200, answer.content
+        self.packages.append((answer.content, tally(self.expected.parts_of(flow))))
+        self.touched = set()
+
+    @rule(person=PEOPLE, is_dry=st.booleans(), number=PICKS)
+    @precondition(lambda self: self.packages)
+    def import_package(self, person: int, *, is_dry: bool, number: int) -> None:
+        """Import a package: all parts of the flow are there again; a dry run makes nothing."""
+        who = self.people[person]
+        content, parts = self.packages[number % len(self.packages)]
+        path = "/v4/flows/package/dryRun" if is_dry else "/v4/flows/package"
+        zipped = {"Content-Type": "application/zip"}
+        answer = self.ask(who, "POST", path, content=content, headers=zipped)
+        assert answer.status == (200 if is_dry else 201), answer.content
+        self.touched = self.adopt()
+        if is_dry:
+            assert not self.touched
+            return
+        made = tally(self.touched)
+        assert {name: made.get(name, 0) for name in parts} == parts
+        assert {one.owner for one in self.touched} == {who}
+
+    @rule(person=PEOPLE)
+    @precondition(lambda self: not self.is_transferred)
+    def transfer(self, person: int) -> None:
+        """Let an administrator give everything of one person to the other."""
+        giver, receiver = self.people[person], self.people[1 - person]
+        body = {"fromPersonId": giver, "toPersonId": receiver}
+        answer = self.ask(0, "PATCH", "/v4/workspaces/current/transfer", body=body)
+        assert answer.status == 204, answer.content
+        self.expected.transfer(giver, receiver)
+        self.is_transferred = True  # once is enough: a second time leaves little to do
+        self.touched = set()
+
+    @invariant()
+    def lists_and_counts_agree(self) -> None:
+        """Each person's lists and counts are what exists and what they see."""
+        self.steps += 1
+        self.runner.run(self.workspace.clock.advance(1))
+        for person in self.people:
+            for kind in KINDS:
+                self.check_list(person, kind)
+        self.check_pages(self.people[self.steps % 2], KINDS[self.steps % len(KINDS)])
+
+    def check_list(self, person: int, kind: type[Record]) -> None:
+        shape, wanted = SHAPES[kind], self.expected.listed(kind, person)
+        answer = self.ask(person, "GET", shape.list_path, query={**shape.widened, **LARGE})
+        assert sorted(answer.ids) == sorted(wanted), (kind, answer.ids)
+        assert shape.count_in(answer.body) == len(wanted), kind
+        if shape.is_counted:
+            count = self.ask(person, "GET", f"{shape.list_path}/count", query=shape.widened)
+            assert shape.count_in(count.body) == len(wanted), kind
+
+    def check_pages(self, person: int, kind: type[Record]) -> None:
+        shape, found = SHAPES[kind], list[int]()
+        while True:
+            query = {**shape.widened, "limit": str(PAGE), "offset": str(len(found))}
+            ids = self.ask(person, "GET", shape.list_path, query=query).ids
+            found += ids
+            if len(ids) < PAGE:
+                break
+        assert sorted(found) == sorted(self.expected.listed(kind, person)), kind
+
+    @invariant()
+    def reads_agree(self) -> None:
+        """What was touched is read as it is, or is no longer there."""
+        for thing in self.touched:
+            shape = SHAPES[thing.kind]
+            path = f"{shape.path}/{thing.id}{shape.read}"
+            answer = self.ask(thing.owner, "GET", path)
+            if thing.is_deleted:
+                assert answer.is_refused(404, "DataNotFoundException", str(thing.id))
+            else:
+                assert answer.status == 200, answer.content
+                assert answer.body["id"] == thing.id
+            if thing.is_deleted and shape.shows_deleted:
+                shown = self.ask(thing.owner, "GET", path, query={"includeDeleted": "true"})
+                assert shown.body["id"] == thing.id
+
+
+Agreement.TestCase.settings = settings(
+    max_examples=12,
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+TestAgreement = Agreement.TestCase

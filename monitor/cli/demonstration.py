@@ -28,7 +28,7 @@ from monitor.model.errors import MonitorError
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import MqttProtocol, MqttSettings
-from monitor.polling.settings import PollSettings
+from monitor.polling.settings import BeyondSettings, PollSettings
 from monitor.sandbox.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
@@ -222,6 +222,7 @@ class Demonstration:
                     poll=PollSettings(
                         active_seconds=1, idle_seconds=2, audit_seconds=10, names_seconds=30
                     ),
+                    beyond=BeyondSettings(connections=True, interval_seconds=30),
                     callbacks=CallbackSettings(
                         public_url=None if by_hand else f"http://127.0.0.1:{callbacks_port}",
                         flows=() if by_hand else ("*",),

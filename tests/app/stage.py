@@ -19,7 +19,7 @@ from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import DeliverySettings, MqttSettings
-from monitor.polling.settings import PollSettings
+from monitor.polling.settings import BeyondSettings, PollSettings
 from monitor.sandbox.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
@@ -89,6 +89,7 @@ def workspace_configuration(
     name: str = "acme",
     callbacks_port: int | None = None,
     by_hand: bool = False,
+    beyond: BeyondSettings | None = None,
 ) -> WorkspaceConfiguration:
     """Return the settings under which a sandbox is followed, with callbacks if a port is given."""
     callbacks = None
@@ -106,6 +107,7 @@ def workspace_configuration(
             retries=1,
         ),
         poll=POLL,
+        beyond=beyond or BeyondSettings(),
         callbacks=callbacks,
     )
 

@@ -1,0 +1,184 @@
+"""What a whole daemon tells of a workspace beyond its runs, and when operations of it go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from monitor.catalogue.operations import Edition
+from monitor.polling.settings import BeyondSettings
+from monitor.sandbox.objects import Flow, Schedule
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.faces import Face
+from tests.app.waiting import eventually
+
+QUICK = BeyondSettings(interval_seconds=0.5, connections=True)
+SECRET = "qzjx-password-of-the-mail-server"
+
+
+async def call(workspace: Sandbox, url: str, method: str, path: str, body: object = None) -> Any:
+    """Do something in the workspace as its owner does."""
+    headers = {"Authorization": f"Bearer {workspace.token}"}
+    async with (
+        aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=10)) as session,
+        session.request(method, f"{url}/v4/{path}", json=body) as answer,
+    ):
+        assert answer.status < 300, await answer.text()
+        return await answer.json()
+
+
+async def changes(face: Face) -> dict[str, list[tuple[str | None, str | None]]]:
+    """Return what changed of the workspace itself, with old and new values."""
+    told: dict[str, list[tuple[str | None, str | None]]] = {}
+    for row in (await face.json("/api/v1/events?limit=1000"))["data"]:
+        event = row.get("event", row)
+        if "what" in event:
+            told.setdefault(event["what"], []).append((event["before"], event["after"]))
+    return told
+
+
+async def shown(face: Face, name: str, **labels: str) -> None:
+    """Wait until a metric has a value that is not 0."""
+
+    async def is_shown() -> bool:
+        return bool(await face.metric(name, **labels))
+
+    await eventually(is_shown, why=f"no {name}")
+
+
+async def test_a_workspace_is_told_beyond_its_runs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Counts, connections, tokens, schedules, settings and quality, as they are and change."""
+    workspace = stage.sandbox()
+    async with (
+        stage.started(workspace) as url,
+        stage.daemon(
+            stage.configuration(
+                tmp_path, stage.workspace_configuration(workspace, url, beyond=QUICK)
+            )
+        ) as face,
+    ):
+        flows = len(list(workspace.world.shelf(Flow).live()))
+        await eventually(
+            lambda: face.shows("dataprep_objects", flows, type="flow"), why="flows not counted"
+        )
+        up = await face.total("dataprep_connection_up", workspace="acme")
+        assert up == await face.total("dataprep_objects", type="connection") > 0
+
+        token = await call(workspace, url, "POST", "apiAccessTokens", {"lifetimeSeconds": 86_400})
+        token_id = token["tokenInfo"]["tokenId"]
+        await shown(face, "dataprep_token_expiry_timestamp_seconds", token_id=token_id)
+
+        schedule = next(
+            one
+            for one in workspace.world.shelf(Schedule).live()
+            if one.enabled and one.creator_id == 11
+        )
+        settings = [
+            {"key": "jobs.profilingByDefault", "value": True},
+            {"key": "mail.password", "value": SECRET},
+        ]
+        await call(workspace, url, "POST", f"schedules/{schedule.id}/disable", {})
+        await call(
+            workspace, url, "PATCH", "workspaces/current/configuration", {"configuration": settings}
+        )
+
+        async def is_told() -> bool:
+            return {
+                f"schedule:{schedule.id}",
+                "configuration:jobs.profilingByDefault",
+                "configuration:mail.password",
+            } <= (await changes(face)).keys()
+
+        await eventually(is_told, why="the changes are not told")
+        told = await changes(face)
+        assert told["configuration:jobs.profilingByDefault"] == [("false", "true")]
+        assert told["configuration:mail.password"][0][1] == "***"
+        assert str(told[f"schedule:{schedule.id}"][0][1]).startswith("disabled")
+        assert await face.metric("dataprep_schedule_enabled", schedule=schedule.name) == 0
+        pages = [await face.text(path) for path in ("/", "/metrics", "/api/v1/events?limit=1000")]
+        assert SECRET not in "".join([*pages, caplog.text])
+
+
+async def test_the_quality_of_outputs_is_shown_after_their_runs(tmp_path: Path) -> None:
+    """Of each profiled output the shares of its values make one whole."""
+    workspace = stage.sandbox(cancel_ratio=0.0)
+    async with (
+        stage.started(workspace) as url,
+        stage.daemon(
+            stage.configuration(
+                tmp_path, stage.workspace_configuration(workspace, url, beyond=QUICK)
+            )
+        ) as face,
+    ):
+        await eventually(lambda: face.is_following("acme"), why="not followed")
+        workspace.open_for_work()
+        name = "dataprep_output_values_ratio"
+        await shown(face, name, quality="valid")
+        workspace.freeze()
+        valid, whole = await face.total(name, quality="valid"), await face.total(name)
+
+        assert whole == pytest.approx(round(whole))
+        assert 0 < valid < whole
+
+
+async def test_usage_is_shown_where_the_edition_has_it(tmp_path: Path) -> None:
+    """Professional tells its measures; they grow with the runs."""
+    workspace = stage.sandbox(Edition.PL)
+    async with (
+        stage.started(workspace) as url,
+        stage.daemon(
+            stage.configuration(
+                tmp_path, stage.workspace_configuration(workspace, url, beyond=QUICK)
+            )
+        ) as face,
+    ):
+        await eventually(lambda: face.is_following("acme"), why="not followed")
+        workspace.open_for_work()
+        await shown(face, "dataprep_usage", measure="computeSeconds")
+        assert await face.metric("dataprep_token_expiry_timestamp_seconds") is None
+        assert await face.metric("dataprep_capability", capability="read_tokens") == 0
+
+
+async def test_a_renewed_workspace_is_followed_as_far_as_it_goes(tmp_path: Path) -> None:
+    """Capabilities, and what rested on them, go from page and metrics, and come back."""
+    workspace = stage.sandbox()
+    async with (
+        stage.started(workspace) as url,
+        stage.daemon(
+            stage.configuration(
+                tmp_path, stage.workspace_configuration(workspace, url, beyond=QUICK)
+            )
+        ) as face,
+    ):
+        await shown(face, "dataprep_objects", type="flow")
+        workspace.world.options.renewal = 0.0
+        listing = {"workspace": "acme", "capability": "list_changes"}
+        await eventually(
+            lambda: face.shows("dataprep_capability", 0, **listing), why="the loss is not seen"
+        )
+
+        async def is_forgotten() -> bool:
+            is_told = "edition" in await changes(face)
+            return is_told and await face.metric("dataprep_objects") is None
+
+        await eventually(is_forgotten, why="what was lost is still shown")
+        told = await changes(face)
+        assert told["edition"] == [("RL", "PC")]
+        assert told["capability:list_changes"] == [("available", "unavailable")]
+        assert await face.metric("dataprep_capability", capability="list_flows") == 1
+        assert await face.metric("dataprep_workspace_up", workspace="acme") == 1
+
+        workspace.world.options.renewal = None
+        await eventually(
+            lambda: face.shows("dataprep_capability", 1, **listing), why="it does not come back"
+        )
+        await shown(face, "dataprep_objects", type="flow")
+        assert (await changes(face))["capability:list_changes"][1:] == [
+            ("unavailable", "available")
+        ]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from monitor.workspace.settings import WorkspaceSettings
 
 _ARGUMENT = "METHOD PATH | OPERATION_ID [ID]"
+_LONGEST_LIST_PAGES = 4_000
 _ZIP = b"PK\x03\x04"
 
 
@@ -217,12 +218,15 @@ def _execution_id(wanted: str | None, called: Called) -> str | None:
 
 
 async def _call(settings: WorkspaceSettings, request: Request, *, every_page: bool) -> None:
-    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - help must answer fast
+    import msgspec  # noqa: PLC0415 - help must answer fast
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415
 
     from monitor.model.clock import SystemClock  # noqa: PLC0415
     from monitor.workspace.calling import Caller  # noqa: PLC0415
 
-    async with Caller(settings, clock=SystemClock(), registry=CollectorRegistry()) as caller:
+    # The daemon gives up a list that seems endless sooner than somebody who waits for it.
+    patient = msgspec.structs.replace(settings, page_limit=_LONGEST_LIST_PAGES)
+    async with Caller(patient, clock=SystemClock(), registry=CollectorRegistry()) as caller:
         await (_follow(caller, request) if every_page else _ask(caller, request))
 
 

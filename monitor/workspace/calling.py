@@ -229,25 +229,30 @@ _IDENTITY = msgspec.json.Decoder(_Identity)
 
 async def _each_once(pages: AsyncIterator[Page[Raw]]) -> AsyncIterator[bytes]:
     """Yield the rows without those that pages repeat; a row without an id is never left out."""
-    seen: set[object] = set()
+    seen: set[int] = set()
     async for page in pages:
         for row in page.rows:
             text = bytes(row)
             identity = _identity(text)
-            if identity is None or identity not in seen:
+            if identity in seen:
+                continue
+            if identity is not None:
                 seen.add(identity)
-                yield text
+            yield text
 
 
-def _identity(row: bytes) -> object:
-    """Return what stays the same when a row is met again, None where nothing is sure to."""
+def _identity(row: bytes) -> int | None:
+    """Return what stays the same when a row is met again, None where nothing is sure to.
+
+    A hash, since one for each row of a long list must be kept.
+    """
     try:
         found = _IDENTITY.decode(row)
     except msgspec.MsgspecError:
         return None
     if found.created_at is None:
         return hash(row)
-    return (str(found.id), str(found.type), found.created_at)
+    return hash((str(found.id), str(found.type), found.created_at))
 
 
 async def _read_in_steps(

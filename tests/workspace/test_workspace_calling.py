@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
 
 from monitor.catalogue.operations import Edition, Operation, operations
 from monitor.model.errors import NotAvailableError, RequestRejectedError, UnreadableAnswerError
@@ -15,8 +20,11 @@ from monitor.model.secrets import Secret
 from monitor.sandbox.objects import Flow
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorldOptions
+from monitor.workspace import calling
 from monitor.workspace.calling import resolve
 from monitor.workspace.client import Priority
+from monitor.workspace.decoding import Rows, decode_rows
+from monitor.workspace.paging import read_pages
 from tests.clocks import ManualClock
 from tests.workspace.scripted import answer, client_of, refusal, serving
 
@@ -115,8 +123,8 @@ async def test_every_try_of_a_run_carries_one_execution_id(operation_id: str) ->
 async def test_a_run_whose_answer_was_lost_is_started_once() -> None:
     """The workspace starts the flow, the answer never comes, and the retry starts no second."""
     options = WorldOptions(dropped=1.0, only=frozenset({"runFlow"}))
-    settings = SandboxSettings(traffic=None, schedules_fire=False, options=options)
-    sandbox = Sandbox(settings, ManualClock())
+    quiet = SandboxSettings(traffic=None, schedules_fire=False, options=options)
+    sandbox = Sandbox(quiet, ManualClock())
     heard: list[str] = []
 
     def hear(operation_id: str, _: Mapping[str, str]) -> None:
@@ -164,6 +172,40 @@ async def test_a_thousand_rows_of_a_real_list_come_once_each() -> None:
     assert len(rows) == len(known) >= 1_000
     assert set(rows) == known
     assert heard == ["listFlows"] * 4
+
+
+@given(
+    length=st.integers(0, 60),
+    page_size=st.integers(2, 20),
+    changes=st.lists(
+        st.tuples(st.sets(st.integers(0, 70)), st.sets(st.integers(0, 70))), max_size=8
+    ),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_row_comes_once_whatever_moves(
+    length: int, page_size: int, changes: list[tuple[set[int], set[int]]]
+) -> None:
+    """Rows leave, come and change between pages: none comes twice, and none that stays is lost."""
+    there, left = set(range(length)), list(changes)
+    stays = there - {one for gone, _ in changes for one in gone}
+
+    async def ask(limit: int, offset: int) -> tuple[Rows[Raw], datetime | None]:
+        ids = sorted(there)[offset : offset + limit]
+        # A row's text is another each time, as that of a run in progress is.
+        told = page(*ids, progress=len(left))
+        if left:
+            gone, come = left.pop()
+            there.difference_update(gone)
+            there.update(come)
+        return decode_rows(msgspec.json.encode(told), calling._ROW), None
+
+    async def read() -> list[int]:
+        pages = read_pages(ask, page_size=page_size, page_limit=400, operation_id="listFlows")
+        return [msgspec.json.decode(row)["id"] async for row in calling._each_once(pages)]
+
+    found = asyncio.run(read())
+    assert len(found) == len(set(found))
+    assert stays <= set(found)
 
 
 async def test_a_page_is_asked_for_when_its_rows_are_wanted() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,6 +10,7 @@ from monitor.model.triggers import HourlyTrigger
 from monitor.sandbox.objects import ScheduleHistory, ScheduleTask
 from monitor.sandbox.runs import NativeStatus, PlanSnapshotRun, RanFrom
 from tests.sandbox.http_workspace import Workspace, open_workspace
+from tests.sandbox.working import at_work
 
 RUNS = "/v4/planSnapshotRuns"
 
@@ -20,17 +19,6 @@ RUNS = "/v4/planSnapshotRuns"
 async def workspace() -> AsyncIterator[Workspace]:
     async with open_workspace() as opened:
         yield opened
-
-
-@contextlib.asynccontextmanager
-async def at_work(workspace: Workspace) -> AsyncIterator[None]:
-    """Let the engine run, by the clock of the test."""
-    life = asyncio.create_task(workspace.engine.run())
-    try:
-        yield
-    finally:
-        life.cancel()
-        await asyncio.wait({life}, timeout=5)
 
 
 async def run_nightly(workspace: Workspace) -> PlanSnapshotRun:

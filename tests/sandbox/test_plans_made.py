@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,23 +11,13 @@ import pytest
 from monitor.sandbox.objects import PlanEdge, PlanNode, Schedule, ScheduleTask
 from monitor.sandbox.records.plans import PlanOverride
 from tests.sandbox.http_workspace import ADMIN_TOKEN, Workspace, open_workspace
+from tests.sandbox.working import at_work
 
 
 @pytest.fixture
 async def workspace() -> AsyncIterator[Workspace]:
     async with open_workspace() as opened:
         yield opened
-
-
-@contextlib.asynccontextmanager
-async def at_work(workspace: Workspace) -> AsyncIterator[None]:
-    """Let the engine run, by the clock of the test."""
-    life = asyncio.create_task(workspace.engine.run())
-    try:
-        yield
-    finally:
-        life.cancel()
-        await asyncio.wait({life}, timeout=5)
 
 
 async def made_plan(workspace: Workspace, name: str = "Made") -> int:

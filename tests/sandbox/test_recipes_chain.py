@@ -1,0 +1,91 @@
+"""One pipeline made and run over HTTP alone, as a client does: each answer leads to the next."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from monitor.sandbox.engine import Order, Outcome
+from monitor.sandbox.runs import JobGroup
+from tests.sandbox.http_workspace import Workspace, open_workspace
+from tests.sandbox.test_profiles_fit import text_of
+from tests.sandbox.working import at_work, until_over
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[Workspace]:
+    async with open_workspace() as opened:
+        yield opened
+
+
+async def make(workspace: Workspace, path: str, /, **body: Any) -> int:
+    """Make something; the bodies are those of Airflow's operators."""
+    answer = await workspace.post(f"/v4/{path}", body)
+    assert answer.status == 201, answer.content
+    found = answer.body["id"]
+    assert isinstance(found, int)
+    return found
+
+
+async def test_a_pipeline_from_its_data_to_its_page(workspace: Workspace) -> None:
+    """Dataset, flow, recipe, output, file, copy, run: what the run tells fits what was made."""
+    dataset = await make(workspace, "importedDatasets", uri="gs://in/sales.csv", name="Sales")
+    flow = await make(workspace, "flows", name="Made by a client")
+    recipe = await make(
+        workspace,
+        "wrangledDatasets",
+        importedDataset={"id": dataset},
+        flow={"id": flow},
+        name="Clean",
+    )
+    output = await make(
+        workspace, "outputObjects", execution="dataflow", profiler=True, flowNodeId=recipe
+    )
+    await make(
+        workspace,
+        "writeSettings",
+        path="gs://out/sales.csv",
+        action="create",
+        format="csv",
+        outputObjectId=output,
+    )
+    copied = await make(workspace, f"flows/{flow}/copy", name="", description="")
+    workspace.engine.order(Order(outcome=Outcome.COMPLETE))
+    started = await workspace.post("/v4/jobGroups", {"wrangledDataset": {"id": recipe}})
+    run = workspace.world.job_groups.get(started.body["id"])
+    async with at_work(workspace):
+        await until_over(workspace, run)
+    assert run is not None
+
+    await told_of(workspace, run)
+
+    assert (await workspace.ask("DELETE", f"/v4/importedDatasets/{dataset}")).status == 400
+    for one in (flow, copied):
+        assert (await workspace.ask("DELETE", f"/v4/flows/{one}")).status == 204
+    assert (await workspace.ask("DELETE", f"/v4/importedDatasets/{dataset}")).status == 204
+    assert (await workspace.get(f"/v4/wrangledDatasets/{recipe}")).status == 404
+    assert (await workspace.get(f"/v4/jobGroups/{run.id}/inputs")).body["data"] != []
+
+
+async def told_of(workspace: Workspace, run: JobGroup) -> None:
+    """Look at all that a finished run tells, and hold it together."""
+    path = f"/v4/jobGroups/{run.id}"
+    parts = ("status", "inputs", "outputs", "jobs", "profileResults", "pdfResults")
+    told = {part: await workspace.get(f"{path}/{part}") for part in parts}
+    assert {one.status for one in told.values()} == {200}
+    assert told["status"].body == "Complete"
+    assert told["inputs"].body["data"] == [
+        {"name": "Sales", "inputs": [{"uri": "gs://in/sales.csv", "fileType": "FILE"}]}
+    ]
+    files = told["outputs"].body["files"]
+    assert [one["uri"] for one in files] == ["gs://out/sales.csv"]
+    jobs = [one["jobType"] for one in told["jobs"].body["data"]]
+    assert jobs == ["wrangle", "profile", "filewriter"]
+    checks = told["profileResults"].body["profilerTypeCheckHistograms"].values()
+    rows = {sum(one["count"] for one in column) for column in checks}
+    page = text_of(told["pdfResults"].content)
+    assert len(rows) == 1
+    assert f"Rows: {rows.pop()}" in page
+    assert "Flow: Made by a client" in page

@@ -1,0 +1,31 @@
+"""Lets the engine of a workspace work while a test looks on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from monitor.sandbox.runs import JobGroup, PlanSnapshotRun
+from tests.sandbox.http_workspace import Workspace
+
+PATIENCE_SECONDS = 10
+
+
+@contextlib.asynccontextmanager
+async def at_work(workspace: Workspace) -> AsyncIterator[None]:
+    """Let the engine run, by the clock of the test."""
+    life = asyncio.create_task(workspace.engine.run())
+    try:
+        yield
+    finally:
+        life.cancel()
+        await asyncio.wait({life}, timeout=5)
+
+
+async def until_over(workspace: Workspace, run: JobGroup | PlanSnapshotRun | None) -> None:
+    """Let time pass until a run is over."""
+    assert run is not None
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not run.status.is_over:
+            await workspace.clock.advance(5)

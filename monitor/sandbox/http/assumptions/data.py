@@ -97,4 +97,22 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         operations=("patchWrangledDataset",),
         says="`name` and `description` can be changed.",
     ),
+    Assumption(
+        key="profiles",
+        operations=(
+            "getProfilingInformationForJobGroup",
+            "getProfilingInformationForJobGroupConsistent",
+            "getJobGroupPdfResults",
+        ),
+        says="A complete run made a number of rows that its recipe and its own id decide; in each "
+        "column `VALID`, `INVALID` and `EMPTY` sum to it. Numbers have ten buckets between "
+        "`min` and `max`, other types a count for each value; both sum to the valid rows. "
+        "`profilerRules` is empty. The PDF is one page in every state of a run.",
+    ),
+    Assumption(
+        key="run-inputs",
+        operations=("getJobGroupInputs",),
+        says="A run names the datasets that its recipe read when it began, through all that it "
+        "builds upon; parameters in addresses and queries have the values of that run.",
+    ),
 )

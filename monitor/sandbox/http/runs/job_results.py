@@ -90,6 +90,7 @@ def get_outputs(call: Call) -> Reply:
 
 
 def get_publications(call: Call) -> Reply:
+    """Return the publications that the run loaded tables by, as they were when it began."""
     render = RESOURCES["publications"].render
     return all_of([render(call.view, one) for one in _made(_job_group(call)).publications])
 

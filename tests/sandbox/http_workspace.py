@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, BinaryIO
@@ -15,7 +15,7 @@ from aiohttp import web
 from monitor.catalogue.operations import Edition
 from monitor.sandbox.deliveries import Deliveries
 from monitor.sandbox.engine import Engine
-from monitor.sandbox.http.server import build_app
+from monitor.sandbox.http.server import RequestListener, build_app
 from monitor.sandbox.ledger import Ledger
 from monitor.sandbox.objects import (
     Connection,
@@ -155,7 +155,9 @@ class Workspace:
 
 
 @contextlib.asynccontextmanager
-async def open_workspace(edition: Edition = Edition.RL) -> AsyncIterator[Workspace]:
+async def open_workspace(
+    edition: Edition = Edition.RL, *, listeners: Sequence[RequestListener] = ()
+) -> AsyncIterator[Workspace]:
     """Serve a small world on a free port. Its engine stands still unless a test runs it."""
     clock = ManualClock()
     world = World(clock=clock, seed=7)
@@ -163,7 +165,14 @@ async def open_workspace(edition: Edition = Edition.RL) -> AsyncIterator[Workspa
     ledger = Ledger()
     engine = Engine(world, ledger=ledger, settings=WorkSettings())
     deliveries = Deliveries(world, settings=DeliverySettings())
-    app = build_app(world, engine=engine, deliveries=deliveries, ledger=ledger, edition=edition)
+    app = build_app(
+        world,
+        engine=engine,
+        deliveries=deliveries,
+        ledger=ledger,
+        edition=edition,
+        listeners=listeners,
+    )
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:

@@ -1,0 +1,157 @@
+"""Lets schemathesis ask a sandbox whatever its own specification allows, and judge the answers.
+
+``python -m tests.sandbox.fuzzing RL --examples 100`` does it at length, for one edition.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import sys
+from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from monitor.catalogue.operations import Edition, operation
+from monitor.sandbox.objects import Record
+from tests.sandbox.http_workspace import ADMIN_TOKEN, Workspace, open_workspace
+from tests.sandbox.samples.sample import Living
+from tests.sandbox.samples.table import SAMPLES, furnish
+
+# Left out: that wrong methods are 405 (here they are 404, as in the real workspace), and that
+# whatever the schema does not allow is refused (the sandbox is as lenient as clients need).
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+)
+PHASES = "examples,fuzzing"
+HOOKS = "tests.sandbox.fuzzing_hooks"
+IDS_VARIABLE = "FUZZING_IDS"
+_ROOT = Path(__file__).parents[2]
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """How a run of schemathesis ended. ``operations`` are how many it tested."""
+
+    exit_code: int
+    text: str
+
+    @property
+    def operations(self) -> int:
+        found = re.search(r"Tested: *(\d+)", self.text)
+        return int(found.group(1)) if found else 0
+
+
+class Healing:
+    """Brings back what was in the world at first, so that deletions spoil nothing for the rest."""
+
+    def __init__(self, living: Living) -> None:
+        """Remember all that is there now."""
+        world = living.workspace.world
+        self._records: list[Record] = [one for kind in world.kinds() for one in world.shelf(kind)]
+
+    def __call__(self, operation_id: str, query: Any) -> None:
+        """Heal before a request is served."""
+        del operation_id, query
+        for one in self._records:
+            one.deleted_at = None
+
+
+def ids_of(living: Living) -> bytes:
+    """Return the path values with which operations succeed, by operation id."""
+    paths = {
+        name: [str(value) for value in sample.path(living)]
+        for name, sample in SAMPLES.items()
+        if operation(name).parameters
+    }
+    bodies = {
+        name: sample.body(living) for name, sample in SAMPLES.items() if sample.body is not None
+    }
+    return msgspec.json.encode({"paths": paths, "bodies": bodies})
+
+
+async def fuzz(
+    edition: Edition,
+    *,
+    examples: int,
+    only: Sequence[str] = (),
+    phases: str = PHASES,
+    seed: int = 1,
+) -> Report:
+    """Run schemathesis against a new sandbox; ``only`` names operations, by default all."""
+    listeners: list[Any] = []
+    async with open_workspace(edition, listeners=listeners) as workspace:
+        living = furnish(workspace)
+        listeners.append(Healing(living))
+        return await _run(
+            workspace,
+            ids_of(living),
+            *("--max-examples", str(examples), "--phases", phases, "--seed", str(seed)),
+            *(part for name in only for part in ("--include-operation-id", name)),
+        )
+
+
+async def _run(workspace: Workspace, ids: bytes, *options: str) -> Report:
+    process = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).with_name("st")),
+        "run",
+        f"{workspace.url}/v4/open-api-spec",
+        *("-H", f"Authorization: Bearer {ADMIN_TOKEN}"),
+        *("--checks", ",".join(CHECKS), "--continue-on-failure", "--no-color"),
+        *("--suppress-health-check", "all", "--request-timeout", "10"),
+        *options,
+        cwd=_ROOT,
+        env={
+            **os.environ,
+            "SCHEMATHESIS_HOOKS": HOOKS,
+            "PYTHONPATH": str(_ROOT),
+            IDS_VARIABLE: ids.decode(),
+        },
+        stdout=PIPE,
+        stderr=STDOUT,
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return Report(
+        exit_code=process.returncode or 0, text=_COLORS.sub("", output.decode(errors="replace"))
+    )
+
+
+def main() -> int:
+    """Fuzz one edition and show what schemathesis says."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("edition", type=Edition)
+    parser.add_argument("--examples", type=int, default=50)
+    parser.add_argument("--phases", default="examples,coverage,fuzzing,stateful")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=())
+    given = parser.parse_args()
+    report = asyncio.run(
+        fuzz(
+            given.edition,
+            examples=given.examples,
+            only=given.only,
+            phases=given.phases,
+            seed=given.seed,
+        )
+    )
+    sys.stdout.write(report.text)
+    return report.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""The sandbox keeps what its specification says, whatever is asked of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.catalogue.operations import Edition, operations
+from tests.sandbox.fuzzing import fuzz
+
+ONLY_PL = [
+    one.operation_id
+    for one in operations()
+    if one.is_offered_in(Edition.PL) and not one.is_offered_in(Edition.RL)
+]
+
+
+# Schemathesis does not ask for the document that it has just read.
+ALL_OF_RL = [
+    one.operation_id
+    for one in operations()
+    if one.is_offered_in(Edition.RL) and one.operation_id != "getOpenApiSpec"
+]
+
+
+@pytest.mark.parametrize(("edition", "only"), [(Edition.RL, ALL_OF_RL), (Edition.PL, ONLY_PL)])
+async def test_answers_keep_to_the_specification(edition: Edition, only: list[str]) -> None:
+    """Requests made from the served document find no 5xx and no answer against its schema."""
+    report = await fuzz(edition, examples=4, only=only if edition is Edition.PL else ())
+
+    assert report.exit_code == 0, report.text
+    assert report.operations == len(only), report.text

@@ -77,3 +77,13 @@ async def test_flows_leave_a_folder_that_goes(workspace: Workspace) -> None:
     assert (await workspace.ask("DELETE", f"/v4/folders/{folder.id}")).status == 204
     assert orders.folder_id is None
     assert orders.deleted_at is None
+
+
+@pytest.mark.parametrize("path", ["/v4/folders", "/v4/folders/count"])
+@pytest.mark.parametrize(("parameter", "word"), [("sort", "-size"), ("embed", "plans")])
+async def test_a_count_judges_what_its_list_judges(
+    workspace: Workspace, path: str, parameter: str, word: str
+) -> None:
+    """A column or association that folders lack is refused, also where nothing is there."""
+    refused = await workspace.get(path, **{parameter: word})
+    assert refused.is_refused(400, "ValidationFailed", word.strip("-"))

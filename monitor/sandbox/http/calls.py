@@ -14,7 +14,14 @@ from monitor.sandbox.http.faulty_lists import FaultyLists
 from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.memory import ExecutionIds
 from monitor.sandbox.http.reading.embedding import parse_embeds
-from monitor.sandbox.http.reading.listing import ListQuery, Scalar, admit, read_list_query, select
+from monitor.sandbox.http.reading.listing import (
+    ListQuery,
+    Scalar,
+    admit,
+    column,
+    read_list_query,
+    select,
+)
 from monitor.sandbox.http.reading.parameters import INTEGER, Query
 from monitor.sandbox.http.showing.rendering import View, check, show
 from monitor.sandbox.objects import Person, Record
@@ -213,10 +220,16 @@ class Call:
         Raises:
             ApiError: 400, naming the parameter that is wrong.
         """
+        query = self.list_query()
+        columns = self._shapes(kind)[1]
+        for name, _ in query.sort:
+            column(columns, name, parameter="sort")
+        if isinstance(kind, str):
+            check(RESOURCES, kind, embeds=parse_embeds(query.embeds))
         return admit(
             self.services.faulty_lists.visible(rows),
-            self.list_query(),
-            self._shapes(kind)[1],
+            query,
+            columns,
             default_filter_fields=filter_fields,
         )
 

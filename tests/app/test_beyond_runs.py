@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from monitor.catalogue.operations import Edition
+from monitor.config import WorkspaceConfiguration
 from monitor.polling.settings import BeyondSettings
 from monitor.sandbox.objects import Flow, Schedule
 from monitor.sandbox.sandbox import Sandbox
@@ -18,6 +20,13 @@ from tests.app.waiting import eventually
 
 QUICK = BeyondSettings(interval_seconds=0.5, connections=True)
 SECRET = "qzjx-password-of-the-mail-server"
+
+
+def quick(workspace: Sandbox, url: str) -> WorkspaceConfiguration:
+    """Return settings under which everything is read often."""
+    settings = stage.workspace_configuration(workspace, url, beyond=QUICK)
+    poll = msgspec.structs.replace(settings.poll, audit_seconds=1.0, names_seconds=1.0)
+    return msgspec.structs.replace(settings, poll=poll)
 
 
 async def call(workspace: Sandbox, url: str, method: str, path: str, body: object = None) -> Any:
@@ -57,11 +66,7 @@ async def test_a_workspace_is_told_beyond_its_runs(
     workspace = stage.sandbox()
     async with (
         stage.started(workspace) as url,
-        stage.daemon(
-            stage.configuration(
-                tmp_path, stage.workspace_configuration(workspace, url, beyond=QUICK)
-            )
-        ) as face,
+        stage.daemon(stage.configuration(tmp_path, quick(workspace, url))) as face,
     ):
         flows = len(list(workspace.world.shelf(Flow).live()))
         await eventually(
@@ -110,11 +115,7 @@ async def test_the_quality_of_outputs_is_shown_after_their_runs(tmp_path: Path) 
     workspace = stage.sandbox(cancel_ratio=0.0)
     async with (
         stage.started(workspace) as url,
-        stage.daemon(
-            stage.configuration(
-                tmp_path, stage.workspace_configuration(workspace, url, beyond=QUICK)
-            )
-        ) as face,
+        stage.daemon(stage.configuration(tmp_path, quick(workspace, url))) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         workspace.open_for_work()
@@ -132,11 +133,7 @@ async def test_usage_is_shown_where_the_edition_has_it(tmp_path: Path) -> None:
     workspace = stage.sandbox(Edition.PL)
     async with (
         stage.started(workspace) as url,
-        stage.daemon(
-            stage.configuration(
-                tmp_path, stage.workspace_configuration(workspace, url, beyond=QUICK)
-            )
-        ) as face,
+        stage.daemon(stage.configuration(tmp_path, quick(workspace, url))) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         workspace.open_for_work()
@@ -150,11 +147,7 @@ async def test_a_renewed_workspace_is_followed_as_far_as_it_goes(tmp_path: Path)
     workspace = stage.sandbox()
     async with (
         stage.started(workspace) as url,
-        stage.daemon(
-            stage.configuration(
-                tmp_path, stage.workspace_configuration(workspace, url, beyond=QUICK)
-            )
-        ) as face,
+        stage.daemon(stage.configuration(tmp_path, quick(workspace, url))) as face,
     ):
         await shown(face, "dataprep_objects", type="flow")
         workspace.world.options.renewal = 0.0

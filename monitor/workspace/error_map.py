@@ -48,6 +48,7 @@ class _Exception(Struct):
     name: str | None = None
     message: object = None
     details: object = None
+    code: object = None
 
 
 class _Envelope(Struct):
@@ -59,7 +60,7 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
     name: str | None = None
     message: str = ""
-    details: str = ""
+    details: str = ""  # a schedule's begin with its code, such as INVALID_CRON_EXPRESSION
 
 
 def refusal_in(body: bytes, *, secrets: Iterable[Secret] = ()) -> Refusal:
@@ -77,7 +78,7 @@ def refusal_in(body: bytes, *, secrets: Iterable[Secret] = ()) -> Refusal:
     return Refusal(
         name=None if told.name is None else _text(told.name, hidden),
         message=_text(told.message, hidden),
-        details=_text(_flat(told.details), hidden)[:_LONGEST_DETAILS],
+        details=_text(_details(told), hidden)[:_LONGEST_DETAILS],
     )
 
 
@@ -147,11 +148,13 @@ def _message(status_code: int, refusal: Refusal, operation: Operation) -> str:
     return f"{operation.operation_id} answered {status_code}: {told}"
 
 
-def _flat(details: object) -> object:
-    """Return details as text, the structured ones of a schedule or of a body too."""
-    if details in (None, "", {}, []) or isinstance(details, str):
-        return details
-    return msgspec.json.encode(details).decode()
+def _details(told: _Exception) -> str:
+    """Return code and details as text, the structured ones of a refused body too."""
+    code = told.code if isinstance(told.code, str) else ""
+    details = told.details
+    if details is not None and not isinstance(details, str):
+        details = msgspec.json.encode(details).decode() if details else ""
+    return ": ".join(word for word in (code, details) if word)
 
 
 def _text(value: object, hidden: list[str]) -> str:

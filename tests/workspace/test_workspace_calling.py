@@ -320,6 +320,15 @@ async def test_details_reach_the_caller_without_secrets() -> None:
     assert "field" not in str(caught.value)
 
 
+async def test_a_code_stands_before_the_details() -> None:
+    """A schedule that is refused says by its code what is wrong with it."""
+    told = {"exception": {"name": "ValidationFailed", "code": "SCHEDULE_NAME_TOO_LONG"}}
+    async with serving(answer(told, 400)) as workspace, client_of(workspace.url) as client:
+        with pytest.raises(RequestRejectedError) as caught:
+            await client.request("createSchedule", body={}, priority=Priority.CHANGES)
+    assert caught.value.details == "SCHEDULE_NAME_TOO_LONG"
+
+
 async def test_a_file_is_asked_for_as_any_type() -> None:
     """Packages and PDFs are no JSON, and asking for JSON might be refused with 415."""
 

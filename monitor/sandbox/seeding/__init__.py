@@ -40,6 +40,7 @@ from monitor.sandbox.objects import (
 from monitor.sandbox.seeding.flows import seed_folders, seed_parameters
 from monitor.sandbox.seeding.functions import seed_functions
 from monitor.sandbox.seeding.packages import seed_packages
+from monitor.sandbox.seeding.plans import seed_regions
 from monitor.sandbox.world import World
 
 _PEOPLE = ("Ada Lindqvist", "Bruno Okafor", "Chiyo Tanaka", "Dana Novak")
@@ -111,6 +112,7 @@ def seed_world(
     seed_functions(world, by=administrator_id)
     seed_folders(world, seeding.flows, by=administrator_id)
     seed_parameters(world, seeding.flows[0])
+    seed_regions(world, seeding.flows[0], seeding.plans[0] if seeding.plans else None)
     seed_packages(world, by=seeding.people[0].id)
     return administrator_token
 

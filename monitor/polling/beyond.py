@@ -11,25 +11,26 @@ from monitor.polling.connections import Connections
 from monitor.polling.following import Following
 from monitor.polling.objects import Objects
 from monitor.polling.profiles import Profiles
+from monitor.polling.settings import BeyondSettings
 from monitor.polling.tokens import Tokens
 from monitor.polling.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowPoll:
-    """One of them. ``forget`` drops what is known when the workspace does not offer it any more."""
+    """One of them. ``forget`` drops what is known when it is switched off or offered no more."""
 
     name: str
+    is_on: bool
     needs: Capability
     poll: Callable[[], Awaitable[object]]
     forget: Callable[[], None]
 
 
 def slow_polls(following: Following) -> tuple[SlowPoll, ...]:
-    """Return those that the configuration switches on."""
-    settings = following.beyond
-    if settings is None:
-        return ()
+    """Return all of them; without any settings none is switched on."""
+    settings = following.beyond or BeyondSettings()
+    is_read = following.beyond is not None
     objects, tokens, usage = Objects(following), Tokens(following), Usage(following)
     connections = Connections(following, at_once=settings.connections_at_once)
     configuration = WorkspaceConfiguration(following, most=settings.settings)
@@ -43,7 +44,12 @@ def slow_polls(following: Following) -> tuple[SlowPoll, ...]:
         (settings.profiles, "profiles", Capability.READ_PROFILES, profiles),
     )
     return tuple(
-        SlowPoll(name=name, needs=needs, poll=part.poll, forget=part.forget)
+        SlowPoll(
+            name=name,
+            is_on=is_read and is_on,
+            needs=needs,
+            poll=part.poll,
+            forget=part.forget,
+        )
         for is_on, name, needs, part in offered
-        if is_on
     )

@@ -230,6 +230,10 @@ class WorkspacePoller:
         """Start what reads the rest of the workspace; it is late for nothing."""
         beyond = self._following.beyond or BeyondSettings()
         for one in parts.beyond:
+            if not one.is_on:
+                # It may have been on before the settings changed.
+                one.forget()
+                continue
             self._repeat(
                 group,
                 one.name,

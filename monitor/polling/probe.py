@@ -97,8 +97,15 @@ def judge(
     if not proof.found:
         # The document is not made for the caller; but a token without rights shows even less.
         edition = max(
-            _LISTED, key=lambda one: (_likeness(one, specification), -_contradictions(one, proof))
+            _LISTED,
+            key=lambda one: (
+                one is before,
+                _likeness(one, specification),
+                -_contradictions(one, proof),
+            ),
         )
+        if edition is before:
+            return edition, f"no read succeeded; it was found so before{hint}"
         basis = "the served specification" if specification else "that"
         return edition, f"no read succeeded; {basis} fits this edition best{hint}"
     fitting = [

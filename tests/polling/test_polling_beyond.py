@@ -223,7 +223,7 @@ async def test_each_is_switched_off_by_itself(scene: Scene, switch: str) -> None
     await scene.close()
     scene.beyond = BeyondSettings(**{"connections": True, switch: False})
     await scene.open()
-    names = {one.name for one in slow_polls(scene.following)}
+    names = {one.name for one in slow_polls(scene.following) if one.is_on}
     every = {"objects", "connections", "tokens", "configuration", "usage", "profiles"}
 
     assert names == every - {switch}
@@ -235,7 +235,9 @@ async def test_connections_are_opened_only_when_somebody_asked_for_it(scene: Sce
     scene.beyond = BeyondSettings()
     await scene.open()
 
-    assert "connections" not in {one.name for one in slow_polls(scene.following)}
+    polls = {one.name: one.is_on for one in slow_polls(scene.following)}
+    assert polls.pop("connections") is False
+    assert all(polls.values())
 
 
 @pytest.mark.parametrize(
@@ -293,3 +295,56 @@ async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
 
     assert first == 1
     assert 2 <= second <= 4
+
+
+async def test_what_was_switched_off_is_not_shown_any_more(
+    reading: Scene, workspace: TinyWorkspace
+) -> None:
+    """A reload may take a switch away; what was read before it goes."""
+    await Objects(reading.following).poll()
+    assert reading.knowledge.workspaces[NAME].beyond.objects is not None
+    reading.beyond = None
+    running = asyncio.create_task(reading.poller().run())
+    try:
+        await until(lambda: reading.knowledge.workspaces[NAME].beyond.objects is None)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert workspace.count("flows/count") == 1
+
+
+async def test_runs_are_read_before_all_this(
+    clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
+) -> None:
+    """With twelve requests a minute the counts wait, the list of changes does not."""
+    scene = Scene(
+        clock=clock,
+        folder=tmp_path,
+        url=workspace.url,
+        settings=settings,
+        requests_per_minute=12,
+        beyond=BeyondSettings(),
+    )
+    await scene.open()
+    for path, count in COUNTS.items():
+        workspace.documents[f"{path}/count"] = {"count": count}
+    await scene.begin()
+    await clock.advance(60)
+    counting = asyncio.create_task(Objects(scene.following).poll())
+    try:
+        await until(lambda: workspace.count(".*/count") == 1)
+        began = clock.monotonic()
+        await scene.parts.changes.poll()
+        assert clock.monotonic() == began
+        assert workspace.count(".*/count") == 1
+        while not counting.done():
+            await clock.advance(1)
+            await asyncio.wait([counting], timeout=0.01)
+        await counting
+    finally:
+        counting.cancel()
+        await scene.close()
+
+    assert workspace.count(".*/count") == 11
+    assert clock.monotonic() - began >= 10 * 60 / 12

@@ -52,6 +52,20 @@ def test_reads_find_the_edition_whatever_the_document_says(
     assert judge(proof, specification)[0] is edition
 
 
+@pytest.mark.parametrize("lost", sorted(READS))
+@pytest.mark.parametrize("told", [*Edition, None])
+@pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
+def test_the_loss_of_one_read_is_no_other_edition(
+    edition: Edition, told: Edition | None, lost: str
+) -> None:
+    """What was found before stands where the reads that are left fit it as well as any."""
+    found = offered(edition) - {lost}
+    specification = document(told) if told is not None else frozenset()
+
+    proof = Proof(found=found, refused=READS - found)
+    assert judge(proof, specification, before=edition)[0] is edition
+
+
 def test_what_no_edition_has_together_is_open() -> None:
     """Reads that only different editions offer name the edition ``open``, and say which."""
     found = frozenset({"getCurrentPerson", "listUserDefinedFunctions"})

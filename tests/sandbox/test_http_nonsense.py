@@ -23,6 +23,8 @@ NAMES = st.sampled_from(
         *("name", "url", "method", "flowId", "id", "wrangledDataset", "triggers", "tasks"),
         *("timeBased", "cron", "hourly", "daily", "expression", "minuteOfHour", "hourOfDay"),
         *("timezone", "utcStartDateTime", "runFlow", "runPlan", "planId", "triggerEvent"),
+        *("weekly", "monthly", "monthlyWeekday", "oneTime", "daysOfWeek", "daysOfMonth"),
+        *("dayOfWeek", "nthWeekDayOfMonth", "utcDateTime", "fileWatcher", "onlyWorkingDays"),
         *("triggerObject", "flowNodeIds", "headers", "body", "overrides", "planNodeOverrides"),
     ]
 )

@@ -294,6 +294,24 @@ async def test_what_will_never_fire_cannot_be_enabled(workspace: Workspace) -> N
     assert answer.exception["code"] == "TRIGGER_WILL_NEVER_FIRE"
 
 
+async def test_a_schedule_whose_flow_is_deleted_is_off_for_good(workspace: Workspace) -> None:
+    """It says why, and cannot be switched on until it is given something else to start."""
+    path = f"{SCHEDULES}/{await create(workspace)}"
+    assert (await workspace.ask("DELETE", f"/v4/flows/{FLOW_ID}")).status == 204
+
+    shown = (await workspace.get(path)).body
+    refused = await workspace.post(f"{path}/enable")
+
+    assert (shown["enabled"], shown["disableReason"]) == (
+        False,
+        "the flow that it starts was deleted",
+    )
+    assert refused.is_refused(400, "ValidationFailed", str(FLOW_ID))
+    assert refused.exception["code"] == "CANNOT_USE_FLOW_IN_SCHEDULE"
+    await workspace.ask("PUT", path, body={"tasks": [{"runPlan": {"planId": PLAN_ID}}]})
+    assert (await workspace.post(f"{path}/enable")).body["enabled"] is True
+
+
 async def test_a_schedule_is_deleted(workspace: Workspace) -> None:
     """Delete answers 204 without a body; afterwards the schedule is not found."""
     path = f"{SCHEDULES}/{await create(workspace)}"

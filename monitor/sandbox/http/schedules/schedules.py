@@ -18,6 +18,7 @@ from monitor.sandbox.http.reading.parameters import integer, words
 from monitor.sandbox.http.schedules.triggers import read_trigger, will_fire
 from monitor.sandbox.http.showing.rendering import reference, stamp
 from monitor.sandbox.objects import Flow, Plan, Schedule, ScheduleTask
+from monitor.sandbox.world import Shelf
 
 LONGEST_NAME = 255
 # What the list's ``taskTypeFilter`` calls the kinds of things that can be started.
@@ -37,18 +38,22 @@ def _schedules(call: Call) -> Iterable[Schedule]:
 
 
 def list_schedules(call: Call) -> Reply:
+    """List the caller's own schedules."""
     return call.list("schedules", _schedules(call), filter_fields=("flow",))
 
 
 def count_schedules(call: Call) -> Reply:
+    """Count what the list of schedules shows."""
     return call.count("schedules", _schedules(call), filter_fields=("flow",))
 
 
 def get_schedule(call: Call) -> Reply:
+    """Read a schedule, with what it starts."""
     return call.show("schedules", call.thing(call.world.schedules, "schedule"))
 
 
 def create_schedule(call: Call) -> Reply:
+    """Make a schedule of flows and plans, which fires from now on."""
     body = Body(call.body)
     values = {
         "name": _name(body),
@@ -61,6 +66,7 @@ def create_schedule(call: Call) -> Reply:
 
 
 def update_schedule(call: Call) -> Reply:
+    """Change the sent parts of a schedule."""
     schedule = _own(call)
     body = Body(call.body)
     values: dict[str, Any] = {}
@@ -83,7 +89,9 @@ def update_schedule(call: Call) -> Reply:
 
 
 def enable_schedule(call: Call) -> Reply:
+    """Let a schedule fire again."""
     schedule = _own(call)
+    _refuse_what_has_nothing_to_start(call, schedule)
     now = call.world.now()
     if not any(will_fire(trigger, now=now) for trigger in schedule.triggers):
         raise validation_failed(
@@ -92,7 +100,20 @@ def enable_schedule(call: Call) -> Reply:
     return _switch(call, schedule, disable_reason=None)
 
 
+def _refuse_what_has_nothing_to_start(call: Call, schedule: Schedule) -> None:
+    for task in schedule.tasks:
+        shelf: Shelf[Any] = call.world.plans if task.kind == "plan" else call.world.flows
+        if shelf.get(task.target_id) is not None:
+            return
+    task = schedule.tasks[0]
+    raise validation_failed(
+        f"Schedule {schedule.id} starts {task.kind} {task.target_id}, which is no more",
+        code=f"CANNOT_USE_{task.kind.upper()}_IN_SCHEDULE",
+    )
+
+
 def disable_schedule(call: Call) -> Reply:
+    """Keep a schedule from firing."""
     schedule = _own(call)
     # What has switched it off already remains the reason.
     reason = schedule.disable_reason or f"disabled by {call.person.email}"
@@ -114,6 +135,7 @@ def _switch(call: Call, schedule: Schedule, *, disable_reason: str | None) -> Re
 
 
 def delete_schedule(call: Call) -> Reply:
+    """Delete a schedule; it fires no more."""
     call.world.delete(_own(call))
     call.engine.schedules_changed()
     return NO_CONTENT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.catalogue.operations import Edition
+from monitor.catalogue.operations import Edition, operations
 from monitor.sandbox.http.registry import HANDLERS
 from tests.sandbox.samples.table import SAMPLES
 from tests.sandbox.walk import walked
@@ -18,6 +18,20 @@ async def test_an_edition_offers_what_is_its_own(edition: Edition) -> None:
     assert not found, "\n".join(found)
 
 
-def test_every_operation_has_a_sample() -> None:
-    """Nothing has a sample that is not served."""
-    assert SAMPLES.keys() <= HANDLERS.keys()
+def test_every_operation_is_walked() -> None:
+    """All 186 operations have a handler, and a sample that the walk asks for."""
+    ids = {one.operation_id for one in operations()}
+
+    assert len(ids) == 186
+    assert HANDLERS.keys() == ids
+    assert SAMPLES.keys() == ids
+
+
+async def test_744_pairs_are_walked() -> None:
+    """The four editions and all operations make 744 pairs, and each was asked for."""
+    listed = [edition for edition in Edition if edition is not Edition.OPEN]
+    pairs = {
+        (one.operation.operation_id, edition) for edition in listed for one in await walked(edition)
+    }
+
+    assert len(pairs) == 744

@@ -41,17 +41,12 @@ _FOUND: dict[Edition, tuple[Finding, ...]] = {}
 
 
 async def walked(edition: Edition) -> tuple[Finding, ...]:
-    """Return what every operation that has a sample, or is not offered, answers in an edition.
+    """Return what every operation answers in an edition.
 
     A second walk through the same edition would find the same, and is spared.
     """
     if edition not in _FOUND:
-        ways = [
-            one
-            for one in operations()
-            if one.operation_id in SAMPLES or not one.is_offered_in(edition)
-        ]
-        _FOUND[edition] = tuple([await judge(one, edition) for one in ways])
+        _FOUND[edition] = tuple([await judge(one, edition) for one in operations()])
     return _FOUND[edition]
 
 

@@ -23,10 +23,12 @@ def _plan_runs(call: Call) -> Iterable[PlanSnapshotRun]:
 
 
 def list_plan_runs(call: Call) -> Reply:
+    """List plan runs, newest first, by default the caller's own."""
     return call.list("plansnapshotruns", _plan_runs(call))
 
 
 def count_plan_runs(call: Call) -> Reply:
+    """Count what the list of plan runs shows."""
     return call.count("plansnapshotruns", _plan_runs(call))
 
 
@@ -35,6 +37,7 @@ def _plan_run(call: Call) -> PlanSnapshotRun:
 
 
 def get_plan_run(call: Call) -> Reply:
+    """Read a plan run; its plan is a snapshot."""
     return call.show("plansnapshotruns", _plan_run(call))
 
 

@@ -28,6 +28,7 @@ def _plans(call: Call) -> Iterable[Plan]:
 
 
 def list_plans(call: Call) -> Reply:
+    """List plans, by default the caller's own."""
     if not boolean(call.query, "includeAssociatedPeople"):
         return call.list("plans", _plans(call))
     return call.list(
@@ -38,6 +39,7 @@ def list_plans(call: Call) -> Reply:
 
 
 def count_plans(call: Call) -> Reply:
+    """Count what the list of plans shows."""
     return call.count("plans", _plans(call))
 
 
@@ -60,6 +62,7 @@ def read_full(call: Call) -> Reply:
 
 
 def get_schedules(call: Call) -> Reply:
+    """List the definitions of the schedules that start a plan."""
     plan = call.thing(call.world.plans, "plan")
     found = call.world.schedules_of(kind="plan", target_id=plan.id)
     return all_of([schedule(call.view, one) for one in found])

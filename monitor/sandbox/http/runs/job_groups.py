@@ -81,6 +81,7 @@ def run_answer(call: Call, started: JobGroup) -> dict[str, Json]:
 
 
 def list_job_groups(call: Call) -> Reply:
+    """List the job groups that the caller sees, of one recipe by ``flowNodeId``."""
     rows = _visible(call)
     node_id = integer(call.query, "flowNodeId", 0)
     if node_id:
@@ -104,6 +105,7 @@ def _creator(call: Call, one: JobGroup) -> dict[str, Json]:
 
 
 def count_job_library(call: Call) -> Reply:
+    """Count what the job library shows."""
     return call.count("joblibraryrows", _library(call), filter_fields=LIBRARY_FILTER)
 
 
@@ -125,19 +127,23 @@ def _library(call: Call) -> Iterable[JobGroup]:
 
 
 def get_job_group(call: Call) -> Reply:
+    """Read a job group."""
     return call.show("jobgroups", call.thing(call.world.job_groups, "jobGroup"))
 
 
 def get_job_group_status(call: Call) -> Reply:
+    """Read the state of a job group, as a bare text."""
     return Reply(body=call.thing(call.world.job_groups, "jobGroup").status.value)
 
 
 def get_jobs(call: Call) -> Reply:
+    """List the jobs of a job group in the order of work."""
     job_group = call.thing(call.world.job_groups, "jobGroup")
     return all_of([job(call.view, one) for one in call.world.jobs_of(job_group)])
 
 
 def get_job_status(call: Call) -> Reply:
+    """Read the state of one job, as a bare text."""
     found = call.thing(call.world.jobs, "job")
     if call.world.job_groups.get(found.job_group_id) is None:
         raise not_found("job", found.id)

@@ -68,10 +68,12 @@ def _flow_node_ids(call: Call, flow: Flow, body: Body, *, required: bool) -> tup
 
 
 def get_task(call: Call) -> Reply:
+    """Read a webhook task."""
     return call.show("webhookflowtasks", _task(call))
 
 
 def delete_task(call: Call) -> Reply:
+    """Delete a webhook task and show it once more; nothing is sent for it from now on."""
     task = _task(call)
     call.world.delete(task)
     return call.show("webhookflowtasks", task)

@@ -1,0 +1,28 @@
+"""The document of the sandbox tells what the walk finds."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+
+from monitor.catalogue.operations import operations
+from monitor.sandbox.http.registry import HANDLERS
+from tests.sandbox.readme_table import README, made
+
+
+async def test_the_table_is_not_stale() -> None:
+    """What stands in the document is what is made now; the generator writes it anew."""
+    written = README.read_text().splitlines()
+    found = difflib.unified_diff(written, (await made()).splitlines(), lineterm="", n=0)
+    differences = "\n".join(found)
+
+    assert not differences, f"run python -m tests.sandbox.readme_table\n{differences}"
+
+
+def test_every_handler_says_what_it_does() -> None:
+    """The table's sentence of an operation comes from its handler, not from its name."""
+    silent = [
+        one.operation_id for one in operations() if not inspect.getdoc(HANDLERS[one.operation_id])
+    ]
+
+    assert silent == []

@@ -11,6 +11,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
 
 class Edition(StrEnum):
     """The product editions. ``open`` has no listed set: nothing is refused before sending."""

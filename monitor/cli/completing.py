@@ -11,9 +11,7 @@ from pathlib import Path
 
 import typer
 
-from monitor.catalogue.operations import Operation, find, operation, operations
-
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
 
 # A value and what it is; bash shows the values only.
 Offer = tuple[str, str]

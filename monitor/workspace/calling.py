@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.catalogue.operations import Operation, find, operation, operations
+from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
 from monitor.model.clock import Clock
 from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
 from monitor.workspace.decoding import RowKind, Rows, decode_rows
@@ -26,7 +26,6 @@ from monitor.workspace.requesting import Answer, QueryValue, Requester, reading
 from monitor.workspace.settings import WorkspaceSettings
 
 _LONGEST_NUMBER = 10
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class Called(Struct, frozen=True, kw_only=True):
@@ -273,11 +272,16 @@ async def _read_in_steps(
 
 
 def _shows_ids(query: Mapping[str, QueryValue]) -> bool:
-    return "fields" not in query or "id" in str(query["fields"]).split(";")
+    return "fields" not in query or "id" in _only(query["fields"]).split(";")
+
+
+def _only(value: QueryValue) -> str:
+    """Return the value of a parameter that counts once; the last one, as servers take it."""
+    return str(value if isinstance(value, str | int) else value[-1])
 
 
 def _whole_number(value: QueryValue, name: str) -> int:
-    text = str(value)
+    text = _only(value)
     if not (text.isascii() and text.isdigit() and len(text) < _LONGEST_NUMBER):
         raise RequestRejectedError(f"{name} is no whole number: {text[:40]!r}")
     return int(text)

@@ -44,7 +44,8 @@ async def test_all_follows_the_pages_of_a_list(tmp_path: Path) -> None:
         done = await api("listFlows", "--all", "-q", "flowsFilter=all", "-q", "fields=id;name")
         known = {one.id: one.name for one in api.world.flows.live()}
         into = tmp_path / "flows.json"
-        saved = await api("GET", "flows", "--all", "-q", "flowsFilter=all", "--out", into)
+        pages = ("--all", "-q", "flowsFilter=all", "-q", "limit=400")
+        saved = await api("GET", "flows", *pages, "--out", into)
     assert len(first["data"]) == 25
     rows = json.loads(done.out)
     assert len(rows) == len(known) >= 1_000
@@ -52,6 +53,8 @@ async def test_all_follows_the_pages_of_a_list(tmp_path: Path) -> None:
     assert len(done.out.splitlines()) == len(known) + 2
     assert (saved.code, saved.out, saved.err) == (0, "", "")
     assert len(json.loads(into.read_text())) == len(known)
+    assert [query["limit"] for _, query in api.heard[-3:]] == ["400"] * 3
+    assert [query.get("sort") for _, query in api.heard[1:]] == ["id"] * (len(api.heard) - 1)
 
 
 async def test_an_empty_list_is_an_empty_array(tmp_path: Path) -> None:

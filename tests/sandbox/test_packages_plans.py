@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from monitor.sandbox.objects import PlanEdge, Recipe
 from monitor.sandbox.records.plans import PlanOverride
 from monitor.sandbox.runs import NativeStatus
-from tests.sandbox.bench import advance_until
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 from tests.sandbox.packages import (
     changed,
@@ -25,6 +23,7 @@ from tests.sandbox.packages import (
     tables_of,
     zipped,
 )
+from tests.sandbox.working import at_work, until_over
 
 IMPORT = "/v4/plans/package"
 
@@ -77,19 +76,17 @@ async def test_a_plan_travels_with_its_flows(workspace: Workspace) -> None:
 
 async def test_an_imported_plan_runs(workspace: Workspace) -> None:
     """Its run starts the imported flow, not the one that it came from."""
-    world, engine = workspace.world, workspace.engine
+    world = workspace.world
     world.update(workspace.things.orders, failure_ratio=0.0)
     answer = await send(workspace, IMPORT, await fetch(workspace, package_path(workspace)))
     (plan_id,) = answer.body["primaryPlanIds"]
 
     started = await workspace.post(f"/v4/plans/{plan_id}/run")
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(engine.run())
-        run = world.plan_runs.get(started.body["planSnapshotRunId"])
-        assert run is not None
-        await advance_until(workspace.clock, lambda: run.finished_at is not None)
-        task.cancel()
+    run = world.plan_runs.get(started.body["planSnapshotRunId"])
+    async with at_work(workspace):
+        await until_over(workspace, run)
 
+    assert run is not None
     assert run.status is NativeStatus.COMPLETE
     (flow_run,) = world.flow_runs
     new_flow_id = answer.body["createdObjectMapping"]["flows"][str(workspace.things.orders.id)]

@@ -113,7 +113,9 @@ def _known_here(view: View, used: Iterable[Record]) -> dict[Key, Record]:
     found: dict[Key, Record] = {}
     taken: set[Key] = set()
     for one in sorted(used, key=lambda one: isinstance(one, ImportedDataset)):
-        for other in view.world.shelf(type(one)).live():
+        # Of several that are the same, the one that a package of this workspace means.
+        live = view.world.shelf(type(one)).live()
+        for other in sorted(live, key=lambda other: other.id != one.id):
             is_free = key_of(other) not in taken
             if is_free and _is_same(one, other, found) and may_name(view, other):
                 found[key_of(one)] = other

@@ -22,6 +22,13 @@ def inputs_of(world: World, flow_id: int) -> list[ImportedDataset]:
     return _datasets(world, [*read, *(one.dataset_id for one in nodes if one.flow_id == flow_id)])
 
 
+def flow_ids_with(world: World, dataset_id: int) -> set[int]:
+    """Return the flows in which a dataset has a place, or is read by a recipe itself."""
+    readers = {one.flow_id for one in world.recipes.live() if dataset_id in one.dataset_ids}
+    nodes = world.shelf(DatasetNode).live()
+    return readers | {one.flow_id for one in nodes if one.dataset_id == dataset_id}
+
+
 def builds_upon(world: World, recipe: Recipe, other_id: int) -> bool:
     """True where ``other_id`` is the recipe itself or anything that it reads the output of."""
     waiting, seen = [recipe.id], set[int]()

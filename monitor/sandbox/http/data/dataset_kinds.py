@@ -9,6 +9,7 @@ from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference
 from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference
 from monitor.sandbox.objects import Connection, Flow, ImportedDataset
+from monitor.sandbox.reading_data import flow_ids_with
 from monitor.sandbox.records.data import DatasetNode
 from monitor.sandbox.world import WORKSPACE_ID
 
@@ -57,14 +58,7 @@ def is_seen(view: View, one: ImportedDataset) -> bool:
     """True for the owner, for administrators, and where a flow that one sees has the data."""
     if view.person.is_admin or one.creator_id == view.person.id:
         return True
-    world, flow_ids = view.world, view.visible_flow_ids
-    return any(
-        one.id in recipe.dataset_ids and recipe.flow_id in flow_ids
-        for recipe in world.recipes.live()
-    ) or any(
-        one.id == node.dataset_id and node.flow_id in flow_ids
-        for node in world.shelf(DatasetNode).live()
-    )
+    return not view.visible_flow_ids.isdisjoint(flow_ids_with(view.world, one.id))
 
 
 IMPORTED_DATASET: Kind[ImportedDataset] = Kind(

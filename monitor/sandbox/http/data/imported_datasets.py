@@ -19,7 +19,7 @@ from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import boolean
 from monitor.sandbox.http.showing.models import models, request_of
 from monitor.sandbox.objects import ImportedDataset, Record
-from monitor.sandbox.reading_data import inputs_of
+from monitor.sandbox.reading_data import flow_ids_with
 from monitor.sandbox.records.data import DatasetNode, ResourceTask
 
 FLOW_LINK = next(one for one in DATASET_NODE.references if one.attribute == "flow_id")
@@ -51,11 +51,8 @@ def get_imported_dataset(call: Call) -> Reply:
 
 def subjects_of(call: Call, one: ImportedDataset) -> Json:
     """Return the people who find a dataset: its owner, then those who see flows that read it."""
-    flows = [
-        flow
-        for flow in call.world.flows.live()
-        if any(dataset.id == one.id for dataset in inputs_of(call.world, flow.id))
-    ]
+    places = flow_ids_with(call.world, one.id)
+    flows = [flow for flow in call.world.flows.live() if flow.id in places]
     others = {person for flow in flows for person in (flow.creator_id, *flow.shared_with)}
     return [
         {"subjectId": person_id, "subjectType": "person", "role": role}

@@ -118,6 +118,43 @@ async def test_connections_are_chosen_by_what_they_are(workspace: Workspace) -> 
 
 
 @pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ({"sort": "-port"}, ["c", "a", "b"]),
+        ({"sort": "name", "limit": "2", "offset": "1"}, ["b", "c"]),
+        ({"filter": "b"}, ["b"]),
+        ({"filter": "HOST-A", "filterFields": "host", "filterType": "exactIgnoreCase"}, ["a"]),
+        (
+            {"filter": "host", "filterFields": "name,host", "filterType": "contains"},
+            ["a", "b", "c"],
+        ),
+        ({"includeDeleted": "true", "sort": "name"}, ["a", "b", "c", "gone"]),
+    ],
+)
+async def test_the_list_of_connections_obeys_its_query(
+    workspace: Workspace, query: dict[str, str], names: list[str]
+) -> None:
+    """Order, page and filters go by the fields that a connection shows; the count agrees."""
+    for connection in workspace.world.connections.live():
+        workspace.world.connections.forget(connection.id)
+    for name, port in (("a", 20), ("b", 10), ("c", 30), ("gone", 40)):
+        made = await make(workspace, name=name, port=port, host=f"host-{name}")
+    await workspace.ask("DELETE", f"/v4/connections/{made['id']}")
+
+    listed = await workspace.get(
+        "/v4/connections", fields="name;creator", embed="creator", includeCount="true", **query
+    )
+
+    assert [row["name"] for row in listed.body["data"]] == names
+    assert all(row.keys() == {"name", "creator"} for row in listed.body["data"])
+    assert listed.body["data"][0]["creator"]["name"] == "Owner"
+    counted = await workspace.get("/v4/connections/count", **query)
+    assert counted.body["count"] == listed.body["count"]
+    unknown = await workspace.get("/v4/connections", embed="flows")
+    assert unknown.is_refused(400, "ValidationFailed", "Valid associations are creator, updater")
+
+
+@pytest.mark.parametrize(
     ("change", "field"),
     [
         ({"name": None}, "name"),

@@ -105,6 +105,8 @@ class Destinator:
         """Return a copy that later edits do not reach, with the run's parameters in a text."""
         copy = dataclasses.replace(one)
         setattr(copy, attribute, inserted(getattr(one, attribute), one.run_parameters, job_group))
+        if self._world.shelf(type(one)).get(one.id) is not one:
+            return copy  # of this run alone
         key = (type(one), one.id)
         kept = self._kept.get(key)
         if isinstance(kept, type(one)) and kept == copy:

@@ -12,6 +12,8 @@ from monitor.sandbox.runs import JobGroup
 from monitor.sandbox.world import World
 
 TEXT_TYPES = ("path", "sql")  # parameters of a bucket, host or user are not part of a path
+LONGEST_VALUE = 1_024  # as it stands in a text: longer ones are cut
+MOST_PLACES = 100  # in one text
 
 
 def parameters_of_flow(world: World, flow_id: int) -> dict[str, Any]:
@@ -34,13 +36,15 @@ def inserted(text: str, parameters: Sequence[Mapping[str, Any]], job_group: JobG
             key = parameter.get("overrideKey") or ""
             shown = text_of(job_group.parameters.get(key, parameter["value"]), job_group)
             places.extend(
-                (place.get("index", 0), place.get("order", 0), shown)
+                (place.get("index", 0), place.get("order", 0), shown[:LONGEST_VALUE])
                 for place in parameter["insertionIndices"]
             )
-    # From the end on, so that no insertion moves the place of the next.
-    for index, _, shown in sorted(places, reverse=True):
-        text = text[:index] + shown + text[index:]
-    return text
+    pieces: list[str] = []
+    end = 0
+    for index, _, shown in sorted(places[:MOST_PLACES]):
+        pieces.extend((text[end:index], shown))
+        end = index
+    return "".join([*pieces, text[end:]])
 
 
 def text_of(value: Any, job_group: JobGroup) -> str:

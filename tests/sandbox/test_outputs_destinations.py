@@ -80,6 +80,11 @@ async def test_a_destination_lives_and_dies(
             {"runParameters": [{"insertionIndices": [{"index": "two"}], "value": "x"}]},
             INDEX,
         ),
+        (
+            "writeSettings",
+            {"runParameters": [{"insertionIndices": [{}] * 101, "value": "x"}]},
+            "runParameters[0].insertionIndices",
+        ),
         ("publications", {"tableName": 7}, "tableName"),
         ("publications", {"path": "public"}, "path"),
         ("publications", {"connectionId": 999_999}, "connectionId"),

@@ -57,6 +57,13 @@ def test_a_value_may_stand_in_several_places() -> None:
     assert inserted("ab", [parameter], job_group(k="-")) == "-ab--"
 
 
+def test_a_long_value_is_cut() -> None:
+    """However long a value is, and however often it is asked for, the text stays of a size."""
+    parameter = {"overrideKey": "k", "insertionIndices": [{}] * 1_000, "value": "x" * 100_000}
+
+    assert inserted("ab", [parameter], job_group()) == "x" * 1_024 * 100 + "ab"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

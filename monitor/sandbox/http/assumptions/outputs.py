@@ -46,7 +46,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "script, at each `index` of its `insertionIndices`; `order` decides between equal "
             "ones. Its text is `value.variable.value`, or the value itself; a `timestamp` or "
             "`dateRange` is the date from which the run counts. Parameters of another type than "
-            "`path` and `sql` are kept and change nothing."
+            "`path` and `sql` are kept and change nothing. A value stands there with its first "
+            "1,024 characters, and a text has at most 100 places."
         ),
     ),
     Assumption(

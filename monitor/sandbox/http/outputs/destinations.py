@@ -13,6 +13,7 @@ from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.outputs.output_kinds import PUBLICATION, SQL_SCRIPT, WRITE_SETTING
 from monitor.sandbox.objects import Publication, Record, WriteSetting
 from monitor.sandbox.records.outputs import SqlScript
+from monitor.sandbox.run_parameters import MOST_PLACES
 
 # Field of an output object's body -> kind of what it makes.
 NESTED: Mapping[str, Kind[Any]] = {
@@ -40,13 +41,18 @@ def judged(values: dict[str, Any], path: str = "") -> dict[str, Any]:
         ApiError: 400, naming the place.
     """
     within = f"{path}." if path else ""
+    total = 0
     for number, parameter in enumerate(values.get("run_parameters", ())):
-        for place, one in enumerate(parameter.get("insertionIndices", ())):
+        places, where = parameter["insertionIndices"], f"runParameters[{number}].insertionIndices"
+        total += len(places)
+        if total > MOST_PLACES:
+            raise bad_field(f"{within}{where}", f"must be at most {MOST_PLACES} in all")
+        for place, one in enumerate(places):
             for name in ("index", "order"):
                 value = one.get(name, 0)
                 if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                    where = f"runParameters[{number}].insertionIndices[{place}].{name}"
-                    raise bad_field(f"{within}{where}", "must be a whole number from 0")
+                    at = f"{within}{where}[{place}].{name}"
+                    raise bad_field(at, "must be a whole number from 0")
     return values
 
 

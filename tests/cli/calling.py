@@ -1,4 +1,4 @@
-"""``api`` as a process of its own, against a workspace that a test chooses."""
+"""``api`` against a workspace that a test chooses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from monitor.catalogue.operations import Edition
 from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorldOptions
-from tests.app.processes import Done, command
+from tests.cli.talking import Said, Talking
 
 TOKEN = "made-up-token-3f9a"
 
@@ -35,15 +34,16 @@ def configured(
 class Calling:
     """A quiet sandbox and the command that asks it."""
 
-    def __init__(self, sandbox: Sandbox, config: Path) -> None:
+    def __init__(self, sandbox: Sandbox, config: Path, say: Talking) -> None:
         self.world = sandbox.world
         self.engine = sandbox.engine
         self.heard: list[tuple[str, dict[str, str]]] = []
         self._config = config
+        self._say = say
         sandbox.on_request(lambda one, query: self.heard.append((one, dict(query))))
 
-    async def __call__(self, *arguments: object) -> Done:
-        return await command("api", *map(str, arguments), config=self._config)
+    async def __call__(self, *arguments: object) -> Said:
+        return await self._say("api", *map(str, arguments), config=self._config)
 
     async def answer(self, *arguments: object) -> Any:
         """Return the decoded answer of a call that must go well and say nothing else."""
@@ -54,11 +54,10 @@ class Calling:
 
 @contextlib.asynccontextmanager
 async def calling(
-    folder: Path, *, edition: Edition = Edition.RL, options: WorldOptions | None = None
+    folder: Path, say: Talking, *, options: WorldOptions | None = None
 ) -> AsyncIterator[Calling]:
     """Run a sandbox in which nothing happens by itself."""
     settings = SandboxSettings(
-        edition=edition,
         traffic=None,
         schedules_fire=False,
         options=options or WorldOptions(),
@@ -66,7 +65,7 @@ async def calling(
     sandbox = Sandbox(settings, SystemClock())
     url = await sandbox.start()
     try:
-        config = configured(folder, url, token=sandbox.token, edition=edition.value)
-        yield Calling(sandbox, config)
+        config = configured(folder, url, token=sandbox.token)
+        yield Calling(sandbox, config, say)
     finally:
         await sandbox.stop()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cli.talking import Talking
 from tests.servers import program
 
 
@@ -27,3 +29,11 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         timeout=30,
     )
     return made
+
+
+@pytest.fixture(scope="session")
+def say() -> Iterator[Talking]:
+    """Start the command once for all tests that run many command lines."""
+    process = Talking()
+    yield process
+    process.close()

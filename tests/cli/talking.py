@@ -7,50 +7,57 @@ import base64
 import contextlib
 import io
 import json
+import subprocess
 import sys
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 from msgspec import Struct
 
 from monitor.cli.main import main
 
-_LINE_BYTES = 16 * 1024 * 1024
-_ANSWER_SECONDS = 30.0
+_ANSWER_SECONDS = 60.0
+_END_SECONDS = 10.0
 
 
 class Said(Struct, frozen=True):
     """What one command line came to."""
 
     code: int
-    out: bytes
+    content: bytes
     err: str
 
+    @property
+    def out(self) -> str:
+        return self.content.decode()
 
-Say = Callable[[list[str]], Awaitable[Said]]
 
+class Talking:
+    """The command as a process; each call runs one command line in it. Close it at the end."""
 
-@contextlib.asynccontextmanager
-async def talking() -> AsyncIterator[Say]:
-    """Run the process; what it yields runs one command line in it."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", __name__), stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    asked, answered = process.stdin, process.stdout
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
-    async def say(arguments: list[str]) -> Said:
-        asked.write(json.dumps(arguments).encode() + b"\n")
+    async def __call__(self, *arguments: str, config: Path) -> Said:
+        line = [*arguments, "-c", str(config)]
         async with asyncio.timeout(_ANSWER_SECONDS):
-            told = json.loads(await answered.readline())
+            told = json.loads(await asyncio.to_thread(self._exchange, line))
         return Said(told["code"], base64.b64decode(told["out"]), told["err"])
 
-    try:
-        yield say
-    finally:
-        asked.close()
-        await process.wait()
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(_END_SECONDS)
+        self._process.stdout.close()
+
+    def _exchange(self, line: list[str]) -> bytes:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(line).encode() + b"\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline()
 
 
 def _listen() -> None:

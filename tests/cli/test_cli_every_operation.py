@@ -13,7 +13,7 @@ from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.files import Upload
 from monitor.workspace.settings import WorkspaceSettings
 from tests.cli.calling import configured
-from tests.cli.talking import Say, talking
+from tests.cli.talking import Talking
 from tests.sandbox.samples.sample import Living, Sample
 from tests.sandbox.samples.table import SAMPLES, open_living
 
@@ -58,11 +58,11 @@ async def ask(living: Living, one: Operation, folder: Path) -> str | None:
     return None if good else f"{one.operation_id}: {answer.status_code} {answer.body[:200]!r}"
 
 
-async def type_it(living: Living, one: Operation, folder: Path, say: Say) -> str | None:
+async def type_it(living: Living, one: Operation, folder: Path, say: Talking) -> str | None:
     """Call an operation on the command line by method and path; return what went wrong."""
     sample = SAMPLES[one.operation_id]
     config = configured(folder, living.workspace.url, token=sample.token, edition="open")
-    line = ["api", one.method, one.fill(*sample.path(living)), "-c", str(config)]
+    line = ["api", one.method, one.fill(*sample.path(living))]
     for name, value in sample.query.items():
         line += ["-q", f"{name}={value}"]
     package = upload_of(living, sample, folder)
@@ -70,8 +70,8 @@ async def type_it(living: Living, one: Operation, folder: Path, say: Say) -> str
         line += ["-d", f"@{package}"]
     elif sample.body is not None:
         line += ["-d", json.dumps(sample.body(living))]
-    said = await say(line)
-    good = said.code == 0 and not said.err and is_well(one, said.out)
+    said = await say(*line, config=config)
+    good = said.code == 0 and not said.err and is_well(one, said.content)
     return None if good else f"{one.operation_id}: {said}"
 
 
@@ -85,12 +85,11 @@ async def test_the_client_calls_every_operation(tmp_path: Path) -> None:
     assert [fault for fault in found if fault] == []
 
 
-async def test_the_command_line_calls_every_operation(tmp_path: Path) -> None:
+async def test_the_command_line_calls_every_operation(tmp_path: Path, say: Talking) -> None:
     """By method and path, with query, body or package, and nothing but the answer is printed."""
     found = []
-    async with talking() as say:
-        for one in operations():
-            async with open_living(Edition.OPEN) as living:
-                found.append(await type_it(living, one, tmp_path, say))
+    for one in operations():
+        async with open_living(Edition.OPEN) as living:
+            found.append(await type_it(living, one, tmp_path, say))
     assert len(found) == 186
     assert [fault for fault in found if fault] == []

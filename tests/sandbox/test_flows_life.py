@@ -14,7 +14,7 @@ from monitor.sandbox.objects import (
     WebhookFlowTask,
     WriteSetting,
 )
-from monitor.sandbox.records.flows import FlowRunParameterOverride, Folder
+from monitor.sandbox.records.flows import FlowEdge, FlowRunParameterOverride, Folder
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 MISSING = "DataNotFoundException"
@@ -125,6 +125,8 @@ async def test_a_copy_stands_on_its_own(workspace: Workspace) -> None:
     world.create(
         WebhookFlowTask, by=things.owner.id, flow_id=things.orders.id, name="Tell", url="http://a.b"
     )
+    ends = {"input_node_id": things.clean.id, "output_node_id": things.totals.id}
+    world.create(FlowEdge, by=things.owner.id, flow_id=things.orders.id, **ends)
     made = await workspace.post(
         f"/v4/flows/{things.orders.id}/copy", {"name": "", "description": ""}
     )
@@ -135,6 +137,8 @@ async def test_a_copy_stands_on_its_own(workspace: Workspace) -> None:
     assert clean.dataset_ids == things.clean.dataset_ids
     assert len(world.outputs_of(clean.id)) == len(world.outputs_of(things.clean.id))
     assert world.webhook_tasks_of(copy_id) == []
+    edge = list(world.shelf(FlowEdge).live())[-1]
+    assert (edge.flow_id, edge.input_node_id, edge.output_node_id) == (copy_id, clean.id, totals.id)
 
     assert (await workspace.ask("DELETE", f"/v4/flows/{things.orders.id}")).status == 204
     run = await workspace.post(f"/v4/flows/{copy_id}/run", {})

@@ -1,0 +1,45 @@
+"""Holds the order of the sandbox's operations: what is data never needs what acts."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+HTTP = Path(__file__).parents[2] / "monitor" / "sandbox" / "http"
+ROOT = "monitor.sandbox.http."
+ACTING = ("calls", "crud", "registry", "server")
+DATA_FOLDERS = {"reading", "showing", "kinds"}
+
+
+def is_data(path: Path) -> bool:
+    """True for what is said as data: kinds, shapes, and what they are made with."""
+    return (
+        path.parent.name in DATA_FOLDERS
+        or path.stem == "kinds"
+        or path.stem.endswith(("_kinds", "_shapes"))
+    )
+
+
+def imports_of(path: Path) -> list[str]:
+    """Return the modules that a file imports from the operations."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    names = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    return [name.removeprefix(ROOT) for name in names if name.startswith(ROOT)]
+
+
+@pytest.mark.parametrize(
+    "path", [one for one in sorted(HTTP.rglob("*.py")) if is_data(one)], ids=lambda one: one.stem
+)
+def test_data_needs_nothing_that_acts(path: Path) -> None:
+    """Kinds and shapes are there before any handler is, so that handlers may use them all."""
+    wrong = [name for name in imports_of(path) if name.split(".")[0] in ACTING]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", sorted((HTTP / "crud").glob("*.py")), ids=lambda one: one.stem)
+def test_what_is_alike_knows_no_family(path: Path) -> None:
+    """What all resources do alike names none of them."""
+    families = {one.parent.name for one in HTTP.glob("*/served.py")}
+    assert not families & {name.split(".")[0] for name in imports_of(path)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import AsyncIterator
 from typing import Any
@@ -153,6 +154,48 @@ async def test_what_comes_back_is_what_went_out(workspace: Workspace) -> None:
         "flowrunparameteroverrides",
         "flownotificationsettings",
     }
+
+
+async def test_a_package_is_at_home_in_another_workspace(workspace: Workspace) -> None:
+    """Where the same ids mean other things, nothing is taken for what it is not."""
+    out = await fetch(workspace, package_path(workspace))
+    async with open_workspace() as other:
+        world, me = other.world, other.things.owner.id
+        world.create(Connection, by=me, name="other", uuid="o", vendor="v", vendor_name="V")
+        for number in range(40):
+            world.create(ImportedDataset, by=me, name=f"d{number}", connection_id=21)
+            world.create(Recipe, by=me, flow_id=other.things.stock.id, name=f"r{number}")
+        await other.get("/v4/flows")  # a token tells when it was used
+        before = {line for line in fingerprint(world) if "(" in line}
+
+        answer = await send(other, IMPORT, out)
+
+        assert answer.status == 201, answer.content
+        (flow_id,) = answer.body["primaryFlowIds"]
+        again = await fetch(other, f"/v4/flows/{flow_id}/package")
+        assert meaning_without_order(again) == meaning_without_order(out)
+        assert before <= set(fingerprint(world))
+
+
+def meaning_without_order(content: bytes) -> Any:
+    """Leave out where in its table a shared thing stands: some were there before."""
+    tables = meaning(content)
+    return {
+        name: sorted(re.sub(r"(datasets|connections)\[\d+\]", "", str(row)) for row in rows)
+        for name, rows in tables.items()
+    }
+
+
+async def test_no_flow_gets_more_webhooks_than_it_may_have(workspace: Workspace) -> None:
+    """The limit of the workspace holds for what is imported too."""
+    out = await fetch(workspace, package_path(workspace))
+    task = tables_of(out)["webhookflowtasks"][0]
+    tasks = [{**task, "id": number} for number in range(1, 52)]
+
+    answer = await send(workspace, IMPORT, changed(out, webhookflowtasks=tasks))
+
+    assert answer.is_refused(400, "ValidationFailed", '"data"', "50 webhooks")
+    assert (await send(workspace, IMPORT, changed(out, webhookflowtasks=tasks[1:]))).status == 201
 
 
 async def test_links_lead_to_the_new_things(workspace: Workspace) -> None:

@@ -1,7 +1,7 @@
 """From the content of a package to records that belong to no world yet.
 
-All that a package says is judged here: a stranger's file makes a refusal that names ``data``,
-never a record that could not have been made otherwise.
+What a package says is judged here for itself: a stranger's file makes a refusal that names
+``data``, or records that hang together. What the API can show of them is judged in a draft.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,15 @@ from monitor.sandbox.http.packages.exporting import plural_of, row_of
 from monitor.sandbox.http.packages.graph import Key, key_of, plant, relinked
 from monitor.sandbox.http.reading.validation import check_body
 from monitor.sandbox.http.showing.rendering import View, show
-from monitor.sandbox.objects import Connection, Flow, ImportedDataset, Plan, Record
+from monitor.sandbox.http.workspace.configuration import whole_number
+from monitor.sandbox.objects import (
+    Connection,
+    Flow,
+    ImportedDataset,
+    Plan,
+    Record,
+    WebhookFlowTask,
+)
 from monitor.sandbox.records.functions import UserDefinedFunction
 from monitor.sandbox.world import World
 
@@ -71,6 +80,12 @@ def judge(view: View, imported: Imported) -> None:
     Raises:
         ApiError: 400, naming ``data``.
     """
+    most = whole_number(view.world, "webhooks.maximumPerFlow")
+    tasks = Counter(
+        one.flow_id for one in imported.made.values() if isinstance(one, WebhookFlowTask)
+    )
+    if max(tasks.values(), default=0) > most:
+        raise bad_package(f"has a flow with more than {most} webhooks")
     for record in imported.made.values():
         kind = kind_of(type(record))
         if kind is None:

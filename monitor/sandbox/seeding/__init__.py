@@ -162,6 +162,7 @@ def _seed_data(seeding: _Seeding) -> None:
             vendor=vendor,
             vendor_name=vendor_name,
             type=connection_type,
+            credential_type="oauth2" if vendor == "bigquery" else "basic",
             host=f"{vendor}.sandbox.example",
             port=port,
             is_global=True,

@@ -74,6 +74,7 @@ async def test_a_workspace_is_told_beyond_its_runs(
         )
         up = await face.total("dataprep_connection_up", workspace="acme")
         assert up == await face.total("dataprep_objects", type="connection") > 0
+        workspace.world.options.connections_down = 1.0
 
         token = await call(workspace, url, "POST", "apiAccessTokens", {"lifetimeSeconds": 86_400})
         token_id = token["tokenInfo"]["tokenId"]
@@ -94,14 +95,20 @@ async def test_a_workspace_is_told_beyond_its_runs(
         )
 
         async def is_told() -> bool:
-            return {
-                f"schedule:{schedule.id}",
-                "configuration:jobs.profilingByDefault",
-                "configuration:mail.password",
-            } <= (await changes(face)).keys()
+            return (
+                await face.total("dataprep_connection_up") == 0
+                and {
+                    f"schedule:{schedule.id}",
+                    "configuration:jobs.profilingByDefault",
+                    "configuration:mail.password",
+                }
+                <= (await changes(face)).keys()
+            )
 
         await eventually(is_told, why="the changes are not told")
         told = await changes(face)
+        assert await face.total("dataprep_connection_up", workspace="acme") == 0
+        assert [one for one in told if one.startswith("connection:")]
         assert told["configuration:jobs.profilingByDefault"] == [("false", "true")]
         assert told["configuration:mail.password"][0][1] == "***"
         assert str(told[f"schedule:{schedule.id}"][0][1]).startswith("disabled")

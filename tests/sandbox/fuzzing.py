@@ -13,6 +13,7 @@ import sys
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -61,8 +62,12 @@ class Healing:
         self._records: list[Record] = [one for kind in world.kinds() for one in world.shelf(kind)]
 
     def __call__(self, operation_id: str, query: Any) -> None:
-        """Heal before a request is served."""
+        """Heal before a request is served, and after it: it may delete its own token."""
         del operation_id, query
+        self._heal()
+        asyncio.get_running_loop().call_soon(self._heal)
+
+    def _heal(self) -> None:
         for one in self._records:
             one.deleted_at = None
 
@@ -102,6 +107,11 @@ async def fuzz(
 
 
 async def _run(workspace: Workspace, ids: bytes, *options: str) -> Report:
+    with TemporaryDirectory() as folder:  # it keeps notes where it runs
+        return await _process(folder, workspace, ids, *options)
+
+
+async def _process(folder: str, workspace: Workspace, ids: bytes, *options: str) -> Report:
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("st")),
         "run",
@@ -110,7 +120,7 @@ async def _run(workspace: Workspace, ids: bytes, *options: str) -> Report:
         *("--checks", ",".join(CHECKS), "--continue-on-failure", "--no-color"),
         *("--suppress-health-check", "all", "--request-timeout", "10"),
         *options,
-        cwd=_ROOT,
+        cwd=folder,
         env={
             **os.environ,
             "SCHEMATHESIS_HOOKS": HOOKS,

@@ -394,6 +394,8 @@ async def test_other_files_are_refused(workspace: Workspace) -> None:
         "has none": zipped({"package.json": pages["package.json"]}),
         "no package has": zipped({**pages, "data/people.json": b"[]"}),
         "unpacked": zipped({"package.json": zeros}),
+        "values": zipped({**pages, "data/flows.json": b"[" + b"{}," * 1_000_001 + b"{}]"}),
+        "20000 records": zipped({**pages, "data/flows.json": b"[" + b"{}," * 20_000 + b"{}]"}),
         "1000 files": zipped({f"{number}": b"" for number in range(1_001)}),
         "odd": zipped(pages, method=zipfile.ZIP_LZMA),
     }

@@ -31,7 +31,6 @@ from monitor.sandbox.records.packages import EnvironmentParameter
 from monitor.sandbox.world import World
 
 TABLE = ENVIRONMENT_PARAMETER.plural
-_SECRET = "secret"  # noqa: S105 - the word by which a value says that it is one
 
 
 class _Row(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -64,7 +63,7 @@ def get_package(call: Call) -> Reply:
     rows: Rows = [
         {
             "overrideKey": one.override_key,
-            "value": None if hides and is_secret(one) else dict(one.value),
+            "value": None if hides and one.is_secret else dict(one.value),
         }
         for one in call.world.shelf(EnvironmentParameter).live()
     ]
@@ -99,11 +98,6 @@ def import_package(call: Call) -> Reply:
             call.world.update(one, by=call.person.id, value=row.value)
         shown.append(call.show(TABLE, one).body)
     return Reply(status=status_of(call.operation), body={"data": shown})
-
-
-def is_secret(one: EnvironmentParameter) -> bool:
-    """True for a value that says of itself that it is a secret."""
-    return _SECRET in one.value or one.value.get("type") == _SECRET
 
 
 def _rows(call: Call) -> list[_Row]:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from monitor.sandbox.objects import OutputObject, Publication, Recipe, Record, WriteSetting
 from monitor.sandbox.records.outputs import SqlScript
-from monitor.sandbox.run_parameters import inserted
+from monitor.sandbox.run_parameters import inserted, with_environment
 from monitor.sandbox.runs import Destinations, JobGroup
 from monitor.sandbox.world import World
 
@@ -104,7 +104,8 @@ class Destinator:
     def _put_in(self, one: Destination, attribute: str, job_group: JobGroup) -> Destination:
         """Return a copy that later edits do not reach, with the run's parameters in a text."""
         copy = dataclasses.replace(one)
-        setattr(copy, attribute, inserted(getattr(one, attribute), one.run_parameters, job_group))
+        text = inserted(getattr(one, attribute), one.run_parameters, job_group)
+        setattr(copy, attribute, with_environment(self._world, text, job_group))
         if self._world.shelf(type(one)).get(one.id) is not one:
             return copy  # of this run alone
         key = (type(one), one.id)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from monitor.sandbox.records.flows import FlowRunParameterOverride
+from monitor.sandbox.records.packages import EnvironmentParameter
 from monitor.sandbox.records.plans import PlanOverride
 from monitor.sandbox.runs import JobGroup
 from monitor.sandbox.world import World
@@ -14,6 +16,7 @@ from monitor.sandbox.world import World
 TEXT_TYPES = ("path", "sql")  # parameters of a bucket, host or user are not part of a path
 LONGEST_VALUE = 1_024  # as it stands in a text: longer ones are cut
 MOST_PLACES = 100  # in one text
+_IN_ENVIRONMENT = re.compile(r"\$env\.([\w-]+)")
 
 
 def parameters_of_flow(world: World, flow_id: int) -> dict[str, Any]:
@@ -45,6 +48,20 @@ def inserted(text: str, parameters: Sequence[Mapping[str, Any]], job_group: JobG
         pieces.extend((text[end:index], shown))
         end = index
     return "".join([*pieces, text[end:]])
+
+
+def with_environment(world: World, text: str, job_group: JobGroup) -> str:
+    """Return a text with the workspace's values in place of ``$env.key``; secrets stay hidden."""
+    if "$env." not in text:
+        return text
+    values = {
+        one.override_key: text_of(one.value, job_group)[:LONGEST_VALUE]
+        for one in world.shelf(EnvironmentParameter).live()
+        if not one.is_secret
+    }
+    return _IN_ENVIRONMENT.sub(
+        lambda found: values.get(found.group(1), found.group()), text, count=MOST_PLACES
+    )
 
 
 def text_of(value: Any, job_group: JobGroup) -> str:

@@ -95,6 +95,22 @@ async def test_parameters_stand_in_the_path(
     assert await files_of(workspace, untold) == ["gs://out/all/x.csv"]
 
 
+async def test_the_environment_stands_in_the_path(workspace: Workspace) -> None:
+    """A key of the environment is its value in paths and parameters; a secret is never told."""
+    with_region(workspace)
+    for key, value in (
+        ("stage", {"variable": {"value": "test"}}),
+        ("key", {"type": "secret", "variable": {"value": "hush"}}),
+    ):
+        body = {"overrideKey": key, "value": value}
+        assert (await workspace.post("/v4/environmentParameters", body)).status == 201
+    told = {"overrides": {"region": "$env.stage/$env.key/$env.nothing"}}
+
+    job_group = await run(workspace, runParameters=told)
+
+    assert await files_of(workspace, job_group) == ["gs://out/test/$env.key/$env.nothing/x.csv"]
+
+
 async def test_dates_in_a_path_count_from_the_reference_date(workspace: Workspace) -> None:
     """A date in a path is the one that the run names, and the job group shows it."""
     with_region(workspace)

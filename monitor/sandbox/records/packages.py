@@ -17,6 +17,11 @@ class EnvironmentParameter(Record):
     override_key: str
     value: Mapping[str, Any] = field(repr=False)  # some are secrets
 
+    @property
+    def is_secret(self) -> bool:
+        """True for a value that says of itself that it is a secret."""
+        return "secret" in (*self.value, self.value.get("type"))
+
 
 @dataclass(slots=True, kw_only=True)
 class Macro(Record):

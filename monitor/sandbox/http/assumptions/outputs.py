@@ -47,7 +47,9 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "ones. Its text is `value.variable.value`, or the value itself; a `timestamp` or "
             "`dateRange` is the date from which the run counts. Parameters of another type than "
             "`path` and `sql` are kept and change nothing. A value stands there with its first "
-            "1,024 characters, and a text has at most 100 places."
+            "1,024 characters, and a text has at most 100 places. `$env.key` in such a text, or in "
+            "the value of a parameter, is the environment parameter's value, unless that is a "
+            "secret or there is none."
         ),
     ),
     Assumption(

@@ -232,15 +232,18 @@ class Daemon:
     async def _drain(self, *, is_orderly: bool) -> None:
         """Stop what brings events in, then, in an orderly stop, let them out within a bound."""
         log.info("daemon drains")
-        if self._listener is not None:
-            await self._listener.stop()
-        for followed in list(self._followed.values()):
-            await self._unfollow(followed)
-        if is_orderly and self._mqtt is not None:
-            await self._deliver(self._mqtt)
-        await self._server.stop()
-        await self._cancel(list(self._tasks))
-        await self._metrics.exposition.close()
+        try:
+            if self._listener is not None:
+                await self._listener.stop()
+            for followed in list(self._followed.values()):
+                await self._unfollow(followed)
+            if is_orderly and self._mqtt is not None:
+                await self._deliver(self._mqtt)
+        finally:
+            # Also when the store breaks meanwhile, which cancels whatever is under way here.
+            await self._server.stop()
+            await self._cancel(list(self._tasks))
+            await self._metrics.exposition.close()
 
     async def _deliver(self, mqtt: MqttOutput) -> None:
         try:

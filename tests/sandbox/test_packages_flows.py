@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import zipfile
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,22 +10,15 @@ import pytest
 
 from monitor.sandbox.objects import (
     Connection,
-    Flow,
     ImportedDataset,
     OutputObject,
     Recipe,
-    WebhookFlowTask,
     WriteSetting,
 )
-from monitor.sandbox.records.data import DatasetNode, ReferenceNode
 from monitor.sandbox.records.flows import (
-    FlowEdge,
-    FlowNotificationSettings,
-    FlowRunParameterOverride,
     Folder,
 )
 from monitor.sandbox.records.functions import UserDefinedFunction
-from monitor.sandbox.records.outputs import SqlScript
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 from tests.sandbox.packages import (
     changed,
@@ -38,10 +29,8 @@ from tests.sandbox.packages import (
     pages_of,
     send,
     tables_of,
-    zipped,
 )
-
-IMPORT, DRY_RUN = "/v4/flows/package", "/v4/flows/package/dryRun"
+from tests.sandbox.rich_flow import DRY_RUN, IMPORT, furnish, package_path
 
 
 @pytest.fixture
@@ -50,68 +39,6 @@ async def workspace() -> AsyncIterator[Workspace]:
     async with open_workspace() as opened:
         furnish(opened)
         yield opened
-
-
-def furnish(workspace: Workspace) -> None:
-    world, things = workspace.world, workspace.things
-    me, orders = things.owner.id, things.orders
-    for place, connection in enumerate(world.connections):
-        connection.uuid = f"00000000-0000-4000-8000-00000000000{place}"
-    secret = world.create(
-        Connection,
-        by=me,
-        name="lake",
-        uuid="lake",
-        vendor="s3",
-        vendor_name="S3",
-        credentials=({"username": "me", "password": "hidden away"},),
-    )
-    table = world.create(
-        ImportedDataset, by=me, name="prices", connection_id=secret.id, table_path=("p", "q")
-    )
-    function = world.create(UserDefinedFunction, by=me, name="vat")
-    upstream = world.create(Flow, by=me, name="Upstream")
-    source = world.create(Recipe, by=me, flow_id=upstream.id, name="Source")
-    world.create(ReferenceNode, by=me, flow_id=orders.id, recipe_id=source.id)
-    node = world.create(DatasetNode, by=me, flow_id=orders.id, dataset_id=table.id)
-    world.update(things.totals, dataset_ids=(table.id,), function_ids=(function.id,))
-    output = world.outputs_of(things.clean.id)[0]
-    world.create(
-        SqlScript, by=me, output_object_id=output.id, sql_script="x", type="pre", vendor="v"
-    )
-    world.create(
-        WebhookFlowTask,
-        by=me,
-        flow_id=orders.id,
-        name="tell",
-        url="http://127.0.0.1:1/hook",
-        trigger_object="some",
-        flow_node_ids=(things.totals.id,),
-        headers={"x-key": "k"},
-        secret_key="s",
-    )
-    world.create(
-        FlowEdge,
-        by=me,
-        flow_id=orders.id,
-        input_node_id=node.id,
-        output_node_id=things.totals.id,
-    )
-    world.create(
-        FlowRunParameterOverride, by=me, flow_id=orders.id, override_key="region", value="north"
-    )
-    world.create(
-        FlowNotificationSettings,
-        by=me,
-        flow_id=orders.id,
-        on_job_failure="all",
-        on_job_success="never",
-    )
-    world.update(orders, shared_with=frozenset({things.colleague.id}), description="all of it")
-
-
-def package_path(workspace: Workspace) -> str:
-    return f"/v4/flows/{workspace.things.orders.id}/package"
 
 
 async def test_a_package_is_a_zip_that_says_what_it_is(workspace: Workspace) -> None:
@@ -184,18 +111,6 @@ def meaning_without_order(content: bytes) -> Any:
         name: sorted(re.sub(r"(datasets|connections)\[\d+\]", "", str(row)) for row in rows)
         for name, rows in tables.items()
     }
-
-
-async def test_no_flow_gets_more_webhooks_than_it_may_have(workspace: Workspace) -> None:
-    """The limit of the workspace holds for what is imported too."""
-    out = await fetch(workspace, package_path(workspace))
-    task = tables_of(out)["webhookflowtasks"][0]
-    tasks = [{**task, "id": number} for number in range(1, 52)]
-
-    answer = await send(workspace, IMPORT, changed(out, webhookflowtasks=tasks))
-
-    assert answer.is_refused(400, "ValidationFailed", '"data"', "50 webhooks")
-    assert (await send(workspace, IMPORT, changed(out, webhookflowtasks=tasks[1:]))).status == 201
 
 
 async def test_links_lead_to_the_new_things(workspace: Workspace) -> None:
@@ -327,85 +242,6 @@ async def test_links_to_what_is_gone_are_cut(workspace: Workspace) -> None:
     assert answer.status == 201, answer.content
     (task,) = world.webhook_tasks_of(answer.body["primaryFlowIds"][0])
     assert task.flow_node_ids == ()
-
-
-@pytest.mark.parametrize(
-    ("table", "change", "says"),
-    [
-        ("wrangleddatasets", {"flow_id": 9}, "not whole"),
-        ("wrangleddatasets", {"upstream_ids": [9]}, "not whole"),
-        ("wrangleddatasets", {"flow_id": "1"}, "Expected `int`"),
-        ("wrangleddatasets", {"name": None}, "cannot be read"),
-        ("writesettings", {"path": 5}, "cannot be read"),
-        ("writesettings", {"format": "docx"}, "format"),
-        ("outputobjects", {"execution": "abacus"}, "execution"),
-        ("webhookflowtasks", {"method": "brew"}, "method"),
-        ("flows", {"folder_id": 3}, "not whole"),
-        ("flows", {"failure_ratio": 10**30}, "cannot be kept"),
-        ("flows", {"id": None}, "cannot be read"),
-    ],
-)
-async def test_a_changed_package_is_judged(
-    workspace: Workspace, table: str, change: dict[str, Any], says: str
-) -> None:
-    """What could not have been exported is refused, and nothing of it stays."""
-    out = await fetch(workspace, package_path(workspace))
-    first, *others = tables_of(out)[table]
-    before = fingerprint(workspace.world)
-
-    for path in (IMPORT, DRY_RUN):
-        answer = await send(
-            workspace, path, changed(out, **{table: [{**first, **change}, *others]})
-        )
-        assert answer.is_refused(400, "ValidationFailed", '"data"', says), answer.content
-
-    assert fingerprint(workspace.world) == before
-
-
-async def test_circles_and_twins_are_refused(workspace: Workspace) -> None:
-    """Recipes that wait for each other would never run; two of one id are no table."""
-    things = workspace.things
-    out = await fetch(workspace, package_path(workspace))
-    clean, totals, *others = tables_of(out)["wrangleddatasets"]
-    circle = [{**clean, "upstream_ids": [things.totals.id]}, totals, *others]
-
-    answer = await send(workspace, IMPORT, changed(out, wrangleddatasets=circle))
-    twins = await send(workspace, IMPORT, changed(out, wrangleddatasets=[clean, totals, clean]))
-
-    assert answer.is_refused(400, "ValidationFailed", '"data"', "circle")
-    assert twins.is_refused(400, "ValidationFailed", '"data"', "two of")
-
-
-async def test_other_files_are_refused(workspace: Workspace) -> None:
-    """No ZIP, a ZIP of something else, another kind of package, too much in it: all are 400."""
-    out = await fetch(workspace, package_path(workspace))
-    pages = pages_of(out)
-    manifest = json.loads(pages["package.json"])
-    zeros = bytes(70 * 1024 * 1024)
-    wrong = {
-        "no ZIP": b"PK but not really",
-        "no package.json": zipped({"a.txt": b"hello"}),
-        "cannot be read": zipped({"package.json": b"{"}),
-        "kind plan": zipped({"package.json": json.dumps({**manifest, "kind": "plan"}).encode()}),
-        "vendor": zipped({"package.json": json.dumps({**manifest, "format": "vendor"}).encode()}),
-        "which flows": zipped(
-            {**pages, "package.json": json.dumps({**manifest, "roots": {}}).encode()}
-        ),
-        "has none": zipped({"package.json": pages["package.json"]}),
-        "no package has": zipped({**pages, "data/people.json": b"[]"}),
-        "unpacked": zipped({"package.json": zeros}),
-        "values": zipped({**pages, "data/flows.json": b"[" + b"{}," * 1_000_001 + b"{}]"}),
-        "20000 records": zipped({**pages, "data/flows.json": b"[" + b"{}," * 20_000 + b"{}]"}),
-        "1000 files": zipped({f"{number}": b"" for number in range(1_001)}),
-        "odd": zipped(pages, method=zipfile.ZIP_LZMA),
-    }
-    before = fingerprint(workspace.world)
-
-    for says, content in wrong.items():
-        answer = await send(workspace, IMPORT, content)
-        assert answer.is_refused(400, "ValidationFailed", '"data"', says), answer.content
-
-    assert fingerprint(workspace.world) == before
 
 
 async def test_a_form_with_the_file_is_taken_too(workspace: Workspace) -> None:

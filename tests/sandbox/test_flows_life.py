@@ -234,6 +234,10 @@ async def test_the_library_mixes_flows_and_folders(workspace: Workspace) -> None
     assert (await workspace.get(path, limit="1", offset="1")).ids == [things.orders.id]
     assert (await workspace.get(path, filter="sal", filterType="contains")).ids == [folder.id]
     assert (await workspace.get(path, sort="-name")).ids == [folder.id, things.orders.id]
+    embedded = await workspace.get(path, embed="flowNodes,flows", fields="id;type;folder")
+    of_folder, of_flow = embedded.body["data"]
+    assert of_folder["flowNodes"] == of_flow["flows"] == {"data": []}
+    assert len(of_flow["flowNodes"]["data"]) == 2
     workspace.token = ADMIN_TOKEN
     everything = await workspace.get(f"{path}/count", flowsFilter="all")
     assert everything.body["count"]["shared"] == 2

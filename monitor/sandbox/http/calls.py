@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from monitor.catalogue.operations import Edition, Operation
 from monitor.sandbox.deliveries import Deliveries
@@ -16,7 +16,6 @@ from monitor.sandbox.http.memory import ExecutionIds
 from monitor.sandbox.http.reading.embedding import parse_embeds
 from monitor.sandbox.http.reading.listing import (
     ListQuery,
-    Scalar,
     admit,
     column,
     read_list_query,
@@ -40,13 +39,6 @@ class Reply:
     content_type: str = "application/json"
 
 
-# What rows of several kinds can be sorted and filtered by.
-MIXED_COLUMNS: dict[str, Callable[[Any], Scalar]] = {
-    "id": lambda row: row.id,
-    "name": lambda row: row.name,
-    "createdAt": lambda row: row.created_at,
-    "updatedAt": lambda row: row.updated_at,
-}
 NO_CONTENT = Reply(status=204, content=b"")
 NOT_MODIFIED = Reply(status=304, content=b"")
 
@@ -150,7 +142,7 @@ class Call:
 
     def list(
         self,
-        kind: str | Callable[[T], str],
+        kind: str,
         rows: Iterable[T],
         *,
         filter_fields: Sequence[str] = ("name",),
@@ -158,7 +150,6 @@ class Call:
     ) -> Reply:
         """Return one page of ``rows`` as the query asks, in the order handed in.
 
-        ``kind`` names the rows' resource, or tells it of each row where they are mixed.
         ``extra`` gives fields of a row that only this operation shows.
 
         Raises:
@@ -166,21 +157,19 @@ class Call:
         """
         query = self.list_query()
         embeds = parse_embeds(query.embeds)
-        name_of, columns = self._shapes(kind)
-        if isinstance(kind, str):
-            check(RESOURCES, kind, embeds=embeds)
+        check(RESOURCES, kind, embeds=embeds)
         faults = self.services.faulty_lists
         selection = select(
             faults.visible(rows),
             faults.asked(self.operation, query),
-            columns,
+            RESOURCES[kind].columns_of(self.view),
             default_filter_fields=filter_fields,
         )
         page = [
             show(
                 RESOURCES,
                 self.view,
-                name_of(row),
+                kind,
                 row,
                 fields=query.fields,
                 embeds=embeds,
@@ -195,7 +184,7 @@ class Call:
 
     def count(
         self,
-        kind: str | Callable[[T], str],
+        kind: str,
         rows: Iterable[T],
         *,
         filter_fields: Sequence[str] = ("name",),
@@ -210,7 +199,7 @@ class Call:
 
     def admitted(
         self,
-        kind: str | Callable[[T], str],
+        kind: str,
         rows: Iterable[T],
         *,
         filter_fields: Sequence[str] = ("name",),
@@ -221,25 +210,16 @@ class Call:
             ApiError: 400, naming the parameter that is wrong.
         """
         query = self.list_query()
-        columns = self._shapes(kind)[1]
+        columns = RESOURCES[kind].columns_of(self.view)
         for name, _ in query.sort:
             column(columns, name, parameter="sort")
-        if isinstance(kind, str):
-            check(RESOURCES, kind, embeds=parse_embeds(query.embeds))
+        check(RESOURCES, kind, embeds=parse_embeds(query.embeds))
         return admit(
             self.services.faulty_lists.visible(rows),
             query,
             columns,
             default_filter_fields=filter_fields,
         )
-
-    def _shapes(
-        self, kind: str | Callable[[T], str]
-    ) -> tuple[Callable[[T], str], dict[str, Callable[[T], Scalar]]]:
-        """Return what names a row's resource, and the columns that all rows have."""
-        if isinstance(kind, str):
-            return lambda _: kind, RESOURCES[kind].columns_of(self.view)
-        return kind, MIXED_COLUMNS
 
 
 def all_of(rows: Sequence[Json]) -> Reply:

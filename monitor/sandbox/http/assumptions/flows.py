@@ -37,7 +37,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         says=(
             "Folders come before flows, and each row has a `type`. The count has the numbers "
             "`all`, `flows`, `owned`, `shared` and `folders` of the rows that the query selects. "
-            "Folders are their owner's own; rows are sorted and filtered by id, name and dates."
+            "Folders are their owner's own, and have the fields of flows, empty where they do not "
+            "apply."
         ),
     ),
     Assumption(

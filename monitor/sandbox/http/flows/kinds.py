@@ -11,6 +11,7 @@ from monitor.sandbox.http.flows.flow_part_kinds import (
     PARAMETER_OVERRIDE,
 )
 from monitor.sandbox.http.flows.flow_shapes import FLOW_RESOURCES
+from monitor.sandbox.http.flows.library_shapes import LIBRARY_ROWS
 from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.showing.rendering import Resource
 
@@ -24,4 +25,5 @@ KINDS: tuple[Kind[Any], ...] = (
 
 RESOURCES: dict[str, Resource] = {
     **FLOW_RESOURCES,
+    "flowslibraryrows": LIBRARY_ROWS,
 }

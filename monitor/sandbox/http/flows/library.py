@@ -15,13 +15,7 @@ from monitor.sandbox.objects import Flow
 from monitor.sandbox.reading_data import inputs_of
 from monitor.sandbox.records.flows import Folder
 
-
-def _plural(row: Flow | Folder) -> str:
-    return FLOW.plural if isinstance(row, Flow) else FOLDER.plural
-
-
-def _type(row: Flow | Folder) -> dict[str, Json]:
-    return {"type": "flow"} if isinstance(row, Flow) else {"type": "folder", "folder": None}
+ROWS = "flowslibraryrows"
 
 
 def _library(call: Call) -> Iterator[Flow | Folder]:
@@ -42,7 +36,7 @@ def _library(call: Call) -> Iterator[Flow | Folder]:
 
 def list_library(call: Call) -> Reply:
     """List flows and folders together; each row tells its ``type``."""
-    reply = call.list(_plural, _library(call), extra=_type)
+    reply = call.list(ROWS, _library(call))
     if call.list_query().include_count:
         return Reply(body={**reply.body, "count": _counts(call)})
     return reply
@@ -54,7 +48,7 @@ def count_library(call: Call) -> Reply:
 
 
 def _counts(call: Call) -> dict[str, Json]:
-    rows = list(call.admitted(_plural, _library(call)))
+    rows = list(call.admitted(ROWS, _library(call)))
     flows = [row for row in rows if isinstance(row, Flow)]
     owned = sum(flow.creator_id == call.person.id for flow in flows)
     return {

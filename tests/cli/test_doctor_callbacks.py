@@ -113,7 +113,12 @@ async def test_tasks_are_told_as_the_daemon_keeps_them(tmp_path: Path) -> None:
         server = ServerSettings(port=free_port())
         async with stage.daemon(msgspec.structs.replace(settings, server=server)) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
-            await face.post("/api/v1/webhooks", action="sync")
+
+            async def is_synchronised() -> bool:
+                # A daemon that has not listed the flows yet refuses.
+                return "data" in await face.post("/api/v1/webhooks", action="sync")
+
+            await eventually(is_synchronised, why="the flows are not listed")
             told = await asked(tmp_path, site.acme, server=server, callbacks=settings.callbacks)
     assert told["server address"].found.endswith("held by our own daemon, which is alive")
     assert "takes our callbacks" in told["callbacks address"].found

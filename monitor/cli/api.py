@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -116,7 +117,10 @@ def api(
     )
     configuration = load(config)
     settings = chosen(configuration, workspace)
-    redactor = logs.configure(level="warning", secrets=configuration.secrets())
+    # On a terminal somebody waits, and may see which tries failed and how long the next one rests.
+    level = "debug" if sys.stderr.isatty() else "warning"
+    redactor = logs.configure(level=level, secrets=configuration.secrets())
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
     try:
         asyncio.run(_call(settings, request, every_page=every_page))
     except WorkspaceError as exc:

@@ -301,6 +301,19 @@ async def test_a_terminal_shows_how_far_a_download_is(tmp_path: Path) -> None:
     assert len(workspace.requests) == 1
 
 
+async def test_a_terminal_shows_what_a_call_waits_for(tmp_path: Path) -> None:
+    """A try that failed is told with its reason and the wait; nothing else comes before the end."""
+    throttled = refusal(429, "TooManyRequestsException", {"x-retry-after": "1"})
+    async with serving(throttled, answer({"count": 3})) as workspace:
+        config = configured(tmp_path, workspace.url)
+        async with on_a_terminal(config, "countFlows") as done:
+            assert done["code"] == 0
+            first, *rest = str(done["shown"]).splitlines()
+    assert "request is tried again" in first
+    assert "throttled" in first
+    assert json.loads("".join(rest)) == {"count": 3}
+
+
 async def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C exits 130 without a trace, and no part of the file stays."""
     asked = asyncio.Event()

@@ -52,6 +52,19 @@ async def test_an_edge_feeds_a_recipe(workspace: Workspace) -> None:
     assert last.dataset_ids == (new.id,)
 
 
+async def test_an_edge_goes_with_what_it_fed(workspace: Workspace) -> None:
+    """A recipe that is given another primary input has no edge from the old one."""
+    things, world = workspace.things, workspace.world
+    await commit(workspace, things.totals.id, inputFlowNodeId=things.clean.id)
+    (edge,) = world.shelf(FlowEdge).live()
+    other = dataset(workspace, "other.csv")
+    path = f"/v4/wrangledDatasets/{things.totals.id}/primaryInputDataset"
+    swapped = await workspace.ask("PUT", path, body={"importedDataset": {"id": other.id}})
+    assert swapped.status == 200
+    assert things.totals.upstream_ids == ()
+    assert edge.deleted_at is not None
+
+
 async def test_edges_make_no_circle(workspace: Workspace) -> None:
     """No edge of a request is made where one would let a recipe wait for itself."""
     things = workspace.things

@@ -11,6 +11,7 @@ from monitor.sandbox.http.crud.values import linked
 from monitor.sandbox.http.data.dataset_kinds import IMPORTED_DATASET
 from monitor.sandbox.http.data.recipe_kinds import RECIPE, REFERENCE_NODE
 from monitor.sandbox.http.errors import bad_field, not_found
+from monitor.sandbox.http.flows.nodes import cut_edges
 from monitor.sandbox.http.kinds.kind import Kind, Reference
 from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.reading.bodies import Body
@@ -138,6 +139,7 @@ def swap_input(call: Call) -> Reply:
         upstream_ids=inputs["upstream_ids"],
     )
     _refer_to_others(call, recipe)
+    cut_edges(call.world, recipe)
     return answer(call, RECIPE, recipe)
 
 

@@ -14,7 +14,7 @@ from monitor.sandbox.http.data.dataset_kinds import DATASET_NODE
 from monitor.sandbox.http.errors import Json, bad_field, not_found
 from monitor.sandbox.http.flows.flow_kinds import FLOW
 from monitor.sandbox.http.flows.flow_part_kinds import EDGE
-from monitor.sandbox.http.flows.nodes import FlowNode, node_of
+from monitor.sandbox.http.flows.nodes import FlowNode, node_of, recipe_behind
 from monitor.sandbox.http.kinds.kind import Reference
 from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.outcomes import status_of
@@ -89,13 +89,6 @@ def _end(call: Call, node: FlowNode, body: Body, name: str) -> FlowNode:
     return named
 
 
-def _recipe_behind(node: FlowNode) -> int | None:
-    """Return the recipe whose result a node gives; None where it gives an imported dataset."""
-    if isinstance(node, DatasetNode):
-        return None
-    return node.id if isinstance(node, Recipe) else node.recipe_id
-
-
 def _refuse_circles(world: World, wanted: list[_Wanted]) -> None:
     """Refuse what would let a recipe wait for itself.
 
@@ -104,7 +97,7 @@ def _refuse_circles(world: World, wanted: list[_Wanted]) -> None:
     """
     upstream = {one.id: set(one.upstream_ids) for one in world.recipes.live()}
     for edge in wanted:
-        source_id = _recipe_behind(edge.input_node)
+        source_id = recipe_behind(edge.input_node)
         if source_id is None:
             continue
         if edge.output_node.id in _reached(upstream, source_id):
@@ -128,7 +121,7 @@ def _reached(upstream: Mapping[int, set[int]], recipe_id: int) -> set[int]:
 
 def _commit(call: Call, flow: Flow, wanted: _Wanted) -> FlowEdge:
     recipe, source = wanted.output_node, wanted.input_node
-    source_id = _recipe_behind(source)
+    source_id = recipe_behind(source)
     if source_id is not None:
         ids = dict.fromkeys((*recipe.upstream_ids, source_id))
         call.world.update(recipe, by=call.person.id, upstream_ids=tuple(ids))

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from monitor.sandbox.objects import Recipe
 from monitor.sandbox.records.data import DatasetNode, ReferenceNode
+from monitor.sandbox.records.flows import FlowEdge
 from monitor.sandbox.world import World
 
 FlowNode: TypeAlias = Recipe | DatasetNode | ReferenceNode
@@ -31,3 +32,24 @@ def nodes_of(world: World, flow_id: int) -> list[FlowNode]:
         *(one for one in world.shelf(ReferenceNode).live() if one.flow_id == flow_id),
     ]
     return sorted(found, key=lambda one: one.id)
+
+
+def recipe_behind(node: FlowNode) -> int | None:
+    """Return the recipe whose result a node gives; None where it gives an imported dataset."""
+    if isinstance(node, DatasetNode):
+        return None
+    return node.id if isinstance(node, Recipe) else node.recipe_id
+
+
+def cut_edges(world: World, recipe: Recipe) -> None:
+    """Delete the edges that led to a recipe from what it does not read any more."""
+    for edge in world.shelf(FlowEdge).live():
+        if edge.output_node_id != recipe.id:
+            continue
+        node = node_of(world, edge.input_node_id)
+        if isinstance(node, DatasetNode):
+            is_read = node.dataset_id in recipe.dataset_ids
+        else:
+            is_read = node is not None and recipe_behind(node) in recipe.upstream_ids
+        if not is_read:
+            world.delete(edge)

@@ -160,14 +160,16 @@ async def test_a_stranger_gets_things_of_his_own(workspace: Workspace) -> None:
     out = await fetch(workspace, package_path(workspace))
     assert b"hidden away" not in b"".join(pages_of(out).values())
     workspace.token = COLLEAGUE_TOKEN
+    bold = {"is_global": True, "credentials": [{"password": "x"}], "creator_id": 1}
+    rows = [{**row, **bold} for row in tables_of(out)["connections"]]
 
-    answer = await send(workspace, IMPORT, out)
+    answer = await send(workspace, IMPORT, changed(out, connections=rows))
 
     assert answer.status == 201, answer.content
     made = answer.body["createdObjectMapping"]
     lake = world.connections.get(max(made["connections"].values()))
     assert lake is not None
-    assert (lake.name, lake.credentials) == ("lake", ())
+    assert (lake.name, lake.credentials, lake.is_global) == ("lake", (), False)
     assert lake.creator_id == workspace.things.colleague.id
     assert len({one.uuid for one in world.connections}) == len(world.connections)
     # He sees the other dataset in the flow that is shared with him.

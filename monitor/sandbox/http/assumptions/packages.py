@@ -48,7 +48,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         says=(
             "Everything gets a new id and belongs to the importer; names stay, also where "
             "another flow has the same. A connection of the same UUID, a function of the same "
-            "name and an equal dataset are used where the importer has them. `folderId` is where "
+            "name and an equal dataset are used where the importer has them; a new connection is "
+            "his alone and has no credentials. `folderId` is where "
             "the flows go. `overrideJsUdfs` gives functions that are here the package's content; "
             "`fromUI` has no effect. The answer shows what was made and maps old ids to new ones."
         ),

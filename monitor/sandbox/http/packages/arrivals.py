@@ -17,9 +17,10 @@ from monitor.sandbox.http.errors import ApiError, shortened
 from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.kinds.table import KINDS, kind_of
 from monitor.sandbox.http.packages.archive import Package, PackageKind, Rows, bad_package
+from monitor.sandbox.http.packages.exporting import names_told
 from monitor.sandbox.http.packages.graph import USED, Key, key_of, links_of
 from monitor.sandbox.http.reading.validation import check_sizes
-from monitor.sandbox.objects import Connection, Flow, Plan, PlanEdge, Recipe, Record
+from monitor.sandbox.objects import Flow, Plan, PlanEdge, Recipe, Record
 from monitor.sandbox.world import World
 
 _ROOTS: Mapping[PackageKind, type[Record]] = {PackageKind.FLOW: Flow, PackageKind.PLAN: Plan}
@@ -79,21 +80,14 @@ def _records(kind: Kind[Any], rows: Rows, world: World, *, by: int) -> Iterable[
         "updater_id": by,
         "deleted_at": None,
     }
-    left_out = _secret_names(kind)
+    told = names_told(kind.record)
     for row in rows:
         _check_sizes(row, kind)
-        said = {name: value for name, value in row.items() if name not in left_out}
+        said = {name: value for name, value in row.items() if name in told}
         try:
             yield cast("Record", msgspec.convert({**said, **mine}, kind.record))
         except (msgspec.ValidationError, ValueError, OverflowError) as exc:
             raise bad_package(f"has a {kind.name} that cannot be read: {exc}") from exc
-
-
-def _secret_names(kind: Kind[Any]) -> frozenset[str]:
-    if kind.record is not Connection:
-        return frozenset()
-    fields = kind.record.__dataclass_fields__.values()
-    return frozenset(one.name for one in fields if not one.repr)
 
 
 def _check_sizes(row: Mapping[str, Any], kind: Kind[Any]) -> None:

@@ -30,8 +30,18 @@ from monitor.sandbox.http.showing.rendering import View
 from monitor.sandbox.objects import Connection, Flow, Plan, Record
 from monitor.sandbox.world import WORKSPACE_ID, World
 
-# Who made, shares or deleted a thing is told of one workspace only.
-_STAYS_AT_HOME = frozenset({"creator_id", "updater_id", "deleted_at", "shared_with", "read_only"})
+# Who made or deleted a thing, and whom it is for, is told of one workspace only.
+_STAYS_AT_HOME = frozenset(
+    {
+        "creator_id",
+        "updater_id",
+        "deleted_at",
+        "shared_with",
+        "read_only",
+        "is_global",
+        "credentials_shared",
+    }
+)
 
 
 def export(view: View, root: Flow | Plan, *, kind: PackageKind, comment: str | None) -> Package:
@@ -106,16 +116,21 @@ def plural_of(record: Record) -> str:
     return kind.plural
 
 
+def names_told(record: type[Record]) -> frozenset[str]:
+    """Return the attributes that a package tells of a kind of records."""
+    return frozenset(
+        one.name
+        for one in dataclasses.fields(record)
+        if one.name not in _STAYS_AT_HOME and (one.repr or record is not Connection)
+    )
+
+
 def row_of(record: Record, inside: Collection[Key]) -> dict[str, Any]:
     """Return a record as its attributes, without links that lead out of ``inside``.
 
     Secrets of connections are left out; they never leave their workspace.
     """
-    values = {
-        one.name: getattr(record, one.name)
-        for one in dataclasses.fields(record)
-        if one.name not in _STAYS_AT_HOME and (one.repr or not isinstance(record, Connection))
-    }
+    values = {name: getattr(record, name) for name in names_told(type(record))}
     cut = {
         (link.attribute, link.record_id) for link in links_of(record) if _leads_out(link, inside)
     }
@@ -124,7 +139,7 @@ def row_of(record: Record, inside: Collection[Key]) -> dict[str, Any]:
         values[attribute] = (
             tuple(one for one in value if one != record_id) if isinstance(value, tuple) else None
         )
-    row: dict[str, Any] = msgspec.to_builtins(values)
+    row: dict[str, Any] = msgspec.to_builtins(values, order="sorted")
     return row
 
 

@@ -136,6 +136,23 @@ async def test_an_output_comes_with_its_destinations(workspace: Workspace) -> No
     assert shown.body["flownode"] == shown.body["flowNode"]
 
 
+async def test_links_may_be_sent_as_they_are_shown(workspace: Workspace) -> None:
+    """Older clients name what an output belongs to by an object with its id."""
+    recipe_id = workspace.things.clean.id
+    output = await workspace.post(
+        "/v4/outputObjects",
+        {"execution": "photon", "profiler": True, "flownode": {"id": recipe_id}},
+    )
+    assert output.body["flowNode"] == {"id": recipe_id}
+    link = {"id": output.body["id"]}
+
+    file = await workspace.post("/v4/writeSettings", {**FILE, "outputObject": link})
+    table = await workspace.post("/v4/publications", {**TABLE, "outputobject": link})
+
+    assert (file.status, table.status) == (201, 201)
+    assert file.body["outputObject"] == table.body["outputobject"] == link
+
+
 @pytest.mark.parametrize(
     ("part", "field"),
     [

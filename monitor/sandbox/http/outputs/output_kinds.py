@@ -47,13 +47,12 @@ OUTPUT_OBJECT: Kind[OutputObject] = Kind(
     plural="outputobjects",
     model="OutputObject",
     requests=("OutputObjectCreateRequest", "OutputObjectUpdateRequest"),
-    references=(Reference(attribute="recipe_id", target=Recipe, sent="flowNodeId"),),
+    references=(
+        Reference(attribute="recipe_id", target=Recipe, shown="flownode", sent="flowNodeId"),
+    ),
     home="recipe_id",
     visibility=Visibility.HOME,
-    computed={
-        "flownode": lambda _, one: reference(one.recipe_id),
-        "flowNode": lambda _, one: reference(one.recipe_id),  # as recorded
-    },
+    computed={"flowNode": lambda _, one: reference(one.recipe_id)},  # as recorded
     also_shown=("ignoreRecipeErrors",),
     unkept=frozenset(
         {"writeSettings", "publications", "sqlScripts", "outputObjectSchemaDriftOptions"}

@@ -36,6 +36,7 @@ class Thing:
     parent: Thing | None = None
     uses: set[Thing] = field(default_factory=set)
     shared_with: set[int] = field(default_factory=set)
+    folder: Thing | None = None  # of a flow
     is_deleted: bool = False
 
     @property
@@ -225,6 +226,14 @@ class Expected:
         """Return the ids that a list shows to a person."""
         return {one.id for one in self.live(kind) if self.sees(person, one)}
 
+    def owned(self, kind: type[Record], person: int) -> set[int]:
+        """Return the ids of what is a person's own."""
+        return {one.id for one in self.live(kind) if one.owner == person}
+
+    def filed(self, folder: Thing) -> set[int]:
+        """Return the ids of the flows in a folder."""
+        return {one.id for one in self.live(Flow) if one.folder is folder}
+
     def parts_of(self, thing: Thing) -> Iterator[Thing]:
         """Yield a thing and everything that goes with it, what exists only."""
         yield thing
@@ -243,6 +252,9 @@ class Expected:
         doomed = set(self.parts_of(thing))
         for one in doomed:
             one.is_deleted = True
+        for flow in self.live(Flow):
+            if flow.folder in doomed:
+                flow.folder = None
         return doomed
 
     def transfer(self, giver: int, receiver: int) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from monitor.sandbox.objects import Connection, Flow, ImportedDataset, Record, Schedule
+from monitor.sandbox.records.flows import Folder
 from tests.sandbox.agreeing import SHAPES, SHARED, Expected, Thing, tally
 from tests.sandbox.http_workspace import (
     ADMIN_TOKEN,
@@ -83,6 +84,8 @@ class Agreement(RuleBasedStateMachine):
                 )
         for one in found:
             one.uses |= set(self.inputs_of(one))
+            made = self.workspace.world.shelf(one.kind).get(one.id)
+            one.folder = self.expected.things.get((Folder, getattr(made, "folder_id", 0) or 0))
         return found
 
     def inputs_of(self, thing: Thing) -> Iterable[Thing]:
@@ -154,6 +157,20 @@ class Agreement(RuleBasedStateMachine):
         else:
             assert answer.status == 204, (kind, answer.content)
             self.touched = self.expected.delete(thing)
+
+    @rule(person=PEOPLE, number=PICKS)
+    def file(self, person: int, number: int) -> None:
+        """Put a flow of the person's own into one of their folders."""
+        who = self.people[person]
+        flow = self.pick((one for one in self.expected.live(Flow) if one.owner == who), number)
+        folders = (one for one in self.expected.live(Folder) if one.owner == who)
+        folder = self.pick(folders, number)
+        if flow is None or folder is None:
+            return
+        body = {"folderId": folder.id}
+        answer = self.ask(who, "PATCH", f"/v4/flows/{flow.id}", body=body)
+        assert answer.status == 200, answer.content
+        flow.folder = folder
 
     @rule(kind=st.sampled_from(SHARED), number=PICKS)
     def share(self, kind: type[Record], number: int) -> None:
@@ -237,6 +254,8 @@ class Agreement(RuleBasedStateMachine):
         for person in self.people:
             for kind in KINDS:
                 self.check_list(person, kind)
+        for folder in self.expected.live(Folder):
+            self.check_folder(folder)
         self.check_pages(self.people[self.steps % 2], KINDS[self.steps % len(KINDS)])
 
     def check_list(self, person: int, kind: type[Record]) -> None:
@@ -247,6 +266,18 @@ class Agreement(RuleBasedStateMachine):
         if shape.is_counted:
             count = self.ask(person, "GET", f"{shape.list_path}/count", query=shape.widened)
             assert shape.count_in(count.body) == len(wanted), kind
+
+        if kind in SHARED:
+            own = self.ask(person, "GET", shape.list_path, query=LARGE)
+            assert set(own.ids) == self.expected.owned(kind, person), kind
+
+    def check_folder(self, folder: Thing) -> None:
+        path = f"/v4/folders/{folder.id}/flows"
+        query = {"flowsFilter": "all"}
+        flows = self.ask(folder.owner, "GET", path, query=query | LARGE)
+        count = self.ask(folder.owner, "GET", f"{path}/count", query=query)
+        assert set(flows.ids) == self.expected.filed(folder)
+        assert count.body["count"] == flows.body["count"] == len(flows.ids)
 
     def check_pages(self, person: int, kind: type[Record]) -> None:
         shape, found = SHAPES[kind], list[int]()

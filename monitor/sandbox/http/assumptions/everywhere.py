@@ -41,9 +41,9 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="unknown-fields",
         says=(
-            "Unknown names in `fields` are refused (400). Embedded associations are kept "
-            "beside the chosen fields. An embedded list is whole unless its own `limit` "
-            "says otherwise."
+            "Unknown names in `fields` are refused (400), where there is a row. Embedded "
+            "associations are kept beside the chosen fields. An embedded list is whole unless "
+            "its own `limit` says otherwise."
         ),
     ),
     Assumption(
@@ -77,7 +77,37 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         key="body-limit",
-        says="A body too large (1 MiB) is 413 in the usual envelope.",
+        says="A body too large (1 MiB, a file 16 MiB) is 413 in the usual envelope.",
+    ),
+    Assumption(
+        key="bodies",
+        says=(
+            "Bodies are judged before the id in the path. Unknown fields are ignored, digits in "
+            "a text are an integer, and a body may be missing where nothing in it is required. A "
+            "`null` counts as absent, but in a change it gives an optional field its first value "
+            "again; PUT too changes only what is sent."
+        ),
+    ),
+    Assumption(
+        key="links",
+        says=(
+            'A body links to another object by its id, `31` or `{"id": 31}`. What does not '
+            "exist, or is nothing that the person sees, is refused alike (400, naming the field)."
+        ),
+    ),
+    Assumption(
+        key="lists-of-parts",
+        says=(
+            "Lists without a parameter that widens them show what is one's own, and the parts of "
+            "flows and plans that one sees; to an administrator those of all."
+        ),
+    ),
+    Assumption(
+        key="rights",
+        says=(
+            "Only the owner and administrators change an object; a part of a flow or plan may "
+            "be changed by collaborators too, not by those who only read (403)."
+        ),
     ),
     Assumption(
         key="specification",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 from monitor.sandbox.records.flows import FlowRunParameterOverride
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
+from tests.sandbox.working import at_work
 
 OVERRIDES = "/v4/planOverrides"
 # Puts the value of "region" between the two slashes of "gs://out//x.csv".
@@ -43,12 +44,10 @@ async def override(workspace: Workspace, value: Any, key: str = "region") -> int
 
 async def path_written(workspace: Workspace, **body: Any) -> str:
     """Run the plan until its flow has begun; return where the first recipe writes."""
-    life = asyncio.create_task(workspace.engine.run())
-    answer = await workspace.post(f"/v4/plans/{workspace.things.nightly.id}/run", body)
-    assert answer.status == 201, answer.content
-    await workspace.clock.advance(10)
-    life.cancel()
-    await asyncio.wait({life}, timeout=5)
+    async with at_work(workspace):
+        answer = await workspace.post(f"/v4/plans/{workspace.things.nightly.id}/run", body)
+        assert answer.status == 201, answer.content
+        await workspace.clock.advance(10)
     (found,) = (
         one.destinations.write_settings[0].path
         for one in workspace.world.job_groups.live()
@@ -58,18 +57,27 @@ async def path_written(workspace: Workspace, **body: Any) -> str:
     return found
 
 
-async def test_a_plan_wins_over_the_flow(workspace: Workspace) -> None:
-    """A node's override reaches the runs of its flow, in place of the flow's own value."""
-    workspace.world.create(
-        FlowRunParameterOverride,
-        by=workspace.things.owner.id,
-        flow_id=workspace.things.orders.id,
-        override_key="region",
-        value="flow",
-    )
-    await override(workspace, {"variable": {"value": "plan"}})
+@pytest.mark.parametrize("said", list(itertools.product((False, True), repeat=3)))
+async def test_the_nearest_value_wins(workspace: Workspace, said: tuple[bool, bool, bool]) -> None:
+    """A parameter has its own value, the flow's, the plan's or the run's: the last that is said."""
+    by_flow, by_plan, by_run = said
+    if by_flow:
+        workspace.world.create(
+            FlowRunParameterOverride,
+            by=workspace.things.owner.id,
+            flow_id=workspace.things.orders.id,
+            override_key="region",
+            value="flow",
+        )
+    if by_plan:
+        await override(workspace, {"variable": {"value": "plan"}})
+    told = [{"handle": "ax", "overrideKey": "region", "value": "run"}] if by_run else []
 
-    assert await path_written(workspace) == "gs://out/plan/x.csv"
+    written = await path_written(workspace, planNodeOverrides=told)
+
+    values = ["all", "flow", "plan", "run"]
+    nearest = max(place for place, is_said in enumerate((True, *said)) if is_said)
+    assert written == f"gs://out/{values[nearest]}/x.csv"
 
 
 async def test_a_run_wins_over_the_plan(workspace: Workspace) -> None:

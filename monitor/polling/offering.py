@@ -73,6 +73,8 @@ class Offering:
         Raises:
             BusError: what changed could not be stored.
         """
+        if self._turn.locked():
+            return  # a look is under way, which finds the same; no poll need wait for it
         async with self._turn:
             unavailable = self._following.client.unavailable
             if unavailable == self._heeded:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import Edition, operations
-from monitor.model.errors import UnauthorizedError, WorkspaceUnreachableError
+from monitor.model.errors import NotAvailableError, UnauthorizedError, WorkspaceUnreachableError
 from monitor.model.events import WorkspaceEvent
 from monitor.polling.offering import Offering
 from monitor.polling.probe import Proof, judge, probe
 from monitor.polling.reachability import ReachabilityJudge
-from tests.polling.conftest import NAME, Scene
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace
 
 READS = frozenset(
@@ -170,6 +173,28 @@ async def test_a_refused_read_switches_off_what_rests_on_it(
 
     assert not scene.following.can(Capability.FOLLOW_FLOW_RUNS)
     assert scene.following.can(Capability.LIST_CHANGES)
+
+
+async def test_no_poll_waits_for_a_look_that_another_began(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A look may take long in a small budget; one is enough, and the other polls go on."""
+    offering = Offering(scene.following, ReachabilityJudge(scene.following))
+    await offering.find_out()
+    await clock.advance(3_600)
+    workspace.faults["schedules"] = NO_ROUTE
+    with pytest.raises(NotAvailableError):
+        await scene.parts.schedules.poll()
+    workspace.holds["flows"] = asyncio.Event()
+    looking = asyncio.create_task(offering.heed())
+    await until(lambda: workspace.count("flows") == 2)
+    await offering.heed()
+    assert not looking.done()
+    workspace.holds["flows"].set()
+    await looking
+
+    assert not scene.following.can(Capability.READ_SCHEDULES)
+    assert workspace.count("flows") == 2
 
 
 async def test_one_failing_read_leaves_the_rest_proven(

@@ -105,6 +105,8 @@ async def test_a_lost_operation_is_told_by_one_line_and_one_event(
     assert await followed.told(before) == [("capability:read_schedules", "unavailable")]
     assert Capability.READ_SCHEDULES not in standing.capabilities
     assert standing.reachability is Reachability.REACHABLE
+    # Nobody waits for a success of what is not asked any more.
+    assert followed.scene.knowledge.polls[NAME, "schedules"].is_expected_by is None
 
     del followed.sandbox.world.options.lose["listSchedules"]
     await clock.advance(followed.offering.seconds_until_due())

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from monitor.catalogue.operations import Edition, operation
 from monitor.sandbox.objects import Record
-from tests.sandbox.http_workspace import ADMIN_TOKEN, Workspace, open_workspace
+from tests.sandbox.http_workspace import OWNER_TOKEN, Workspace, open_workspace
 from tests.sandbox.samples.sample import Living
 from tests.sandbox.samples.table import SAMPLES, furnish
 
@@ -36,7 +36,7 @@ CHECKS = (
 )
 PHASES = "examples,fuzzing"
 HOOKS = "tests.sandbox.fuzzing_hooks"
-IDS_VARIABLE = "FUZZING_IDS"
+KNOWN_VARIABLE = "FUZZING_KNOWN"
 _ROOT = Path(__file__).parents[2]
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -72,8 +72,8 @@ class Healing:
             one.deleted_at = None
 
 
-def ids_of(living: Living) -> bytes:
-    """Return the path values with which operations succeed, by operation id."""
+def known_of(living: Living) -> bytes:
+    """Return the path values, bodies and files with which operations succeed, by operation id."""
     paths = {
         name: [str(value) for value in sample.path(living)]
         for name, sample in SAMPLES.items()
@@ -82,7 +82,10 @@ def ids_of(living: Living) -> bytes:
     bodies = {
         name: sample.body(living) for name, sample in SAMPLES.items() if sample.body is not None
     }
-    return msgspec.json.encode({"paths": paths, "bodies": bodies})
+    uploads = {
+        name: sample.upload(living) for name, sample in SAMPLES.items() if sample.upload is not None
+    }
+    return msgspec.json.encode({"paths": paths, "bodies": bodies, "uploads": uploads})
 
 
 async def fuzz(
@@ -97,26 +100,27 @@ async def fuzz(
     listeners: list[Any] = []
     async with open_workspace(edition, listeners=listeners) as workspace:
         living = furnish(workspace)
+        living.things.owner.is_admin = True  # owns what there is, and may do everything
         listeners.append(Healing(living))
         return await _run(
             workspace,
-            ids_of(living),
+            known_of(living),
             *("--max-examples", str(examples), "--phases", phases, "--seed", str(seed)),
             *(part for name in only for part in ("--include-operation-id", name)),
         )
 
 
-async def _run(workspace: Workspace, ids: bytes, *options: str) -> Report:
+async def _run(workspace: Workspace, known: bytes, *options: str) -> Report:
     with TemporaryDirectory() as folder:  # it keeps notes where it runs
-        return await _process(folder, workspace, ids, *options)
+        return await _process(folder, workspace, known, *options)
 
 
-async def _process(folder: str, workspace: Workspace, ids: bytes, *options: str) -> Report:
+async def _process(folder: str, workspace: Workspace, known: bytes, *options: str) -> Report:
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).with_name("st")),
         "run",
         f"{workspace.url}/v4/open-api-spec",
-        *("-H", f"Authorization: Bearer {ADMIN_TOKEN}"),
+        *("-H", f"Authorization: Bearer {OWNER_TOKEN}"),
         *("--checks", ",".join(CHECKS), "--continue-on-failure", "--no-color"),
         *("--suppress-health-check", "all", "--request-timeout", "10"),
         *options,
@@ -125,7 +129,7 @@ async def _process(folder: str, workspace: Workspace, ids: bytes, *options: str)
             **os.environ,
             "SCHEMATHESIS_HOOKS": HOOKS,
             "PYTHONPATH": str(_ROOT),
-            IDS_VARIABLE: ids.decode(),
+            KNOWN_VARIABLE: known.decode(),
         },
         stdout=PIPE,
         stderr=STDOUT,

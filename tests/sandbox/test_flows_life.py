@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from monitor.sandbox.objects import (
+    Flow,
     ImportedDataset,
     OutputObject,
     Schedule,
@@ -268,3 +269,17 @@ async def test_what_goes_in_and_out(workspace: Workspace) -> None:
     outputs = await workspace.get(f"{path}/outputs")
     recipes = {things.clean.id, things.totals.id}
     assert outputs.ids == [one.id for one in world.output_objects if one.recipe_id in recipes]
+
+
+async def test_lists_within_lists_have_an_end(workspace: Workspace) -> None:
+    """A short query cannot ask for millions of records."""
+    folder = workspace.world.create(Folder, by=workspace.things.owner.id, name="Sales")
+    for number in range(80):
+        workspace.world.create(
+            Flow, by=workspace.things.owner.id, name=f"Flow {number}", folder_id=folder.id
+        )
+    path = f"/v4/folders/{folder.id}"
+    some = await workspace.get(path, embed="flows.folder.flows")
+    assert len(some.body["flows"]["data"][79]["folder"]["flows"]["data"]) == 80
+    refused = await workspace.get(path, embed="flows.folder.flows.folder.flows")
+    assert refused.is_refused(400, "ValidationFailed", "embed", "100000")

@@ -43,7 +43,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         says=(
             "Unknown names in `fields` are refused (400), where there is a row. Embedded "
             "associations are kept beside the chosen fields. An embedded list is whole unless "
-            "its own `limit` says otherwise."
+            "its own `limit` says otherwise; an answer embeds at most 100,000 records (400)."
         ),
     ),
     Assumption(

@@ -8,12 +8,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from monitor.sandbox.http.errors import Json, bad_parameter, no_association
+from monitor.sandbox.http.errors import (
+    Json,
+    bad_parameter,
+    no_association,
+    validation_failed,
+)
 from monitor.sandbox.http.reading.embedding import Embed
 from monitor.sandbox.http.reading.listing import Scalar, sort_rows
 from monitor.sandbox.objects import Flow, Person, Plan
 from monitor.sandbox.runs import PlanSnapshotRun
 from monitor.sandbox.world import World
+
+# What lists within lists could otherwise make of a short query.
+MOST_EMBEDDED = 100_000
 
 
 class View:
@@ -22,6 +30,17 @@ class View:
     def __init__(self, world: World, person: Person) -> None:
         self.world = world
         self.person = person
+        self._embedded = 0
+
+    def count_embedded(self) -> None:
+        """Count one more record that the answer embeds.
+
+        Raises:
+            ApiError: 400, when there are more than one answer should hold.
+        """
+        self._embedded += 1
+        if self._embedded > MOST_EMBEDDED:
+            raise validation_failed(f'Parameter "embed" asks for more than {MOST_EMBEDDED} records')
 
     @functools.cached_property
     def visible_flow_ids(self) -> frozenset[int]:
@@ -179,6 +198,7 @@ def _embedded(
     target = association.target
 
     def one(row: Any) -> Json:
+        view.count_embedded()
         return show(resources, view, target, row, fields=embed.fields, embeds=embed.inner)
 
     check(resources, target, embeds=embed.inner)

@@ -36,6 +36,7 @@ class Thing:
     parent: Thing | None = None
     uses: set[Thing] = field(default_factory=set)
     shared_with: set[int] = field(default_factory=set)
+    read_only: set[int] = field(default_factory=set)  # some of those with whom it is shared
     folder: Thing | None = None  # of a flow
     is_deleted: bool = False
 
@@ -220,7 +221,8 @@ class Expected:
         return thing.home.owner == person or person in thing.home.shared_with
 
     def may_change(self, person: int, thing: Thing) -> bool:
-        return thing.home.owner == person or person in thing.home.shared_with
+        home = thing.home
+        return home.owner == person or person in home.shared_with - home.read_only
 
     def listed(self, kind: type[Record], person: int) -> set[int]:
         """Return the ids that a list shows to a person."""
@@ -262,8 +264,8 @@ class Expected:
         for one in self.things.values():
             if one.owner == giver:
                 one.owner = receiver
-            if not one.is_deleted:
-                one.shared_with.discard(receiver if one.owner == receiver else 0)
+                one.shared_with.discard(receiver)
+                one.read_only.discard(receiver)
 
 
 def tally(things: Iterable[Thing]) -> dict[str, int]:

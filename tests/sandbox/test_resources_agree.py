@@ -24,6 +24,7 @@ from tests.sandbox.http_workspace import (
 )
 
 KINDS = list(SHAPES)
+ROLES = ("collaborator", "readOnly")
 PAGE = 3
 MOST_COPIES = 3  # of one run, which is to do other things too
 LARGE = {"limit": "1000", "includeCount": "true"}
@@ -172,18 +173,19 @@ class Agreement(RuleBasedStateMachine):
         assert answer.status == 200, answer.content
         flow.folder = folder
 
-    @rule(kind=st.sampled_from(SHARED), number=PICKS)
-    def share(self, kind: type[Record], number: int) -> None:
-        """Let the other person work on something too."""
+    @rule(kind=st.sampled_from(SHARED), role=st.sampled_from(ROLES), number=PICKS)
+    def share(self, kind: type[Record], role: str, number: int) -> None:
+        """Let the other person work on something too, or only look at it."""
         thing = self.pick(self.expected.live(kind), number)
         if thing is None:
             return
         (other,) = set(self.people) - {thing.owner}
-        body = {"data": [{"personId": other, "role": "collaborator"}]}
+        body = {"data": [{"personId": other, "role": role}]}
         path = f"{SHAPES[kind].path}/{thing.id}/permissions"
         answer = self.ask(thing.owner, "POST", path, body=body)
         assert answer.status == 201, answer.content
         thing.shared_with.add(other)
+        thing.read_only = {other} if role == "readOnly" else set()
 
     @rule(person=PEOPLE, number=PICKS)
     @precondition(lambda self: self.copies < MOST_COPIES)

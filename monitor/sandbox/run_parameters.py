@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from monitor.sandbox.records.flows import FlowRunParameterOverride
@@ -36,18 +36,31 @@ def inserted(text: str, parameters: Sequence[Mapping[str, Any]], job_group: JobG
     places: list[tuple[int, int, str]] = []
     for parameter in parameters:
         if parameter.get("type", "path") in TEXT_TYPES:
-            key = parameter.get("overrideKey") or ""
-            shown = text_of(job_group.parameters.get(key, parameter["value"]), job_group)
-            places.extend(
-                (place.get("index", 0), place.get("order", 0), shown[:LONGEST_VALUE])
-                for place in parameter["insertionIndices"]
-            )
+            value = job_group.parameters.get(key_of(parameter), parameter.get("value", ""))
+            shown = text_of(value, job_group)[:LONGEST_VALUE]
+            places.extend((index, order, shown) for index, order in _places_of(parameter))
     pieces: list[str] = []
     end = 0
     for index, _, shown in sorted(places[:MOST_PLACES]):
         pieces.extend((text[end:index], shown))
         end = index
     return "".join([*pieces, text[end:]])
+
+
+def key_of(parameter: Mapping[str, Any]) -> str:
+    """Return by which key a parameter is overridden, an empty text for one that is not."""
+    key = parameter.get("overrideKey")
+    return key if isinstance(key, str) else ""
+
+
+def _places_of(parameter: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+    """Find where a parameter stands. One that came in a package may be of any form."""
+    places = parameter.get("insertionIndices")
+    for place in places if isinstance(places, list) else ():
+        if isinstance(place, dict):
+            index, order = place.get("index", 0), place.get("order", 0)
+            if isinstance(index, int) and isinstance(order, int):
+                yield max(0, index), order
 
 
 def with_environment(world: World, text: str, job_group: JobGroup) -> str:

@@ -90,3 +90,28 @@ def test_what_is_not_part_of_the_path_is_left_alone(kind: str) -> None:
     parameter = {"type": kind, "insertionIndices": [{"index": 1}], "value": "x"}
 
     assert inserted("ab", [parameter], job_group()) == "ab"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab"), inner, max_size=2),
+    max_leaves=4,
+)
+PARAMETER = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": JSON,
+        "overrideKey": JSON,
+        "value": JSON | st.fixed_dictionaries({"variable": JSON}),
+        "insertionIndices": JSON
+        | st.lists(JSON | st.fixed_dictionaries({}, optional={"index": JSON, "order": JSON})),
+    },
+)
+
+
+@given(st.lists(PARAMETER, max_size=4))
+def test_no_parameter_stops_a_run(parameters: list[dict[str, Any]]) -> None:
+    """Whatever a package says that parameters are, the text around them stays."""
+    text = inserted("<>", parameters, job_group(a="x"))
+
+    assert text.index("<") <= text.index(">")

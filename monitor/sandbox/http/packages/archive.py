@@ -155,9 +155,14 @@ def _pages(content: bytes) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             _refuse_what_is_too_much(members)
-            return {one.filename: archive.read(one) for one in members if not one.is_dir()}
+            return {one.filename: archive.read(one) for one in members if _is_file(one)}
     except _FAULTS as exc:
         raise bad_package("is no ZIP file that can be read") from exc
+
+
+def _is_file(member: zipfile.ZipInfo) -> bool:
+    # One without a name is asked in vain whether it is a folder.
+    return member.filename != "" and not member.is_dir()
 
 
 def _refuse_what_is_too_much(members: Sequence[zipfile.ZipInfo]) -> None:

@@ -15,6 +15,7 @@ from monitor.sandbox.objects import OutputObject, PlanNode, Publication, Recipe,
 from monitor.sandbox.reading_data import datasets_of
 from monitor.sandbox.records.outputs import SqlScript
 from monitor.sandbox.records.plans import PlanOverride
+from monitor.sandbox.run_parameters import key_of
 from monitor.sandbox.world import World
 
 Parameters = list[Mapping[str, Any]]
@@ -92,9 +93,9 @@ def _conflicts(rows: list[Json]) -> list[Json]:
     values: dict[str, list[Json]] = {}
     for row in rows:
         for parameter in row["runParameters"]["data"]:
-            known = values.setdefault(parameter.get("overrideKey") or "", [])
-            if parameter["value"] not in known:
-                known.append(parameter["value"])
+            known = values.setdefault(key_of(parameter), [])
+            if parameter.get("value") not in known:
+                known.append(parameter.get("value"))
     return [
         {"overrideKey": key, "values": known} for key, known in values.items() if key and known[1:]
     ]

@@ -37,6 +37,7 @@ CHECKS = (
 PHASES = "examples,fuzzing"
 HOOKS = "tests.sandbox.fuzzing_hooks"
 KNOWN_VARIABLE = "FUZZING_KNOWN"
+_SECONDS_A_REQUEST = 3.0
 _ROOT = Path(__file__).parents[2]
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -60,12 +61,20 @@ class Healing:
         """Remember all that is there now."""
         world = living.workspace.world
         self._records: list[Record] = [one for kind in world.kinds() for one in world.shelf(kind)]
+        self._clock = living.workspace.clock
+        self._advancing: asyncio.Task[None] | None = None
 
     def __call__(self, operation_id: str, query: Any) -> None:
-        """Heal before a request is served, and after it: it may delete its own token."""
+        """Heal before a request is served, and after it: it may delete its own token.
+
+        Time passes with requests, so that quotas are used up now and then, but not for ever.
+        """
         del operation_id, query
         self._heal()
-        asyncio.get_running_loop().call_soon(self._heal)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._heal)
+        if self._advancing is None or self._advancing.done():
+            self._advancing = loop.create_task(self._clock.advance(_SECONDS_A_REQUEST))
 
     def _heal(self) -> None:
         for one in self._records:

@@ -72,7 +72,7 @@ def _does(one: Operation) -> str:
     handler = HANDLERS.get(one.operation_id)
     says = inspect.getdoc(handler) if handler is not None else None
     first, _, _ = (says or one.name).partition("\n\n")
-    return " ".join(first.split()).rstrip(".").replace("|", "\\|")
+    return " ".join(first.split()).rstrip(".").replace("``", "`").replace("|", "\\|")
 
 
 def _answer(one: Operation, status: int) -> str:

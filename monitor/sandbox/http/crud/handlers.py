@@ -88,8 +88,9 @@ def crud(
 
 def _spoken(kind: Kind[Any]) -> tuple[str, str]:
     """Return how people call one of a kind, and several: an output object, output objects."""
-    words = re.sub(r"(?<=[a-z])([A-Z])", r" \1", kind.name).lower().replace("aws", "AWS")
-    article = "an" if words[0] in "AEIOaeio" else "a"
+    words = re.sub(r"(?<=[a-z])([A-Z])", r" \1", kind.name).lower()
+    words = words.replace("aws", "AWS").replace("sql", "SQL")
+    article = "an" if words.startswith(("AWS", "SQL", *"aeio")) else "a"
     return f"{article} {words}", f"{words}s"
 
 

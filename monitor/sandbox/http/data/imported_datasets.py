@@ -41,7 +41,7 @@ def _taken(call: Call) -> Collection[str]:
 
 
 def get_imported_dataset(call: Call) -> Reply:
-    """Read an importedDataset, and on demand who has access to it."""
+    """Read an imported dataset, and on demand who has access to it."""
     one = found(call, IMPORTED_DATASET)
     extra = {}
     if boolean(call.query.only(call.operation.query), "includeAssociatedSubjects"):

@@ -29,7 +29,7 @@ from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import MqttProtocol, MqttSettings
 from monitor.polling.settings import BeyondSettings, PollSettings
-from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from monitor.web.settings import ServerSettings

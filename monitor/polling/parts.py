@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from monitor.polling.audit import Audit
 from monitor.polling.bare_rows import BareRows
-from monitor.polling.beyond import SlowPoll, slow_polls
+from monitor.polling.beyond.slow_polls import SlowPoll, slow_polls
 from monitor.polling.by_id import ById
 from monitor.polling.changes import Changes
 from monitor.polling.details import Details

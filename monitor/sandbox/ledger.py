@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from monitor.sandbox.runs import SAMPLING_LIKE, NativeStatus
+from monitor.sandbox.records.runs import SAMPLING_LIKE, NativeStatus
 
 KINDS = ("flow_run", "job_group", "plan_run")
 DELETED = "Deleted"  # an active run was deleted; the workspace itself has no such word

@@ -1,24 +1,59 @@
-"""What a recipe reads, through the recipes that it builds upon."""
+"""What recipes and flows read, through whatever they build upon."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 
-from monitor.sandbox.objects import Recipe
+from monitor.sandbox.records.data import DatasetNode
+from monitor.sandbox.records.objects import ImportedDataset, Recipe
 from monitor.sandbox.world import World
 
 
 def dataset_ids_of(world: World, recipe: Recipe) -> tuple[int, ...]:
-    """Return the imported datasets that a recipe reads, its own first, each once."""
-    found: dict[int, None] = {}
+    """Return the imported datasets whose data a recipe works on, its own first, each once."""
+    read = (dataset_id for one in _upwards(world, recipe) for dataset_id in one.dataset_ids)
+    return tuple(dict.fromkeys(read))
+
+
+def datasets_of(world: World, recipe: Recipe) -> list[ImportedDataset]:
+    """Return the imported datasets whose data a recipe works on, those it reads itself first."""
+    return _datasets(world, dataset_ids_of(world, recipe))
+
+
+def inputs_of(world: World, flow_id: int) -> list[ImportedDataset]:
+    """Return the imported datasets in a flow: those its recipes work on, then unused ones."""
+    read = [one for recipe in world.recipes_of(flow_id) for one in dataset_ids_of(world, recipe)]
+    nodes = world.shelf(DatasetNode).live()
+    return _datasets(world, [*read, *(one.dataset_id for one in nodes if one.flow_id == flow_id)])
+
+
+def flow_ids_with(world: World, dataset_id: int) -> set[int]:
+    """Return the flows in which a dataset has a place, or is read by a recipe itself."""
+    readers = {one.flow_id for one in world.recipes.live() if dataset_id in one.dataset_ids}
+    nodes = world.shelf(DatasetNode).live()
+    return readers | {one.flow_id for one in nodes if one.dataset_id == dataset_id}
+
+
+def builds_upon(world: World, recipe: Recipe, other_id: int) -> bool:
+    """True where ``other_id`` is the recipe itself or anything that it reads the output of."""
+    return any(one.id == other_id for one in _upwards(world, recipe))
+
+
+def _upwards(world: World, recipe: Recipe) -> Iterator[Recipe]:
+    """Give a recipe and all that it builds upon, the nearest first, each once."""
     seen = {recipe.id}
     waiting = deque([recipe])
     while waiting:
         one = waiting.popleft()
-        found.update(dict.fromkeys(one.dataset_ids))
+        yield one
         for upstream_id in one.upstream_ids:
             upstream = world.recipes.get(upstream_id, with_deleted=True)
             if upstream is not None and upstream_id not in seen:
                 seen.add(upstream_id)
                 waiting.append(upstream)
-    return tuple(found)
+
+
+def _datasets(world: World, dataset_ids: Iterable[int]) -> list[ImportedDataset]:
+    found = (world.imported_datasets.get(one) for one in dict.fromkeys(dataset_ids))
+    return [one for one in found if one is not None]

@@ -10,14 +10,14 @@ from aiohttp import web
 
 from monitor.catalogue.operations import Edition, operation
 from monitor.model.clock import Clock
-from monitor.sandbox.deliveries import Deliveries
-from monitor.sandbox.engine import Engine
-from monitor.sandbox.engine_schedules import ScheduleRunner
+from monitor.sandbox.callbacks.deliveries import Deliveries
+from monitor.sandbox.engine.engine import Engine
+from monitor.sandbox.engine.schedules import ScheduleRunner
+from monitor.sandbox.engine.traffic import Traffic
 from monitor.sandbox.http.server import RequestListener, build_app
 from monitor.sandbox.ledger import Ledger
 from monitor.sandbox.seeding import seed_world
 from monitor.sandbox.settings import SandboxSettings
-from monitor.sandbox.traffic import Traffic
 from monitor.sandbox.world import World
 
 log = structlog.get_logger()

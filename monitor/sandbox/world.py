@@ -11,7 +11,7 @@ from email.utils import format_datetime
 from typing import Any, Generic, TypeVar, cast
 
 from monitor.model.clock import Clock
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
@@ -30,7 +30,7 @@ from monitor.sandbox.objects import (
     WebhookFlowTask,
     WriteSetting,
 )
-from monitor.sandbox.runs import FlowRun, Job, JobGroup, PlanSnapshotRun, PlanTaskRun
+from monitor.sandbox.records.runs import FlowRun, Job, JobGroup, PlanSnapshotRun, PlanTaskRun
 from monitor.sandbox.settings import WorldOptions
 
 T = TypeVar("T", bound=Record)

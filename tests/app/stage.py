@@ -20,7 +20,7 @@ from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import DeliverySettings, MqttSettings
 from monitor.polling.settings import BeyondSettings, PollSettings
-from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
 from monitor.web.settings import ServerSettings

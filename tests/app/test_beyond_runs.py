@@ -12,7 +12,7 @@ import pytest
 from monitor.catalogue.operations import Edition
 from monitor.config import WorkspaceConfiguration
 from monitor.polling.settings import BeyondSettings
-from monitor.sandbox.objects import Flow, Schedule
+from monitor.sandbox.records.objects import Flow, Schedule
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.faces import Face

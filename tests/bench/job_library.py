@@ -20,12 +20,12 @@ from msgspec import Struct
 
 from monitor.catalogue.operations import Edition
 from monitor.model.clock import SystemClock
-from monitor.sandbox.deliveries import Deliveries
-from monitor.sandbox.engine import Engine
+from monitor.sandbox.callbacks.deliveries import Deliveries
+from monitor.sandbox.engine.engine import Engine
 from monitor.sandbox.http.server import build_app
 from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.objects import Flow, Person, Recipe, Token
-from monitor.sandbox.runs import JobGroup, NativeStatus
+from monitor.sandbox.records.objects import Flow, Person, Recipe, Token
+from monitor.sandbox.records.runs import JobGroup, NativeStatus
 from monitor.sandbox.settings import DeliverySettings, WorkSettings
 from monitor.sandbox.world import World
 from tests.bench.figures import Figure, ratios, table

@@ -21,7 +21,7 @@ from monitor.catalogue.operations import Edition
 from monitor.model.knowledge import PollStanding
 from monitor.model.runs import PipelineKind
 from monitor.model.secrets import Secret
-from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
 from monitor.tracking.knowledge import Knowledge

@@ -23,8 +23,8 @@ from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.secrets import Secret
 from monitor.polling.poller import WorkspacePoller
 from monitor.polling.settings import PollSettings
-from monitor.sandbox.engine import Order, Outcome
-from monitor.sandbox.runs import JobGroup
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.runs import JobGroup
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from monitor.tracking.knowledge import Knowledge

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from monitor.cli.main import main
-from monitor.sandbox.objects import Flow
+from monitor.sandbox.records.objects import Flow
 from monitor.sandbox.settings import WorldOptions
 from tests.app.processes import COMMAND, running
 from tests.app.waiting import eventually

@@ -17,7 +17,7 @@ from monitor.cli.doctor_checks.lines import Line
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
-from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.web.settings import ServerSettings
 from tests.app import stage

@@ -10,9 +10,9 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from monitor.model.clock import SystemClock
-from monitor.sandbox.engine import Order
+from monitor.sandbox.engine.engine import Order
 from monitor.sandbox.faults import WorldOptions
-from monitor.sandbox.runs import JobGroup, RanFor
+from monitor.sandbox.records.runs import JobGroup, RanFor
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
 from tests.app.hearing import ENDS, Subscriber, Told, ends_in, keeping_broker

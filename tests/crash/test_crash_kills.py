@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from monitor.sandbox.faults import parse_faults
-from monitor.sandbox.runs import NativeStatus
+from monitor.sandbox.records.runs import NativeStatus
 from monitor.sandbox.settings import TrafficSettings
 from tests.app.waiting import pause
 from tests.crash.conftest import Say

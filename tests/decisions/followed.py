@@ -12,9 +12,9 @@ from monitor.model.events import RunEvent
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.secrets import Secret
 from monitor.polling.settings import PollSettings
-from monitor.sandbox.engine import Order, Outcome
-from monitor.sandbox.objects import Flow, Recipe
-from monitor.sandbox.runs import JobGroup, RanFor
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Flow, Recipe
+from monitor.sandbox.records.runs import JobGroup, RanFor
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
 from tests.clocks import ManualClock

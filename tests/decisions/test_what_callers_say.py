@@ -15,8 +15,8 @@ from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.model.runs import Source
 from monitor.model.secrets import Secret
-from monitor.sandbox.engine import Outcome
-from monitor.sandbox.runs import SAMPLING_LIKE
+from monitor.sandbox.engine.engine import Outcome
+from monitor.sandbox.records.runs import SAMPLING_LIKE
 from monitor.sandbox.settings import WorldOptions
 from tests.decisions.followed import ALL, Followed, following
 from tests.polling.conftest import NAME, asleep

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from monitor.model.runs import PipelineKind, RunKind, Status
-from monitor.sandbox.engine import Order, Outcome
-from monitor.sandbox.objects import Plan
-from monitor.sandbox.runs import SAMPLING_LIKE, PlanSnapshotRun, RanFor
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Plan
+from monitor.sandbox.records.runs import SAMPLING_LIKE, PlanSnapshotRun, RanFor
 from monitor.sandbox.settings import WorldOptions
 from tests.decisions.followed import ADA, ALL, HAND_OVER_SECONDS, Followed, following
 

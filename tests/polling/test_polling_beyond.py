@@ -12,12 +12,12 @@ from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import Edition
 from monitor.model.beyond import Figures
 from monitor.model.errors import TryLaterError
-from monitor.polling.beyond import slow_polls
-from monitor.polling.connections import Connections
-from monitor.polling.objects import Objects
+from monitor.polling.beyond.connections import Connections
+from monitor.polling.beyond.objects import Objects
+from monitor.polling.beyond.slow_polls import slow_polls
+from monitor.polling.beyond.tokens import Tokens
+from monitor.polling.beyond.usage import Usage
 from monitor.polling.settings import BeyondSettings, PollSettings
-from monitor.polling.tokens import Tokens
-from monitor.polling.usage import Usage
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, Row, TinyWorkspace

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.model.errors import TryLaterError
-from monitor.polling.configuration import WorkspaceConfiguration
+from monitor.polling.beyond.configuration import WorkspaceConfiguration
 from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, TinyWorkspace
 

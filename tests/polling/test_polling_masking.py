@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.polling.masking import MASK, held_settings, secret_names_in
+from monitor.polling.beyond.masking import MASK, held_settings, secret_names_in
 
 SALT = b"0123456789abcdef"
 WORDS: tuple[str, ...] = (

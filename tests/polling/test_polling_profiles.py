@@ -6,7 +6,7 @@ import pytest
 
 from monitor.model.beyond import ValueCounts
 from monitor.model.errors import NotAvailableError, TryLaterError
-from monitor.polling.profiles import Profiles
+from monitor.polling.beyond.profiles import Profiles
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, Row, TinyWorkspace

@@ -19,7 +19,7 @@ from monitor.model.secrets import Secret
 from monitor.polling.offering import Offering
 from monitor.polling.polls import Polls
 from monitor.polling.settings import PollSettings
-from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
 from monitor.workspace.priority import Priority

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.catalogue.operations import find
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
@@ -19,7 +20,6 @@ from monitor.sandbox.objects import (
     Schedule,
     WriteSetting,
 )
-from monitor.sandbox.records.flows import Folder
 from monitor.sandbox.records.outputs import SqlScript
 from monitor.sandbox.records.packages import EnvironmentParameter
 

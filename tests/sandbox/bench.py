@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from monitor.sandbox.deliveries import Deliveries
-from monitor.sandbox.engine import Engine, Order, Outcome
+from monitor.sandbox.callbacks.deliveries import Deliveries
+from monitor.sandbox.engine.engine import Engine, Order, Outcome
 from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.objects import Flow, OutputObject, Plan, PlanEdge, PlanNode, Recipe
+from monitor.sandbox.records.objects import Flow, OutputObject, Plan, PlanEdge, PlanNode, Recipe
 from monitor.sandbox.settings import WorkSettings, WorldOptions
 from monitor.sandbox.world import World
 from tests.clocks import ManualClock

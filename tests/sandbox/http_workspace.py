@@ -13,11 +13,11 @@ import msgspec
 from aiohttp import web
 
 from monitor.catalogue.operations import Edition
-from monitor.sandbox.deliveries import Deliveries
-from monitor.sandbox.engine import Engine
+from monitor.sandbox.callbacks.deliveries import Deliveries
+from monitor.sandbox.engine.engine import Engine
 from monitor.sandbox.http.server import RequestListener, build_app
 from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.objects import (
     Connection,
     Flow,
     HttpTask,
@@ -32,7 +32,7 @@ from monitor.sandbox.objects import (
     Token,
     WriteSetting,
 )
-from monitor.sandbox.runs import JobGroup, NativeStatus
+from monitor.sandbox.records.runs import JobGroup, NativeStatus
 from monitor.sandbox.settings import DeliverySettings, WorkSettings
 from monitor.sandbox.world import World
 from tests.clocks import ManualClock

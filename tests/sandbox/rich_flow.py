@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.objects import (
-    Connection,
-    Flow,
-    ImportedDataset,
-    Recipe,
-    WebhookFlowTask,
-)
 from monitor.sandbox.records.data import DatasetNode, ReferenceNode
 from monitor.sandbox.records.flows import (
     FlowEdge,
@@ -16,6 +9,13 @@ from monitor.sandbox.records.flows import (
     FlowRunParameterOverride,
 )
 from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.records.objects import (
+    Connection,
+    Flow,
+    ImportedDataset,
+    Recipe,
+    WebhookFlowTask,
+)
 from monitor.sandbox.records.outputs import SqlScript
 from tests.sandbox.http_workspace import Workspace
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.objects import Connection, ImportedDataset
-from monitor.sandbox.reading_data import inputs_of
+from monitor.sandbox.lineage import inputs_of
 from monitor.sandbox.records.data import DatasetNode
+from monitor.sandbox.records.objects import Connection, ImportedDataset
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 
 DATASETS = "/v4/importedDatasets"

@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from monitor.sandbox.http.data.wrangled_datasets import INPUTS, primary_of
 from monitor.sandbox.http.kinds.kind import OnDelete
 from monitor.sandbox.http.kinds.table import KINDS
-from monitor.sandbox.objects import Connection, Flow, ImportedDataset, Recipe, Record
-from monitor.sandbox.reading_data import builds_upon, inputs_of
+from monitor.sandbox.lineage import builds_upon, inputs_of
 from monitor.sandbox.records.data import DatasetNode, ReferenceNode
+from monitor.sandbox.records.objects import Connection, Flow, ImportedDataset, Recipe, Record
 from tests.sandbox.http_workspace import ADMIN_TOKEN, Answer, Workspace, open_workspace
 
 PICKS = st.integers(min_value=0, max_value=1_000)

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.data import DatasetNode
+from monitor.sandbox.records.flows import FlowEdge
+from monitor.sandbox.records.objects import (
     Connection,
     ImportedDataset,
     OutputObject,
@@ -17,8 +19,6 @@ from monitor.sandbox.objects import (
     WebhookFlowTask,
     WriteSetting,
 )
-from monitor.sandbox.records.data import DatasetNode
-from monitor.sandbox.records.flows import FlowEdge
 from tests.sandbox.http_workspace import ADMIN_TOKEN, Workspace, open_workspace
 
 

@@ -7,7 +7,8 @@ import random
 import aiohttp
 import pytest
 
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
@@ -20,8 +21,7 @@ from monitor.sandbox.objects import (
     Schedule,
     WriteSetting,
 )
-from monitor.sandbox.records.flows import Folder
-from monitor.sandbox.runs import NativeStatus
+from monitor.sandbox.records.runs import NativeStatus
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from tests.clocks import ManualClock

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.sandbox.callback_faults import FIRST_UNKNOWN_ID
-from monitor.sandbox.deliveries import DeliveryState
-from monitor.sandbox.engine import Outcome
+from monitor.sandbox.callbacks.deliveries import DeliveryState
+from monitor.sandbox.callbacks.faults import FIRST_UNKNOWN_ID
+from monitor.sandbox.engine.engine import Outcome
 from monitor.sandbox.faults import WorldOptions, parse_faults
-from monitor.sandbox.objects import Flow
+from monitor.sandbox.records.objects import Flow
 from tests.sandbox.bench import ANYBODY
 from tests.sandbox.test_world_deliveries import Post, Received, posting
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from monitor.sandbox.faults import parse_faults
 from monitor.sandbox.ledger import DELETED
-from monitor.sandbox.runs import NativeStatus, RanFor
+from monitor.sandbox.records.runs import NativeStatus, RanFor
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from tests.clocks import ManualClock

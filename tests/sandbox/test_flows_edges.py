@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.objects import ImportedDataset, Recipe
 from monitor.sandbox.records.data import DatasetNode
 from monitor.sandbox.records.flows import FlowEdge
+from monitor.sandbox.records.objects import ImportedDataset, Recipe
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 
 

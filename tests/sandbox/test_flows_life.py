@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.flows import FlowEdge, FlowRunParameterOverride, Folder
+from monitor.sandbox.records.objects import (
     Flow,
     ImportedDataset,
     OutputObject,
@@ -15,7 +16,6 @@ from monitor.sandbox.objects import (
     WebhookFlowTask,
     WriteSetting,
 )
-from monitor.sandbox.records.flows import FlowEdge, FlowRunParameterOverride, Folder
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 MISSING = "DataNotFoundException"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from monitor.catalogue.operations import Edition
-from monitor.sandbox.objects import Recipe
 from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.seeding import seed_world
 from monitor.sandbox.world import World
 from tests.clocks import ManualClock

@@ -11,8 +11,8 @@ import pytest
 
 from monitor.sandbox.http.errors import ApiError
 from monitor.sandbox.http.reading.embedding import Embed, parse_embeds
-from monitor.sandbox.objects import WebhookFlowTask
-from monitor.sandbox.runs import NativeStatus
+from monitor.sandbox.records.objects import WebhookFlowTask
+from monitor.sandbox.records.runs import NativeStatus
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.sandbox.http.reading.listing import date_limit
-from monitor.sandbox.objects import Flow
-from monitor.sandbox.runs import JobGroup, NativeStatus, RanFor, RanFrom
+from monitor.sandbox.records.objects import Flow
+from monitor.sandbox.records.runs import JobGroup, NativeStatus, RanFor, RanFrom
 from tests.sandbox.http_workspace import ADMIN_TOKEN, COLLEAGUE_TOKEN, Workspace, open_workspace
 
 LIBRARY = "/v4/jobLibrary"

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.objects import Connection, OutputObject, Publication, Record, WriteSetting
+from monitor.sandbox.records.objects import (
+    Connection,
+    OutputObject,
+    Publication,
+    Record,
+    WriteSetting,
+)
 from monitor.sandbox.records.outputs import SqlScript
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 

@@ -13,7 +13,9 @@ from monitor.sandbox.http.packages.exporting import export
 from monitor.sandbox.http.packages.graph import graph_of, plant
 from monitor.sandbox.http.packages.importing import answer_of, bring_in, judge
 from monitor.sandbox.http.showing.rendering import View
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.data import DatasetNode, ReferenceNode
+from monitor.sandbox.records.flows import FlowEdge, FlowRunParameterOverride
+from monitor.sandbox.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
@@ -27,8 +29,6 @@ from monitor.sandbox.objects import (
     WebhookFlowTask,
     WriteSetting,
 )
-from monitor.sandbox.records.data import DatasetNode, ReferenceNode
-from monitor.sandbox.records.flows import FlowEdge, FlowRunParameterOverride
 from monitor.sandbox.records.outputs import SqlScript
 from monitor.sandbox.world import World
 from tests.clocks import ManualClock

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.objects import WriteSetting
+from monitor.sandbox.records.objects import WriteSetting
 from monitor.sandbox.records.packages import EnvironmentParameter, Macro
 from tests.sandbox.http_workspace import (
     ADMIN_TOKEN,

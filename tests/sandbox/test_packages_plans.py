@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from monitor.sandbox.objects import PlanEdge, Recipe
+from monitor.sandbox.records.objects import PlanEdge, Recipe
 from monitor.sandbox.records.plans import PlanOverride
-from monitor.sandbox.runs import NativeStatus
+from monitor.sandbox.records.runs import NativeStatus
 from tests.sandbox.http_workspace import COLLEAGUE_TOKEN, Workspace, open_workspace
 from tests.sandbox.packages import (
     changed,

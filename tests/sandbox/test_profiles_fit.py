@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from monitor.sandbox.http.runs.pdf import CHARACTERS, LINES, one_page
 from monitor.sandbox.http.runs.profiles import columns_of, profile_of, rows_of
 from monitor.sandbox.http.runs.result_page import result_lines
-from monitor.sandbox.objects import ImportedDataset
-from monitor.sandbox.runs import JobGroup, NativeStatus
+from monitor.sandbox.records.objects import ImportedDataset
+from monitor.sandbox.records.runs import JobGroup, NativeStatus
 from monitor.sandbox.world import World
 from tests.clocks import ManualClock
 from tests.sandbox.fitting import faults

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.sandbox.objects import Connection, Flow, ImportedDataset, OutputObject, Recipe
-from monitor.sandbox.reading_data import builds_upon, datasets_of
+from monitor.sandbox.lineage import builds_upon, datasets_of
 from monitor.sandbox.records.data import ReferenceNode
-from monitor.sandbox.runs import JobGroup
+from monitor.sandbox.records.objects import Connection, Flow, ImportedDataset, OutputObject, Recipe
+from monitor.sandbox.records.runs import JobGroup
 from monitor.sandbox.world import World
 from tests.clocks import ManualClock
 from tests.sandbox.http_workspace import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.sandbox.engine import Engine
+from monitor.sandbox.engine.engine import Engine
 from monitor.sandbox.ledger import Ledger
 from monitor.sandbox.records.plans import PlanOverride
 from monitor.sandbox.seeding import seed_world

@@ -13,10 +13,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from monitor.sandbox.deliveries import Deliveries, DeliveryState, signature
-from monitor.sandbox.engine import Order, Outcome
-from monitor.sandbox.objects import Flow, WebhookFlowTask
-from monitor.sandbox.runs import JobGroup, RanFor
+from monitor.sandbox.callbacks.deliveries import Deliveries, DeliveryState, signature
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Flow, WebhookFlowTask
+from monitor.sandbox.records.runs import JobGroup, RanFor
 from monitor.sandbox.settings import DeliverySettings, WorldOptions
 from tests.sandbox.bench import ANYBODY, Bench, advance_until, running, sending
 

@@ -6,10 +6,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from monitor.sandbox.deliveries import Deliveries
-from monitor.sandbox.engine import NothingToRunError
-from monitor.sandbox.objects import HttpTask, Plan, PlanNode
-from monitor.sandbox.runs import FlowRun, NativeStatus, PlanSnapshotRun, RanFor, RanFrom
+from monitor.sandbox.callbacks.deliveries import Deliveries
+from monitor.sandbox.engine.engine import NothingToRunError
+from monitor.sandbox.records.objects import HttpTask, Plan, PlanNode
+from monitor.sandbox.records.runs import FlowRun, NativeStatus, PlanSnapshotRun, RanFor, RanFrom
 from monitor.sandbox.settings import DeliverySettings, WorldOptions
 from tests.sandbox.bench import ANYBODY, Bench, advance_until, running, sending
 

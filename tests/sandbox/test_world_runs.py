@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.sandbox.engine import NothingToRunError, Order, Outcome
-from monitor.sandbox.runs import NativeStatus, RanFor, RanFrom
+from monitor.sandbox.engine.engine import NothingToRunError, Order, Outcome
+from monitor.sandbox.records.runs import NativeStatus, RanFor, RanFrom
 from monitor.sandbox.settings import WorkSettings
 from tests.sandbox.bench import ANYBODY, EVEN, running
 

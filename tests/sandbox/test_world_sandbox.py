@@ -12,7 +12,7 @@ import pytest
 
 from monitor.catalogue.operations import Edition
 from monitor.sandbox.ledger import DELETED, KINDS, RESULTS, Transition
-from monitor.sandbox.runs import NativeStatus
+from monitor.sandbox.records.runs import NativeStatus
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
 from tests.clocks import ManualClock

@@ -15,9 +15,9 @@ from monitor.model.triggers import (
     Trigger,
     UnsupportedTrigger,
 )
-from monitor.sandbox.engine_schedules import OVER, ScheduleRunner
-from monitor.sandbox.objects import Flow, Plan, Schedule, ScheduleTask
-from monitor.sandbox.runs import RanFrom
+from monitor.sandbox.engine.schedules import OVER, ScheduleRunner
+from monitor.sandbox.records.objects import Flow, Plan, Schedule, ScheduleTask
+from monitor.sandbox.records.runs import RanFrom
 from monitor.sandbox.settings import WorkSettings, WorldOptions
 from tests.sandbox.bench import ANYBODY, Bench, running
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.sandbox.objects import Flow, Person, Plan, PlanSnapshot, Token
+from monitor.sandbox.records.objects import Flow, Person, Plan, PlanSnapshot, Token
 from monitor.sandbox.seeding import seed_world
 from monitor.sandbox.settings import WorldOptions
 from monitor.sandbox.world import World

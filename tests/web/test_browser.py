@@ -14,7 +14,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from monitor.sandbox.engine import Order, Outcome
+from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.faces import Face

@@ -14,7 +14,7 @@ from monitor.catalogue.operations import Edition, operations
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, UnauthorizedError
 from monitor.model.runs import PipelineKind, Status, status_of
 from monitor.model.secrets import Secret
-from monitor.sandbox.objects import Token
+from monitor.sandbox.records.objects import Token
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
 from monitor.workspace.client import Priority, WorkspaceClient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.sandbox.http.errors import unauthorized
-from monitor.sandbox.objects import Person
+from monitor.sandbox.records.objects import Person
 from monitor.sandbox.world import World
 
 

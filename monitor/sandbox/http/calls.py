@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from monitor.catalogue.operations import Edition, Operation
-from monitor.sandbox.deliveries import Deliveries
-from monitor.sandbox.engine import Engine
+from monitor.sandbox.callbacks.deliveries import Deliveries
+from monitor.sandbox.engine.engine import Engine
 from monitor.sandbox.http.errors import Json, bad_field, not_found
 from monitor.sandbox.http.faulty_lists import FaultyLists
 from monitor.sandbox.http.kinds.table import RESOURCES
@@ -23,7 +23,7 @@ from monitor.sandbox.http.reading.listing import (
 )
 from monitor.sandbox.http.reading.parameters import INTEGER, Query
 from monitor.sandbox.http.showing.rendering import View, check, show
-from monitor.sandbox.objects import Person, Record
+from monitor.sandbox.records.objects import Person, Record
 from monitor.sandbox.world import Shelf, World
 
 T = TypeVar("T", bound=Record)

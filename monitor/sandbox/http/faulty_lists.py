@@ -12,8 +12,8 @@ from monitor.catalogue.operations import Operation
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.faulty import Chances
 from monitor.sandbox.http.reading.listing import ListQuery
-from monitor.sandbox.objects import Record
-from monitor.sandbox.runs import JobGroup, PlanSnapshotRun
+from monitor.sandbox.records.objects import Record
+from monitor.sandbox.records.runs import JobGroup, PlanSnapshotRun
 from monitor.sandbox.world import World
 
 T = TypeVar("T", bound=Record)

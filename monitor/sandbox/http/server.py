@@ -14,8 +14,8 @@ import msgspec
 from aiohttp import web
 
 from monitor.catalogue.operations import Edition, Operation, find
-from monitor.sandbox.deliveries import Deliveries
-from monitor.sandbox.engine import Engine
+from monitor.sandbox.callbacks.deliveries import Deliveries
+from monitor.sandbox.engine.engine import Engine
 from monitor.sandbox.http.assumptions import UPLOAD_LIMIT_BYTES
 from monitor.sandbox.http.authentication import authenticate
 from monitor.sandbox.http.calls import Call, Reply, Services

@@ -1,1 +1,1 @@
-"""Records of the sandbox's world, one file per family; the older ones are in `objects`."""
+"""The records of the world, one file per family; `objects` and `runs` hold the first of them."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from monitor.sandbox.objects import Recipe, Record
+from monitor.sandbox.records.objects import Recipe, Record
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from monitor.sandbox.objects import Record
+from monitor.sandbox.records.objects import Record
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from monitor.sandbox.objects import Record
+from monitor.sandbox.records.objects import Record
 
 
 @dataclass(slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from monitor.model.triggers import (
     Weekday,
     WeeklyTrigger,
 )
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.objects import (
     Connection,
     Flow,
     HttpTask,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from monitor.sandbox.objects import Flow
 from monitor.sandbox.records.flows import FlowNotificationSettings, FlowRunParameterOverride, Folder
+from monitor.sandbox.records.objects import Flow
 from monitor.sandbox.world import World
 
 # Name, what is in it, and the words with which the names of its flows begin.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from monitor.sandbox.objects import Recipe
 from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.world import World
 
 # Name, what it does, types of its inputs and of its output, and how many recipes use it.

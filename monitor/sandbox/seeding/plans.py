@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.objects import Flow, Plan
+from monitor.sandbox.records.objects import Flow, Plan
 from monitor.sandbox.records.plans import PlanOverride
 from monitor.sandbox.world import World
 

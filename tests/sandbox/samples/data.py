@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.objects import Connection, ImportedDataset, Recipe
+from monitor.sandbox.records.objects import Connection, ImportedDataset, Recipe
 from tests.sandbox.samples.sample import Living, Sample, of
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.objects import Flow, ImportedDataset
 from monitor.sandbox.records.data import DatasetNode
 from monitor.sandbox.records.flows import FlowRunParameterOverride, Folder
+from monitor.sandbox.records.objects import Flow, ImportedDataset
 from tests.sandbox.samples.sample import Living, Sample, of
 
 

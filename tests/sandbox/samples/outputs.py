@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor.sandbox.objects import Connection, OutputObject, Publication, WriteSetting
+from monitor.sandbox.records.objects import Connection, OutputObject, Publication, WriteSetting
 from monitor.sandbox.records.outputs import SqlScript
 from tests.sandbox.samples.sample import Living, Sample, of
 

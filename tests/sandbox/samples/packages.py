@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.sandbox.http.packages.archive import Package, PackageKind, Rows, pack
 from monitor.sandbox.http.packages.exporting import export, manifest_of
 from monitor.sandbox.http.showing.rendering import View
-from monitor.sandbox.objects import Flow, Plan
+from monitor.sandbox.records.objects import Flow, Plan
 from monitor.sandbox.records.packages import EnvironmentParameter, Macro
 from tests.sandbox.samples.sample import Living, Sample, of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.objects import Person, Token
+from monitor.sandbox.records.objects import Person, Token
 from monitor.sandbox.records.people import AwsConfig, AwsRole
 from tests.sandbox.samples.sample import Living, Sample, of
 

@@ -9,7 +9,7 @@ from monitor.sandbox.http.calls import Call
 from monitor.sandbox.http.errors import validation_failed
 from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference
 from monitor.sandbox.http.kinds.table import referrers
-from monitor.sandbox.objects import Flow, Plan, Record
+from monitor.sandbox.records.objects import Flow, Plan, Record
 from monitor.sandbox.world import World
 
 

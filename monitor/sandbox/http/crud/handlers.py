@@ -23,7 +23,7 @@ from monitor.sandbox.http.kinds.resources import name_of
 from monitor.sandbox.http.outcomes import MINIMAL, status_of
 from monitor.sandbox.http.showing.models import request_of, response_of
 from monitor.sandbox.http.showing.rendering import reference, stamp
-from monitor.sandbox.objects import Flow, Plan, Record
+from monitor.sandbox.records.objects import Flow, Plan, Record
 
 T = TypeVar("T", bound=Record)
 _RECORD_FIELDS = frozenset(one.name for one in dataclasses.fields(Record))

@@ -9,7 +9,7 @@ from monitor.sandbox.http.errors import forbidden
 from monitor.sandbox.http.kinds.kind import Kind, Visibility
 from monitor.sandbox.http.kinds.table import kind_of
 from monitor.sandbox.http.showing.rendering import View
-from monitor.sandbox.objects import Flow, Plan, Record
+from monitor.sandbox.records.objects import Flow, Plan, Record
 from monitor.sandbox.world import World
 
 

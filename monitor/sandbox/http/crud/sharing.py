@@ -10,7 +10,7 @@ from monitor.sandbox.http.errors import Json, bad_field, forbidden
 from monitor.sandbox.http.kinds.roles import COLLABORATOR, OWNER, READ_ONLY, ROLES
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import INTEGER
-from monitor.sandbox.objects import Flow, Person, Plan
+from monitor.sandbox.records.objects import Flow, Person, Plan
 
 _NAMES = ("personId", "person", "subjectId", "id", "email")
 

@@ -8,7 +8,7 @@ from typing import Any
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.showing.rendering import View, reference
-from monitor.sandbox.objects import Connection
+from monitor.sandbox.records.objects import Connection
 from monitor.sandbox.world import WORKSPACE_ID
 
 # What a list of connections can be narrowed to.

@@ -11,7 +11,7 @@ from monitor.sandbox.http.data.connection_kinds import CONNECTION, OPERATIONS, S
 from monitor.sandbox.http.data.connector_metadata import can
 from monitor.sandbox.http.errors import Json, bad_field
 from monitor.sandbox.http.reading.parameters import names, word, words
-from monitor.sandbox.objects import Connection
+from monitor.sandbox.records.objects import Connection
 
 LARGEST_PORT = 65_535
 

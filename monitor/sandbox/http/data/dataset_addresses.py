@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from monitor.sandbox.http.errors import bad_field
 from monitor.sandbox.http.reading.bodies import Body
-from monitor.sandbox.objects import ImportedDataset
+from monitor.sandbox.records.objects import ImportedDataset
 from monitor.sandbox.world import World
 
 LOCAL = "file"  # the scheme of a path alone

@@ -8,9 +8,9 @@ from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference
 from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference
-from monitor.sandbox.objects import Connection, Flow, ImportedDataset
-from monitor.sandbox.reading_data import flow_ids_with
+from monitor.sandbox.lineage import flow_ids_with
 from monitor.sandbox.records.data import DatasetNode
+from monitor.sandbox.records.objects import Connection, Flow, ImportedDataset
 from monitor.sandbox.world import WORKSPACE_ID
 
 # Files whose columns are known by their form.

@@ -18,8 +18,8 @@ from monitor.sandbox.http.data.library_shapes import (
 )
 from monitor.sandbox.http.errors import ApiError, Json
 from monitor.sandbox.http.reading.parameters import Query, boolean, integer, word
-from monitor.sandbox.objects import ImportedDataset
-from monitor.sandbox.reading_data import inputs_of
+from monitor.sandbox.lineage import inputs_of
+from monitor.sandbox.records.objects import ImportedDataset
 
 Test = Callable[[Dataset], bool]
 

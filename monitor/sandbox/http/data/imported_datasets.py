@@ -18,9 +18,9 @@ from monitor.sandbox.http.outputs.destinations import judged
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import boolean
 from monitor.sandbox.http.showing.models import models, request_of
-from monitor.sandbox.objects import ImportedDataset, Record
-from monitor.sandbox.reading_data import flow_ids_with
+from monitor.sandbox.lineage import flow_ids_with
 from monitor.sandbox.records.data import DatasetNode, ResourceTask
+from monitor.sandbox.records.objects import ImportedDataset, Record
 
 FLOW_LINK = next(one for one in DATASET_NODE.references if one.attribute == "flow_id")
 

@@ -7,7 +7,7 @@ from monitor.sandbox.http.data.recipe_kinds import is_referenced
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
 from monitor.sandbox.http.showing.rendering import Resource, View, reference
-from monitor.sandbox.objects import ImportedDataset, Recipe
+from monitor.sandbox.records.objects import ImportedDataset, Recipe
 
 Dataset = ImportedDataset | Recipe
 LIBRARY_TYPES = ("imported", "reference", "recipe")

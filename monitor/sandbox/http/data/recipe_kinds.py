@@ -6,9 +6,9 @@ from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference, Visibility
 from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference
-from monitor.sandbox.objects import Flow, ImportedDataset, Recipe
 from monitor.sandbox.records.data import ReferenceNode
 from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.records.objects import Flow, ImportedDataset, Recipe
 from monitor.sandbox.world import World
 
 

@@ -16,9 +16,9 @@ from monitor.sandbox.http.kinds.kind import Kind, Reference
 from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.showing.rendering import show
-from monitor.sandbox.objects import ImportedDataset, Recipe
-from monitor.sandbox.reading_data import builds_upon
+from monitor.sandbox.lineage import builds_upon
 from monitor.sandbox.records.data import ReferenceNode
+from monitor.sandbox.records.objects import ImportedDataset, Recipe
 
 INPUTS = {"importedDataset": "dataset_ids", "wrangledDataset": "upstream_ids"}
 

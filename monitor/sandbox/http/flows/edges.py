@@ -20,9 +20,9 @@ from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.outcomes import status_of
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.showing.rendering import show
-from monitor.sandbox.objects import Flow, ImportedDataset, Recipe
 from monitor.sandbox.records.data import DatasetNode
 from monitor.sandbox.records.flows import FlowEdge
+from monitor.sandbox.records.objects import Flow, ImportedDataset, Recipe
 from monitor.sandbox.world import World
 
 MOST_EDGES = 1_000

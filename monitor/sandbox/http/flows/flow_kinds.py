@@ -5,8 +5,8 @@ from __future__ import annotations
 from monitor.sandbox.http.flows.flow_shapes import FLOW_RESOURCES
 from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference, Visibility
 from monitor.sandbox.http.showing.rendering import Association
-from monitor.sandbox.objects import Flow
 from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.records.objects import Flow
 from monitor.sandbox.world import WORKSPACE_ID
 
 FOLDER: Kind[Folder] = Kind(

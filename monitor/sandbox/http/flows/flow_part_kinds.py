@@ -5,13 +5,13 @@ from __future__ import annotations
 from monitor.sandbox.http.flows.nodes import node_of
 from monitor.sandbox.http.kinds.kind import Kind, Reference, Visibility
 from monitor.sandbox.http.showing.rendering import Association
-from monitor.sandbox.objects import Flow, Recipe, Record
 from monitor.sandbox.records.data import DatasetNode, ReferenceNode
 from monitor.sandbox.records.flows import (
     FlowEdge,
     FlowNotificationSettings,
     FlowRunParameterOverride,
 )
+from monitor.sandbox.records.objects import Flow, Recipe, Record
 
 _OF_FLOW = Reference(attribute="flow_id", target=Flow, shown="flow", sent="flowId")
 _NODES: tuple[type[Record], ...] = (Recipe, DatasetNode, ReferenceNode)

@@ -7,9 +7,9 @@ from monitor.sandbox.http.flows.nodes import FlowNode, nodes_of
 from monitor.sandbox.http.kinds.shapes import NAMED, OWN, STAMPS, stamps
 from monitor.sandbox.http.people.person_shapes import people_of
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
-from monitor.sandbox.objects import Flow, Recipe, Record, WebhookFlowTask
 from monitor.sandbox.records.data import DatasetNode, ReferenceNode
 from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.records.objects import Flow, Recipe, Record, WebhookFlowTask
 from monitor.sandbox.world import WORKSPACE_ID
 
 CLOUD_PROJECT = "sandbox"

@@ -12,8 +12,8 @@ from monitor.sandbox.http.flows.flow_kinds import FLOW
 from monitor.sandbox.http.packages.graph import graph_of, key_of, plant
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import integer
-from monitor.sandbox.objects import Flow, ImportedDataset, WebhookFlowTask
 from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.records.objects import Flow, ImportedDataset, WebhookFlowTask
 from monitor.sandbox.world import World
 
 UNTITLED = "Untitled flow"

@@ -11,9 +11,9 @@ from monitor.sandbox.http.crud.rights import sees
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.flows.flow_kinds import FLOW, FOLDER
 from monitor.sandbox.http.reading.parameters import boolean
-from monitor.sandbox.objects import Flow
-from monitor.sandbox.reading_data import inputs_of
+from monitor.sandbox.lineage import inputs_of
 from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.records.objects import Flow
 
 ROWS = "flowslibraryrows"
 

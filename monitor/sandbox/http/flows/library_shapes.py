@@ -9,8 +9,8 @@ from monitor.sandbox.http.flows.flow_kinds import FOLDER
 from monitor.sandbox.http.flows.flow_shapes import FLOW_RESOURCES, flow
 from monitor.sandbox.http.kinds.shapes import NAMED, stamps
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
-from monitor.sandbox.objects import Flow
 from monitor.sandbox.records.flows import Folder
+from monitor.sandbox.records.objects import Flow
 from monitor.sandbox.world import WORKSPACE_ID
 
 _FLOW = FLOW_RESOURCES["flows"]

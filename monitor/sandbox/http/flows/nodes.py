@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from monitor.sandbox.objects import Recipe
 from monitor.sandbox.records.data import DatasetNode, ReferenceNode
 from monitor.sandbox.records.flows import FlowEdge
+from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.world import World
 
 FlowNode: TypeAlias = Recipe | DatasetNode | ReferenceNode

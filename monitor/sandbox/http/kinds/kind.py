@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.reading.listing import Scalar
 from monitor.sandbox.http.showing.rendering import Association, Resource, View
-from monitor.sandbox.objects import Record
+from monitor.sandbox.records.objects import Record
 
 T = TypeVar("T", bound=Record)
 

@@ -13,7 +13,7 @@ from monitor.sandbox.http.kinds.shapes import OWN, STAMPS, stamps
 from monitor.sandbox.http.reading.listing import Scalar
 from monitor.sandbox.http.showing.models import Field, models
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
-from monitor.sandbox.objects import Record
+from monitor.sandbox.records.objects import Record
 
 SCALARS = frozenset({"str", "int", "float", "bool", "datetime", "int|str"})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.objects import Flow, Plan
+from monitor.sandbox.records.objects import Flow, Plan
 
 OWNER, COLLABORATOR, READ_ONLY = "owner", "collaborator", "readOnly"
 ROLES = (OWNER, COLLABORATOR, READ_ONLY)

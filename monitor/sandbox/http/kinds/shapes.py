@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.showing.rendering import Association, View, reference, stamp
-from monitor.sandbox.objects import Person, Record
+from monitor.sandbox.records.objects import Person, Record
 
 
 def creator_of(view: View, record: Record) -> Person | None:

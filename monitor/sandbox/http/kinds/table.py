@@ -18,7 +18,15 @@ from monitor.sandbox.http.schedules import kinds as schedules
 from monitor.sandbox.http.showing.rendering import Resource
 from monitor.sandbox.http.webhooks import kinds as webhooks
 from monitor.sandbox.http.workspace import kinds as workspace
-from monitor.sandbox.objects import Flow, ImportedDataset, Person, Plan, Publication, Recipe, Record
+from monitor.sandbox.records.objects import (
+    Flow,
+    ImportedDataset,
+    Person,
+    Plan,
+    Publication,
+    Recipe,
+    Record,
+)
 
 _FAMILIES = (data, flows, outputs, packages, people, plans, runs, schedules, webhooks, workspace)
 

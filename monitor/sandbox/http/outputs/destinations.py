@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.sandbox.engine.run_parameters import MOST_PLACES
 from monitor.sandbox.http.calls import Call, Handlers
 from monitor.sandbox.http.crud.handlers import Hooks, crud
 from monitor.sandbox.http.crud.values import values_of
 from monitor.sandbox.http.errors import Json, bad_field
 from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.outputs.output_kinds import PUBLICATION, SQL_SCRIPT, WRITE_SETTING
-from monitor.sandbox.objects import Publication, Record, WriteSetting
+from monitor.sandbox.records.objects import Publication, Record, WriteSetting
 from monitor.sandbox.records.outputs import SqlScript
-from monitor.sandbox.run_parameters import MOST_PLACES
 
 # Field of an output object's body -> kind of what it makes.
 NESTED: Mapping[str, Kind[Any]] = {

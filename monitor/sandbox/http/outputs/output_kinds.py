@@ -7,7 +7,13 @@ from typing import Any
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference, Visibility
 from monitor.sandbox.http.showing.rendering import Association, View, reference
-from monitor.sandbox.objects import Connection, OutputObject, Publication, Recipe, WriteSetting
+from monitor.sandbox.records.objects import (
+    Connection,
+    OutputObject,
+    Publication,
+    Recipe,
+    WriteSetting,
+)
 from monitor.sandbox.records.outputs import SqlScript
 
 

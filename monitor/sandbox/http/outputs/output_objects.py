@@ -11,8 +11,8 @@ from monitor.sandbox.http.errors import bad_field
 from monitor.sandbox.http.outputs.destinations import NESTED, nested_values
 from monitor.sandbox.http.outputs.output_kinds import OUTPUT_OBJECT
 from monitor.sandbox.http.reading.bodies import Body
-from monitor.sandbox.objects import OutputObject
-from monitor.sandbox.reading_data import datasets_of
+from monitor.sandbox.lineage import datasets_of
+from monitor.sandbox.records.objects import OutputObject
 
 
 def _nested(call: Call) -> dict[str, list[dict[str, Any]]]:

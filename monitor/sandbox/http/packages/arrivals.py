@@ -20,7 +20,7 @@ from monitor.sandbox.http.packages.archive import Package, PackageKind, Rows, ba
 from monitor.sandbox.http.packages.exporting import names_told
 from monitor.sandbox.http.packages.graph import USED, Key, key_of, links_of
 from monitor.sandbox.http.reading.validation import check_sizes
-from monitor.sandbox.objects import Flow, Plan, PlanEdge, Recipe, Record
+from monitor.sandbox.records.objects import Flow, Plan, PlanEdge, Recipe, Record
 from monitor.sandbox.world import World
 
 _ROOTS: Mapping[PackageKind, type[Record]] = {PackageKind.FLOW: Flow, PackageKind.PLAN: Plan}

@@ -25,7 +25,7 @@ from monitor.sandbox.http.packages.exporting import manifest_of
 from monitor.sandbox.http.packages.package_kinds import ENVIRONMENT_PARAMETER
 from monitor.sandbox.http.reading.parameters import boolean
 from monitor.sandbox.http.reading.validation import check_sizes
-from monitor.sandbox.objects import ImportedDataset, Publication, Record, WriteSetting
+from monitor.sandbox.records.objects import ImportedDataset, Publication, Record, WriteSetting
 from monitor.sandbox.records.outputs import SqlScript
 from monitor.sandbox.records.packages import EnvironmentParameter
 from monitor.sandbox.world import World

@@ -27,7 +27,7 @@ from monitor.sandbox.http.packages.graph import (
     links_of,
 )
 from monitor.sandbox.http.showing.rendering import View
-from monitor.sandbox.objects import Connection, Flow, Plan, Record
+from monitor.sandbox.records.objects import Connection, Flow, Plan, Record
 from monitor.sandbox.world import WORKSPACE_ID, World
 
 # Who made or deleted a thing, and whom it is for, is told of one workspace only.

@@ -12,9 +12,9 @@ from monitor.sandbox.http.packages.exporting import export, gathered
 from monitor.sandbox.http.packages.importing import Imported, answer_of, bring_in, judge
 from monitor.sandbox.http.reading.parameters import boolean, integer
 from monitor.sandbox.http.showing.rendering import View
-from monitor.sandbox.objects import Flow, Plan
 from monitor.sandbox.records.flows import Folder
 from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.records.objects import Flow, Plan
 
 
 def get_flow_package(call: Call) -> Reply:

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from monitor.sandbox.http.crud.rights import home_of
 from monitor.sandbox.http.kinds.kind import OnDelete, Reference
 from monitor.sandbox.http.kinds.table import KINDS, kind_of
-from monitor.sandbox.objects import Connection, Flow, ImportedDataset, Person, Plan, Record
 from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.records.objects import Connection, Flow, ImportedDataset, Person, Plan, Record
 from monitor.sandbox.world import World
 
 Key: TypeAlias = tuple[type[Record], int]

@@ -17,7 +17,8 @@ from monitor.sandbox.http.packages.graph import Key, key_of, plant, relinked
 from monitor.sandbox.http.reading.validation import check_body
 from monitor.sandbox.http.showing.rendering import View, show
 from monitor.sandbox.http.workspace.configuration import whole_number
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.functions import UserDefinedFunction
+from monitor.sandbox.records.objects import (
     Connection,
     Flow,
     ImportedDataset,
@@ -25,7 +26,6 @@ from monitor.sandbox.objects import (
     Record,
     WebhookFlowTask,
 )
-from monitor.sandbox.records.functions import UserDefinedFunction
 from monitor.sandbox.world import World
 
 # What an answer always has, and the table that it shows.

@@ -12,7 +12,7 @@ from monitor.sandbox.http.errors import Json, bad_field, not_found, route_not_fo
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.showing.rendering import stamp
 from monitor.sandbox.http.workspace.configuration import setting, whole_number
-from monitor.sandbox.objects import Token
+from monitor.sandbox.records.objects import Token
 
 ENDLESS = -1
 LONGEST_LIFETIME_SECONDS = 100 * 365 * 86_400

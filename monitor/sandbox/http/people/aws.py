@@ -11,7 +11,7 @@ from monitor.sandbox.http.errors import bad_field, bad_parameter, forbidden
 from monitor.sandbox.http.people.aws_kinds import AWS_CONFIG, AWS_ROLE, config_of
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import INTEGER
-from monitor.sandbox.objects import Person
+from monitor.sandbox.records.objects import Person
 from monitor.sandbox.records.people import AwsConfig, AwsRole
 from monitor.sandbox.world import WORKSPACE_ID
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference
 from monitor.sandbox.http.showing.rendering import View, reference
-from monitor.sandbox.objects import Person
+from monitor.sandbox.records.objects import Person
 from monitor.sandbox.records.people import AwsConfig, AwsRole
 
 

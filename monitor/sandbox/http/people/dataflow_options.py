@@ -7,7 +7,7 @@ import re
 from monitor.sandbox.http.calls import NO_CONTENT, Call, Handlers, Reply
 from monitor.sandbox.http.errors import bad_field, forbidden, not_found
 from monitor.sandbox.http.reading.bodies import Body
-from monitor.sandbox.objects import Person
+from monitor.sandbox.records.objects import Person
 from monitor.sandbox.records.people import DataflowOptions
 
 TYPE = re.compile(r"[\w.-]{1,64}")

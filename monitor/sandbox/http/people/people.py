@@ -8,7 +8,7 @@ from monitor.sandbox.http.calls import Call, Handlers, Reply
 from monitor.sandbox.http.errors import Json, bad_parameter, not_found
 from monitor.sandbox.http.people.person_shapes import privileges_of
 from monitor.sandbox.http.reading.parameters import INTEGER, boolean, names, word
-from monitor.sandbox.objects import Person
+from monitor.sandbox.records.objects import Person
 from monitor.sandbox.world import WORKSPACE_ID
 
 

@@ -6,7 +6,7 @@ from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.shapes import NAMED
 from monitor.sandbox.http.showing.rendering import Resource, View, stamp
 from monitor.sandbox.http.workspace.configuration import setting
-from monitor.sandbox.objects import Flow, Person, Plan
+from monitor.sandbox.records.objects import Flow, Person, Plan
 from monitor.sandbox.records.people import DataflowOptions
 
 

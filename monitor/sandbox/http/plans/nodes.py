@@ -14,7 +14,7 @@ from monitor.sandbox.http.crud.values import values_of
 from monitor.sandbox.http.errors import bad_field, validation_failed
 from monitor.sandbox.http.plans.plan_kinds import PLAN_NODE
 from monitor.sandbox.http.reading.bodies import Body
-from monitor.sandbox.objects import HttpTask, PlanEdge, PlanNode
+from monitor.sandbox.records.objects import HttpTask, PlanEdge, PlanNode
 from monitor.sandbox.world import World
 
 DEFAULT_NAMES = {"http": "Send HTTP request"}

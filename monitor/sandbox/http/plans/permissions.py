@@ -12,7 +12,7 @@ from monitor.sandbox.http.plans.plan_kinds import PLAN
 from monitor.sandbox.http.plans.plan_shapes import POLICY_TAGS
 from monitor.sandbox.http.reading.parameters import INTEGER
 from monitor.sandbox.http.showing.rendering import reference
-from monitor.sandbox.objects import Person, Plan
+from monitor.sandbox.records.objects import Person, Plan
 
 
 def share_plan(call: Call) -> Reply:

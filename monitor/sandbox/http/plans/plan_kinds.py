@@ -6,7 +6,7 @@ from typing import Any
 
 from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference, Visibility
 from monitor.sandbox.http.plans.plan_shapes import PLAN_RESOURCES
-from monitor.sandbox.objects import Flow, Plan, PlanEdge, PlanNode, Recipe
+from monitor.sandbox.records.objects import Flow, Plan, PlanEdge, PlanNode, Recipe
 from monitor.sandbox.records.plans import PlanOverride
 
 PLAN: Kind[Plan] = Kind(

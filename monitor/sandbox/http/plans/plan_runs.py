@@ -8,7 +8,7 @@ from monitor.sandbox.http.calls import Call, Handlers, Reply
 from monitor.sandbox.http.errors import not_found
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.schedules.schedule_shapes import schedule
-from monitor.sandbox.runs import PlanSnapshotRun
+from monitor.sandbox.records.runs import PlanSnapshotRun
 
 
 def _plan_runs(call: Call) -> Iterable[PlanSnapshotRun]:

@@ -10,9 +10,9 @@ from monitor.sandbox.http.kinds.shapes import NAMED, OWN, STAMPS, stamps
 from monitor.sandbox.http.people.person_shapes import people_of, person
 from monitor.sandbox.http.runs.run_shapes import flow_name, plan_run
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
-from monitor.sandbox.objects import HttpTask, Plan, PlanEdge, PlanNode, PlanSnapshot, Record
+from monitor.sandbox.records.objects import HttpTask, Plan, PlanEdge, PlanNode, PlanSnapshot, Record
 from monitor.sandbox.records.plans import PlanOverride
-from monitor.sandbox.runs import PlanSnapshotRun, PlanTaskRun
+from monitor.sandbox.records.runs import PlanSnapshotRun, PlanTaskRun
 from monitor.sandbox.world import WORKSPACE_ID
 
 # The full read of a snapshot tells what its newest runs did, node by node.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from monitor.sandbox.engine import NothingToRunError
+from monitor.sandbox.engine.engine import NothingToRunError
 from monitor.sandbox.http.calls import NOT_MODIFIED, Call, Handlers, Reply, all_of
 from monitor.sandbox.http.crud.handlers import crud
 from monitor.sandbox.http.errors import Json, bad_field, forbidden, not_found, validation_failed
@@ -13,8 +13,8 @@ from monitor.sandbox.http.plans.plan_shapes import associated_people, creator_in
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import boolean
 from monitor.sandbox.http.schedules.schedule_shapes import schedule
-from monitor.sandbox.objects import Plan, PlanSnapshot
-from monitor.sandbox.runs import RanFrom
+from monitor.sandbox.records.objects import Plan, PlanSnapshot
+from monitor.sandbox.records.runs import RanFrom
 
 
 def _plans(call: Call) -> Iterable[Plan]:

@@ -6,16 +6,22 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from monitor.sandbox.engine.run_parameters import key_of
 from monitor.sandbox.http.calls import Call, Handlers, Reply
 from monitor.sandbox.http.crud.handlers import found
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.plans.plan_kinds import PLAN, PLAN_NODE
-from monitor.sandbox.objects import OutputObject, PlanNode, Publication, Recipe, WriteSetting
-from monitor.sandbox.reading_data import datasets_of
+from monitor.sandbox.lineage import datasets_of
+from monitor.sandbox.records.objects import (
+    OutputObject,
+    PlanNode,
+    Publication,
+    Recipe,
+    WriteSetting,
+)
 from monitor.sandbox.records.outputs import SqlScript
 from monitor.sandbox.records.plans import PlanOverride
-from monitor.sandbox.run_parameters import key_of
 from monitor.sandbox.world import World
 
 Parameters = list[Mapping[str, Any]]

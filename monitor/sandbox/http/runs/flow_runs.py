@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.engine import NothingToRunError
+from monitor.sandbox.engine.engine import NothingToRunError
 from monitor.sandbox.http.calls import NOT_MODIFIED, Call, Handlers, Reply
 from monitor.sandbox.http.errors import bad_field, validation_failed
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import boolean
 from monitor.sandbox.http.runs.job_groups import run_answer
 from monitor.sandbox.http.runs.overrides import flow_overrides
-from monitor.sandbox.objects import Flow
-from monitor.sandbox.runs import FlowRun, RanFrom
+from monitor.sandbox.records.objects import Flow
+from monitor.sandbox.records.runs import FlowRun, RanFrom
 
 
 def run_flow(call: Call) -> Reply:

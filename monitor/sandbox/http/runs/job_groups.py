@@ -14,8 +14,8 @@ from monitor.sandbox.http.reading.listing import RAN_FROM
 from monitor.sandbox.http.reading.parameters import integer
 from monitor.sandbox.http.runs.job_shapes import job
 from monitor.sandbox.http.runs.overrides import recipe_overrides
-from monitor.sandbox.objects import Recipe
-from monitor.sandbox.runs import JobGroup, RanFrom
+from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.records.runs import JobGroup, RanFrom
 
 # What the job library's filter looks at; the operation has no filterFields.
 LIBRARY_FILTER = ("id", "recipe", "flow", "creator", "flowRun")

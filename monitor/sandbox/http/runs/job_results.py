@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from monitor.sandbox.engine.run_parameters import inserted
 from monitor.sandbox.http.calls import Call, Handlers, Reply, all_of
 from monitor.sandbox.http.errors import ApiError, Json
 from monitor.sandbox.http.kinds.table import RESOURCES
 from monitor.sandbox.http.runs.pdf import one_page
 from monitor.sandbox.http.runs.profiles import profile_of
 from monitor.sandbox.http.runs.result_page import result_lines
-from monitor.sandbox.objects import ImportedDataset
-from monitor.sandbox.run_parameters import inserted
-from monitor.sandbox.runs import NOWHERE, Destinations, JobGroup, NativeStatus
+from monitor.sandbox.records.objects import ImportedDataset
+from monitor.sandbox.records.runs import NOWHERE, Destinations, JobGroup, NativeStatus
 
 
 def _job_group(call: Call) -> JobGroup:

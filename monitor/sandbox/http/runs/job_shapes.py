@@ -10,8 +10,8 @@ from msgspec import Struct
 from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.shapes import CREATOR, STAMPS
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
-from monitor.sandbox.objects import WriteSetting
-from monitor.sandbox.runs import Job, JobGroup, NativeStatus
+from monitor.sandbox.records.objects import WriteSetting
+from monitor.sandbox.records.runs import Job, JobGroup, NativeStatus
 
 
 class ScriptResult(Struct, frozen=True, kw_only=True):

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from monitor.sandbox.destinations import FlowOverrides, RunOverrides
+from monitor.sandbox.engine.destinations import FlowOverrides, RunOverrides
 from monitor.sandbox.http.calls import Call
 from monitor.sandbox.http.errors import Json, bad_field
 from monitor.sandbox.http.outputs.destinations import nested_values
 from monitor.sandbox.http.outputs.output_kinds import WRITE_SETTING
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.validation import check_part, instant
-from monitor.sandbox.objects import Flow
+from monitor.sandbox.records.objects import Flow
 
 MODEL = "RunJobOverrides"
 LONGEST_ENGINE = 50

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 
 from monitor.sandbox.http.errors import Json
-from monitor.sandbox.runs import JobGroup, NativeStatus
+from monitor.sandbox.records.runs import JobGroup, NativeStatus
 from monitor.sandbox.world import World
 
 VALID, INVALID, EMPTY = "VALID", "INVALID", "EMPTY"

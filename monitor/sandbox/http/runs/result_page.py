@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from monitor.sandbox.http.runs.profiles import columns_of, rows_of
-from monitor.sandbox.runs import JobGroup, NativeStatus
+from monitor.sandbox.records.runs import JobGroup, NativeStatus
 from monitor.sandbox.world import World
 
 

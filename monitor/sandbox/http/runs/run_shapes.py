@@ -8,8 +8,8 @@ from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.shapes import CREATOR, STAMPS, UPDATER
 from monitor.sandbox.http.people.person_shapes import dataflow_options_of
 from monitor.sandbox.http.showing.rendering import Association, Resource, View, reference, stamp
-from monitor.sandbox.objects import Recipe, Record
-from monitor.sandbox.runs import FlowRun, JobGroup, PlanSnapshotRun
+from monitor.sandbox.records.objects import Recipe, Record
+from monitor.sandbox.records.runs import FlowRun, JobGroup, PlanSnapshotRun
 from monitor.sandbox.world import WORKSPACE_ID
 
 

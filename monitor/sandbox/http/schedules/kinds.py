@@ -7,7 +7,7 @@ from typing import Any
 from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.schedules.schedule_shapes import SCHEDULE_RESOURCES
 from monitor.sandbox.http.showing.rendering import Resource
-from monitor.sandbox.objects import Schedule
+from monitor.sandbox.records.objects import Schedule
 
 SCHEDULE: Kind[Schedule] = Kind(
     record=Schedule,

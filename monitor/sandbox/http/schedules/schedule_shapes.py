@@ -6,7 +6,7 @@ from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
 from monitor.sandbox.http.schedules.triggers import trigger_document
 from monitor.sandbox.http.showing.rendering import Resource, View, stamp
-from monitor.sandbox.objects import Flow, Plan, Schedule, ScheduleHistory, ScheduleTask
+from monitor.sandbox.records.objects import Flow, Plan, Schedule, ScheduleHistory, ScheduleTask
 from monitor.sandbox.world import WORKSPACE_ID
 
 

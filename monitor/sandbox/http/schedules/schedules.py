@@ -17,7 +17,7 @@ from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import integer, words
 from monitor.sandbox.http.schedules.triggers import read_trigger, will_fire
 from monitor.sandbox.http.showing.rendering import reference, stamp
-from monitor.sandbox.objects import Flow, Plan, Schedule, ScheduleTask
+from monitor.sandbox.records.objects import Flow, Plan, Schedule, ScheduleTask
 from monitor.sandbox.world import Shelf
 
 LONGEST_NAME = 255

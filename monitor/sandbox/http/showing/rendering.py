@@ -16,8 +16,8 @@ from monitor.sandbox.http.errors import (
 )
 from monitor.sandbox.http.reading.embedding import Embed
 from monitor.sandbox.http.reading.listing import Scalar, sort_rows
-from monitor.sandbox.objects import Flow, Person, Plan
-from monitor.sandbox.runs import PlanSnapshotRun
+from monitor.sandbox.records.objects import Flow, Person, Plan
+from monitor.sandbox.records.runs import PlanSnapshotRun
 from monitor.sandbox.world import World
 
 # What lists within lists could otherwise make of a short query.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.sandbox.http.kinds.kind import Kind, OnDelete, Reference, Visibility
 from monitor.sandbox.http.webhooks.webhook_shapes import WEBHOOK_RESOURCES
-from monitor.sandbox.objects import Flow, Recipe, WebhookFlowTask
+from monitor.sandbox.records.objects import Flow, Recipe, WebhookFlowTask
 
 WEBHOOK_FLOW_TASK: Kind[WebhookFlowTask] = Kind(
     record=WebhookFlowTask,

@@ -6,7 +6,7 @@ from monitor.sandbox.http.errors import Json
 from monitor.sandbox.http.flows.flow_shapes import FLOW
 from monitor.sandbox.http.kinds.shapes import NAMED, OWN, stamps
 from monitor.sandbox.http.showing.rendering import Resource, View, reference
-from monitor.sandbox.objects import WebhookFlowTask
+from monitor.sandbox.records.objects import WebhookFlowTask
 
 
 def webhook_task(view: View, one: WebhookFlowTask) -> dict[str, Json]:

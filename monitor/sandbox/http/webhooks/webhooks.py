@@ -8,7 +8,7 @@ from monitor.sandbox.http.calls import Call, Handlers, Reply
 from monitor.sandbox.http.errors import bad_field, validation_failed
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.workspace.configuration import whole_number
-from monitor.sandbox.objects import Flow, WebhookFlowTask
+from monitor.sandbox.records.objects import Flow, WebhookFlowTask
 
 METHODS = ("post", "get", "put", "patch", "delete")
 EVENTS = ("onJobFailure", "onJobSuccess", "onJobDone")

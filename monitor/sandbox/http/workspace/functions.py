@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.sandbox.http.calls import Call, Handlers, Reply
 from monitor.sandbox.http.crud.handlers import crud, found
 from monitor.sandbox.http.workspace.kinds import FUNCTION
-from monitor.sandbox.objects import Recipe
+from monitor.sandbox.records.objects import Recipe
 
 
 def list_recipes(call: Call) -> Reply:

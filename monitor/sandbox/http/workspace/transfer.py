@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.sandbox.http.calls import NO_CONTENT, Call, Handlers, Reply
 from monitor.sandbox.http.errors import bad_field, forbidden, validation_failed
 from monitor.sandbox.http.reading.bodies import Body
-from monitor.sandbox.objects import (
+from monitor.sandbox.records.objects import (
     Flow,
     Person,
     Plan,
@@ -15,8 +15,8 @@ from monitor.sandbox.objects import (
     Token,
 )
 from monitor.sandbox.records.people import AwsConfig, AwsRole, DataflowOptions
+from monitor.sandbox.records.runs import FlowRun, Job, JobGroup, PlanSnapshotRun, PlanTaskRun
 from monitor.sandbox.records.workspace import WorkspaceSetting
-from monitor.sandbox.runs import FlowRun, Job, JobGroup, PlanSnapshotRun, PlanTaskRun
 from monitor.sandbox.world import World
 
 # People are nobody's, history goes on telling who it was, and access stays with its person.

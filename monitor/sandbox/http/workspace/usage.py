@@ -13,8 +13,8 @@ from monitor.sandbox.http.errors import Json, bad_field, not_found
 from monitor.sandbox.http.reading.listing import EARLIEST_SECONDS, EPOCH, LATEST_SECONDS
 from monitor.sandbox.http.reading.parameters import INTEGER
 from monitor.sandbox.http.showing.rendering import stamp
-from monitor.sandbox.objects import Person
-from monitor.sandbox.runs import Job, JobGroup, NativeStatus
+from monitor.sandbox.records.objects import Person
+from monitor.sandbox.records.runs import Job, JobGroup, NativeStatus
 from monitor.sandbox.world import World
 
 Key = TypeVar("Key")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from monitor.sandbox.objects import OutputObject, Publication, Recipe, Record, WriteSetting
+from monitor.sandbox.engine.run_parameters import inserted, with_environment
+from monitor.sandbox.records.objects import OutputObject, Publication, Recipe, Record, WriteSetting
 from monitor.sandbox.records.outputs import SqlScript
-from monitor.sandbox.run_parameters import inserted, with_environment
-from monitor.sandbox.runs import Destinations, JobGroup
+from monitor.sandbox.records.runs import Destinations, JobGroup
 from monitor.sandbox.world import World
 
 Destination = TypeVar("Destination", WriteSetting, Publication, SqlScript)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from monitor.sandbox.destinations import Destinator, RunOverrides, outputs_to_make
-from monitor.sandbox.engine_states import States
-from monitor.sandbox.engine_tasks import Tasks
+from monitor.sandbox.engine.destinations import Destinator, RunOverrides, outputs_to_make
+from monitor.sandbox.engine.run_parameters import parameters_of_flow
+from monitor.sandbox.engine.states import States
+from monitor.sandbox.engine.tasks import Tasks
 from monitor.sandbox.lineage import dataset_ids_of
-from monitor.sandbox.objects import Recipe
-from monitor.sandbox.run_parameters import parameters_of_flow
-from monitor.sandbox.runs import SAMPLING_LIKE, Job, JobGroup, NativeStatus, RanFor, RanFrom
+from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.records.runs import SAMPLING_LIKE, Job, JobGroup, NativeStatus, RanFor, RanFrom
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world import World
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from monitor.sandbox.objects import WebhookFlowTask
-from monitor.sandbox.runs import JobGroup, NativeStatus
+from monitor.sandbox.records.objects import WebhookFlowTask
+from monitor.sandbox.records.runs import JobGroup, NativeStatus
 from monitor.sandbox.world import World
 
 # No job group ever has such an id.

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 import structlog
 
 from monitor.model.triggers import UnsupportedTrigger
-from monitor.sandbox.engine import Engine
-from monitor.sandbox.engine_flows import NothingToRunError
-from monitor.sandbox.objects import Schedule, ScheduleHistory
-from monitor.sandbox.runs import RanFrom
+from monitor.sandbox.engine.engine import Engine
+from monitor.sandbox.engine.flows import NothingToRunError
+from monitor.sandbox.records.objects import Schedule, ScheduleHistory
+from monitor.sandbox.records.runs import RanFrom
 from monitor.sandbox.world import World
 from monitor.schedules import next_after, times_between
 

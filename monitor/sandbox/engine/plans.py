@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from monitor.sandbox.destinations import FlowOverrides, RunOverrides
-from monitor.sandbox.engine_flows import FlowRuns, NothingToRunError
-from monitor.sandbox.engine_jobs import JobGroups
-from monitor.sandbox.engine_states import States
-from monitor.sandbox.engine_tasks import Tasks
-from monitor.sandbox.objects import HttpTask, Plan, PlanNode, PlanSnapshot
-from monitor.sandbox.run_parameters import parameters_of_node
-from monitor.sandbox.runs import (
+from monitor.sandbox.engine.destinations import FlowOverrides, RunOverrides
+from monitor.sandbox.engine.flows import FlowRuns, NothingToRunError
+from monitor.sandbox.engine.jobs import JobGroups
+from monitor.sandbox.engine.run_parameters import parameters_of_node
+from monitor.sandbox.engine.states import States
+from monitor.sandbox.engine.tasks import Tasks
+from monitor.sandbox.records.objects import HttpTask, Plan, PlanNode, PlanSnapshot
+from monitor.sandbox.records.runs import (
     FlowRun,
     NativeStatus,
     PlanSnapshotRun,

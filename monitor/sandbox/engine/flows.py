@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from monitor.sandbox.destinations import FlowOverrides
-from monitor.sandbox.engine_jobs import JobGroups
-from monitor.sandbox.engine_states import States
-from monitor.sandbox.engine_tasks import Tasks
-from monitor.sandbox.objects import Flow, Recipe
-from monitor.sandbox.runs import FlowRun, JobGroup, NativeStatus, RanFor, RanFrom, Run
+from monitor.sandbox.engine.destinations import FlowOverrides
+from monitor.sandbox.engine.jobs import JobGroups
+from monitor.sandbox.engine.states import States
+from monitor.sandbox.engine.tasks import Tasks
+from monitor.sandbox.records.objects import Flow, Recipe
+from monitor.sandbox.records.runs import FlowRun, JobGroup, NativeStatus, RanFor, RanFrom, Run
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world import World
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from monitor.sandbox.engine_jobs import JobGroups
-from monitor.sandbox.engine_states import States
-from monitor.sandbox.engine_tasks import Tasks
-from monitor.sandbox.runs import RanFor, RanFrom, Run
+from monitor.sandbox.engine.jobs import JobGroups
+from monitor.sandbox.engine.states import States
+from monitor.sandbox.engine.tasks import Tasks
+from monitor.sandbox.records.runs import RanFor, RanFrom, Run
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world import World
 

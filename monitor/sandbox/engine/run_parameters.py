@@ -10,7 +10,7 @@ from typing import Any
 from monitor.sandbox.records.flows import FlowRunParameterOverride
 from monitor.sandbox.records.packages import EnvironmentParameter
 from monitor.sandbox.records.plans import PlanOverride
-from monitor.sandbox.runs import JobGroup
+from monitor.sandbox.records.runs import JobGroup
 from monitor.sandbox.world import World
 
 TEXT_TYPES = ("path", "sql")  # parameters of a bucket, host or user are not part of a path

@@ -20,9 +20,9 @@ from enum import StrEnum
 import aiohttp
 import structlog
 
-from monitor.sandbox.callback_faults import Statement, statements
-from monitor.sandbox.objects import HttpTask, WebhookFlowTask
-from monitor.sandbox.runs import JobGroup, NativeStatus, PlanSnapshotRun
+from monitor.sandbox.callbacks.faults import Statement, statements
+from monitor.sandbox.records.objects import HttpTask, WebhookFlowTask
+from monitor.sandbox.records.runs import JobGroup, NativeStatus, PlanSnapshotRun
 from monitor.sandbox.settings import DeliverySettings
 from monitor.sandbox.world import World
 

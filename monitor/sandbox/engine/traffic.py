@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from monitor.sandbox.engine import Engine, NothingToRunError
-from monitor.sandbox.objects import Recipe, Record
-from monitor.sandbox.runs import RanFor, RanFrom
+from monitor.sandbox.engine.engine import Engine, NothingToRunError
+from monitor.sandbox.records.objects import Recipe, Record
+from monitor.sandbox.records.runs import RanFor, RanFrom
 from monitor.sandbox.settings import TrafficSettings
 from monitor.sandbox.world import World
 

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from monitor.sandbox.destinations import FlowOverrides, RunOverrides
-from monitor.sandbox.engine_faults import RunFaults
-from monitor.sandbox.engine_flows import FlowRuns, NothingToRunError
-from monitor.sandbox.engine_jobs import JobGroups, Order, Outcome
-from monitor.sandbox.engine_plans import HttpSender, PlanRuns
-from monitor.sandbox.engine_states import States
-from monitor.sandbox.engine_tasks import Tasks
+from monitor.sandbox.engine.destinations import FlowOverrides, RunOverrides
+from monitor.sandbox.engine.faults import RunFaults
+from monitor.sandbox.engine.flows import FlowRuns, NothingToRunError
+from monitor.sandbox.engine.jobs import JobGroups, Order, Outcome
+from monitor.sandbox.engine.plans import HttpSender, PlanRuns
+from monitor.sandbox.engine.states import States
+from monitor.sandbox.engine.tasks import Tasks
 from monitor.sandbox.ledger import Ledger
-from monitor.sandbox.objects import Flow, Plan, Recipe
-from monitor.sandbox.runs import FlowRun, JobGroup, PlanSnapshotRun, RanFor, RanFrom, Run
+from monitor.sandbox.records.objects import Flow, Plan, Recipe
+from monitor.sandbox.records.runs import FlowRun, JobGroup, PlanSnapshotRun, RanFor, RanFrom, Run
 from monitor.sandbox.settings import WorkSettings
 from monitor.sandbox.world import World
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from monitor.bus.contract import legible
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
+from monitor.polling.beyond.masking import held_settings, secret_names_in
 from monitor.polling.following import Following
-from monitor.polling.masking import held_settings, secret_names_in
 from monitor.tracking.workspace_changes import Held
 
 log = structlog.get_logger()

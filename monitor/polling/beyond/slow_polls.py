@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from monitor.catalogue.capabilities import Capability
-from monitor.polling.configuration import WorkspaceConfiguration
-from monitor.polling.connections import Connections
+from monitor.polling.beyond.configuration import WorkspaceConfiguration
+from monitor.polling.beyond.connections import Connections
+from monitor.polling.beyond.objects import Objects
+from monitor.polling.beyond.profiles import Profiles
+from monitor.polling.beyond.tokens import Tokens
+from monitor.polling.beyond.usage import Usage
 from monitor.polling.following import Following
-from monitor.polling.objects import Objects
-from monitor.polling.profiles import Profiles
 from monitor.polling.settings import BeyondSettings
-from monitor.polling.tokens import Tokens
-from monitor.polling.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

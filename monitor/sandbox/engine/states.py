@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from monitor.sandbox.ledger import DELETED, Ledger
-from monitor.sandbox.runs import FlowRun, JobGroup, NativeStatus, PlanSnapshotRun, Run
+from monitor.sandbox.records.runs import FlowRun, JobGroup, NativeStatus, PlanSnapshotRun, Run
 from monitor.sandbox.world import World
 
 Listener = Callable[[Run], None]

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from monitor.sandbox.objects import Publication, Record, WriteSetting
+from monitor.sandbox.records.objects import Publication, Record, WriteSetting
 from monitor.sandbox.records.outputs import SqlScript
 
 

@@ -10,31 +10,22 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor import __version__
-from monitor.app.expected import ExpectedStarts
+from monitor.app.assembly import assembled, bridge_info, callback_settings
 from monitor.app.following import FollowedWorkspace
 from monitor.app.housekeeping import keep_house
-from monitor.app.readiness import probe_store, readiness_checks
+from monitor.app.readiness import probe_store
 from monitor.app.requests import AdminRequests
 from monitor.bus.contract import Start
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.listener import CallbackListener
-from monitor.callbacks.settings import CallbackSettings
-from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
-from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
-from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.mqtt.output import CONSUMER as MQTT_CONSUMER
 from monitor.outputs.mqtt.output import MqttOutput
-from monitor.outputs.mqtt.states import BridgeInfo
 from monitor.supervisor import Supervisor
-from monitor.tracking.knowledge import Knowledge, KnowledgeView
-from monitor.tracking.observer import Observer
-from monitor.web.api import Requests
-from monitor.web.server import Server
+from monitor.tracking.knowledge import KnowledgeView
 
 log = structlog.get_logger()
 
@@ -122,62 +113,19 @@ class Daemon:
             raise _first(failures) from failures
 
     def _build(self, bus: SqliteBus) -> None:
-        configuration, clock, registry = self._configuration, self._clock, self._registry
+        parts = assembled(
+            self._configuration,
+            bus=bus,
+            clock=self._clock,
+            registry=self._registry,
+            supervisor=self._supervisor,
+            requests=AdminRequests(self._followed),
+            on_callback=self._callback_stored,
+        )
         self._bus = bus
-        self._knowledge = Knowledge([one.name for one in configuration.workspaces])
-        self._observer = Observer(
-            bus=bus,
-            knowledge=self._knowledge,
-            clock=clock,
-            registry=registry,
-            settings=configuration.tracking,
-        )
-        self._metrics = Metrics(
-            bus=bus,
-            knowledge=self._knowledge.view,
-            clock=clock,
-            registry=registry,
-            settings=configuration.metrics,
-            version=__version__,
-            capabilities=list(Capability),
-        )
-        self._metrics.configuration_taken(config_hash(configuration))
-        if configuration.mqtt is not None:
-            self._mqtt = MqttOutput(
-                configuration.mqtt,
-                bus=bus,
-                view=self._knowledge.view,
-                clock=clock,
-                registry=registry,
-                metrics=DeliveryMetrics(registry),
-                info=_bridge_info(configuration),
-                next_start=ExpectedStarts(self._knowledge.view, clock=clock).next_start,
-            )
-        admin = AdminRequests(self._followed)
-        self._server = Server(
-            settings=configuration.server,
-            bus=bus,
-            view=self._knowledge.view,
-            clock=clock,
-            render_metrics=self._metrics.exposition.render,
-            checks=readiness_checks(
-                bus=bus,
-                view=self._knowledge.view,
-                clock=clock,
-                supervisor=self._supervisor,
-                mqtt=lambda: self._mqtt,
-            ),
-            requests=Requests(track=admin.track, webhooks=admin.act_on_webhooks),
-        )
-        if configuration.callbacks is not None:
-            self._listener = CallbackListener(
-                settings=configuration.callbacks,
-                workspaces=_callback_settings(configuration.workspaces),
-                bus=bus,
-                clock=clock,
-                registry=registry,
-                on_stored=self._callback_stored,
-            )
+        self._knowledge, self._observer = parts.knowledge, parts.observer
+        self._metrics, self._mqtt = parts.metrics, parts.mqtt
+        self._server, self._listener = parts.server, parts.listener
 
     async def _start(self, bus: SqliteBus) -> Addresses:
         """Start the steps in their order; each rests on those before it."""
@@ -312,7 +260,7 @@ class Daemon:
                 if one.name not in self._followed or before.get(one.name) != one
             ]
             if self._listener is not None:
-                self._listener.replace_workspaces(_callback_settings(configuration.workspaces))
+                self._listener.replace_workspaces(callback_settings(configuration.workspaces))
             await self._let_go(self._followed.keys() - after.keys(), for_good=True)
             await self._let_go({one.name for one in built} & self._followed.keys(), for_good=False)
             for followed in built:
@@ -327,7 +275,7 @@ class Daemon:
             self._configuration = configuration
             self._metrics.configuration_taken(config_hash(configuration))
             if self._mqtt is not None:
-                await self._mqtt.introduce(_bridge_info(configuration))
+                await self._mqtt.introduce(bridge_info(configuration))
             log.info("configuration reloaded", waiting_for_restart=waiting)
             return waiting
 
@@ -356,20 +304,6 @@ class Daemon:
         if followed is not None and followed.inbox is not None:
             self._knowledge.update_workspace(workspace, last_callback_at=self._clock.now())
             followed.inbox.notify()
-
-
-def _callback_settings(
-    workspaces: Iterable[WorkspaceConfiguration],
-) -> dict[str, CallbackSettings]:
-    return {one.name: one.callbacks for one in workspaces if one.callbacks is not None}
-
-
-def _bridge_info(configuration: Configuration) -> BridgeInfo:
-    return BridgeInfo(
-        version=__version__,
-        workspaces=tuple(one.name for one in configuration.workspaces),
-        config_hash=config_hash(configuration),
-    )
 
 
 def _instance(configuration: Configuration) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from monitor.bus.contract import Change, EventBus, Note
@@ -34,7 +34,7 @@ def readiness_checks(
     view: KnowledgeView,
     clock: Clock,
     supervisor: Supervisor,
-    mqtt: Callable[[], MqttOutput | None],
+    mqtt: MqttOutput | None,
 ) -> Mapping[str, Check]:
     """Return the checks of ``/readyz`` by name."""
 
@@ -55,10 +55,9 @@ def readiness_checks(
         return Finding(ok=not faults, detail="; ".join(faults) or "all recent")
 
     async def broker() -> Finding:
-        output = mqtt()
-        if output is None:
+        if mqtt is None:
             return Finding(ok=True, detail="not configured")
-        return Finding(ok=output.is_connected, detail=output.standing)
+        return Finding(ok=mqtt.is_connected, detail=mqtt.standing)
 
     async def tasks() -> Finding:
         failed = [

@@ -1,0 +1,136 @@
+"""Puts the parts of a daemon together. Nothing is started and nothing is opened here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from monitor import __version__
+from monitor.app.expected import ExpectedStarts
+from monitor.app.readiness import readiness_checks
+from monitor.app.requests import AdminRequests
+from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks.listener import CallbackListener
+from monitor.callbacks.settings import CallbackSettings
+from monitor.catalogue.capabilities import Capability
+from monitor.config import Configuration, WorkspaceConfiguration, config_hash
+from monitor.model.clock import Clock
+from monitor.outputs.delivery import DeliveryMetrics
+from monitor.outputs.metrics.assembly import Metrics
+from monitor.outputs.mqtt.output import MqttOutput
+from monitor.outputs.mqtt.states import BridgeInfo
+from monitor.supervisor import Supervisor
+from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.observer import Observer
+from monitor.web.api import Requests
+from monitor.web.server import Server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What all workspaces share."""
+
+    knowledge: Knowledge
+    observer: Observer
+    metrics: Metrics
+    mqtt: MqttOutput | None
+    server: Server
+    listener: CallbackListener | None
+
+
+def assembled(
+    configuration: Configuration,
+    *,
+    bus: SqliteBus,
+    clock: Clock,
+    registry: CollectorRegistry,
+    supervisor: Supervisor,
+    requests: AdminRequests,
+    on_callback: Callable[[str], None],
+) -> Parts:
+    """Return the parts as a configuration wants them; ``on_callback`` hears whose was stored."""
+    knowledge = Knowledge([one.name for one in configuration.workspaces])
+    metrics = Metrics(
+        bus=bus,
+        knowledge=knowledge.view,
+        clock=clock,
+        registry=registry,
+        settings=configuration.metrics,
+        version=__version__,
+        capabilities=list(Capability),
+    )
+    metrics.configuration_taken(config_hash(configuration))
+    mqtt = _mqtt(configuration, bus=bus, knowledge=knowledge, clock=clock, registry=registry)
+    return Parts(
+        knowledge=knowledge,
+        observer=Observer(
+            bus=bus,
+            knowledge=knowledge,
+            clock=clock,
+            registry=registry,
+            settings=configuration.tracking,
+        ),
+        metrics=metrics,
+        mqtt=mqtt,
+        server=Server(
+            settings=configuration.server,
+            bus=bus,
+            view=knowledge.view,
+            clock=clock,
+            render_metrics=metrics.exposition.render,
+            checks=readiness_checks(
+                bus=bus, view=knowledge.view, clock=clock, supervisor=supervisor, mqtt=mqtt
+            ),
+            requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
+        ),
+        listener=None
+        if configuration.callbacks is None
+        else CallbackListener(
+            settings=configuration.callbacks,
+            workspaces=callback_settings(configuration.workspaces),
+            bus=bus,
+            clock=clock,
+            registry=registry,
+            on_stored=on_callback,
+        ),
+    )
+
+
+def _mqtt(
+    configuration: Configuration,
+    *,
+    bus: SqliteBus,
+    knowledge: Knowledge,
+    clock: Clock,
+    registry: CollectorRegistry,
+) -> MqttOutput | None:
+    if configuration.mqtt is None:
+        return None
+    return MqttOutput(
+        configuration.mqtt,
+        bus=bus,
+        view=knowledge.view,
+        clock=clock,
+        registry=registry,
+        metrics=DeliveryMetrics(registry),
+        info=bridge_info(configuration),
+        next_start=ExpectedStarts(knowledge.view, clock=clock).next_start,
+    )
+
+
+def callback_settings(
+    workspaces: Iterable[WorkspaceConfiguration],
+) -> dict[str, CallbackSettings]:
+    """Return how callbacks are taken, for each workspace that takes any."""
+    return {one.name: one.callbacks for one in workspaces if one.callbacks is not None}
+
+
+def bridge_info(configuration: Configuration) -> BridgeInfo:
+    """Return what subscribers are told about this daemon."""
+    return BridgeInfo(
+        version=__version__,
+        workspaces=tuple(one.name for one in configuration.workspaces),
+        config_hash=config_hash(configuration),
+    )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
+import msgspec
 import structlog
 
 from monitor.catalogue.capabilities import NEEDS, Capability, without
 from monitor.catalogue.operations import Edition, operation
+from monitor.model.beyond import BeyondRuns
 from monitor.model.errors import WorkspaceError
 from monitor.polling.following import Following
 from monitor.polling.probe import PROBED, Finding, probe
@@ -23,6 +26,14 @@ _RETURN_SECONDS = 900.0
 # A loss is looked into at once, but many losses one by one are not.
 _LOOK_GAP_SECONDS = 60.0
 _AVAILABLE, _UNAVAILABLE = "available", "unavailable"
+# What each of these abilities has read; without it nobody knows whether that still holds.
+_READ_BY: Mapping[Capability, str] = {
+    Capability.COUNT_OBJECTS: "objects",
+    Capability.READ_CONNECTIONS: "connections",
+    Capability.READ_TOKENS: "tokens",
+    Capability.READ_USAGE: "usage",
+    Capability.READ_PROFILES: "outputs",
+}
 _BY_ID_ONLY = (
     "runs cannot be listed here; only those are followed that a callback, the operator or the "
     "configuration names"
@@ -142,8 +153,13 @@ class Offering:
     async def _publish(self, capabilities: frozenset[Capability], *, before: Offered) -> None:
         """Make known what the monitor can do; the log has one line for all that has changed."""
         following = self._following
+        standing = following.knowledge.workspaces[following.name]
+        keeps_schedules = Capability.READ_SCHEDULES in capabilities
         standing = following.knowledge.update_workspace(
-            following.name, capabilities=frozenset(str(one) for one in capabilities)
+            following.name,
+            capabilities=frozenset(str(one) for one in capabilities),
+            schedules=standing.schedules if keeps_schedules else (),
+            beyond=_still_read(standing.beyond, capabilities),
         )
         self._reachability.switch_off(_limitation(capabilities))
         after = (standing.edition, frozenset(capabilities))
@@ -174,6 +190,12 @@ def _reads_of(capabilities: frozenset[Capability]) -> frozenset[str]:
     """Return the operations that only read and that these abilities rest on."""
     needed = (one for capability in capabilities for one in NEEDS[capability])
     return frozenset(one for one in needed if operation(one).method == "GET")
+
+
+def _still_read(beyond: BeyondRuns, capabilities: frozenset[Capability]) -> BeyondRuns:
+    nothing = BeyondRuns()
+    lost = [part for needs, part in _READ_BY.items() if needs not in capabilities]
+    return msgspec.structs.replace(beyond, **{part: getattr(nothing, part) for part in lost})
 
 
 def _named(capabilities: frozenset[Capability]) -> list[str]:

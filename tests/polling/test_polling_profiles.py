@@ -127,6 +127,19 @@ async def test_an_operation_that_is_lost_is_not_taken_for_a_missing_profile(
     assert read(scene) == {}
 
 
+async def test_what_was_forgotten_is_read_again(
+    scene: Scene, workspace: TinyWorkspace, profiles: Profiles
+) -> None:
+    """Once profiles are offered again, outputs that nobody made anew are shown as before."""
+    workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
+    await run(scene, workspace, 1)
+    await profiles.poll()
+    profiles.forget()
+    await profiles.poll()
+
+    assert read(scene) == {"recipe 45": ("1", ValueCounts(valid=1))}
+
+
 async def test_a_round_costs_a_bounded_number_of_requests(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.catalogue.capabilities import Capability, capabilities_of
 from monitor.catalogue.operations import Edition
+from monitor.model.beyond import Figures
 from monitor.model.clock import SystemClock
 from monitor.model.errors import NotAvailableError
 from monitor.model.knowledge import Reachability
@@ -117,6 +118,31 @@ async def test_a_lost_operation_is_told_by_one_line_and_one_event(
         (LINE, ["read_schedules"])
     ]
     assert (await followed.told(before))[1:] == [("capability:read_schedules", "available")]
+
+
+async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> None:
+    """Figures and schedules of a lost ability are not shown until they grow old; others stay."""
+    following = followed.scene.following
+    figures = Figures(values={"flow": 8.0}, until=following.clock.now())
+    following.know_beyond(objects=figures, usage=figures)
+    await followed.poll()
+    held = followed.scene.knowledge.workspaces[NAME].schedules
+    lose = followed.sandbox.world.options.lose
+    lose.update({"countOutputObjects": 0.0, "listSchedules": 0.0})
+    await followed.poll()
+    standing = followed.scene.knowledge.workspaces[NAME]
+
+    assert held
+    assert not standing.schedules
+    assert standing.beyond.objects is None
+    assert standing.beyond.usage is None  # this edition has none
+
+    lose.clear()
+    await followed.offering.find_out()
+    following.know_beyond(objects=figures)
+    lose["listSchedules"] = 0.0
+    await followed.poll()
+    assert followed.scene.knowledge.workspaces[NAME].beyond.objects == figures
 
 
 async def test_a_loss_is_looked_for_at_least_four_times_an_hour(

@@ -48,6 +48,7 @@ class Profiles:
         return bool(due)
 
     def forget(self) -> None:
+        self._read = {}  # so that all is read again, should profiles be offered again
         self._qualities = {}
         self._following.know_beyond(outputs=())
 

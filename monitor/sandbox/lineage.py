@@ -10,20 +10,20 @@ from monitor.sandbox.records.objects import ImportedDataset, Recipe
 from monitor.sandbox.world import World
 
 
-def dataset_ids_of(world: World, recipe: Recipe) -> tuple[int, ...]:
-    """Return the imported datasets whose data a recipe works on, its own first, each once."""
-    read = (dataset_id for one in _upwards(world, recipe) for dataset_id in one.dataset_ids)
+def dataset_ids_of(world: World, *recipes: Recipe) -> tuple[int, ...]:
+    """Return the imported datasets whose data recipes work on, their own first, each once."""
+    read = (dataset_id for one in _upwards(world, *recipes) for dataset_id in one.dataset_ids)
     return tuple(dict.fromkeys(read))
 
 
-def datasets_of(world: World, recipe: Recipe) -> list[ImportedDataset]:
-    """Return the imported datasets whose data a recipe works on, those it reads itself first."""
-    return _datasets(world, dataset_ids_of(world, recipe))
+def datasets_of(world: World, *recipes: Recipe) -> list[ImportedDataset]:
+    """Return the imported datasets whose data recipes work on, those read directly first."""
+    return _datasets(world, dataset_ids_of(world, *recipes))
 
 
 def inputs_of(world: World, flow_id: int) -> list[ImportedDataset]:
     """Return the imported datasets in a flow: those its recipes work on, then unused ones."""
-    read = [one for recipe in world.recipes_of(flow_id) for one in dataset_ids_of(world, recipe)]
+    read = dataset_ids_of(world, *world.recipes_of(flow_id))
     nodes = world.shelf(DatasetNode).live()
     return _datasets(world, [*read, *(one.dataset_id for one in nodes if one.flow_id == flow_id)])
 
@@ -40,18 +40,23 @@ def builds_upon(world: World, recipe: Recipe, other_id: int) -> bool:
     return any(one.id == other_id for one in _upwards(world, recipe))
 
 
-def _upwards(world: World, recipe: Recipe) -> Iterator[Recipe]:
-    """Give a recipe and all that it builds upon, the nearest first, each once."""
-    seen = {recipe.id}
-    waiting = deque([recipe])
-    while waiting:
-        one = waiting.popleft()
-        yield one
-        for upstream_id in one.upstream_ids:
-            upstream = world.recipes.get(upstream_id, with_deleted=True)
-            if upstream is not None and upstream_id not in seen:
-                seen.add(upstream_id)
-                waiting.append(upstream)
+def _upwards(world: World, *recipes: Recipe) -> Iterator[Recipe]:
+    """Give each recipe and all that it builds upon, the nearest first; every one of them once.
+
+    What several build upon is gone through once, or a long chain would take for ever.
+    """
+    seen: set[int] = set()
+    for recipe in recipes:
+        waiting = deque([recipe] if recipe.id not in seen else [])
+        seen.add(recipe.id)
+        while waiting:
+            one = waiting.popleft()
+            yield one
+            for upstream_id in one.upstream_ids:
+                upstream = world.recipes.get(upstream_id, with_deleted=True)
+                if upstream is not None and upstream_id not in seen:
+                    seen.add(upstream_id)
+                    waiting.append(upstream)
 
 
 def _datasets(world: World, dataset_ids: Iterable[int]) -> list[ImportedDataset]:

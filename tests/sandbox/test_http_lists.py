@@ -268,6 +268,8 @@ async def test_deleted_rows_appear_on_request(workspace: Workspace) -> None:
         (LIBRARY, "limit", "9" * 5000),
         (LIBRARY, "offset", "-1"),
         (LIBRARY, "sort", "-nothing"),
+        (LIBRARY, "sort", "--id"),
+        (LIBRARY, "limit", "\N{FULLWIDTH DIGIT ONE}"),
         (LIBRARY, "includeCount", "maybe"),
         (LIBRARY, "includeDeleted", "1"),
         (LIBRARY, "status", "Sleeping"),

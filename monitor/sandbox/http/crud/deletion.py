@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from monitor.sandbox.http.calls import Call
@@ -23,9 +24,9 @@ def delete(call: Call, record: Record) -> None:
     """
     world = call.world
     doomed = _doomed(world, record)
-    _refuse_what_is_held(world, record, doomed)
-    for one in doomed.values():
-        _cut_links(world, one)
+    gone = _ids_of(doomed.values())
+    _refuse_what_is_held(world, record, doomed, gone)
+    _cut_links(world, gone)
     for one in doomed.values():
         world.delete(one)
         one.updater_id = call.person.id
@@ -34,47 +35,55 @@ def delete(call: Call, record: Record) -> None:
 
 
 Doomed = dict[tuple[type[Record], int], Record]
+# Looked for all at once: a shelf that were read anew for each would take hours in a large flow.
+Ids = Mapping[type[Record], AbstractSet[int]]
 
 
 def _doomed(world: World, record: Record) -> Doomed:
     """Return a record and all that cascades from it."""
     found: Doomed = {}
-    waiting = [record]
-    while waiting:
-        one = waiting.pop()
-        if (type(one), one.id) in found:
-            continue
-        found[type(one), one.id] = one
-        waiting.extend(row for _, _, row in _holders(world, one, OnDelete.CASCADE))
+    wave: Doomed = {(type(record), record.id): record}
+    while wave:
+        found |= wave
+        holders = _holders(world, _ids_of(wave.values()), OnDelete.CASCADE)
+        reached = {(type(row), row.id): row for _, _, row in holders}
+        wave = {key: row for key, row in reached.items() if key not in found}
     return found
 
 
+def _ids_of(records: Iterable[Record]) -> Ids:
+    ids: dict[type[Record], set[int]] = {}
+    for one in records:
+        ids.setdefault(type(one), set()).add(one.id)
+    return ids
+
+
 def _holders(
-    world: World, target: Record, rule: OnDelete
+    world: World, targets: Ids, rule: OnDelete
 ) -> Iterator[tuple[Kind[Any], Reference, Record]]:
-    """Find the live records that link to ``target`` under a rule."""
-    for kind, link in referrers(type(target)):
-        if link.on_delete is not rule:
-            continue
-        for row in world.shelf(kind.record).live():
-            value = getattr(row, link.attribute)
-            if (target.id in value) if link.many else value == target.id:
-                yield kind, link, row
+    """Find the live records that link to any of the targets under a rule."""
+    for target, ids in targets.items():
+        for kind, link in referrers(target):
+            if link.on_delete is not rule:
+                continue
+            for row in world.shelf(kind.record).live():
+                value = getattr(row, link.attribute)
+                if not ids.isdisjoint(value) if link.many else value in ids:
+                    yield kind, link, row
 
 
-def _refuse_what_is_held(world: World, record: Record, doomed: Doomed) -> None:
-    for one in doomed.values():
-        for kind, _, row in _holders(world, one, OnDelete.REFUSE):
-            if (type(row), row.id) not in doomed:
-                raise validation_failed(
-                    f'"id" cannot be deleted: {record.id} is used by {kind.name} {row.id}'
-                )
+def _refuse_what_is_held(world: World, record: Record, doomed: Doomed, gone: Ids) -> None:
+    for kind, _, row in _holders(world, gone, OnDelete.REFUSE):
+        if (type(row), row.id) not in doomed:
+            raise validation_failed(
+                f'"id" cannot be deleted: {record.id} is used by {kind.name} {row.id}'
+            )
 
 
-def _cut_links(world: World, target: Record) -> None:
-    for _, link, row in list(_holders(world, target, OnDelete.CLEAR)):
-        value = getattr(row, link.attribute)
-        left: Any = tuple(one for one in value if one != target.id) if link.many else None
+def _cut_links(world: World, gone: Ids) -> None:
+    for _, link, row in list(_holders(world, gone, OnDelete.CLEAR)):
+        value, ids = getattr(row, link.attribute), gone[link.target]
+        left: Any = tuple(one for one in value if one not in ids) if link.many else None
         world.update(row, **{link.attribute: left})
 
 

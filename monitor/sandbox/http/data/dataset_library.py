@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -66,7 +65,10 @@ def _rows(call: Call) -> Iterable[Dataset]:
         if type_in_library(call.view, one) in wanted and all(test(one) for test in tests)
     ]
     flow_id = integer(query, "flowId", 0)
-    return sorted(rows, key=lambda one: not _is_in(call, flow_id, one)) if flow_id else rows
+    if not flow_id:
+        return rows
+    is_here = _in_flow(call, flow_id)
+    return sorted(rows, key=lambda one: not is_here(one))
 
 
 def _wanted(query: Query) -> frozenset[str]:
@@ -96,7 +98,7 @@ def _tests(call: Call, query: Query) -> Iterable[Test]:
         yield lambda one: one.creator_id == user_id
     for name in ("currentFlowId", "datasourceFlowId"):
         if flow_id := integer(query, name, 0):
-            yield functools.partial(_is_in, call, flow_id)
+            yield _in_flow(call, flow_id)
     if connection_id := integer(query, "connectionId", 0):
         yield lambda one: getattr(one, "connection_id", None) == connection_id
     if boolean(query, "baseStorage"):
@@ -107,10 +109,12 @@ def _tests(call: Call, query: Query) -> Iterable[Test]:
     yield lambda one: not isinstance(one, ImportedDataset) or one.is_hidden is is_hidden
 
 
-def _is_in(call: Call, flow_id: int, one: Dataset) -> bool:
-    if isinstance(one, ImportedDataset):
-        return any(dataset.id == one.id for dataset in inputs_of(call.world, flow_id))
-    return one.flow_id == flow_id
+def _in_flow(call: Call, flow_id: int) -> Test:
+    """Return what tells whether a dataset is a recipe of a flow, or one of its inputs."""
+    inputs = {one.id for one in inputs_of(call.world, flow_id)}
+    return lambda one: (
+        one.id in inputs if isinstance(one, ImportedDataset) else one.flow_id == flow_id
+    )
 
 
 HANDLERS: Handlers = {

@@ -65,8 +65,7 @@ def _rows(world: World, node: PlanNode) -> tuple[list[Json], list[Json]]:
     recipes = _recipes(world, node)
     datasets = {
         one.id: {"id": one.id, "name": one.name, **_shown(list(one.run_parameters))}
-        for recipe in recipes
-        for one in datasets_of(world, recipe)
+        for one in datasets_of(world, *recipes)
         if one.run_parameters
     }
     outputs = [

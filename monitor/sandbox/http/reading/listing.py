@@ -141,7 +141,7 @@ def read_list_query(operation: Operation, query: Query) -> ListQuery:
 
 def read_sort(text: str) -> tuple[tuple[str, bool], ...]:
     """Return the columns of ``sort`` with their direction; a minus means descending."""
-    return tuple((part.lstrip("+-"), part.startswith("-")) for part in names(text))
+    return tuple((part[part[0] in "+-" :], part.startswith("-")) for part in names(text))
 
 
 def _scope(operation: Operation, query: Query) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from monitor.sandbox.http.errors import bad_parameter
 
-INTEGER = re.compile(r"[+-]?\d{1,18}")
+INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Query:

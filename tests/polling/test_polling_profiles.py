@@ -140,6 +140,33 @@ async def test_what_was_forgotten_is_read_again(
     assert read(scene) == {"recipe 45": ("1", ValueCounts(valid=1))}
 
 
+async def test_a_name_that_lists_leave_out_is_asked_for_once(
+    scene: Scene, workspace: TinyWorkspace, profiles: Profiles
+) -> None:
+    """An output goes by its recipe's name; where that cannot be had, its figures are shown."""
+    bare = {"id": 45, "flow": {"id": 11, "name": "Sales"}}
+    for number in (1, 2, 3):
+        workspace.documents[f"jobGroups/{number}/profileResults"] = profile((number, 0, 0))
+    workspace.faults["jobGroups/1"] = OVERLOADED
+    seen = []
+    for number in (1, 2, 3):
+        workspace.put_job_group(number, "Complete", wrangledDataset=bare)
+        await scene.parts.changes.poll()
+        named = {**bare, "recipe": {"name": "Clean sales"}}
+        workspace.put_job_group(number, wrangledDataset=named, status="Complete")
+        await profiles.poll()
+        seen.append(read(scene))
+        workspace.put_job_group(number, wrangledDataset=bare, status="Complete")
+
+    assert seen == [
+        {"None": ("1", ValueCounts(valid=1))},
+        {"Clean sales": ("2", ValueCounts(valid=2))},
+        {"Clean sales": ("3", ValueCounts(valid=3))},
+    ]
+    assert workspace.count("jobGroups/2") == 1
+    assert workspace.count("jobGroups/3") == 0
+
+
 async def test_a_round_costs_a_bounded_number_of_requests(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:

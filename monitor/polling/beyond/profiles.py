@@ -6,13 +6,17 @@ from heapq import nlargest
 
 import structlog
 
+from monitor.catalogue.capabilities import Capability
 from monitor.model.beyond import OutputQuality, ValueCounts
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.knowledge import PipelineStanding
 from monitor.model.runs import RunKey, RunKind, Status
 from monitor.polling.following import Following
+from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
+
+_WAIT_SECONDS = 300.0  # behind everything that matters more
 
 Output = tuple[str, str]  # pipeline, recipe
 
@@ -86,16 +90,36 @@ class Profiles:
             self._qualities[output] = OutputQuality(
                 pipeline=standing.pipeline,
                 id=output[1],
-                name=await self._name(run_id),
+                name=await self._name(output, run_id),
                 run_id=run_id,
                 counts=counts,
             )
         self._read[output] = run_id
 
-    async def _name(self, run_id: str) -> str | None:
+    async def _name(self, output: Output, run_id: str) -> str | None:
+        """Return the recipe's name, for which lists that leave it out cost one read."""
         key = RunKey(workspace=self._following.name, kind=RunKind.JOB_GROUP, id=run_id)
         run = (await self._following.observer.known((key,))).get(key)
-        return run.recipe.name if run is not None and run.recipe is not None else None
+        if run is not None and run.recipe is not None and run.recipe.name is not None:
+            return run.recipe.name
+        before = self._qualities.get(output)
+        if before is not None and before.name is not None:
+            return before.name
+        return await self._asked_name(run_id)
+
+    async def _asked_name(self, run_id: str) -> str | None:
+        following = self._following
+        if not following.can(Capability.FOLLOW_BY_ID):
+            return None
+        try:
+            row = await following.client.job_group(
+                run_id, with_flow=True, priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
+            )
+        except WorkspaceError as error:
+            # The figures are worth showing without it; the output then goes by its id.
+            log.debug("no name", workspace=following.name, run=run_id, reason=str(error))
+            return None
+        return row.recipe_name
 
 
 def _finished(standing: PipelineStanding) -> float:

@@ -260,6 +260,10 @@ class World:
     def outputs_of(self, recipe_id: int) -> list[OutputObject]:
         return [one for one in self.output_objects.live() if one.recipe_id == recipe_id]
 
+    def recipe_ids_with_outputs(self) -> set[int]:
+        """Return all that could run, in one look at the outputs."""
+        return {one.recipe_id for one in self.output_objects.live()}
+
     def write_settings_of(self, output_object_id: int) -> list[WriteSetting]:
         shelf = self.write_settings.live()
         return [one for one in shelf if one.output_object_id == output_object_id]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from monitor.sandbox.lineage import inputs_of
-from monitor.sandbox.records.objects import Flow, ImportedDataset, Recipe
+from monitor.sandbox.records.objects import Flow, ImportedDataset, OutputObject, Recipe
 from monitor.sandbox.world import World
 from tests.sandbox.http_workspace import Workspace, open_workspace
 
@@ -72,6 +72,17 @@ async def test_the_library_looks_at_a_flow_once(workspace: Workspace, name: str)
     with in_moments():
         answer = await workspace.ask("GET", "/v4/datasetLibrary", query=query)
     assert answer.ids[0] == dataset.id, answer.content
+
+
+async def test_a_flow_of_many_outputs_starts_at_once(workspace: Workspace) -> None:
+    """Which recipes have an output is seen in one look at them all."""
+    world, by = workspace.world, workspace.things.owner.id
+    flow, _ = chained(world, by=by)
+    for recipe in world.recipes_of(flow.id):
+        world.create(OutputObject, by=by, recipe_id=recipe.id)
+    with in_moments():
+        answer = await workspace.ask("POST", f"/v4/flows/{flow.id}/run", body={})
+    assert len(answer.body["data"]) == 1, answer.content
 
 
 async def test_inputs_come_in_the_order_of_the_recipes(workspace: Workspace) -> None:

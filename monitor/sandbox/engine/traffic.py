@@ -97,7 +97,8 @@ class Traffic:
             )
 
     def _recipe(self, chance: random.Random) -> Recipe | None:
-        recipes = [one for one in self._world.recipes.live() if self._world.outputs_of(one.id)]
+        runnable = self._world.recipe_ids_with_outputs()
+        recipes = [one for one in self._world.recipes.live() if one.id in runnable]
         return _one(chance, recipes)
 
 

@@ -105,7 +105,10 @@ class Offering:
             await self._publish(without(held, unavailable), before=offered)
             if (unavailable - self._heeded) & PROBED:
                 # A right withdrawn by mistake, or for a moment, must not blind us for hours.
-                self._probe_again(after_seconds=self._following.settings.audit_seconds)
+                # Not put off by each further loss: a look that is planned sooner stays.
+                wait = min(self._following.settings.audit_seconds, _LOOK_GAP_SECONDS)
+                due = self.seconds_until_due()
+                self._probe_again(after_seconds=min(wait, due) if due > 0 else wait)
             self._heeded = unavailable
 
     async def _look(self, *, doubted: frozenset[str] = frozenset()) -> None:

@@ -120,6 +120,23 @@ async def test_a_lost_operation_is_told_by_one_line_and_one_event(
     assert (await followed.told(before))[1:] == [("capability:read_schedules", "available")]
 
 
+async def test_a_second_loss_does_not_put_off_the_look(
+    followed: Followed, clock: ManualClock
+) -> None:
+    """What is lost just behind a look is looked into within a minute, however much follows."""
+    await followed.offering.find_out()
+    followed.sandbox.world.options.lose.update({"listSchedules": 0.0, "listPlans": 0.0})
+    await followed.poll()
+    first = followed.offering.seconds_until_due()
+    await clock.advance(20)
+    with pytest.raises(NotAvailableError):
+        await followed.scene.client.request("listPlans", priority=Priority.CHANGES)
+    await followed.offering.heed()
+
+    assert first <= 60
+    assert followed.offering.seconds_until_due() == first - 20
+
+
 async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> None:
     """Figures and schedules of a lost ability are not shown until they grow old; others stay."""
     following = followed.scene.following

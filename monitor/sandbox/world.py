@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime, timedelta
@@ -79,6 +80,8 @@ class Shelf(Generic[T]):
     def __init__(self, ids: Ids) -> None:
         self.ids = ids
         self._things: dict[int, T] = {}
+        # Attribute -> its value -> the things that have it, by id. Made when first asked for.
+        self._by_value: dict[str, defaultdict[object, dict[int, T]]] = {}
 
     def __len__(self) -> int:
         return len(self._things)
@@ -105,17 +108,38 @@ class Shelf(Generic[T]):
     def new_id(self) -> int:
         return self.ids.take()
 
+    def having(self, attribute: str, value: object) -> list[T]:
+        """Return the live things whose attribute has that value, oldest first."""
+        if attribute not in self._by_value:
+            self._by_value[attribute] = defaultdict(dict)
+            for thing in self._things.values():
+                self._by_value[attribute][getattr(thing, attribute)][thing.id] = thing
+        found = self._by_value[attribute].get(value, {})
+        return [found[one] for one in sorted(found) if found[one].deleted_at is None]
+
+    def moved(self, thing: T, attribute: str, before: object) -> None:
+        """Hear that an attribute of a thing had another value until now."""
+        held = self._by_value.get(attribute)
+        if held is not None and held[before].pop(thing.id, None) is not None:
+            held[getattr(thing, attribute)][thing.id] = thing
+
     def put(self, thing: T) -> T:
         self._things[thing.id] = thing
+        for attribute, held in self._by_value.items():
+            held[getattr(thing, attribute)][thing.id] = thing
         return thing
 
     def forget(self, thing_id: int) -> None:
         """Remove every trace of a thing."""
-        self._things.pop(thing_id, None)
+        thing = self._things.pop(thing_id, None)
+        if thing is not None:
+            for attribute, held in self._by_value.items():
+                held[getattr(thing, attribute)].pop(thing_id, None)
 
     def show_all_of(self, other: Shelf[T]) -> None:
         """Hold the very things that ``other`` holds now, and count on from where it is."""
         self._things = dict(other._things)
+        self._by_value.clear()
         self.ids.upcoming = other.ids.upcoming
 
 
@@ -228,8 +252,11 @@ class World:
         unknown = values.keys() - {one.name for one in fields(thing)}
         if unknown:
             raise TypeError(f"{type(thing).__name__} has no {', '.join(sorted(unknown))}")
+        shelf = self.shelf(type(thing))
         for name, value in values.items():
+            before = getattr(thing, name)
             setattr(thing, name, value)
+            shelf.moved(thing, name, before)
         thing.updated_at = self.now()
         if by is not None:
             thing.updater_id = by
@@ -255,28 +282,26 @@ class World:
         return thing.creator_id != person_id and (is_admin or person_id in thing.shared_with)
 
     def recipes_of(self, flow_id: int) -> list[Recipe]:
-        return [recipe for recipe in self.recipes.live() if recipe.flow_id == flow_id]
+        return self.recipes.having("flow_id", flow_id)
 
     def outputs_of(self, recipe_id: int) -> list[OutputObject]:
-        return [one for one in self.output_objects.live() if one.recipe_id == recipe_id]
+        return self.output_objects.having("recipe_id", recipe_id)
 
     def recipe_ids_with_outputs(self) -> set[int]:
         """Return all that could run, in one look at the outputs."""
         return {one.recipe_id for one in self.output_objects.live()}
 
     def write_settings_of(self, output_object_id: int) -> list[WriteSetting]:
-        shelf = self.write_settings.live()
-        return [one for one in shelf if one.output_object_id == output_object_id]
+        return self.write_settings.having("output_object_id", output_object_id)
 
     def publications_of(self, output_object_id: int) -> list[Publication]:
-        shelf = self.publications.live()
-        return [one for one in shelf if one.output_object_id == output_object_id]
+        return self.publications.having("output_object_id", output_object_id)
 
     def nodes_of(self, plan_id: int) -> list[PlanNode]:
-        return [node for node in self.plan_nodes.live() if node.plan_id == plan_id]
+        return self.plan_nodes.having("plan_id", plan_id)
 
     def edges_of(self, plan_id: int) -> list[PlanEdge]:
-        return [edge for edge in self.plan_edges.live() if edge.plan_id == plan_id]
+        return self.plan_edges.having("plan_id", plan_id)
 
     def webhook_tasks_of(self, flow_id: int) -> list[WebhookFlowTask]:
         return [task for task in self.webhook_tasks.live() if task.flow_id == flow_id]

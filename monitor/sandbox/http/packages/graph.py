@@ -147,8 +147,7 @@ def plant(
         ids[key_of(part)] = new.id
     for old in held:
         new = made[key_of(old)]
-        for attribute, value in relinked(new, ids.get).items():
-            setattr(new, attribute, value)
+        world.update(new, **relinked(new, ids.get))
     return made
 
 

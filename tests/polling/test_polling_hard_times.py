@@ -82,7 +82,7 @@ def test_a_usual_budget_rests_no_longer_than_is_set() -> None:
 async def test_a_right_withdrawn_for_a_while_is_asked_for_again(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Within an audit, then less and less often, at least four times an hour."""
+    """Within a minute, then less and less often, at least four times an hour."""
     offering = Offering(unbegun.following, ReachabilityJudge(unbegun.following))
     await offering.find_out()
     first = offering.seconds_until_due()
@@ -102,7 +102,7 @@ async def test_a_right_withdrawn_for_a_while_is_asked_for_again(
     await offering.find_out()
 
     assert first == 21_600
-    assert waits == [300, 300, 600, 900, 900]
+    assert waits == [60, 300, 600, 900, 900]
     assert unbegun.following.can(Capability.LIST_CHANGES)
     assert offering.seconds_until_due() == 21_600
 

@@ -42,6 +42,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "typer": ("cli",),
     "rich": ("cli",),
     "cronsim": ("schedules",),
+    "fastdigest": ("alerting",),
     "yarl": ("workspace", "callbacks", "web", "outputs", "sandbox", "cli"),
 }
 

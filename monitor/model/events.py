@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from monitor.model.alerts import Alert
 from monitor.model.runs import RunKey, RunState, Source, Status
 
 
@@ -24,6 +25,11 @@ class EventType(StrEnum):
     RUN_LOST = "run.lost"
     RUN_DETAILED = "run.detailed"
     WORKSPACE_CHANGED = "workspace.changed"
+    ALERT_FIRED = "alert.fired"
+    ALERT_REMINDED = "alert.reminded"
+    ALERT_RESOLVED = "alert.resolved"
+    ALERT_SILENCED = "alert.silenced"
+    ALERT_FLAPPING = "alert.flapping"
 
 
 STATUS_EVENTS: dict[Status, EventType] = {
@@ -79,6 +85,29 @@ class WorkspaceEvent(
     @property
     def subject(self) -> str:
         return f"{self.workspace}:{self.what}"
+
+
+class AlertEvent(Struct, frozen=True, kw_only=True, gc=False, tag="alert", tag_field="form"):
+    """An alert made a transition. ``alert`` is the episode as of this transition.
+
+    ``number`` counts those transitions that an episode can make more than once, from 1; else 0.
+    ``occurred_at`` is an instant on the clock of what is judged, ``recorded_at`` is ours.
+    """
+
+    id: str
+    type: EventType
+    alert: Alert
+    occurred_at: datetime | None
+    recorded_at: datetime
+    number: int = 0
+
+    @property
+    def workspace(self) -> str:
+        return self.alert.workspace
+
+    @property
+    def subject(self) -> str:
+        return f"alert:{self.alert.fingerprint}"
 
 
 Event = RunEvent | WorkspaceEvent

@@ -1,0 +1,1 @@
+"""Judges what happened and what did not, and tells it once."""

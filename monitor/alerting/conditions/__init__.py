@@ -1,0 +1,1 @@
+"""Pure conditions, one module for each thing that rules are about."""

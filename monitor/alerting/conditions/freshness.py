@@ -1,0 +1,7 @@
+"""Rules about how long ago a pipeline last succeeded."""
+
+from __future__ import annotations
+
+from monitor.alerting.verdicts import AnyCondition
+
+CONDITIONS: tuple[AnyCondition, ...] = ()

@@ -1,0 +1,54 @@
+"""What is known of a subject when a rule is judged. Frozen pictures, handed in by the engine."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.bus.contract import BusStanding, Retention
+from monitor.model.beyond import OutputQuality
+from monitor.model.knowledge import (
+    ActiveRun,
+    PipelineStanding,
+    PollStanding,
+    ScheduleKnown,
+    WorkspaceStanding,
+)
+
+
+class PipelineFacts(Struct, frozen=True, kw_only=True):
+    """One pipeline and kind of run. ``limit`` and ``cadence`` are seconds, learned, or None."""
+
+    standings: tuple[PipelineStanding, ...] = ()  # one per recipe for job groups
+    active: tuple[ActiveRun, ...] = ()  # the runs of this subject that have not ended
+    limit: float | None = None
+    cadence: float | None = None
+
+
+class ScheduleFacts(Struct, frozen=True, kw_only=True):
+    """One schedule. ``schedule`` is None once the workspace no longer lists it."""
+
+    schedule: ScheduleKnown | None
+    read_at: datetime | None  # workspace time of the last complete reading of the schedules
+
+
+class OutputFacts(Struct, frozen=True, kw_only=True):
+    quality: OutputQuality | None
+
+
+class TokenFacts(Struct, frozen=True, kw_only=True):
+    """``expires_at`` None: the workspace no longer lists it. Past ``until`` nobody knows."""
+
+    expires_at: datetime | None
+    until: datetime | None
+
+
+class WorkspaceFacts(Struct, frozen=True, kw_only=True):
+    standing: WorkspaceStanding
+    polls: tuple[PollStanding, ...] = ()
+
+
+class DaemonFacts(Struct, frozen=True, kw_only=True):
+    bus: BusStanding
+    retention: Retention

@@ -1,0 +1,1 @@
+"""What can be set about alerts, and what is wrong with it."""

@@ -1,0 +1,123 @@
+"""What conditions are asked and what they answer. Pure data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+
+from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.model.alerts import BRIDGE
+from monitor.model.events import Event, EventType
+from monitor.model.runs import Pipeline, RunKey, RunKind
+
+M = TypeVar("M", bound=Struct)
+F = TypeVar("F")
+
+
+class About(StrEnum):
+    """What a rule looks at; each has its own facts and its own clock."""
+
+    PIPELINE = "pipeline"
+    SCHEDULE = "schedule"
+    OUTPUT = "output"
+    TOKEN = "token"  # noqa: S105 - a thing
+    WORKSPACE = "workspace"
+    DAEMON = "daemon"
+
+
+class Subject(Struct, frozen=True, kw_only=True, gc=False):
+    """What an alert is about. ``thing`` is the id of a schedule, output, token, consumer."""
+
+    about: About
+    workspace: str = BRIDGE
+    kind: RunKind | None = None
+    pipeline: Pipeline | None = None
+    thing: str = ""
+
+    def identity(self) -> dict[str, str]:
+        told = {
+            "workspace": self.workspace,
+            "kind": self.kind or "",
+            "pipeline_id": "" if self.pipeline is None else self.pipeline.id,
+            "about": self.about,
+            "thing": self.thing,
+        }
+        return {name: value for name, value in told.items() if value}
+
+
+class Wrong(Struct, frozen=True, kw_only=True, gc=False):
+    """It is so since ``since``, as of ``as_of``. Both on the clock of what is judged."""
+
+    since: datetime
+    as_of: datetime
+    evidence: tuple[str, ...] = ()
+    run: RunKey | None = None
+    facts: dict[str, str | float | None] = {}
+    was_there: bool = False
+
+
+class Right(Struct, frozen=True, kw_only=True, gc=False):
+    """It is not so (any more), since ``at``."""
+
+    at: datetime
+    evidence: tuple[str, ...] = ()
+
+
+class Unclear(Struct, frozen=True, kw_only=True, gc=False):
+    """Nobody can tell now; an episode stays as it is."""
+
+    why: str
+
+
+Verdict = Wrong | Right | Unclear
+
+
+class Judged(Struct, Generic[M], frozen=True, kw_only=True):
+    """``memory`` None keeps nothing. ``again_at``: look again when the clock has come so far."""
+
+    verdict: Verdict | None
+    memory: M | None = None
+    again_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard(Generic[F]):
+    """One event, whom it concerns, and what is known of that."""
+
+    event: Event
+    subject: Subject
+    outermost: RunKey | None
+    facts: F
+    first_judged_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked(Generic[F]):
+    """One look at the present of one subject as of ``as_of``; None: not known yet."""
+
+    subject: Subject
+    as_of: datetime | None
+    facts: F
+    first_judged_at: datetime | None  # None: this is the first look this rule takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition(Generic[M, F]):
+    """One kind of rule. Both functions are pure and total."""
+
+    rule: RuleKind
+    about: About
+    memory: type[M]
+    hears: Collection[EventType] = ()
+    hear: Callable[[Heard[F], M | None, RuleSettings], Judged[M]] | None = None
+    look: Callable[[Looked[F], M | None, RuleSettings], Judged[M]] | None = None
+    template_fields: tuple[str, ...] = ()
+    explains: Collection[RuleKind] = field(default=())
+
+
+AnyCondition = Condition[Any, Any]

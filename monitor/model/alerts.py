@@ -1,0 +1,111 @@
+"""Alerts as facts and as pictures: what engine, outputs, metrics and page share. No behaviour."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.runs import Pipeline, RunKey, RunKind
+
+BRIDGE = "bridge"  # stands where a workspace stands, for alerts about the daemon itself
+
+
+class Severity(StrEnum):
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class AlertState(StrEnum):
+    """Where one episode is. ``pending`` is never told outside page and metrics."""
+
+    PENDING = "pending"
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """One episode, as an event tells it and as the present shows it.
+
+    ``labels`` are fixed when the episode begins, so that its end carries the same ones;
+    ``starts_at`` is taken from the evidence, never from now.
+    """
+
+    fingerprint: str
+    name: str  # of the rule as configured: label ``alertname`` and topic level
+    rule: str  # what kind of rule it is
+    severity: Severity
+    state: AlertState
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    starts_at: datetime
+    ends_at: datetime | None = None
+    workspace: str  # BRIDGE for the daemon
+    kind: RunKind | None = None
+    pipeline: Pipeline | None = None
+    run: RunKey | None = None  # the outermost known run of the first evidence
+    evidence: tuple[str, ...] = ()  # ids of events, the newest 50
+    evidence_count: int = 0
+    facts: dict[str, str | float | None] = {}  # the fields that templates may name
+    was_there: bool = False  # it was so already when the rule was judged for the first time
+    is_flapping: bool = False
+    muted_by: tuple[str, ...] = ()  # "silence:ID", "mute", "inhibited:FINGERPRINT"
+    is_told: bool = False  # ``fired`` or ``flapping`` went out, so ``resolved`` is owed
+    told_at: datetime | None = None  # ours; of the last of fired, flapping, reminded
+    reminders: int = 0
+
+
+def fingerprint(name: str, identity: Mapping[str, str]) -> str:
+    """Return 16 hex digits over the rule's name and the identity labels (ids, never names)."""
+    text = msgspec.json.encode([name, sorted(identity.items())])
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def alert_event_id(key: str, starts_at: datetime, transition: str, number: int = 0) -> str:
+    """Return the id of one transition; ``number`` for those that may recur in an episode."""
+    start = starts_at.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+    return f"alert:{key}:{start}:{transition}" + (f":{number}" if number else "")
+
+
+class Silence(Struct, frozen=True, kw_only=True, gc=False):
+    """Who does not want to hear what, until when, and why. Matchers mean all of them."""
+
+    id: str
+    matchers: tuple[str, ...]  # "label=glob" or "label!=glob"
+    author: str
+    comment: str
+    starts_at: datetime
+    ends_at: datetime
+    origin: str  # "config" or "api"
+
+
+class LearnedLimit(Struct, frozen=True, kw_only=True, gc=False):
+    """How long runs of one pipeline may take, by what its former runs took."""
+
+    workspace: str
+    kind: RunKind
+    pipeline: Pipeline
+    seconds: float
+    runs: int  # that it was learned from
+
+
+PipelineOfKind = tuple[str, RunKind, str]  # workspace, kind of run, id of flow or plan
+
+
+class AlertingPicture(Struct, frozen=True, kw_only=True):
+    """What alerting holds now: for metrics, retained topics, page and API."""
+
+    alerts: tuple[Alert, ...] = ()  # pending, firing, and resolved for an hour
+    silences: tuple[Silence, ...] = ()
+    limits: tuple[LearnedLimit, ...] = ()
+    expected: dict[PipelineOfKind, datetime] = {}  # the next start, workspace time
+    missed: dict[PipelineOfKind, int] = {}  # expected starts that never came, ever
+    transitions: dict[tuple[str, str], int] = {}  # rule's name, to -> how often, ever
+    rules: tuple[tuple[str, Severity], ...] = ()  # those at work, by name
+    failing_rules: dict[str, str] = {}  # rule's name -> what it last raised
+    failures: dict[str, int] = {}  # rule's name -> how often it raised in this life

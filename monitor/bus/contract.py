@@ -248,6 +248,9 @@ class EventBus(Protocol):
     async def events(self, *, after: int, limit: int) -> list[Recorded]:
         """Return events behind ``after`` for somebody who only looks; no gap is counted."""
 
+    async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
+        """Return those of the events that the log still holds, by id."""
+
     async def events_since(self, recorded_at: datetime) -> int:
         """Return the position in front of the first event recorded at or after that instant."""
 

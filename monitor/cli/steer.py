@@ -168,6 +168,11 @@ def event_line(event: dict[str, Any]) -> str:
         told = f"{key['workspace']} {key['kind']} {key['id']} {pipeline!r}"
         error = run.get("error")
         return f"{at} {event['type']} {told}" + (f": {error}" if error else "")
+    if event["form"] == "alert":
+        alert = event["alert"]
+        thing = alert["labels"].get("pipeline") or alert["labels"].get("thing") or ""
+        told = f"{alert['workspace']} {alert['name']} {alert['fingerprint']} {thing}"
+        return f"{at} {event['type']} {told.rstrip()}"
     return f"{at} {event['type']} {event['workspace']} {event['what']}: {event['after']}"
 
 

@@ -110,7 +110,7 @@ class AlertEvent(Struct, frozen=True, kw_only=True, gc=False, tag="alert", tag_f
         return f"alert:{self.alert.fingerprint}"
 
 
-Event = RunEvent | WorkspaceEvent
+Event = RunEvent | WorkspaceEvent | AlertEvent
 
 
 def run_event_id(key: RunKey, event_type: EventType) -> str:

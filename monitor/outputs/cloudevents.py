@@ -10,8 +10,16 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
+from monitor.model.alerts import AlertState, Severity
 from monitor.model.errors import OutputRefusedError
-from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent, WorkspaceEvent
+from monitor.model.events import (
+    STATUS_EVENTS,
+    AlertEvent,
+    Event,
+    EventType,
+    RunEvent,
+    WorkspaceEvent,
+)
 from monitor.model.runs import PipelineKind, RunKind, RunState, Source, Status, Trigger
 
 CONTENT_TYPE = "application/cloudevents+json"
@@ -26,6 +34,18 @@ _SEVERITIES: dict[EventType, str] = {
     EventType.RUN_CANCELED: "WARN",
     EventType.RUN_LOST: "WARN",
 }
+_ALERT_SEVERITIES = {
+    Severity.CRITICAL: "ERROR",
+    Severity.WARNING: "WARN",
+    Severity.INFO: "INFO",
+}
+_ALERT_TYPES = (
+    EventType.ALERT_FIRED,
+    EventType.ALERT_REMINDED,
+    EventType.ALERT_RESOLVED,
+    EventType.ALERT_SILENCED,
+    EventType.ALERT_FLAPPING,
+)
 _RUN_TYPES = (*STATUS_EVENTS.values(), EventType.RUN_DETAILED)
 
 
@@ -87,6 +107,26 @@ class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
     after: str | None
 
 
+class AlertEventData(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """One episode as of this transition, under Alertmanager's names.
+
+    ``evidence`` are ids of events; ``number`` counts reminders and silences from 1, else 0.
+    """
+
+    status: AlertState
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    starts_at: datetime
+    ends_at: datetime | None
+    fingerprint: str
+    evidence: tuple[str, ...]
+    facts: dict[str, str | float | None]
+    muted_by: tuple[str, ...]
+    was_there: bool
+    is_flapping: bool
+    number: int
+
+
 class Envelope(Struct, frozen=True, kw_only=True, gc=False):
     """The attributes that all events share. ``time`` is the workspace's, absent if unknown."""
 
@@ -116,7 +156,13 @@ class WorkspaceMessage(Envelope, frozen=True, kw_only=True, gc=False):
     data: WorkspaceEventData
 
 
-Message = RunMessage | WorkspaceMessage
+class AlertMessage(Envelope, frozen=True, kw_only=True, gc=False):
+    """An event of an alert, ready to be sent."""
+
+    data: AlertEventData
+
+
+Message = RunMessage | WorkspaceMessage | AlertMessage
 
 _encoder = msgspec.json.Encoder()
 
@@ -125,6 +171,8 @@ def message_of(event: Event, *, position: int) -> Message:
     """Return the event as its message; ``position`` is its place in the log."""
     if isinstance(event, RunEvent):
         return _run_message(event, position)
+    if isinstance(event, AlertEvent):
+        return _alert_message(event, position)
     return _workspace_message(event, position)
 
 
@@ -153,6 +201,7 @@ def json_schemas() -> dict[str, dict[str, Any]]:
     """Return one JSON Schema for each type of message, by the attribute ``type``."""
     shapes: dict[EventType, type[Message]] = dict.fromkeys(_RUN_TYPES, RunMessage)
     shapes[EventType.WORKSPACE_CHANGED] = WorkspaceMessage
+    shapes.update(dict.fromkeys(_ALERT_TYPES, AlertMessage))
     return {type_name(one): _json_schema(type_name(one), shape) for one, shape in shapes.items()}
 
 
@@ -206,6 +255,38 @@ def _workspace_message(event: WorkspaceEvent, position: int) -> WorkspaceMessage
             number=event.number,
             before=_clipped(event.before),
             after=_clipped(event.after),
+        ),
+    )
+
+
+def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
+    alert = event.alert
+    path = f"{_level(alert.workspace)}/alert/{_level(alert.name)}"
+    return AlertMessage(
+        specversion="1.0",
+        id=event.id,
+        source=f"/dataprep/{path}",
+        type=type_name(event.type),
+        subject=f"alert/{alert.fingerprint}",
+        time=event.occurred_at or msgspec.UNSET,
+        recordedtime=event.recorded_at,
+        partitionkey=f"{path}/{alert.fingerprint}",
+        sequence=f"{position:020d}",
+        severitytext=_ALERT_SEVERITIES[alert.severity],
+        dataschema=_schema_name(type_name(event.type)),
+        data=AlertEventData(
+            status=alert.state,
+            labels=alert.labels,
+            annotations=alert.annotations,
+            starts_at=alert.starts_at,
+            ends_at=alert.ends_at,
+            fingerprint=alert.fingerprint,
+            evidence=alert.evidence,
+            facts=alert.facts,
+            muted_by=alert.muted_by,
+            was_there=alert.was_there,
+            is_flapping=alert.is_flapping,
+            number=event.number,
         ),
     )
 

@@ -134,7 +134,7 @@ class ById:
 
         Those that failed again and again come last: they must not keep the others waiting.
         """
-        asked_at = self._following.clock.now()
+        asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
         refused: MonitorError | None = None
         active = self._following.active_keys(RunKind.JOB_GROUP)
         self._failures = {key: self._failures[key] for key in active if key in self._failures}
@@ -147,7 +147,9 @@ class ById:
             refused = await self._read_batch(batch) or refused
         if refused is not None:
             raise refused
-        self._following.knowledge.confirm(self._following.name, RunKind.JOB_GROUP, asked_at)
+        self._following.knowledge.confirm(
+            self._following.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
+        )
         return bool(keys)
 
     async def _read_batch(self, keys: Sequence[RunKey]) -> MonitorError | None:

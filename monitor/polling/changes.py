@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from monitor.model.errors import TryLaterError
 from monitor.model.runs import RunKind, Source
@@ -37,7 +38,7 @@ class Changes:
         began_at: datetime | None = None
         newest_at: datetime | None = None
         is_complete = True
-        asked_at = self._following.clock.now()
+        asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
         async for page in self._following.client.job_library(
             updated_since=self.watermark.since(), priority=Priority.CHANGES
         ):
@@ -49,9 +50,10 @@ class Changes:
             raise TryLaterError("some job groups could not be read by their ids yet")
         # Without a ``Date`` header the newest stamp is all that is known of its time.
         await self.watermark.move(began_at or newest_at)
-        self._following.knowledge.confirm(self._following.name, RunKind.JOB_GROUP, asked_at)
+        confirm = partial(self._following.knowledge.confirm, self._following.name)
+        confirm(RunKind.JOB_GROUP, asked_at, complete_at=theirs)
         if self._flow_runs.knows_all_ends():
-            self._following.knowledge.confirm(self._following.name, RunKind.FLOW_RUN, asked_at)
+            confirm(RunKind.FLOW_RUN, asked_at, complete_at=theirs)
 
 
 def latest(*instants: datetime | None) -> datetime | None:

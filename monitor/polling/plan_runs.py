@@ -57,7 +57,7 @@ class PlanRuns:
         began_at: datetime | None = None
         newest_at: datetime | None = None
         is_complete = True
-        asked_at = self._following.clock.now()
+        asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
         async for page in self._following.client.plan_runs(
             updated_since=self.watermark.since(), priority=Priority.CHANGES
         ):
@@ -68,7 +68,9 @@ class PlanRuns:
         if not is_complete:
             raise TryLaterError("the plans of some plan runs could not be read yet")
         await self.watermark.move(began_at or newest_at)
-        self._following.knowledge.confirm(self._following.name, RunKind.PLAN_RUN, asked_at)
+        self._following.knowledge.confirm(
+            self._following.name, RunKind.PLAN_RUN, asked_at, complete_at=theirs
+        )
 
     async def take(self, rows: Sequence[PlanRunRow], source: Source) -> bool:
         """Observe the rows; False where some could not be read on and must be taken again."""

@@ -66,6 +66,13 @@ class KnowledgeView:
         """Return when each kind of run was last confirmed by the API (our clock)."""
         return dict(self._knowledge.confirmed)
 
+    def complete(self) -> dict[tuple[str, RunKind], datetime]:
+        """Return until when each kind of run is known wholly (workspace time).
+
+        Every event of what happened until then, and was told, is in the log already.
+        """
+        return dict(self._knowledge.complete)
+
 
 class Knowledge:
     """What is known now. One event loop writes; nothing here waits, stores or keeps history."""
@@ -76,6 +83,7 @@ class Knowledge:
         self.standings: dict[StandingId, PipelineStanding] = {}
         self.polls: dict[tuple[str, str], PollStanding] = {}
         self.confirmed: dict[tuple[str, RunKind], datetime] = {}
+        self.complete: dict[tuple[str, RunKind], datetime] = {}
         self._names: dict[PipelineId, str | None] = {}
         self._labels: dict[PipelineId, str] = {}
         self.view = KnowledgeView(self)
@@ -91,7 +99,7 @@ class Knowledge:
         self._labels.clear()
         for key in [key for key in self.active if key.workspace == name]:
             del self.active[key]
-        for known in (self.standings, self.polls, self.confirmed):
+        for known in (self.standings, self.polls, self.confirmed, self.complete):
             _drop_workspace(known, name)
 
     def update_workspace(self, name: str, **changes: object) -> WorkspaceStanding:
@@ -103,9 +111,22 @@ class Knowledge:
     def record_poll(self, standing: PollStanding) -> None:
         self.polls[standing.workspace, standing.poll] = standing
 
-    def confirm(self, workspace: str, kind: RunKind, at: datetime) -> None:
-        """Remember that the API has just shown all there is of one kind of run."""
+    def confirm(
+        self,
+        workspace: str,
+        kind: RunKind,
+        at: datetime,
+        *,
+        complete_at: datetime | None = None,
+    ) -> None:
+        """Remember that the API has shown all there was of one kind of run ``at`` (our clock).
+
+        ``complete_at`` is the same instant by the workspace's clock, which never goes back here.
+        """
         self.confirmed[workspace, kind] = at
+        before = self.complete.get((workspace, kind))
+        if complete_at is not None and (before is None or complete_at > before):
+            self.complete[workspace, kind] = complete_at
 
     def name_pipeline(
         self, workspace: str, kind: PipelineKind, pipeline_id: str, name: str | None

@@ -249,3 +249,14 @@ async def test_an_empty_store_stands_empty(bus: EventBus) -> None:
     assert (standing.oldest_position, standing.newest_position) == (1, 0)
     assert standing.consumers == ()
     assert standing.inbox == {}
+
+
+async def test_events_are_found_by_their_ids(bus: EventBus) -> None:
+    """Each with its place in the log; an id that the log does not hold is absent."""
+    await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
+
+    found = await bus.events_by_id([event(3).id, "never-told", event(1).id])
+
+    assert {one.position: name for name, one in found.items()} == {1: event(1).id, 3: event(3).id}
+    assert all(name == one.event.id for name, one in found.items())
+    assert await bus.events_by_id([]) == {}

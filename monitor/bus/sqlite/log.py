@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -19,6 +19,12 @@ _HELD = Gathering(
 )
 _READ = Gathering(
     "SELECT position, body FROM event WHERE position > ? ORDER BY position LIMIT ?",
+    item="'[' || position || ',' || body || ']'",
+)
+
+
+_BY_ID = Gathering(
+    "SELECT position, body FROM event WHERE id IN (SELECT value FROM json_each(?))",
     item="'[' || position || ',' || body || ']'",
 )
 
@@ -70,6 +76,11 @@ def oldest_position(db: Connection) -> int:
 def read(db: Connection, *, after: int, limit: int) -> list[Recorded]:
     found = codec.decode_recorded(_READ.ask(db, (after, limit)))
     return [Recorded(position, event) for position, event in found]
+
+
+def by_id(db: Connection, *, ids: Collection[str]) -> dict[str, Recorded]:
+    found = codec.decode_recorded(_BY_ID.ask(db, (codec.encode(list(ids)),)))
+    return {event.id: Recorded(position, event) for position, event in found}
 
 
 def read_batch(db: Connection, *, after: int, limit: int) -> Batch:

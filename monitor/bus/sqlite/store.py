@@ -214,6 +214,9 @@ class SqliteBus:
             return list(held)
         return await self._reader.ask(partial(log.read, after=after, limit=limit))
 
+    async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
+        return await self._reader.ask(partial(log.by_id, ids=ids))
+
     async def events_since(self, recorded_at: datetime) -> int:
         return await self._reader.ask(partial(log.position_before, recorded_at=recorded_at))
 

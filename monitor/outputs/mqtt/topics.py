@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from monitor.model.events import Event, EventType, RunEvent
+from monitor.model.alerts import BRIDGE, Alert
+from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import RunKind
 from monitor.outputs.cloudevents import pipeline_id_of
 
@@ -33,12 +34,22 @@ class Topics:
         """Return where the event is told; None for one that is not told on MQTT."""
         if event.type is EventType.RUN_DETAILED:
             return None
+        if isinstance(event, AlertEvent):
+            return f"{self._alert(event.alert)}/event"
         workspace = level(event.workspace)
         if isinstance(event, RunEvent):
             pipeline = f"{event.run.key.kind}/{level(pipeline_id_of(event.run))}"
             return f"{self._prefix}/{workspace}/{pipeline}/event/{event.type.removeprefix('run.')}"
         # "capability:list_changes" is told under "capability"; the rest is in the payload.
         return f"{self._prefix}/{workspace}/event/{level(event.what.partition(':')[0])}"
+
+    def alert_state(self, alert: Alert) -> str:
+        return f"{self._alert(alert)}/state"
+
+    def _alert(self, alert: Alert) -> str:
+        is_own = alert.workspace == BRIDGE
+        above = self._bridge if is_own else f"{self._prefix}/{level(alert.workspace)}"
+        return f"{above}/alert/{level(alert.name)}/{alert.fingerprint}"
 
     def workspace_of(self, topic: str) -> str | None:
         """Return the workspace level of one of our topics, None for any other topic."""

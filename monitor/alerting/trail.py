@@ -38,26 +38,21 @@ class Trail:
         self._heard: OrderedDict[str, dict[tuple[str, str], Evaluation]] = OrderedDict()
         self._looked: OrderedDict[tuple[str, str], Evaluation] = OrderedDict()
 
-    def note(
-        self,
-        rule: str,
-        fingerprint: str,
-        event_id: str | None,
-        word: str,
-        at: datetime,
-        detail: str = "",
-    ) -> None:
-        """Keep one evaluation; the same one, taken again after a failure, replaces the former."""
-        said = Evaluation(rule=rule, fingerprint=fingerprint, word=word, at=at, detail=detail)
+    def note(self, event_id: str | None, said: Evaluation) -> None:
+        """Keep one evaluation; the same one, taken again after a failure, replaces the former.
+
+        ``event_id`` None: the rule was not told anything, it looked by itself.
+        """
+        identity = (said.rule, said.fingerprint)
         if event_id is None:
-            self._looked[rule, fingerprint] = said
-            self._looked.move_to_end((rule, fingerprint))
+            self._looked[identity] = said
+            self._looked.move_to_end(identity)
             if len(self._looked) > self._most_looks:
                 self._looked.popitem(last=False)
             return
         of_event = self._heard.setdefault(event_id, {})
-        if len(of_event) < _PER_EVENT or (rule, fingerprint) in of_event:
-            of_event[rule, fingerprint] = said
+        if len(of_event) < _PER_EVENT or identity in of_event:
+            of_event[identity] = said
         if len(self._heard) > self._most_events:
             self._heard.popitem(last=False)
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from monitor.alerting.trail import Trail
+from monitor.alerting.trail import Evaluation, Trail
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def said(rule: str, fingerprint: str, word: str, detail: str = "") -> Evaluation:
+    """Return what a rule said at that instant."""
+    return Evaluation(rule=rule, fingerprint=fingerprint, word=word, at=AT, detail=detail)
 
 
 def test_every_rule_that_heard_an_event_is_kept_once() -> None:
     """A repeated evaluation replaces the former one; another rule stands beside it."""
     trail = Trail()
-    trail.note("run_failed", "aa", "acme:job_group:1:failed", "pending", AT)
-    trail.note("run_failed", "aa", "acme:job_group:1:failed", "fired", AT)
-    trail.note("canceled", "bb", "acme:job_group:1:failed", "no verdict", AT, "why")
+    trail.note("acme:job_group:1:failed", said("run_failed", "aa", "pending"))
+    trail.note("acme:job_group:1:failed", said("run_failed", "aa", "fired"))
+    trail.note("acme:job_group:1:failed", said("canceled", "bb", "no verdict", "why"))
     told = [(one.rule, one.word, one.detail) for one in trail.of_event("acme:job_group:1:failed")]
     assert told == [("run_failed", "fired", ""), ("canceled", "no verdict", "why")]
     assert trail.of_event("acme:job_group:2:failed") == ()
@@ -24,7 +29,7 @@ def test_the_last_look_of_a_rule_is_kept() -> None:
     """A look without an event belongs to rule and subject, and a newer one replaces it."""
     trail = Trail()
     for word in ("unclear", "pending"):
-        trail.note("run_overdue", "aa", None, word, AT)
+        trail.note(None, said("run_overdue", "aa", word))
     last = trail.last_look("run_overdue", "aa")
     assert last is not None
     assert last.word == "pending"
@@ -35,8 +40,8 @@ def test_the_oldest_leave_when_it_is_full() -> None:
     """Neither events nor looks grow beyond their bounds."""
     trail = Trail(events=3, looks=2)
     for number in range(10):
-        trail.note("run_failed", "aa", f"event {number}", "fired", AT)
-        trail.note("run_stuck", f"{number}", None, "unclear", AT)
+        trail.note(f"event {number}", said("run_failed", "aa", "fired"))
+        trail.note(None, said("run_stuck", f"{number}", "unclear"))
     kept = [number for number in range(10) if trail.of_event(f"event {number}")]
     looked = [number for number in range(10) if trail.last_look("run_stuck", f"{number}")]
     assert (kept, looked) == ([7, 8, 9], [8, 9])

@@ -1,0 +1,173 @@
+"""Silences: how they are written, and what is wrong with one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Struct
+
+from monitor.alerting.settings.labels import SHOWN_LABELS
+from monitor.alerting.settings.nearest import meant
+from monitor.model.alerts import Silence
+from monitor.model.errors import ConfigurationError
+
+MOST_MATCHERS = 20
+LONGEST_MATCHER = 500  # characters
+LONGEST_WORDS = 1_000  # of author and comment
+_SHOWN = 80  # characters of a text that is at fault
+MATCHER_FORM = '"workspace=marketing" or "pipeline!=daily*"'
+
+_MATCHER = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(!?=)(.*)", re.ASCII | re.DOTALL)
+
+
+class SilenceSettings(Struct, frozen=True, kw_only=True):
+    """A silence of the configuration. It ends when it says, or when it is taken out there."""
+
+    matchers: tuple[str, ...]  # all of them; "label=glob" or "label!=glob"
+    comment: str  # why
+    ends_at: datetime
+    starts_at: datetime | None = None  # None: as soon as it is read
+    author: str = "configuration"
+
+
+class Matcher(Struct, frozen=True, kw_only=True):
+    """What one label must be like. A label that an alert does not carry is empty."""
+
+    label: str
+    glob: str
+    is_wanted: bool  # False: the label must not be like that
+
+
+def matcher(text: str, *, labels: Collection[str] | None) -> Matcher:
+    """Read ``label=glob`` or ``label!=glob``. ``labels`` are those that alerts may carry, or None.
+
+    Raises:
+        ConfigurationError: it is not written so, or no alert carries such a label.
+    """
+    found = _MATCHER.fullmatch(text)
+    if found is None or len(text) > LONGEST_MATCHER:
+        raise ConfigurationError(f"{_cut(text)!r} is no matcher: write it as {MATCHER_FORM}")
+    label, sign, glob = found.groups()
+    if labels is not None and label not in labels:
+        hint = meant(label, labels) or f": there are {', '.join(labels)}"
+        raise ConfigurationError(f"{_cut(text)!r}: no alert has a label {label!r}{hint}")
+    return Matcher(label=label, glob=glob.strip(), is_wanted=sign == "=")
+
+
+def instant(text: str) -> datetime:
+    """Read an instant in ISO 8601 with its offset from UTC.
+
+    Raises:
+        ConfigurationError: it is none, or nobody could say in which zone it is.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise ConfigurationError(
+            f"{_cut(text)!r} is no time: write it as 2026-11-21T18:00:00Z"
+        ) from exc
+    if at.tzinfo is None:
+        raise ConfigurationError(f"{_cut(text)!r} has no time zone: end it with Z or +01:00")
+    return at.astimezone(UTC)
+
+
+def made_silence(
+    *,
+    matchers: Sequence[str],
+    author: str,
+    comment: str,
+    starts_at: datetime | None,
+    ends_at: datetime | None,
+    now: datetime,
+    labels: Collection[str] = SHOWN_LABELS,
+) -> Silence:
+    """Return a silence that somebody asked for, under an id of its own.
+
+    Raises:
+        ConfigurationError: it cannot be meant so; one fault for each thing that is wrong.
+    """
+    begins_at = now if starts_at is None else starts_at
+    faults = silence_faults(
+        matchers=matchers, author=author, comment=comment, starts_at=begins_at, ends_at=ends_at,
+        labels=labels,
+    )  # fmt: skip
+    if ends_at is not None and ends_at <= now:
+        faults.append(f"ends_at: {_written(ends_at)} is over; give a time to come")
+    if faults or ends_at is None:
+        raise ConfigurationError(faults)
+    return Silence(
+        id=secrets.token_hex(8),
+        matchers=tuple(one.strip() for one in matchers),
+        author=author.strip(),
+        comment=comment.strip(),
+        starts_at=begins_at,
+        ends_at=ends_at,
+        origin="api",
+    )
+
+
+def configured_silence(settings: SilenceSettings, *, now: datetime) -> Silence:
+    """Return a silence of the configuration; the same words have the same id at every reload."""
+    text = msgspec.json.encode((settings.matchers, settings.starts_at, settings.ends_at))
+    return Silence(
+        id=f"config-{hashlib.sha256(text).hexdigest()[:16]}",
+        matchers=settings.matchers,
+        author=settings.author,
+        comment=settings.comment,
+        starts_at=settings.starts_at or now,
+        ends_at=settings.ends_at,
+        origin="config",
+    )
+
+
+def silence_faults(
+    *,
+    matchers: Sequence[str],
+    author: str,
+    comment: str,
+    starts_at: datetime | None,
+    ends_at: datetime | None,
+    labels: Collection[str] = SHOWN_LABELS,
+) -> list[str]:
+    """Return what is wrong, each as ``key: sentence``. One that is over is not at fault here.
+
+    A configuration must be readable again after its silences have ended.
+    """
+    faults = [f"matchers: {fault}" for fault in _matcher_faults(matchers, labels)]
+    for key, words in (("author", author), ("comment", comment)):
+        if not words.strip():
+            faults.append(f"{key}: is needed: who reads it later wants to know")
+        elif len(words) > LONGEST_WORDS:
+            faults.append(f"{key}: is longer than {LONGEST_WORDS:,} characters")
+    if ends_at is None:
+        faults.append("ends_at: is needed: a silence without an end is forgotten; give it one")
+    elif starts_at is not None and ends_at <= starts_at:
+        faults.append(f"ends_at: {_written(ends_at)} is not behind the start {_written(starts_at)}")
+    return faults
+
+
+def _matcher_faults(matchers: Sequence[str], labels: Collection[str]) -> list[str]:
+    if not matchers:
+        return [f"name what is to be silent, such as {MATCHER_FORM}"]
+    if len(matchers) > MOST_MATCHERS:
+        return [f"there are {len(matchers)}; at most {MOST_MATCHERS} are taken"]
+    faults: list[str] = []
+    for text in matchers:
+        try:
+            matcher(text, labels=labels)
+        except ConfigurationError as exc:
+            faults.extend(exc.faults)
+    return faults
+
+
+def _written(at: datetime) -> str:
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

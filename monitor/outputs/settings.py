@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import difflib
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from monitor.model.errors import ConfigurationError
+from monitor.model.events import EventType
 from monitor.model.outside import is_host, is_plain
 from monitor.model.secrets import Secret
 
 _MOST_CHARACTERS = 200  # a topic has 65,535 bytes, most of which names of flows may need
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
+_WEB_PORTS = {"http": 80, "https": 443}
+_KEY_PREFIX = "whsec_"  # as Standard Webhooks writes a key
+_KEY_BYTES = (24, 64)
 
 
 class MqttProtocol(StrEnum):
@@ -138,6 +146,143 @@ def _has_wildcard(text: str) -> bool:
     return any(one in "+#" for one in text) or not text.isprintable()
 
 
+class ReceiverSettings(Struct, frozen=True, kw_only=True):
+    """How an HTTP receiver is asked. Redirects are never followed."""
+
+    timeout_seconds: float = 10.0  # for one request, from connecting to the end of the answer
+    ca_file: str | None = None  # PEM; None takes the system's authorities
+    verify_tls: bool = True
+
+
+class AlertmanagerSettings(ReceiverSettings, frozen=True, kw_only=True):
+    """The Alertmanagers that are told; each is told everything, as Prometheus does."""
+
+    urls: tuple[str, ...] = ()  # without credentials; a path is a prefix of /api/v2
+    username: str | None = None
+    password: Secret | None = None
+    token: Secret | None = None  # a bearer token, instead of the two
+    # Each firing alert is sent again so often, and lapses there after four times that.
+    resend_seconds: float = 60.0
+    delivery: DeliverySettings = DeliverySettings(window=128, attempts=10)
+
+    def faults(self) -> list[str]:
+        """Return one sentence ``key: fault`` for everything that cannot work."""
+        found: list[str] = [] if self.urls else ["urls: name at least one Alertmanager"]
+        for url in self.urls:
+            fault = url_fault(url)
+            if fault is None and "?" in url:
+                fault = "no query may follow the path"
+            if fault is not None:
+                found.append(f"urls: {fault}")
+        if len({receiver_of(url) for url in self.urls}) < len(self.urls):
+            found.append("urls: one Alertmanager is named twice")
+        if self.password is not None and self.username is None:
+            found.append("username: is needed beside the password; add it")
+        if self.token is not None and self.username is not None:
+            found.append("token: either a token or a username, not both")
+        found.extend(_header_faults(token=self.token, password=self.password))
+        return found + _waits_faults(self)
+
+
+class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
+    """One receiver of signed CloudEvents, by the rules of Standard Webhooks."""
+
+    url: str
+    secret: Secret  # whsec_ and 24 to 64 bytes in base64
+    former_secret: Secret | None = None  # signs beside it while receivers change over
+    events: tuple[str, ...] = ("alert.*",)  # types, with * and ?
+    workers: int = 8  # requests at the same time; what is about one subject stays in order
+    delivery: DeliverySettings = DeliverySettings(window=32, attempts=10)
+
+    def faults(self) -> list[str]:
+        """Return one sentence ``key: fault`` for everything that cannot work."""
+        found: list[str] = []
+        if (fault := url_fault(self.url)) is not None:
+            found.append(f"url: {fault}")
+        for name, secret in (("secret", self.secret), ("former_secret", self.former_secret)):
+            if secret is None:
+                continue
+            try:
+                signing_key(secret)
+            except ConfigurationError as exc:
+                found.extend(f"{name}: {one}" for one in exc.faults)
+        if not self.events:
+            found.append('events: name at least one type, such as "alert.*"')
+        found.extend(fault for one in self.events if (fault := _type_fault(one)) is not None)
+        if self.workers < 1:
+            found.append("workers: must be at least 1")
+        return found + _waits_faults(self)
+
+
+def receiver_of(url: str) -> str:
+    """Return host, port and path of a usable URL: what tells one receiver from another."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    return f"{host}:{parts.port or _WEB_PORTS[parts.scheme]}{parts.path.rstrip('/')}"
+
+
+def url_fault(url: str) -> str | None:
+    """Return why nothing can be posted to the URL; the sentence does not repeat it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "not a URL"
+    if parts.scheme not in _WEB_PORTS:
+        return "must begin with http:// or https://"
+    if parts.username is not None or parts.password is not None:
+        return "holds credentials; give them in a file of their own"
+    if not is_plain(url) or not is_host(parts.hostname or ""):
+        return "names no host that could be asked for"
+    if port == 0:
+        return "port 0 is none that a receiver can listen on"
+    return "nothing may follow a #" if "#" in url else None
+
+
+def signing_key(secret: Secret) -> bytes:
+    """Return the bytes that a secret of Standard Webhooks stands for.
+
+    Raises:
+        ConfigurationError: it is none. The message does not repeat it.
+    """
+    least, most = _KEY_BYTES
+    form = f"must be {_KEY_PREFIX} and {least} to {most} bytes in base64"
+    way_out = f"make one with: echo {_KEY_PREFIX}$(openssl rand -base64 32)"
+    text = secret.reveal().strip()
+    try:
+        key = base64.b64decode(text.removeprefix(_KEY_PREFIX), validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise ConfigurationError(f"{form}; {way_out}") from exc
+    if not text.startswith(_KEY_PREFIX) or not least <= len(key) <= most:
+        raise ConfigurationError(f"{form}; {way_out}")
+    return key
+
+
+def _type_fault(pattern: str) -> str | None:
+    if any(fnmatchcase(one, pattern) for one in EventType if one is not EventType.RUN_DETAILED):
+        return None
+    near = difflib.get_close_matches(pattern, [str(one) for one in EventType], n=1)
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    return f"events: no type of event fits {pattern!r}{hint}"
+
+
+def _header_faults(**secrets: Secret | None) -> list[str]:
+    return [
+        f"{name}: has a character that no header can carry, perhaps a line break at its end"
+        for name, secret in secrets.items()
+        if secret is not None and not secret.reveal().isprintable()
+    ]
+
+
+def _waits_faults(settings: Struct) -> list[str]:
+    return [
+        f"{name}: must be above 0 seconds"
+        for name in settings.__struct_fields__
+        if name.endswith("_seconds") and getattr(settings, name) <= 0
+    ]
+
+
 class MetricsSettings(Struct, frozen=True, kw_only=True):
     """The metrics page and the counters behind it."""
 
@@ -163,9 +308,4 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
             found.append("series_budget: must be at least 1")
         if self.batch_size < 1:
             found.append("batch_size: must be at least 1")
-        found.extend(
-            f"{name}: must be above 0 seconds"
-            for name in self.__struct_fields__
-            if name.endswith("_seconds") and getattr(self, name) <= 0
-        )
-        return found
+        return found + _waits_faults(self)

@@ -103,6 +103,7 @@ class AlertingPicture(Struct, frozen=True, kw_only=True):
     alerts: tuple[Alert, ...] = ()  # pending, firing, and resolved for an hour
     silences: tuple[Silence, ...] = ()
     limits: tuple[LearnedLimit, ...] = ()
+    cadences: tuple[LearnedLimit, ...] = ()  # since the last success, until one is late
     expected: dict[PipelineOfKind, datetime] = {}  # the next start, workspace time
     missed: dict[PipelineOfKind, int] = {}  # expected starts that never came, ever
     transitions: dict[tuple[str, str], int] = {}  # rule's name, to -> how often, ever

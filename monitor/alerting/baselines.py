@@ -1,0 +1,174 @@
+"""What is usual for a pipeline, learned from its runs that succeeded. Pure: no I/O and no clock.
+
+How long its runs take, and how far its successes lie apart. Both are kept as sketches (t-digests)
+and not as samples: what is kept of a pipeline never grows, however often it runs. What is stored
+are the sketches' pairs of mean and count, which any other implementation of t-digests reads too.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from fastdigest import TDigest
+from msgspec import Struct
+
+from monitor.model.events import EventType, RunEvent
+
+MINIMUM_RUNS = 10
+AT_LEAST_LIMIT_SECONDS = 300.0
+AT_LEAST_AGE_SECONDS = 3_600.0
+
+_CENTROIDS = 50
+_VALUES_OF_ONE = 100
+_LIMIT_FACTOR = 2.0
+_AGE_FACTOR = 3.0
+_RECURRING_FACTOR = 1.25  # on top of a gap that has been seen twice, such as a weekend's
+_RECIPES_KEPT = 50
+_IDLE = timedelta(days=90)
+
+Pair = tuple[float, int]  # mean, count
+
+
+class Digest(Struct, frozen=True, kw_only=True):
+    """A sketch of values: pairs by rising mean, and both ends, which pairs alone would blur."""
+
+    pairs: tuple[Pair, ...]
+    least: float
+    most: float
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.pairs)
+
+
+class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Two sketches of a hundred values each: the older one goes when the newer one is full.
+
+    So what is usual follows what has changed, at the latest after two hundred values.
+    """
+
+    newer: Digest
+    older: Digest | None = None
+
+    @property
+    def count(self) -> int:
+        return self.newer.count + (self.older.count if self.older is not None else 0)
+
+
+class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that is learned of one pipeline and kind of run. Instants are the workspace's."""
+
+    durations: Baseline | None = None
+    gaps: Baseline | None = None
+    # By recipe: the recipes of one flow succeed side by side, and each has its own rhythm.
+    succeeded_at: dict[str, datetime] = {}
+
+
+def learn(held: Learned | None, event: RunEvent) -> Learned | None:
+    """Return what is known after one event; the same object where it teaches nothing."""
+    run = event.run
+    if event.type is not EventType.RUN_SUCCEEDED or run.finished_at is None:
+        return held
+    learned = held or Learned()
+    durations, gaps = learned.durations, learned.gaps
+    if run.duration_seconds is not None:
+        durations = with_value(durations, run.duration_seconds)
+    recipe = run.recipe.id if run.recipe is not None else ""
+    before = learned.succeeded_at.get(recipe)
+    if before is not None and run.finished_at > before:
+        gaps = with_value(gaps, (run.finished_at - before).total_seconds())
+    succeeded_at = {**learned.succeeded_at, recipe: max(run.finished_at, before or run.finished_at)}
+    newest = sorted(succeeded_at.items(), key=lambda one: one[1])[-_RECIPES_KEPT:]
+    return Learned(durations=durations, gaps=gaps, succeeded_at=dict(newest))
+
+
+def is_idle(learned: Learned, now: datetime) -> bool:
+    """True where nothing has succeeded for so long that it need not be kept."""
+    return all(now - at > _IDLE for at in learned.succeeded_at.values())
+
+
+def limit_seconds(
+    learned: Learned | None,
+    *,
+    minimum_runs: int = MINIMUM_RUNS,
+    at_least: float = AT_LEAST_LIMIT_SECONDS,
+) -> float | None:
+    """Return how long a run may take; None below ``minimum_runs``."""
+    held = learned.durations if learned is not None else None
+    if held is None or held.count < minimum_runs:
+        return None
+    return max(at_least, _LIMIT_FACTOR * quantile(held, 0.95))
+
+
+def age_seconds(
+    learned: Learned | None,
+    *,
+    minimum_runs: int = MINIMUM_RUNS,
+    at_least: float = AT_LEAST_AGE_SECONDS,
+) -> float | None:
+    """Return how old the last success may be; None below ``minimum_runs`` successes.
+
+    Three times the usual gap, and more than a gap that comes back: what runs each hour of a
+    working day is not late on a Sunday. A gap seen once, such as an outage's, allows nothing.
+    """
+    held = learned.gaps if learned is not None else None
+    if held is None or held.count + 1 < minimum_runs:
+        return None
+    usual = _AGE_FACTOR * quantile(held, 0.95)
+    return max(at_least, usual, _RECURRING_FACTOR * _second_largest(held))
+
+
+def with_value(held: Baseline | None, value: float) -> Baseline:
+    """Return the baseline with one more value, which is kept to the millisecond."""
+    value = round(value, 3)
+    if held is None:
+        return Baseline(newer=_of_one(value))
+    if held.newer.count >= _VALUES_OF_ONE:
+        return Baseline(newer=_of_one(value), older=held.newer)
+    sketch = _sketch(held.newer)
+    sketch.update(value)
+    return Baseline(newer=_digest(sketch), older=held.older)
+
+
+def quantile(held: Baseline, share: float) -> float:
+    """Return the value that is not exceeded by about that share of the values."""
+    sketch = _sketch(held.newer)
+    if held.older is not None:
+        sketch.merge_inplace(_sketch(held.older))
+    return float(sketch.quantile(share))
+
+
+def _second_largest(held: Baseline) -> float:
+    pairs = [*held.newer.pairs, *(held.older.pairs if held.older is not None else ())]
+    values = 0
+    for mean, count in sorted(pairs, reverse=True):
+        values += count
+        if values > 1:
+            return mean
+    return pairs[-1][0]
+
+
+def _of_one(value: float) -> Digest:
+    return Digest(pairs=((value, 1),), least=value, most=value)
+
+
+def _sketch(held: Digest) -> TDigest:
+    return TDigest.from_dict(
+        {
+            "max_centroids": _CENTROIDS,
+            "mass": held.count,
+            "sum": sum(mean * count for mean, count in held.pairs),
+            "min": held.least,
+            "max": held.most,
+            "n_values": held.count,
+            "centroids": [{"m": mean, "c": count} for mean, count in held.pairs],
+        }
+    )
+
+
+def _digest(sketch: TDigest) -> Digest:
+    told: dict[str, Any] = sketch.to_dict()
+    # Short numbers keep what is stored small.
+    pairs = tuple((round(one["m"], 3), round(one["c"])) for one in told["centroids"])
+    return Digest(pairs=pairs, least=told["min"], most=told["max"])

@@ -1,0 +1,140 @@
+"""Makes runs, their events and the questions that rules about runs are asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from monitor.alerting.facts import PipelineFacts
+from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.verdicts import About, Heard, Looked, Subject
+from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
+from monitor.model.knowledge import ActiveRun
+from monitor.model.runs import (
+    JobsSeen,
+    Parents,
+    Pipeline,
+    PipelineKind,
+    Recipe,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+)
+
+END = datetime(2026, 11, 21, 10, tzinfo=UTC)
+FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+PLAN = Pipeline(kind=PipelineKind.PLAN, id="3", name="nightly")
+
+
+def at(seconds: float) -> datetime:
+    """Return the instant so many seconds after the story's zero."""
+    return END + timedelta(seconds=seconds)
+
+
+def key(number: int, kind: RunKind = RunKind.JOB_GROUP) -> RunKey:
+    return RunKey(workspace="acme", kind=kind, id=str(number))
+
+
+def state(
+    number: int,
+    status: Status,
+    *,
+    kind: RunKind = RunKind.JOB_GROUP,
+    created_at: datetime | None = None,
+    started_at: datetime | None = None,
+    finished_at: datetime | None = None,
+    seconds: float = 60.0,
+    recipe: str | None = None,
+    error: str | None = None,
+    jobs: JobsSeen | None = None,
+    parents: Parents | None = None,
+) -> RunState:
+    """Return a run; an ended one ended at ``finished_at``, else at `END`, and took ``seconds``."""
+    if status.is_terminal:
+        finished_at = finished_at or END
+        started_at = started_at or finished_at - timedelta(seconds=seconds)
+    return RunState(
+        key=key(number, kind),
+        status=status,
+        created_at=created_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        pipeline=PLAN if kind is RunKind.PLAN_RUN else FLOW,
+        recipe=Recipe(id=recipe) if recipe is not None else None,
+        parents=parents or Parents(),
+        error=error,
+        jobs=jobs,
+        confirmed_at=END,
+        confirmed_by=Source.POLL,
+    )
+
+
+def run_event(run: RunState, event_type: EventType | None = None) -> RunEvent:
+    """Return the event of the run's status, or of another type."""
+    told = event_type or STATUS_EVENTS[run.status]
+    return RunEvent(
+        id=run_event_id(run.key, told),
+        type=told,
+        run=run,
+        before=None,
+        occurred_at=run.finished_at if run.status.is_terminal else run.started_at,
+        recorded_at=(run.finished_at or END) + timedelta(seconds=1),
+        observed_by=Source.POLL,
+    )
+
+
+def subject(kind: RunKind = RunKind.JOB_GROUP) -> Subject:
+    pipeline = PLAN if kind is RunKind.PLAN_RUN else FLOW
+    return Subject(about=About.PIPELINE, workspace="acme", kind=kind, pipeline=pipeline)
+
+
+def heard(
+    event: RunEvent, *, outermost: RunKey | None = None, facts: PipelineFacts | None = None
+) -> Heard[PipelineFacts]:
+    """Return the question after one event; the run is its own outermost one by default."""
+    whose = outermost or event.run.key
+    return Heard(
+        event=event,
+        subject=subject(whose.kind),
+        outermost=whose,
+        facts=facts or PipelineFacts(),
+        first_judged_at=END - timedelta(days=1),
+    )
+
+
+def active(run: RunState) -> ActiveRun:
+    jobs = run.jobs
+    return ActiveRun(
+        run=run,
+        confirmed_at=run.confirmed_at,
+        confirmed_by=run.confirmed_by,
+        percent_complete=jobs.percent_complete if jobs else None,
+        heartbeat_at=jobs.heartbeat_at if jobs else None,
+    )
+
+
+def looked(
+    *runs: RunState,
+    as_of: datetime | None,
+    kind: RunKind = RunKind.JOB_GROUP,
+    limit: float | None = None,
+) -> Looked[PipelineFacts]:
+    """Return the question after a poll that was complete as of ``as_of``."""
+    return Looked(
+        subject=subject(kind),
+        as_of=as_of,
+        facts=PipelineFacts(active=tuple(active(run) for run in runs), limit=limit),
+        first_judged_at=END - timedelta(days=1),
+    )
+
+
+def rule(kind: RuleKind, *, threshold: float | None = None, **changes: float) -> RuleSettings:
+    """Return a rule of its defaults, or with another threshold."""
+    return RuleSettings(
+        name=kind.value,
+        rule=kind,
+        threshold=threshold,
+        minimum=int(changes.get("minimum", 0)),
+        window_seconds=changes.get("window_seconds", 0.0),
+    )

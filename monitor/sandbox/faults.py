@@ -154,6 +154,12 @@ class WorldOptions(Struct, kw_only=True):
         ),
     ] = 0.0
     deleted_runs: Annotated[float, _ratio("runs", "deleted while they are active")] = 0.0
+    stuck_runs: Annotated[
+        float, _ratio("job groups", "silent in the middle of their work for stuck_seconds")
+    ] = 0.0
+    stuck_seconds: Annotated[
+        float, _seconds("how long stuck_runs show neither heartbeat nor progress")
+    ] = 3_600.0
     samples_per_minute: Annotated[
         float,
         Meta(

@@ -49,6 +49,31 @@ async def test_the_seed_decides_which_runs_are_deleted() -> None:
     assert first != await deleted(2)
 
 
+async def test_a_stuck_run_is_silent_and_ends_later() -> None:
+    """It works, shows neither heartbeat nor progress for the time asked for, and then goes on."""
+    options = parse_faults(["stuck_runs=1,stuck_seconds=900"])
+    async with running(options=options) as bench:
+        job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY)
+        await bench.clock.advance(60)
+        job = bench.world.jobs_of(job_group)[0]
+        silent_since, percent = job.last_heartbeat_at, job.percent_complete
+        await bench.clock.advance(800)
+        assert bench.path("job_group", job_group.id)[-1] == NativeStatus.IN_PROGRESS
+        assert (job.last_heartbeat_at, job.percent_complete) == (silent_since, percent)
+        await bench.clock.advance(100)
+        assert bench.path("job_group", job_group.id)[-1] == NativeStatus.COMPLETE
+
+
+async def test_a_stuck_run_can_be_canceled() -> None:
+    """Who does not want to wait ends it."""
+    async with running(options=parse_faults(["stuck_runs=1"])) as bench:
+        job_group = bench.engine.start_job_group(bench.recipe(), by=ANYBODY)
+        await bench.clock.advance(600)
+        bench.engine.cancel_job_group(job_group)
+        await bench.clock.advance(4_000)
+        assert bench.path("job_group", job_group.id)[-1] == NativeStatus.CANCELED
+
+
 @asynccontextmanager
 async def sampling(spec: str) -> AsyncIterator[tuple[Sandbox, ManualClock]]:
     clock = ManualClock()

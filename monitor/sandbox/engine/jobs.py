@@ -71,6 +71,7 @@ class _Fate:
     step_seconds: float
     steps: int  # done until the end; fewer than all of them where it does not complete
     error_message: str
+    silent_before: int | None = None  # the step, counted from the end, that comes late by a fault
 
 
 class JobGroups:
@@ -195,6 +196,8 @@ class JobGroups:
             self._begin_job(job)
             for step in range(min(self._settings.steps_per_job, steps_left)):
                 await self.pause(fate.step_seconds)
+                if steps_left == fate.silent_before:
+                    await self._world.clock.sleep(self._world.options.stuck_seconds)
                 if not self._states.is_active(job_group):
                     return
                 steps_left -= 1
@@ -284,7 +287,15 @@ class JobGroups:
             step_seconds=work_seconds / steps,
             steps=steps,
             error_message=error_message,
+            silent_before=self._silent_before(job_group, steps),
         )
+
+    def _silent_before(self, job_group: JobGroup, steps: int) -> int | None:
+        ratio = self._world.options.stuck_runs
+        chance = self._world.random("fault", "stuck_runs", job_group.id)
+        if ratio <= 0 or chance.random() >= ratio:
+            return None
+        return chance.randrange(1, steps + 1)
 
     def _outcome_by_chance(self, recipe: Recipe, drawn: float) -> Outcome:
         flow = self._world.flows.get(recipe.flow_id, with_deleted=True)

@@ -39,6 +39,8 @@ class Match(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RuleSettings(Struct, frozen=True, kw_only=True):
+    """One rule as it is judged: what its kind says of itself and what was configured on top."""
+
     name: str
     rule: RuleKind
     match: Match = Match()
@@ -51,4 +53,7 @@ class RuleSettings(Struct, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     repeat_seconds: float = 4 * 3_600.0
     mute: tuple[str, ...] = ()
+    # When runs should start that no visible schedule starts: a Quartz expression, of its zone.
+    expect: str | None = None
+    expect_timezone: str = "UTC"
     is_enabled: bool = True

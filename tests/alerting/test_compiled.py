@@ -1,0 +1,190 @@
+"""Rules are found by what they match, and only those that match are found."""
+
+from __future__ import annotations
+
+import fnmatch
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from monitor.alerting.compiled import Compiled, Rule, Traits
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.alerting.verdicts import About, Condition, Heard, Judged, Looked
+from monitor.model.errors import ConfigurationError
+from monitor.model.events import EventType
+
+FIELDS = Match.__struct_fields__
+
+
+class Nothing(Struct, frozen=True):
+    """A memory of nothing."""
+
+
+def hear(_: Heard[None], memory: Nothing | None, __: RuleSettings) -> Judged[Nothing]:
+    return Judged(verdict=None, memory=memory)
+
+
+def look(_: Looked[None], memory: Nothing | None, __: RuleSettings) -> Judged[Nothing]:
+    return Judged(verdict=None, memory=memory)
+
+
+HEARING = Condition(
+    rule=RuleKind.RUN_FAILED,
+    about=About.PIPELINE,
+    memory=Nothing,
+    hears=(EventType.RUN_FAILED,),
+    hear=hear,
+)
+LOOKING = Condition(rule=RuleKind.NOT_FRESH, about=About.PIPELINE, memory=Nothing, look=look)
+CONDITIONS = {RuleKind.RUN_FAILED: HEARING, RuleKind.NOT_FRESH: LOOKING}
+
+
+def rule(name: str, match: Match, kind: RuleKind = RuleKind.RUN_FAILED) -> RuleSettings:
+    return RuleSettings(name=name, rule=kind, match=match)
+
+
+def compiled(*rules: RuleSettings) -> Compiled:
+    return Compiled.of(rules, CONDITIONS)
+
+
+def names(rules: tuple[Rule, ...]) -> list[str]:
+    return [one.name for one in rules]
+
+
+def is_naive_match(match: Match, traits: Traits) -> bool:
+    """Hold every field against every glob, as the documentation says it."""
+    for name in FIELDS:
+        globs = getattr(match, name)
+        if not globs:
+            continue
+        words = [getattr(traits, name)]
+        if name == "pipeline":
+            words.append(traits.pipeline_id)
+        if all(word is None for word in words):
+            continue
+        if not any(fnmatch.fnmatchcase(word or "", glob) for word in words for glob in globs):
+            return False
+    return True
+
+
+# Few letters, so that what is drawn for a glob and for a word often meets.
+WORDS = st.text("abA1[]!-é\n", max_size=6)
+GLOBS = st.text("abA1[]!-é*?\n", min_size=1, max_size=8)
+MATCHES = st.builds(Match, **{name: st.lists(GLOBS, max_size=2).map(tuple) for name in FIELDS})
+FEW_FIELDS = st.sampled_from(FIELDS).flatmap(
+    lambda name: st.builds(Match, **{name: st.lists(GLOBS, min_size=1, max_size=2).map(tuple)})
+)
+TRAITS = st.builds(Traits, **{name: st.none() | WORDS for name in Traits.__struct_fields__})
+
+
+@settings(max_examples=200, deadline=None)
+@given(matches=st.lists(FEW_FIELDS | MATCHES, max_size=8), traits=TRAITS)
+@example(matches=[Match(pipeline=("[!]",)), Match(pipeline=("[",))], traits=Traits(pipeline="[!]"))
+@example(matches=[Match(folder=("a[",))], traits=Traits(folder="a["))
+@example(matches=[Match(owner=("*",))], traits=Traits(owner=""))
+@example(matches=[Match(pipeline=("*" + "ab" * 40,))], traits=Traits(pipeline="b" + "ab" * 40))
+def test_the_index_finds_what_asking_every_rule_would_find(
+    matches: list[Match], traits: Traits
+) -> None:
+    """Whatever the globs are, no match is lost, none is added, and the order of the file stays."""
+    rules = [rule(str(number), match) for number, match in enumerate(matches)]
+    expected = [one.name for one in rules if is_naive_match(one.match, traits)]
+
+    found = compiled(*rules)
+
+    assert names(found.hearing(EventType.RUN_FAILED, traits)) == expected
+    assert found.hearing(EventType.RUN_STARTED, traits) == ()
+
+
+@settings(max_examples=150, deadline=None)
+@given(match=MATCHES, traits=TRAITS)
+def test_why_not_names_a_field_that_really_does_not_fit(match: Match, traits: Traits) -> None:
+    """There is a reason exactly where the rule does not match, and it is a true one."""
+    held = compiled(rule("one", match))
+    (one,) = held.rules
+
+    reason = held.why_not(one, traits)
+
+    assert (reason is None) == is_naive_match(match, traits)
+    if reason is not None:
+        name = reason.partition(":")[0]
+        assert not is_naive_match(Match(**{name: getattr(match, name)}), traits)
+
+
+def test_why_not_says_what_was_asked_and_what_was_there() -> None:
+    """The sentence can be shown to an operator as it is."""
+    held = compiled(rule("sales", Match(workspace=("marketing",), pipeline=("sales*", "12"))))
+    (one,) = held.rules
+    orders = Traits(workspace="marketing", pipeline="orders", pipeline_id="7")
+
+    assert held.why_not(one, orders) == ("pipeline: 'orders' and '7' fits none of 'sales*', '12'")
+    assert held.why_not(one, Traits(workspace="")) == (
+        "workspace: not known fits none of 'marketing'"
+    )
+
+
+def test_looks_and_events_have_rules_of_their_own() -> None:
+    """A rule that only looks hears nothing, and one that only hears never looks."""
+    held = compiled(rule("hears", Match()), rule("looks", Match(), RuleKind.NOT_FRESH))
+
+    assert names(held.hearing(EventType.RUN_FAILED, Traits())) == ["hears"]
+    assert names(held.looking(About.PIPELINE, Traits())) == ["looks"]
+    assert held.looking(About.DAEMON, Traits()) == ()
+
+
+def test_a_rule_that_is_not_enabled_is_never_asked() -> None:
+    """It is not among the rules at all."""
+    off = RuleSettings(name="off", rule=RuleKind.RUN_FAILED, is_enabled=False)
+
+    assert compiled(off).rules == ()
+
+
+def test_a_rule_without_a_kind_is_about_outermost_runs() -> None:
+    """Only one that names a kind asks for runs inside others."""
+    held = compiled(rule("all", Match()), rule("kind", Match(kind=("job_group",))))
+
+    assert [one.names_kind for one in held.rules] == [False, True]
+
+
+def test_a_bad_template_or_mute_time_does_not_compile() -> None:
+    """What the configuration refuses is refused here too, so that nothing fails later."""
+    with pytest.raises(ConfigurationError, match="did you mean pipeline"):
+        compiled(
+            RuleSettings(name="x", rule=RuleKind.RUN_FAILED, annotations={"summary": "{pipelin}"})
+        )
+    with pytest.raises(ConfigurationError):
+        compiled(RuleSettings(name="x", rule=RuleKind.RUN_FAILED, mute=("Funday UTC",)))
+
+
+def test_templates_are_read_with_the_fields_of_their_rule() -> None:
+    """The texts of a default rule are ready to be filled in."""
+    (one,) = compiled(default_rule(RuleKind.RUN_FAILED)).rules
+
+    text = one.annotations["summary"].fill({"pipeline": "Orders", "workspace": "marketing"})
+
+    assert text == "Orders failed in marketing"
+
+
+@pytest.mark.parametrize(
+    "glob",
+    [
+        "pipeline {} of sales",
+        "pipeline {} *",
+        "pipeline {}[ab]*",
+        "*line {} of*",
+        "?ipeline {} of *",
+        "id{}",
+    ],
+)
+def test_a_thousand_rules_for_other_pipelines_are_not_asked(glob: str) -> None:
+    """Of a thousand rules whose globs differ only the one that may match is held against."""
+    rules = [rule(f"r{n}", Match(pipeline=(glob.format(f"{n:04}"),))) for n in range(1_000)]
+    held = compiled(*rules)
+    traits = Traits(workspace="w", pipeline="pipeline 0123 of sales", pipeline_id="id0123")
+
+    candidates = held.candidates(EventType.RUN_FAILED, traits)
+
+    assert [one.name for one in candidates] == ["r123"]

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change
 from monitor.bus.sqlite import SqliteBus
+from monitor.model.alerts import AlertingPicture
 from monitor.model.events import Event
 from monitor.model.knowledge import ActiveRun, PipelineStanding, Reachability
 from monitor.model.runs import Pipeline, RunKind, RunState, Source
@@ -31,6 +32,7 @@ class Daemon:
         self.knowledge = Knowledge(["one"])
         self.registry = CollectorRegistry()
         self.settings = settings
+        self.alerting = AlertingPicture()
         self.metrics = self.restarted()
 
     def restarted(self) -> Metrics:
@@ -43,6 +45,7 @@ class Daemon:
             settings=self.settings,
             version="1.2.3",
             capabilities=("list_changes", "list_plans"),
+            alerting=lambda: self.alerting,
         )
 
     async def tell(self, *events: Event) -> None:

@@ -1,9 +1,10 @@
-"""What a workspace told beyond its runs, for pages that show all of it."""
+"""What a workspace told beyond its runs, and what rules hold, for pages that show all of it."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+from monitor.model.alerts import AlertingPicture, LearnedLimit, Severity
 from monitor.model.beyond import (
     BeyondRuns,
     ConnectionKnown,
@@ -11,7 +12,7 @@ from monitor.model.beyond import (
     OutputQuality,
     ValueCounts,
 )
-from monitor.model.runs import Pipeline
+from monitor.model.runs import Pipeline, RunKind
 from tests.outputs.metrics_examples import NOON
 
 UNTIL = NOON + timedelta(minutes=45)
@@ -45,4 +46,17 @@ def told(pipeline: Pipeline) -> BeyondRuns:
         usage=figures(computeSeconds=12.5),
         connections=(connection(7, "warehouse", is_up=False),),
         outputs=(quality(pipeline, 45, "orders", 90, 6, 4),),
+    )
+
+
+def alerting(pipeline: Pipeline) -> AlertingPicture:
+    """Return a picture of rules that has learned something of a plan and expects its start."""
+    learned = LearnedLimit(
+        workspace="one", kind=RunKind.PLAN_RUN, pipeline=pipeline, seconds=900.0, runs=12
+    )
+    return AlertingPicture(
+        rules=(("run_failed", Severity.CRITICAL),),
+        limits=(learned,),
+        cadences=(learned,),
+        expected={("one", RunKind.PLAN_RUN, pipeline.id): NOON},
     )

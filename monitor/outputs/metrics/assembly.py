@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from prometheus_client import (
@@ -13,6 +13,7 @@ from prometheus_client import (
 )
 
 from monitor.bus.contract import EventBus
+from monitor.model.alerts import AlertingPicture
 from monitor.model.clock import Clock
 from monitor.outputs.metrics.budget import limits_of
 from monitor.outputs.metrics.collector import PictureCollector
@@ -36,6 +37,7 @@ class Metrics:
 
     ``capabilities`` are the words of all capabilities there are, so that one that a workspace
     lacks is shown as 0. The workspaces are those that ``knowledge`` names when this is made.
+    ``alerting`` tells how alerts stand; it is asked on the event loop and must not wait.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class Metrics:
         settings: MetricsSettings,
         version: str,
         capabilities: Sequence[str] = (),
+        alerting: Callable[[], AlertingPicture] | None = None,
     ) -> None:
         self._bus = bus
+        self._alerting = alerting
         self._knowledge = knowledge
         self._clock = clock
         self._settings = settings
@@ -107,4 +111,5 @@ class Metrics:
             seen=self.consumer.seen,
             bus=standing,
             configuration=self._configuration,
+            alerting=self._alerting() if self._alerting is not None else None,
         )

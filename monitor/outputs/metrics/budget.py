@@ -60,6 +60,7 @@ class Layout(Struct, frozen=True, kw_only=True):
 
     groups: tuple[Group, ...]
     pipelines: tuple[tuple[NamedPipeline, str], ...]  # with the label that its series carry
+    own: Mapping[Identity, str]  # those with series of their own, and the labels of these
     schedules: tuple[tuple[str, ScheduleKnown], ...]  # with its workspace
     beyond: BeyondLayout
     dropped: Mapping[tuple[str, str], int]
@@ -92,17 +93,17 @@ def lay_out(picture: Picture, *, limits: Limits) -> Layout:
     schedules = [(one.workspace, each) for one in picture.workspaces for each in one.schedules]
     left -= len(shown_idle) * _IDLE_COST
     labels = labels_of(picture, running)
-    own = {one for one in owners if one.workspace in configured}.union(admitted, shown_idle)
+    shown = {one for one in owners if one.workspace in configured}.union(admitted, shown_idle)
+    own = {one: labels[pipeline_of(one)] for one in shown}
     beyond = lay_out_beyond(
         picture,
         room=max(0, left - len(schedules)),
-        pipelines={one: labels[one] for one in map(pipeline_of, own)},
+        pipelines={pipeline_of(one): label for one, label in own.items()},
     )
     return Layout(
-        groups=_groups(
-            picture, running, configured, {one: labels[pipeline_of(one)] for one in own}
-        ),
-        pipelines=_shown_pipelines(picture, own, labels),
+        groups=_groups(picture, running, configured, own),
+        pipelines=_shown_pipelines(picture, shown, labels),
+        own=own,
         schedules=tuple(schedules[:left]),
         beyond=beyond,
         dropped={

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from monitor.bus.contract import BusStanding
 from monitor.model.clock import Clock
 from monitor.outputs.metrics import families
+from monitor.outputs.metrics.alerts import alert_families
 from monitor.outputs.metrics.consumer import CONSUMER
 from monitor.outputs.metrics.families import Family
 from monitor.outputs.metrics.picture import Picture
@@ -18,13 +19,15 @@ _LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 
 
 
 def daemon_families(picture: Picture, *, version: str) -> Iterator[Family]:
-    """Yield what is known of polls, callbacks, the store and the configuration."""
+    """Yield what is known of polls, callbacks, alerts, the store and the configuration."""
     build = families.BUILD_INFO.info()
     build.add_metric([], {"version": version, "python_version": platform.python_version()})
     yield build
     yield from _configuration(picture)
     yield _polls(picture)
     yield from _callbacks(picture)
+    if picture.alerting is not None:
+        yield from alert_families(picture.alerting, now=picture.now)
     if picture.bus is not None:
         yield from _store(picture.bus)
 

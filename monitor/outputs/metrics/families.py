@@ -15,6 +15,7 @@ from prometheus_client.core import (
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | InfoMetricFamily
 
 WORKSPACE = ("workspace",)
+PIPELINE = ("workspace", "pipeline")
 IDENTITY = ("workspace", "kind", "pipeline")
 
 
@@ -150,6 +151,30 @@ FAILURES = _watched(
     "Runs that failed since the last success; for job groups the most of any recipe.",
     *IDENTITY,
 )
+DURATION_LIMIT = _watched(
+    "run_duration_limit_seconds",
+    Form.GAUGE,
+    "How long a run may take, as learned from how long runs took.",
+    *IDENTITY,
+)
+SUCCESS_AGE_LIMIT = _watched(
+    "success_age_limit_seconds",
+    Form.GAUGE,
+    "How long ago the last success may be, as learned from how far apart successes were.",
+    *IDENTITY,
+)
+EXPECTED_START = _watched(
+    "expected_start_timestamp_seconds",
+    Form.GAUGE,
+    "When a flow or plan should start next, by the schedules that the token may see.",
+    *PIPELINE,
+)
+MISSED_RUNS = _watched(
+    "missed_runs_total",
+    Form.COUNTER,
+    "Starts that a schedule should have made and for which no run came.",
+    *PIPELINE,
+)
 JOBS = _watched(
     "jobs_total",
     Form.COUNTER,
@@ -229,6 +254,10 @@ SERIES_OF_PIPELINE: dict[Shape, int] = {
     LAST_DURATION: 1,
     LAST_RESULT: 4,
     FAILURES: 1,
+    DURATION_LIMIT: 1,
+    SUCCESS_AGE_LIMIT: 1,
+    EXPECTED_START: 1,
+    MISSED_RUNS: 1,
     PIPELINE_INFO: 1,
 }
 # Those that a pipeline has before it ever ran.
@@ -236,6 +265,8 @@ SERIES_OF_IDLE_PIPELINE: dict[Shape, int] = {
     RUNS_STARTED: 5,
     RUNS: 4,
     RUNS_ACTIVE: 2,
+    EXPECTED_START: 1,
+    MISSED_RUNS: 1,
     PIPELINE_INFO: 1,
 }
 
@@ -286,6 +317,28 @@ DEAD_LETTERS = _daemon(
     "Events that a receiver refused for good and that are kept for the operator.",
     "output",
 )
+ALERTS = _daemon(
+    "alerts",
+    Form.GAUGE,
+    "Alerts, by the rule's name; those that are resolved are shown for an hour.",
+    "rule",
+    "severity",
+    "state",
+)
+ALERT_TRANSITIONS = _daemon(
+    "alert_transitions_total",
+    Form.COUNTER,
+    "What was told of alerts, by the rule's name; survives restarts.",
+    "rule",
+    "to",
+)
+RULE_FAILURES = _daemon(
+    "rule_evaluation_failures_total",
+    Form.COUNTER,
+    "Failures to judge a rule, by its name; the other rules go on.",
+    "rule",
+)
+SILENCES = _daemon("silences", Form.GAUGE, "Silences that are at work or still to begin.", "state")
 STORE_BYTES = _daemon("store_bytes", Form.GAUGE, "Bytes that the store takes on disk.")
 BUILD_INFO = _daemon(
     "build_info", Form.INFO, "The version of the monitor.", "version", "python_version"

@@ -10,6 +10,7 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import BusStanding, EventBus
+from monitor.model.alerts import AlertingPicture
 from monitor.model.errors import BusUnavailableError
 from monitor.model.knowledge import (
     ActiveRun,
@@ -46,6 +47,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     confirmed: Mapping[tuple[str, RunKind], datetime] = {}
     bus: BusStanding | None = None  # None where the store did not answer in time
     configuration: ConfigurationStanding | None = None
+    alerting: AlertingPicture | None = None  # None where nothing judges rules
 
 
 def picture_of(
@@ -56,6 +58,7 @@ def picture_of(
     seen: Mapping[str, Mapping[str, Seen]],
     bus: BusStanding | None,
     configuration: ConfigurationStanding | None,
+    alerting: AlertingPicture | None,
 ) -> Picture:
     """Freeze the present. Waits for nothing, so all of it is of one moment."""
     return Picture(
@@ -70,6 +73,7 @@ def picture_of(
         confirmed=knowledge.confirmed(),
         bus=bus,
         configuration=configuration,
+        alerting=alerting,
     )
 
 

@@ -10,6 +10,7 @@ from monitor.model.knowledge import PipelineStanding, Reachability
 from monitor.model.runs import RunKind, Status, Trigger
 from monitor.outputs.freshness import UNSEEN_FACTOR, knows_what_runs
 from monitor.outputs.metrics import families
+from monitor.outputs.metrics.alerts import learned_families
 from monitor.outputs.metrics.beyond import beyond_families
 from monitor.outputs.metrics.budget import Group, Layout
 from monitor.outputs.metrics.labels import schedule_labels_of
@@ -46,6 +47,7 @@ def watched_families(
     yield _jobs(picture, page)
     yield from _present(picture, layout.groups, page, stale_after_seconds)
     yield from _last_runs(layout.groups, page)
+    yield from learned_families(picture, layout.own, page)
     yield from beyond_families(layout.beyond, page)
 
 

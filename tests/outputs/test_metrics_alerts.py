@@ -1,0 +1,261 @@
+"""What alerting holds, as the metrics page shows it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.model.alerts import (
+    Alert,
+    AlertingPicture,
+    AlertState,
+    LearnedLimit,
+    Severity,
+    Silence,
+    fingerprint,
+)
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
+from monitor.outputs.metrics.assembly import Metrics
+from monitor.outputs.metrics.families import SERIES_OF_PIPELINE
+from monitor.outputs.settings import MetricsSettings
+from tests.outputs.metrics_daemon import Daemon, a_daemon
+from tests.outputs.metrics_examples import (
+    NOON,
+    flow,
+    history,
+    named,
+    plan,
+    run,
+    samples,
+    series,
+)
+
+MONITOR = "dataprep_monitor"
+LIMIT = "dataprep_run_duration_limit_seconds"
+AGE_LIMIT = "dataprep_success_age_limit_seconds"
+EXPECTED = "dataprep_expected_start_timestamp_seconds"
+MISSED = "dataprep_missed_runs_total"
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
+    async with a_daemon(tmp_path / "state.db") as made:
+        made.reachable()
+        yield made
+
+
+def alert(name: str, state: AlertState, *, severity: Severity = Severity.WARNING) -> Alert:
+    return Alert(
+        fingerprint=fingerprint(name, {"state": state}),
+        name=name,
+        rule="run_failed",
+        severity=severity,
+        state=state,
+        labels={},
+        annotations={},
+        starts_at=NOON,
+        workspace="one",
+    )
+
+
+def silence(number: int, starts_at: datetime, ends_at: datetime) -> Silence:
+    return Silence(
+        id=str(number),
+        matchers=("workspace=one",),
+        author="me",
+        comment="upgrade",
+        starts_at=starts_at,
+        ends_at=ends_at,
+        origin="api",
+    )
+
+
+def limit(pipeline: Pipeline, seconds: float, kind: RunKind = RunKind.PLAN_RUN) -> LearnedLimit:
+    return LearnedLimit(workspace="one", kind=kind, pipeline=pipeline, seconds=seconds, runs=12)
+
+
+async def test_alerts_are_counted_by_rule_severity_and_state(daemon: Daemon) -> None:
+    """A rule at work is shown at 0; an alert whose rule is gone is shown while it is there."""
+    daemon.alerting = AlertingPicture(
+        rules=(("nightly failed", Severity.CRITICAL), ("late", Severity.WARNING)),
+        alerts=(
+            alert("nightly failed", AlertState.FIRING, severity=Severity.CRITICAL),
+            alert("nightly failed", AlertState.FIRING, severity=Severity.CRITICAL),
+            alert("nightly failed", AlertState.PENDING, severity=Severity.CRITICAL),
+            alert("removed", AlertState.RESOLVED),
+        ),
+    )
+    counts = {
+        (labels["rule"], labels["severity"], labels["state"]): value
+        for one, value in named(await daemon.page(), f"{MONITOR}_alerts").items()
+        if (labels := dict(one))
+    }
+    assert counts == {
+        ("nightly failed", "critical", "firing"): 2,
+        ("nightly failed", "critical", "pending"): 1,
+        ("nightly failed", "critical", "resolved"): 0,
+        ("late", "warning", "firing"): 0,
+        ("late", "warning", "pending"): 0,
+        ("late", "warning", "resolved"): 0,
+        ("removed", "warning", "resolved"): 1,
+    }
+
+
+async def test_what_was_told_and_what_failed_is_counted_from_0(daemon: Daemon) -> None:
+    """Each rule at work has every transition and its failures, so that the first is seen."""
+    daemon.alerting = AlertingPicture(
+        rules=(("late", Severity.WARNING),),
+        transitions={("late", "fired"): 3, ("gone", "resolved"): 1},
+        failures={"late": 2},
+    )
+    page = await daemon.page()
+    told = {
+        (labels["rule"], labels["to"]): value
+        for one, value in named(page, f"{MONITOR}_alert_transitions_total").items()
+        if (labels := dict(one))
+    }
+    assert told == {
+        ("gone", "resolved"): 1,
+        ("late", "fired"): 3,
+        ("late", "reminded"): 0,
+        ("late", "resolved"): 0,
+        ("late", "silenced"): 0,
+        ("late", "flapping"): 0,
+    }
+    failures = series(f"{MONITOR}_rule_evaluation_failures_total", rule="late")
+    assert samples(page)[failures] == 2
+
+
+async def test_silences_at_work_are_told_from_those_to_come(daemon: Daemon) -> None:
+    """A silence counts from its beginning to its end, by the moment of the page."""
+    now, hour = daemon.clock.now(), timedelta(hours=1)
+    daemon.alerting = AlertingPicture(
+        silences=(
+            silence(1, now - hour, now + hour),
+            silence(2, now, now + hour),
+            silence(3, now + hour, now + 2 * hour),
+            silence(4, now - hour, now),
+        )
+    )
+    active = series(f"{MONITOR}_silences", state="active")
+    pending = series(f"{MONITOR}_silences", state="pending")
+    page = samples(await daemon.page())
+    assert (page[active], page[pending]) == (2, 1)
+    await daemon.clock.advance(3_600)
+    page = samples(await daemon.page())
+    assert (page[active], page[pending]) == (1, 0)
+
+
+async def test_learned_limits_stand_under_the_pipelines_label(daemon: Daemon) -> None:
+    """A limit carries the labels of the runs it is about, so that both can be compared."""
+    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
+    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    daemon.alerting = AlertingPicture(
+        limits=(limit(plan(7), 900.0), limit(flow(3), 60.5, RunKind.JOB_GROUP)),
+        cadences=(limit(plan(7), 259_200.0),),
+    )
+    page = samples(await daemon.page())
+    nightly = {"workspace": "one", "kind": "plan_run", "pipeline": "nightly"}
+    orders = {"workspace": "one", "kind": "job_group", "pipeline": "orders"}
+    assert page[series(LIMIT, **nightly)] == 900
+    assert page[series(LIMIT, **orders)] == 60.5
+    assert page[series(AGE_LIMIT, **nightly)] == 259_200
+
+
+async def test_starts_are_expected_and_missed_from_0(daemon: Daemon) -> None:
+    """What a schedule starts has its next start and a count, which is 0 before the first miss."""
+    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
+    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    at = NOON + timedelta(hours=9)
+    daemon.alerting = AlertingPicture(
+        expected={("one", RunKind.PLAN_RUN, "7"): at},
+        missed={("one", RunKind.FLOW_RUN, "3"): 2},
+    )
+    page = await daemon.page()
+    nightly = {"workspace": "one", "pipeline": "nightly"}
+    assert samples(page)[series(EXPECTED, **nightly)] == at.timestamp()
+    assert len(named(page, EXPECTED)) == 1
+    assert samples(page)[series(MISSED, **nightly)] == 0
+    assert samples(page)[series(MISSED, workspace="one", pipeline="orders")] == 2
+
+
+async def test_a_flow_and_a_plan_of_one_name_share_their_starts(daemon: Daemon) -> None:
+    """The labels tell no kind, so the page has the earlier start and both misses, once."""
+    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
+    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "daily")
+    early, late = NOON + timedelta(hours=1), NOON + timedelta(hours=2)
+    keys = (("one", RunKind.PLAN_RUN, "7"), ("one", RunKind.FLOW_RUN, "3"))
+    daemon.alerting = AlertingPicture(
+        expected=dict(zip(keys, (late, early), strict=True)),
+        missed=dict(zip(keys, (1, 2), strict=True)),
+    )
+    page = samples(await daemon.page())
+    daily = {"workspace": "one", "pipeline": "daily"}
+    assert page[series(EXPECTED, **daily)] == early.timestamp()
+    assert page[series(MISSED, **daily)] == 3
+
+
+async def test_what_is_no_longer_configured_is_not_shown(daemon: Daemon) -> None:
+    """A workspace that left takes its limits and starts along."""
+    daemon.alerting = AlertingPicture(
+        limits=(
+            LearnedLimit(
+                workspace="two", kind=RunKind.PLAN_RUN, pipeline=plan(7), seconds=9, runs=10
+            ),
+        ),
+        expected={("two", RunKind.PLAN_RUN, "7"): NOON},
+        missed={("two", RunKind.PLAN_RUN, "7"): 4},
+    )
+    page = await daemon.page()
+    assert b'workspace="two"' not in page
+    assert not named(page, EXPECTED)
+
+
+async def test_the_budget_holds_for_what_is_learned(tmp_path: Path) -> None:
+    """Without a place of its own a pipeline has no limit, and its misses are under __other__."""
+    cost = sum(SERIES_OF_PIPELINE.values())
+    settings = MetricsSettings(series_budget=len(RunKind) * 2 * cost + cost)
+    async with a_daemon(tmp_path / "state.db", settings) as daemon:
+        daemon.reachable()
+        numbers = range(1, 5)
+        for number in numbers:
+            name = f"plan {number}"
+            daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, str(number), name)
+            ended = run(number, Status.SUCCEEDED, pipeline=plan(number, name))
+            await daemon.tell(*history(ended))
+        keys = [("one", RunKind.PLAN_RUN, str(number)) for number in numbers]
+        daemon.alerting = AlertingPicture(
+            limits=tuple(limit(plan(number), 100.0 * number) for number in numbers),
+            expected={key: NOON + timedelta(hours=int(key[2])) for key in keys},
+            missed=dict.fromkeys(keys, 1),
+        )
+        page = await daemon.page()
+    found = samples(page)
+    assert {dict(one)["pipeline"] for one in named(page, LIMIT)} == {"plan 1"}
+    other = {"workspace": "one", "pipeline": "__other__"}
+    assert found[series(MISSED, **other)] == 3
+    assert found[series(EXPECTED, **other)] == (NOON + timedelta(hours=2)).timestamp()
+    watched = [name for name, _ in found if name.startswith("dataprep_")]
+    watched = [name for name in watched if not name.startswith(MONITOR)]
+    assert found[series(f"{MONITOR}_series")] == len(watched) <= settings.series_budget
+
+
+async def test_without_alerting_nothing_is_said_of_it(daemon: Daemon) -> None:
+    """Where nothing judges rules, the families are absent, and not 0."""
+    metrics = Metrics(
+        bus=daemon.bus,
+        knowledge=daemon.knowledge.view,
+        clock=daemon.clock,
+        registry=CollectorRegistry(),
+        settings=daemon.settings,
+        version="1.2.3",
+    )
+    page, _ = await metrics.exposition.render("")
+    await metrics.exposition.close()
+    assert b"dataprep_monitor_build_info" in page
+    assert b"dataprep_monitor_alert" not in page
+    assert b"silences" not in page

@@ -26,6 +26,21 @@ class PipelineFacts(Struct, frozen=True, kw_only=True):
     cadence: float | None = None
 
 
+class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):
+    """One flow or plan as such. All instants are the workspace's.
+
+    ``schedules`` are those that start it, as far as the token may see them. ``flow_runs_as_of``
+    is None where flow runs are not followed, or not yet known.
+    """
+
+    schedules: tuple[ScheduleKnown, ...] = ()
+    schedules_read_at: datetime | None = None
+    standings: tuple[PipelineStanding, ...] = ()  # of every kind of run, for job groups by recipe
+    active: tuple[ActiveRun, ...] = ()
+    flow_runs_as_of: datetime | None = None
+    cadence: float | None = None  # seconds between two successes, learned
+
+
 class ScheduleFacts(Struct, frozen=True, kw_only=True):
     """One schedule. ``schedule`` is None once the workspace no longer lists it."""
 
@@ -50,5 +65,8 @@ class WorkspaceFacts(Struct, frozen=True, kw_only=True):
 
 
 class DaemonFacts(Struct, frozen=True, kw_only=True):
+    """``wall_now`` is what our wall clock shows, as events are stamped; None: what rules go by."""
+
     bus: BusStanding
     retention: Retention
+    wall_now: datetime | None = None

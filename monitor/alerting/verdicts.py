@@ -22,7 +22,8 @@ F = TypeVar("F")
 class About(StrEnum):
     """What a rule looks at; each has its own facts and its own clock."""
 
-    PIPELINE = "pipeline"
+    PIPELINE = "pipeline"  # the runs of one kind of a flow or plan
+    FLOW_OR_PLAN = "flow_or_plan"  # a flow or plan as such, whatever kind of run executes it
     SCHEDULE = "schedule"
     OUTPUT = "output"
     TOKEN = "token"  # noqa: S105 - a thing

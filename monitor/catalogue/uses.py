@@ -19,6 +19,7 @@ USES: dict[str, str] = {
     "listPlans": "names plans, maps plan runs to them",
     "readFull": "maps a plan's snapshot to the plan",
     "listFlows": "names flows",
+    "listFolders": "names the folders of flows",
     "listSchedules": "reads when pipelines should start",
     "getFlow": "finds the webhook tasks of a flow",
     "createWebhookFlowTask": "registers a callback",

@@ -220,7 +220,11 @@ class Demonstration:
                         requests_per_minute=6_000,
                     ),
                     poll=PollSettings(
-                        active_seconds=1, idle_seconds=2, audit_seconds=10, names_seconds=30
+                        active_seconds=1,
+                        idle_seconds=2,
+                        audit_seconds=10,
+                        names_seconds=30,
+                        schedules_seconds=30,
                     ),
                     beyond=BeyondSettings(connections=True, interval_seconds=30),
                     callbacks=CallbackSettings(

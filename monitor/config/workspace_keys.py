@@ -21,6 +21,7 @@ def _edition(word: str) -> dict[str, Any]:
 WORKSPACES = Section(
     path="workspaces",
     target=WorkspaceSettings,
+    is_repeated=True,
     about="One workspace. Repeat the table for each further one; one daemon watches many.",
     fixed=("page_limit", "retry_total_seconds"),
     keys=(
@@ -30,6 +31,7 @@ WORKSPACES = Section(
             is_required=True,
             example="marketing",
             check=checks.workspace_name,
+            pattern=checks.WORKSPACE_NAME,
             about="The label, topic level and path segment. A new name is a new workspace.",
         ),
         Key(
@@ -201,7 +203,15 @@ POLL = Section(
             unit="seconds",
             minimum=10,
             maximum=86_400,
-            about="Between two readings of the names of flows and plans, and of schedules.",
+            about="Between two readings of the names of flows and plans.",
+        ),
+        Key(
+            name="schedules_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=10,
+            maximum=86_400,
+            about="Between two readings of the schedules; a missed start is told after the next.",
         ),
         Key(
             name="progress_seconds",

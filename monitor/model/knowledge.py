@@ -61,6 +61,9 @@ class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):
     triggers: tuple[Trigger, ...]
     pipelines: tuple[Pipeline, ...]
     disable_reason: str | None = None
+    created_at: datetime | None = None  # this and the next: workspace time
+    updated_at: datetime | None = None
+    owner_id: str | None = None
 
 
 class PollStanding(Struct, frozen=True, kw_only=True, gc=False):
@@ -97,6 +100,8 @@ class WorkspaceStanding(Struct, frozen=True, kw_only=True, gc=False):
     followed_since: datetime | None = None  # workspace time
     budgets: tuple[BudgetStanding, ...] = ()
     schedules: tuple[ScheduleKnown, ...] = ()
+    schedules_read_at: datetime | None = None  # workspace time at which reading them all began
+    schedules_of: str | None = None  # whose they are: the workspace shows a token its owner's only
     webhook_tasks: dict[str, int] = {}  # state -> count
     callbacks_missed: int = 0
     last_callback_at: datetime | None = None
@@ -111,3 +116,5 @@ class NamedPipeline(Struct, frozen=True, kw_only=True, gc=False):
     id: str
     name: str | None
     label: str  # the name, or ``name#id`` where a lower id holds the plain name
+    folder: str | None = None  # its name, else its id; None where it lies in none, or none is told
+    owner: str | None = None  # e-mail address, else name

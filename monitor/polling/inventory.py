@@ -1,16 +1,20 @@
-"""Names of flows and plans, by a slow refresh."""
+"""Names, folders and owners of flows and plans, by a slow refresh."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 import structlog
 
 from monitor.bus.contract import legible
 from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import NotAvailableError
 from monitor.model.runs import PipelineKind
 from monitor.polling.failures import one_by_one
 from monitor.polling.following import Following
 from monitor.polling.plans import Plans
+from monitor.workspace.payloads import FlowRow, PlanRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -79,17 +83,40 @@ class Inventory:
         if not self._following.can(Capability.LIST_FLOWS):
             return
         client = self._following.client
-        flows = {
-            row.id: row.name
-            async for page in client.flows(priority=Priority.NAMES)
-            for row in page.rows
-        }
-        await self._learn(PipelineKind.FLOW, flows)
+        flows = [row async for page in client.flows(priority=Priority.NAMES) for row in page.rows]
+        await self._learn(PipelineKind.FLOW, {row.id: row.name for row in flows})
+        folders = await self._folder_names(flows)
+        for row in flows:
+            folder_id = row.folder_id
+            name = row.folder_name or (folders.get(folder_id, folder_id) if folder_id else None)
+            self._place(PipelineKind.FLOW, row, folder=name)
 
     async def _list_plans(self) -> None:
         if self._following.can(Capability.LIST_PLANS):
             plans = await self._plans.list_all()
             await self._learn(PipelineKind.PLAN, {row.id: row.name for row in plans.values()})
+            for row in plans.values():
+                self._place(PipelineKind.PLAN, row, folder=None)
+
+    async def _folder_names(self, flows: Sequence[FlowRow]) -> dict[str, str]:
+        """Read the names of folders at once, where the list of flows tells only their ids."""
+        if not any(row.folder_id is not None and row.folder_name is None for row in flows):
+            return {}
+        try:
+            return {
+                row.id: row.name
+                async for page in self._following.client.folders(priority=Priority.NAMES)
+                for row in page.rows
+                if row.name is not None
+            }
+        except NotAvailableError:
+            return {}
+
+    def _place(self, kind: PipelineKind, row: FlowRow | PlanRow, *, folder: str | None) -> None:
+        following = self._following
+        following.knowledge.place_pipeline(
+            following.name, kind, row.id, folder=folder, owner=row.owner
+        )
 
     async def _learn(self, kind: PipelineKind, names: dict[str, str | None]) -> None:
         following = self._following

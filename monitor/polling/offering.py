@@ -162,6 +162,7 @@ class Offering:
             following.name,
             capabilities=frozenset(str(one) for one in capabilities),
             schedules=standing.schedules if keeps_schedules else (),
+            schedules_read_at=standing.schedules_read_at if keeps_schedules else None,
             beyond=_still_read(standing.beyond, capabilities),
         )
         self._reachability.switch_off(_limitation(capabilities))

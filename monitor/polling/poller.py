@@ -211,7 +211,7 @@ class WorkspacePoller:
             group,
             "schedules",
             parts.schedules.poll,
-            every(settings.names_seconds),
+            every(settings.schedules_seconds),
             needs=Capability.READ_SCHEDULES,
         )
         self._repeat(

@@ -6,11 +6,14 @@ from collections.abc import Collection, Iterable
 
 import structlog
 
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import WorkspaceError
 from monitor.model.knowledge import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.tracking.workspace_changes import Held
-from monitor.workspace.payloads import ScheduleRow
+from monitor.workspace.payloads import BadRow, ScheduleRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -25,22 +28,54 @@ class Schedules:
 
     def __init__(self, following: Following) -> None:
         self._following = following
+        self._owner: str | None = None
 
     async def poll(self) -> None:
         """Overwrite what is known of the schedules with a complete list of them."""
-        client = self._following.client
+        following = self._following
+        # What was changed before this moment is in the list.
+        read_at = following.workspace_now()
+        client = following.client
         pages = [page async for page in client.schedules(priority=Priority.INVENTORY)]
         known = tuple(_known(row) for page in pages for row in page.rows)
         # Pages overlap, so a schedule may have been shown twice.
         unique = {one.id: one for one in known}
-        self._following.knowledge.update_workspace(
-            self._following.name, schedules=tuple(unique.values())
+        bad_rows = [bad for page in pages for bad in page.bad_rows]
+        following.knowledge.update_workspace(
+            following.name,
+            schedules=(*unique.values(), *self._unreadable(unique, bad_rows)),
+            schedules_read_at=read_at,
+            schedules_of=await self._whose(),
         )
         for pipeline in (pipeline for one in unique.values() for pipeline in one.pipelines):
             self._name(pipeline)
-        if self._following.beyond is not None and self._following.beyond.schedules:
-            unread = {bad.id for page in pages for bad in page.bad_rows if bad.id is not None}
+        if following.beyond is not None and following.beyond.schedules:
+            unread = {bad.id for bad in bad_rows if bad.id is not None}
             await self._tell(unique.values(), unread=unread)
+
+    def _unreadable(
+        self, read: Collection[str], bad_rows: Collection[BadRow]
+    ) -> list[ScheduleKnown]:
+        """Return what was known of schedules that are listed but could not be read this time."""
+        before = self._following.knowledge.workspaces[self._following.name].schedules
+        bad_ids = {bad.id for bad in bad_rows}
+        # A row without even an id may be any of those that are missing.
+        return [
+            one for one in before if one.id not in read and (one.id in bad_ids or None in bad_ids)
+        ]
+
+    async def _whose(self) -> str | None:
+        """Return whose token this is, asked once; None where the workspace does not tell."""
+        if self._owner is None and self._following.can(Capability.KNOW_THE_PERSON):
+            try:
+                person = await self._following.client.current_person(priority=Priority.INVENTORY)
+            except WorkspaceError as error:
+                if not is_about_what_was_asked(error):
+                    raise
+                log.info("whose schedules are seen is not told", reason=str(error))
+                return None
+            self._owner = person.email or person.name or f"person {person.id}"
+        return self._owner
 
     async def _tell(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
         following = self._following
@@ -74,4 +109,7 @@ def _known(row: ScheduleRow) -> ScheduleKnown:
         triggers=row.triggers,
         pipelines=row.pipelines,
         disable_reason=row.disable_reason,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        owner_id=row.owner_id,
     )

@@ -23,7 +23,8 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     # What a job group may have run for; the workspace's words. All others are only counted.
     ranfor: tuple[str, ...] = ("recipe", "plan", "extract", "publish", "profile")
     follow: tuple[str, ...] = ()  # runs named by the operator, as "job_group/123"
-    names_seconds: float = 600.0  # between two readings of names, plans and schedules
+    names_seconds: float = 600.0  # between two readings of the names of flows and plans
+    schedules_seconds: float = 300.0  # between two readings of the schedules
     detail_wait_seconds: float = 1.0  # how long an end may wait for its job records; 0: not at all
     progress_seconds: float = 60.0  # an active job group's records are read at most so often
     flow_run_wait_cap_seconds: float = 60.0  # longest wait between two looks for one end

@@ -20,6 +20,8 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
 StandingId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
 
+_NOWHERE: tuple[str | None, str | None] = (None, None)
+
 
 class KnowledgeView:
     """Reads what is known now. Every answer is a picture that no later change alters."""
@@ -58,6 +60,10 @@ class KnowledgeView:
         """Return the name that the pipeline's series carry; ``unknown`` where none was told."""
         return self._knowledge.label(workspace, pipeline)
 
+    def place(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
+        """Return the folder and the owner of a pipeline, None where they are not told."""
+        return self._knowledge.place_of(workspace, pipeline)
+
     def polls(self) -> tuple[PollStanding, ...]:
         """Return how each poll of each workspace is doing."""
         return tuple(self._knowledge.polls.values())
@@ -86,6 +92,7 @@ class Knowledge:
         self.complete: dict[tuple[str, RunKind], datetime] = {}
         self._names: dict[PipelineId, str | None] = {}
         self._labels: dict[PipelineId, str] = {}
+        self._places: dict[PipelineId, tuple[str | None, str | None]] = {}  # folder, owner
         self.view = KnowledgeView(self)
 
     def add_workspace(self, name: str) -> None:
@@ -96,6 +103,7 @@ class Knowledge:
         """Forget a workspace that is no longer watched, with all that is its own."""
         self.workspaces.pop(name, None)
         self._names = {key: value for key, value in self._names.items() if key[0] != name}
+        _drop_workspace(self._places, name)
         self._labels.clear()
         for key in [key for key in self.active if key.workspace == name]:
             del self.active[key]
@@ -138,9 +146,26 @@ class Knowledge:
         self._names[identity] = name
         self._labels.clear()
 
+    def place_pipeline(
+        self,
+        workspace: str,
+        kind: PipelineKind,
+        pipeline_id: str,
+        *,
+        folder: str | None,
+        owner: str | None,
+    ) -> None:
+        """Remember where a pipeline that is named lies, and whose it is."""
+        self._places[workspace, kind, pipeline_id] = folder, owner
+
+    def place_of(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
+        """Return folder and owner, None where they are not told."""
+        return self._places.get((workspace, pipeline.kind, pipeline.id), _NOWHERE)
+
     def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
         """Drop a pipeline that the workspace no longer has."""
         self._names.pop((workspace, kind, pipeline_id), None)
+        self._places.pop((workspace, kind, pipeline_id), None)
         self._labels.clear()
         for identity in [
             one
@@ -172,8 +197,11 @@ class Knowledge:
                 id=pipeline_id,
                 name=name,
                 label=self._labels[workspace, kind, pipeline_id],
+                folder=folder,
+                owner=owner,
             )
             for (workspace, kind, pipeline_id), name in self._names.items()
+            for folder, owner in (self._places.get((workspace, kind, pipeline_id), _NOWHERE),)
         ]
 
     def _relabel(self) -> None:

@@ -27,6 +27,7 @@ from monitor.workspace.payloads import (
     AccessTokenRow,
     FlowRow,
     FlowRunRow,
+    FolderRow,
     JobGroupRow,
     JobRow,
     Page,
@@ -204,6 +205,12 @@ class WorkspaceClient(BeyondRunsRequester, Caller):
     ) -> AsyncIterator[Page[FlowRow]]:
         """Read the flows of everybody that the token may see."""
         return self._pages("listFlows", rows.FLOW, {"flowsFilter": "all"}, priority, wait_seconds)
+
+    def folders(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> AsyncIterator[Page[FolderRow]]:
+        """Read the folders that the token may see."""
+        return self._pages("listFolders", rows.FOLDER, {}, priority, wait_seconds)
 
     def schedules(
         self, *, priority: Priority, wait_seconds: float = 30.0

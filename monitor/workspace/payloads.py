@@ -151,7 +151,7 @@ class PlanFull(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FlowRow(Struct, frozen=True, kw_only=True, gc=False):
-    """One flow of the list."""
+    """One flow of the list. Lists often tell no more of its folder than the id."""
 
     id: str
     name: str | None = None
@@ -159,6 +159,15 @@ class FlowRow(Struct, frozen=True, kw_only=True, gc=False):
     updated_at: datetime | None = None
     owner_id: str | None = None
     owner: str | None = None
+    folder_id: str | None = None
+    folder_name: str | None = None
+
+
+class FolderRow(Struct, frozen=True, kw_only=True, gc=False):
+    """One folder of the list."""
+
+    id: str
+    name: str | None = None
 
 
 class ScheduleRow(Struct, frozen=True, kw_only=True, gc=False):

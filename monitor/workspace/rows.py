@@ -20,6 +20,7 @@ from monitor.workspace.payloads import (
     AccessTokenRow,
     FlowRow,
     FlowRunRow,
+    FolderRow,
     JobGroupRow,
     JobRow,
     PersonRow,
@@ -185,6 +186,7 @@ def _children(node: wire.PlanNode) -> list[PlanChild]:
 
 
 def _flow(row: wire.Flow) -> FlowRow:
+    folder = row.folder if isinstance(row.folder, wire.Ref) else wire.Ref(id=row.folder)
     return FlowRow(
         id=text_of(row.id),
         name=row.name,
@@ -192,7 +194,13 @@ def _flow(row: wire.Flow) -> FlowRow:
         updated_at=instant(row.updated_at),
         owner_id=_owner_id(row.creator),
         owner=_owner(row.creator),
+        folder_id=text_or_none(folder.id),
+        folder_name=folder.name,
     )
+
+
+def _folder(row: wire.Folder) -> FolderRow:
+    return FolderRow(id=text_of(row.id), name=row.name)
 
 
 def _schedule(row: wire.Schedule) -> ScheduleRow:
@@ -282,6 +290,7 @@ PLAN_RUN = RowKind(wire.PlanRun, _plan_run)
 PLAN = RowKind(wire.Plan, _plan)
 PLAN_FULL = RowKind(wire.Plan, _plan_full)
 FLOW = RowKind(wire.Flow, _flow)
+FOLDER = RowKind(wire.Folder, _folder)
 SCHEDULE = RowKind(wire.Schedule, _schedule)
 PERSON = RowKind(wire.Person, _person)
 ACCESS_TOKEN = RowKind(wire.AccessToken, _access_token)

@@ -164,6 +164,12 @@ class Flow(Struct, rename="camel"):
     created_at: datetime | None = None
     updated_at: datetime | None = None
     creator: Creator | None = None
+    folder: Ref | Id | None = None
+
+
+class Folder(Struct):
+    id: Id
+    name: str | None = None
 
 
 class FlowWithTasks(Struct, rename="camel"):

@@ -36,6 +36,7 @@ POLL = PollSettings(
     wake_gap_seconds=0.2,
     audit_seconds=5,
     names_seconds=10,
+    schedules_seconds=10,
     detail_wait_seconds=0.5,
     flow_run_wait_cap_seconds=1,
     connect_wait_cap_seconds=1,

@@ -25,7 +25,9 @@ SECRET = "qzjx-password-of-the-mail-server"
 def quick(workspace: Sandbox, url: str) -> WorkspaceConfiguration:
     """Return settings under which everything is read often."""
     settings = stage.workspace_configuration(workspace, url, beyond=QUICK)
-    poll = msgspec.structs.replace(settings.poll, audit_seconds=1.0, names_seconds=1.0)
+    poll = msgspec.structs.replace(
+        settings.poll, audit_seconds=1.0, names_seconds=1.0, schedules_seconds=1.0
+    )
     return msgspec.structs.replace(settings, poll=poll)
 
 

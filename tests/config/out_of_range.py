@@ -47,6 +47,8 @@ OUT_OF_RANGE: tuple[Row, ...] = (
     ),
     ("workspaces[0].poll.names_seconds", 9, "9: must be at least 10 seconds"),
     ("workspaces[0].poll.names_seconds", 86_401, "86401: must be at most 86400 seconds"),
+    ("workspaces[0].poll.schedules_seconds", 9, "9: must be at least 10 seconds"),
+    ("workspaces[0].poll.schedules_seconds", 86_401, "86401: must be at most 86400 seconds"),
     ("workspaces[0].poll.progress_seconds", 0, "0: must be at least 1 seconds"),
     ("workspaces[0].poll.progress_seconds", 86_401, "86401: must be at most 86400 seconds"),
     ("workspaces[0].beyond.interval_seconds", 299, "299: must be at least 300 seconds"),

@@ -34,6 +34,7 @@ WRONG_TYPES: tuple[Row, ...] = (
     ("workspaces[0].poll.first_look_seconds", "x", '"x": must be a number'),
     ("workspaces[0].poll.requests_per_minute", "x", '"x": must be a number'),
     ("workspaces[0].poll.names_seconds", "x", '"x": must be a number'),
+    ("workspaces[0].poll.schedules_seconds", "x", '"x": must be a number'),
     ("workspaces[0].poll.progress_seconds", "x", '"x": must be a number'),
     ("workspaces[0].poll.ranfor", "x", '"x": must be a list of texts'),
     ("workspaces[0].poll.follow", "x", '"x": must be a list of texts'),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from monitor.model.errors import TryLaterError
 from monitor.model.runs import PipelineKind
+from monitor.workspace.priority import Priority
+from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
-from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace
+from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, Row, TinyWorkspace
 
 
 def names(scene: Scene) -> set[tuple[str, str | None]]:
@@ -89,3 +93,100 @@ async def test_schedules_are_known_with_what_they_start(
     )
     assert [one.id for one in known.pipelines] == ["11"]
     assert scene.knowledge.workspaces["marketing"].schedules == ()
+
+
+def place(scene: Scene, pipeline_id: str) -> tuple[str | None, str | None]:
+    (one,) = (one for one in scene.knowledge.view.pipelines() if one.id == pipeline_id)
+    return one.folder, one.owner
+
+
+async def test_a_flow_has_its_folders_name_and_its_owner(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Where the list tells a folder's id alone, one list of folders names them all."""
+    ann = {"id": 1, "email": "ann@example.com"}
+    workspace.tables["flows"] = {
+        11: {"id": 11, "name": "A", "folder": {"id": 5}, "creator": ann},
+        12: {"id": 12, "name": "B", "folder": {"id": 6, "name": "Told"}},
+        13: {"id": 13, "name": "C", "folder": {"id": 7}},
+        14: {"id": 14, "name": "D", "folder": None},
+        15: {"id": 15, "name": "E", "folder": 5},
+    }
+    workspace.tables["folders"] = {5: {"id": 5, "name": "Finance"}}
+    workspace.tables["plans"] = {16: {"id": 16, "name": "P", "creator": ann}}
+    await scene.parts.inventory.poll()
+
+    assert place(scene, "11") == ("Finance", "ann@example.com")
+    assert place(scene, "12") == ("Told", None)
+    assert place(scene, "13") == ("7", None)
+    assert place(scene, "14") == (None, None)
+    assert place(scene, "15") == ("Finance", None)
+    assert place(scene, "16") == (None, "ann@example.com")
+    assert workspace.count("folders") == 1
+
+
+async def test_folders_are_asked_for_only_where_they_are_needed(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """No flow in a folder: no list of folders. No such list: the id stands for the name."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "A", "folder": None}}
+    await scene.parts.inventory.poll()
+    assert workspace.count("folders") == 0
+
+    workspace.faults["folders"] = NO_ROUTE
+    workspace.tables["flows"][11]["folder"] = {"id": 5}
+    await scene.parts.inventory.poll()
+    assert place(scene, "11") == ("5", None)
+
+
+async def test_a_reading_of_schedules_tells_when_it_began_and_whose_they_are(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """What was written before that instant is in it; a failed reading moves nothing."""
+    workspace.offset = timedelta(minutes=30)
+    workspace.documents["people/current"] = {"id": 1, "email": "ann@example.com"}
+    workspace.tables["schedules"] = {
+        1: {
+            "id": 1,
+            "name": "nightly",
+            "enabled": True,
+            "createdBy": 1,
+            "updatedAt": "2026-11-01T10:00:00.000Z",
+            "triggers": [],
+            "tasks": [],
+        }
+    }
+    await scene.client.request("getOpenApiSpec", priority=Priority.CHANGES)
+    before = scene.following.workspace_now()
+    await scene.parts.schedules.poll()
+    standing = scene.knowledge.workspaces["marketing"]
+    (known,) = standing.schedules
+
+    assert standing.schedules_read_at == before
+    assert standing.schedules_of == "ann@example.com"
+    assert (known.owner_id, known.updated_at) == ("1", datetime(2026, 11, 1, 10, tzinfo=UTC))
+
+    await clock.advance(300)
+    workspace.faults["schedules"] = OVERLOADED
+    with pytest.raises(TryLaterError):
+        await scene.parts.schedules.poll()
+    assert scene.knowledge.workspaces["marketing"].schedules_read_at == before
+    assert workspace.count("people/current") == 1
+
+
+async def test_a_schedule_that_cannot_be_read_is_not_gone(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """A row that makes no sense keeps what was known of it; one that is missing is gone."""
+    rows: dict[int, Row] = {
+        one: {"id": one, "name": f"s{one}", "triggers": [], "tasks": []} for one in (1, 2)
+    }
+    workspace.tables["schedules"] = rows
+    await scene.parts.schedules.poll()
+    rows[1]["name"] = {"no": "name"}
+    await scene.parts.schedules.poll()
+    assert {one.id for one in scene.knowledge.workspaces["marketing"].schedules} == {"1", "2"}
+
+    del rows[1]
+    await scene.parts.schedules.poll()
+    assert {one.id for one in scene.knowledge.workspaces["marketing"].schedules} == {"2"}

@@ -64,6 +64,10 @@ class AdminClient:
         """Send a request and return the decoded answer; raises as `get` does."""
         return await self._ask("POST", path, body=body)
 
+    async def delete(self, path: str) -> Any:
+        """Remove what a path names and return the decoded answer; raises as `get` does."""
+        return await self._ask("DELETE", path)
+
     async def events(self, after: int | None) -> AsyncIterator[dict[str, Any]]:
         """Yield events as they are told, behind a position or from now on."""
         query = {} if after is None else {"after": str(after)}

@@ -8,10 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import typer
 
 from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
+from monitor.model.runs import RunKind
 
 # A value and what it is; bash shows the values only.
 Offer = tuple[str, str]
@@ -43,14 +46,7 @@ def resources() -> list[str]:
 
 def workspaces(ctx: typer.Context) -> list[str]:
     """Offer the workspaces of the configuration, whatever else is wrong with it."""
-    import tomllib  # noqa: PLC0415 - few presses ask for it
-
-    try:
-        text = Path(ctx.params["config"]).read_text(encoding="utf-8")
-        found = tomllib.loads(text)["workspaces"]
-        return [one["name"] for one in found if isinstance(one.get("name"), str)]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return []
+    return _names(ctx, "workspaces")
 
 
 def faults(incomplete: str) -> list[Offer]:
@@ -64,6 +60,67 @@ def faults(incomplete: str) -> list[Offer]:
 def actions() -> list[str]:
     """Offer what can be done to webhook tasks."""
     return ["list", "sync", "test", "delete"]
+
+
+def alert_actions() -> list[str]:
+    """Offer what can be done with alerts."""
+    return ["list", "backtest"]
+
+
+def silence_actions() -> list[str]:
+    """Offer what can be done with silences."""
+    return ["add", "list", "expire"]
+
+
+def silence_words(ctx: typer.Context) -> list[str]:
+    """Offer the labels that a matcher may name. The ids of silences only the daemon knows."""
+    from monitor.alerting.settings.labels import SHOWN_LABELS  # noqa: PLC0415 - few presses
+
+    if ctx.params.get("action") != "add":
+        return []
+    return [f"{label}=" for label in SHOWN_LABELS]
+
+
+def explained(ctx: typer.Context) -> list[str]:
+    """Offer the kinds of run; fingerprints and ids only the daemon knows."""
+    return [] if _words(ctx) else list(RunKind)
+
+
+def rules(ctx: typer.Context) -> list[str]:
+    """Offer the rules that there are, and those of the configuration by their names."""
+    from monitor.alerting.settings.rules import RuleKind  # noqa: PLC0415 - few presses
+
+    own = _names(ctx, "alerts")
+    return [*own, *(one for one in RuleKind if one not in own)]
+
+
+def outputs(ctx: typer.Context) -> list[str]:
+    """Offer the outputs that the configuration names."""
+    document = _document(ctx)
+    found: list[str] = [name for name in ("mqtt", "webhook") if name in document]
+    try:
+        parts = [urlsplit(url) for url in document["alertmanager"]["urls"]]
+        return [*found, *(f"alertmanager:{one.hostname}:{one.port or 9093}" for one in parts)]
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return found
+
+
+def _document(ctx: typer.Context) -> dict[str, Any]:
+    """Return the configuration as it stands there; empty where it cannot be read."""
+    import tomllib  # noqa: PLC0415 - few presses ask for it
+
+    try:
+        return tomllib.loads(Path(ctx.params["config"]).read_text(encoding="utf-8"))
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+
+
+def _names(ctx: typer.Context, section: str) -> list[str]:
+    try:
+        found = _document(ctx)[section]
+        return [one["name"] for one in found if isinstance(one.get("name"), str)]
+    except (LookupError, TypeError, AttributeError):
+        return []
 
 
 def _words(ctx: typer.Context) -> list[str]:

@@ -14,7 +14,19 @@ from typing import Annotated
 import typer
 
 from monitor import __version__
-from monitor.cli import api, check, completion, demo, doctor, operations, run, sandbox, steer
+from monitor.cli import (
+    alerts,
+    api,
+    check,
+    completion,
+    demo,
+    doctor,
+    explain,
+    operations,
+    run,
+    sandbox,
+    steer,
+)
 from monitor.model.errors import ConfigurationError, MonitorError
 
 FAILED = 1
@@ -58,6 +70,33 @@ COMMANDS = (
     ),
     ("runs", steer.runs, ("runs --status failed", "runs -w acme --kind plan_run --json")),
     ("events", steer.events, ("events --follow", "events --since 2026-11-21T10:00:00Z --json")),
+    (
+        "alerts",
+        alerts.alerts,
+        (
+            "alerts",
+            "alerts --state firing -w acme --json",
+        ),
+    ),
+    (
+        "silence",
+        alerts.silence,
+        (
+            "silence add workspace=acme pipeline='daily*' --for 2h --comment 'planned reload'",
+            "silence list",
+            "silence expire 5d3c1f2a9b8e7460",
+        ),
+    ),
+    (
+        "explain",
+        explain.explain,
+        ("explain 9f86d081884c7d65", "explain job_group 7827359 -w acme"),
+    ),
+    (
+        "replay",
+        explain.replay,
+        ("replay --since 2026-11-21T10:00:00Z --to mqtt",),
+    ),
     ("track", steer.track, ("track job_group 7827359",)),
     (
         "completion",

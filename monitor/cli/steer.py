@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import completing
+from monitor.cli import asking, completing
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
-from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind, Status
 
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")]
@@ -30,9 +27,9 @@ def runs(
 ) -> None:
     """List runs that the daemon knows, the newest first."""
     query = {"limit": str(limit), "workspace": workspace, "kind": kind, "status": status}
-    answer = _ask(_get(config, "/api/v1/runs", query))
+    answer = asking.ask(asking.get(config, "/api/v1/runs", query))
     columns = ("workspace", "kind", "id", "status", "pipeline", "created_at", "finished_at")
-    _show(answer["data"], columns, as_json=as_json)
+    asking.show(answer["data"], columns, as_json=as_json)
 
 
 def events(
@@ -45,7 +42,8 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """Print events, one a line, as the log of the daemon has them."""
-    _refuse_no_instant(since)
+    if since is not None:
+        asking.instant("--since", since)
     try:
         asyncio.run(_print_events(config, follow=follow, since=since, as_json=as_json))
     except KeyboardInterrupt:
@@ -61,7 +59,7 @@ def track(
 ) -> None:
     """Follow one run by its id, also where the workspace lists none."""
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
-    sys.stdout.write(f"{_ask(_post(config, '/api/v1/track', body))['detail']}\n")
+    sys.stdout.write(f"{asking.ask(asking.post(config, '/api/v1/track', body))['detail']}\n")
 
 
 def webhooks(
@@ -82,47 +80,14 @@ def webhooks(
         raise typer.BadParameter(f"{action!r} is none of list, sync, test, delete")
     body = {"action": action, "workspace": workspace, "flow": flow}
     if action == "list":
-        answer = _ask(_get(config, "/api/v1/webhooks", {"workspace": workspace}))
+        answer = asking.ask(asking.get(config, "/api/v1/webhooks", {"workspace": workspace}))
     else:
-        answer = _ask(_post(config, "/api/v1/webhooks", body))
+        answer = asking.ask(asking.post(config, "/api/v1/webhooks", body))
     tested = ("workspace", "ok", "status_code", "error")
     columns = tested if action == "test" else ("workspace", "flow", "flow_id", "state", "reason")
-    _show(answer["data"], columns, as_json=as_json)
+    asking.show(answer["data"], columns, as_json=as_json)
     if action == "test" and not all(row["ok"] for row in answer["data"]):
         raise typer.Exit(1)
-
-
-def _refuse_no_instant(since: str | None) -> None:
-    """Raise `ConfigurationError` before the daemon is asked, which would say the same."""
-    if since is None:
-        return
-    told = f"--since: {since[:40]!r}"
-    try:
-        instant = datetime.fromisoformat(since)
-    except ValueError as exc:
-        way_out = "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z"
-        raise ConfigurationError(f"{told} {way_out}") from exc
-    if instant.tzinfo is None:
-        raise ConfigurationError(f"{told} names no time zone; add Z or an offset")
-
-
-def _ask(asking: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(asking)
-
-
-async def _get(config: Path, path: str, query: dict[str, str | None]) -> Any:
-    from monitor.cli.admin import AdminClient  # noqa: PLC0415 - help must answer fast
-
-    told = {name: str(value) for name, value in query.items() if value is not None}
-    async with AdminClient.of(config) as client:
-        return await client.get(path, told)
-
-
-async def _post(config: Path, path: str, body: dict[str, Any]) -> Any:
-    from monitor.cli.admin import AdminClient  # noqa: PLC0415 - help must answer fast
-
-    async with AdminClient.of(config) as client:
-        return await client.post(path, {key: one for key, one in body.items() if one is not None})
 
 
 async def _print_events(config: Path, *, follow: bool, since: str | None, as_json: bool) -> None:
@@ -174,16 +139,3 @@ def event_line(event: dict[str, Any]) -> str:
         told = f"{alert['workspace']} {alert['name']} {alert['fingerprint']} {thing}"
         return f"{at} {event['type']} {told.rstrip()}"
     return f"{at} {event['type']} {event['workspace']} {event['what']}: {event['after']}"
-
-
-def _show(rows: list[dict[str, Any]], columns: tuple[str, ...], *, as_json: bool) -> None:
-    from monitor.cli.tables import print_json, print_table  # noqa: PLC0415 - help must answer fast
-
-    if as_json:
-        print_json(rows)
-        return
-    print_table(columns, [[_cell(row.get(column)) for column in columns] for row in rows])
-
-
-def _cell(value: object) -> str:
-    return "-" if value is None else str(value)

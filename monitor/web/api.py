@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus
 from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKey, RunKind, Status
+from monitor.web.asking import answer_json, choice, read_body
 from monitor.web.overview import Overview
 from monitor.web.problems import Problem, number
 from monitor.web.stream import FARTHEST, EventStreams
 
-T = TypeVar("T")
-E = TypeVar("E", RunKind, Status)
-
 _DEFAULT_LIMIT = 100
 _MOST = 1_000
-_LONGEST = 200  # of what is repeated of a body
 
 
 class Requests(Struct, frozen=True, kw_only=True):
@@ -75,19 +71,19 @@ class Api:
         router.add_post(f"{prefix}/webhooks", self._act_on_webhooks)
 
     async def _workspaces(self, _: web.Request) -> web.Response:
-        return _json({"data": self._overview.workspaces()})
+        return answer_json({"data": self._overview.workspaces()})
 
     async def _pipelines(self, request: web.Request) -> web.Response:
-        return _json({"data": self._overview.pipelines(request.query.get("workspace"))})
+        return answer_json({"data": self._overview.pipelines(request.query.get("workspace"))})
 
     async def _runs(self, request: web.Request) -> web.Response:
         runs = await self._overview.runs(
             workspace=request.query.get("workspace"),
-            kind=_choice(request, "kind", RunKind),
-            status=_choice(request, "status", Status),
+            kind=choice(request, "kind", RunKind),
+            status=choice(request, "status", Status),
             limit=_number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST),
         )
-        return _json({"data": runs})
+        return answer_json({"data": runs})
 
     async def _run(self, request: web.Request) -> web.Response:
         told = request.match_info
@@ -98,7 +94,7 @@ class Api:
         if found is None:
             raise Problem(404, f"run {str(key)[:120]} is not known, or was forgotten")
         run, children = found
-        return _json({"run": run, "children": children})
+        return answer_json({"run": run, "children": children})
 
     async def _events(self, request: web.Request) -> web.Response:
         after = _number(request, "after", default=0, most=FARTHEST)
@@ -109,53 +105,25 @@ class Api:
         limit = _number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST)
         recorded = await self._bus.events(after=after, limit=limit)
         cursor = recorded[-1].position if recorded else after
-        return _json({"data": recorded, "next": cursor})
+        return answer_json({"data": recorded, "next": cursor})
 
     async def _track(self, request: web.Request) -> web.Response:
-        body = await _body(request, TrackRequest)
+        body = await read_body(request, TrackRequest)
         if not is_run_id(body.id):
             raise Problem(400, f"id: {body.id[:40]!r} is not the id of a run")
         said = await self._requests.track(body.workspace, body.kind, body.id)
-        return _json({"detail": said}, status=202)
+        return answer_json({"detail": said}, status=202)
 
     async def _list_webhooks(self, request: web.Request) -> web.Response:
         data = await self._requests.webhooks(request.query.get("workspace"), "list", None)
-        return _json({"data": data})
+        return answer_json({"data": data})
 
     async def _act_on_webhooks(self, request: web.Request) -> web.Response:
-        body = await _body(request, WebhooksRequest)
+        body = await read_body(request, WebhooksRequest)
         if body.action not in ("sync", "test", "delete"):
             raise Problem(400, f"action: {body.action[:40]!r} is none of sync, test, delete")
         data = await self._requests.webhooks(body.workspace, body.action, body.flow)
-        return _json({"data": data})
-
-
-def _json(value: object, *, status: int = 200) -> web.Response:
-    return web.Response(
-        status=status, body=msgspec.json.encode(value), content_type="application/json"
-    )
-
-
-async def _body(request: web.Request, shape: type[T]) -> T:
-    # A page of somebody else's may let a browser post plain text here, but not JSON.
-    if request.content_type != "application/json":
-        raise Problem(415, "body: its Content-Type must be application/json")
-    try:
-        return msgspec.json.decode(await request.read(), type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        # The message repeats the name of an unknown field, which may be anything.
-        said = "".join(one if one.isprintable() else "\ufffd" for one in str(exc)[:_LONGEST])
-        raise Problem(400, f"body: {said}") from exc
-
-
-def _choice(request: web.Request, name: str, words: type[E]) -> E | None:
-    told = request.query.get(name)
-    if told is None:
-        return None
-    try:
-        return words(told)
-    except ValueError as exc:
-        raise Problem(400, f"{name}: {told[:40]!r} is none of {', '.join(words)}") from exc
+        return answer_json({"data": data})
 
 
 def _number(request: web.Request, name: str, *, default: int, most: int) -> int:

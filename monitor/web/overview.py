@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from monitor.bus.contract import EventBus
+from monitor.model.alerts import Alert, AlertingPicture, AlertState, Severity
 from monitor.model.clock import Clock
 from monitor.model.knowledge import PipelineStanding
 from monitor.model.runs import RunKey, RunKind, RunState, Status
@@ -19,6 +21,8 @@ from monitor.web.pictures import (
     workspace_picture,
 )
 
+_STATES = {AlertState.FIRING: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
+_SEVERITIES = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _WORST_FIRST = {Status.FAILED: 0, Status.LOST: 1, Status.CANCELED: 2, Status.SUCCEEDED: 3}
 
 
@@ -26,12 +30,19 @@ class Overview:
     """Reads what there is to show. Nothing is kept here."""
 
     def __init__(
-        self, *, bus: EventBus, view: KnowledgeView, clock: Clock, stale_after_seconds: float
+        self,
+        *,
+        bus: EventBus,
+        view: KnowledgeView,
+        clock: Clock,
+        stale_after_seconds: float,
+        alerting: Callable[[], AlertingPicture],
     ) -> None:
         self._bus = bus
         self._view = view
         self._clock = clock
         self._stale_after_seconds = stale_after_seconds
+        self._alerting = alerting
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -56,11 +67,16 @@ class Overview:
             held = worst.get(identity)
             if held is None or _badness(standing) < _badness(held):
                 worst[identity] = standing
+        alerting = self._alerting()
+        limits = {(one.workspace, one.kind, one.pipeline.id): one for one in alerting.limits}
         pictures = [
             pipeline_picture(
                 standing,
                 label=self._view.label(standing.workspace, standing.pipeline),
                 active=active[identity],
+                limit=limits.get(identity),
+                expected_start_at=alerting.expected.get(identity),
+                missed_starts=alerting.missed.get(identity, 0),
             )
             for identity, standing in worst.items()
             if workspace in (None, standing.workspace)
@@ -103,6 +119,16 @@ class Overview:
             stale_after_seconds=self._stale_after_seconds,
             active=active,
         )
+
+    def alerting(self) -> AlertingPicture:
+        """Return what alerting holds now."""
+        return self._alerting()
+
+
+def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
+    """Return what fires first, the most severe on top, the newest of equals before the older."""
+    newest_first = sorted(alerts, key=lambda one: one.starts_at, reverse=True)
+    return sorted(newest_first, key=lambda one: (_STATES[one.state], _SEVERITIES[one.severity]))
 
 
 def _badness(standing: PipelineStanding) -> tuple[int, int]:

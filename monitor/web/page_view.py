@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib import resources
+from typing import Any
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader
 
-from monitor.web.overview import Overview
+from monitor.alerting.explanations import SWALLOWED
+from monitor.model.alerts import Alert, AlertState
+from monitor.web.alerts_api import AlertsApi
+from monitor.web.overview import Overview, worst_first
 from monitor.web.pictures import RunPicture
 from monitor.web.problems import Handler
 
 NOTHING = "\N{EN DASH}"
 _RECENT = 50
 _READ = 300
+_ALERTS = 200  # rows of each kind; the API has them all
+# What else than a pipeline an alert can be about.
+_THING_LABELS = ("schedule", "output", "token_id", "part")
 _MINUTE = 60
 _HOUR = 3600
 # Nothing from elsewhere is loaded and nothing inline runs.
@@ -24,18 +31,20 @@ _POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancesto
 class PageView:
     """Renders the page. Every text in it is escaped: names and errors come from outside."""
 
-    def __init__(self, overview: Overview) -> None:
+    def __init__(self, overview: Overview, alerts: AlertsApi | None) -> None:
         self._overview = overview
+        self._alerts = alerts
         self._templates = Environment(
             loader=PackageLoader("monitor.web", "page"), autoescape=True, trim_blocks=True
         )
         self._templates.filters.update(
-            instant=_instant, duration=_duration, words=_words, name=_name
+            instant=_instant, duration=_duration, words=_words, name=_name, about=_about
         )
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         router.add_get("/", self._page)
         router.add_get("/state", self._state)
+        router.add_get("/explain", self._explain)
         router.add_get("/page.css", self._asset("page.css", "text/css"))
         router.add_get("/page.js", self._asset("page.js", "text/javascript"))
 
@@ -45,19 +54,49 @@ class PageView:
     async def _state(self, _: web.Request) -> web.Response:
         return await self._render("state.html")
 
+    async def _explain(self, request: web.Request) -> web.Response:
+        if self._alerts is None:
+            raise web.HTTPNotFound
+        explanation = await self._alerts.explained(request)
+        return self._answer("explain.html", explanation=explanation, swallowed=SWALLOWED)
+
     async def _render(self, template: str) -> web.Response:
         runs = await self._overview.runs(limit=_READ)
-        text = self._templates.get_template(template).render(
-            now=self._overview.now(),
+        return self._answer(
+            template,
             workspaces=self._overview.workspaces(),
             pipelines=self._overview.pipelines(),
             active=self._overview.active_runs(),
             recent=_ended_lately(runs),
+            **self._of_alerting(),
         )
+
+    def _of_alerting(self) -> dict[str, Any]:
+        alerting = self._overview.alerting()
+        ordered = worst_first(alerting.alerts)
+        firing, pending, resolved = (
+            [one for one in ordered if one.state is state]
+            for state in (AlertState.FIRING, AlertState.PENDING, AlertState.RESOLVED)
+        )
+        return {
+            "firing": firing[:_ALERTS],
+            "hidden": max(0, len(firing) - _ALERTS),
+            "firing_count": len(firing),
+            "pending": pending[:_ALERTS],
+            "pending_count": len(pending),
+            "resolved": resolved[:_ALERTS],
+            "silences": alerting.silences,
+            "rules": alerting.rules,
+            "failing_rules": alerting.failing_rules,
+        }
+
+    def _answer(self, template: str, **shown: Any) -> web.Response:
+        now = self._overview.now()
+        text = self._templates.get_template(template).render(now=now, **shown)
         headers = {
             "Content-Security-Policy": _POLICY,
             "Cache-Control": "no-store",
-            "X-As-Of": _instant(self._overview.now()),
+            "X-As-Of": _instant(now),
         }
         return web.Response(text=text, content_type="text/html", headers=headers)
 
@@ -97,3 +136,12 @@ def _words(kind: str) -> str:
 
 def _name(run: RunPicture) -> str:
     return f"{_words(run.kind)} {run.id}"
+
+
+def _about(alert: Alert) -> str:
+    """Return what an alert is about: a pipeline, or another thing, or nothing in particular."""
+    labels = alert.labels
+    if (pipeline := labels.get("pipeline")) is not None:
+        return f"{pipeline} ({_words(alert.kind)})" if alert.kind is not None else pipeline
+    things = (labels[one] for one in _THING_LABELS if one in labels)
+    return next(things, alert.workspace)

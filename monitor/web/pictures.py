@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from monitor.model.alerts import Alert, LearnedLimit
 from monitor.model.knowledge import ActiveRun, PipelineStanding, WorkspaceStanding
 from monitor.model.runs import RunState, Status
 
@@ -61,6 +62,10 @@ class PipelinePicture(Struct, frozen=True, kw_only=True):
     last_success_at: datetime | None
     last_duration_seconds: float | None
     consecutive_failures: int
+    limit_seconds: float | None  # learned: a run that takes longer is overdue
+    limit_runs: int  # that it was learned from
+    expected_start_at: datetime | None  # of a schedule that is seen
+    missed_starts: int
 
 
 class WorkspacePicture(Struct, frozen=True, kw_only=True):
@@ -79,6 +84,62 @@ class WorkspacePicture(Struct, frozen=True, kw_only=True):
     active_runs: int
     webhook_tasks: dict[str, int]
     callbacks_missed: int
+    schedules_watched: int  # those that the token may see; others are not guessed
+
+
+class AlertPicture(Struct, frozen=True, kw_only=True):
+    """One episode of an alert. Instants are on the clock of what is judged; ``told_at`` is ours."""
+
+    fingerprint: str
+    name: str
+    rule: str
+    severity: str
+    state: str
+    workspace: str
+    kind: str | None
+    pipeline_id: str | None
+    pipeline: str | None
+    run_id: str | None
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    facts: dict[str, str | float | None]
+    starts_at: datetime
+    ends_at: datetime | None
+    told_at: datetime | None
+    reminders: int
+    muted_by: tuple[str, ...]
+    flapping: bool
+    was_there: bool
+    evidence: tuple[str, ...]  # ids of events, the newest ones
+    evidence_count: int
+
+
+def alert_picture(alert: Alert) -> AlertPicture:
+    """Show an episode with every field, also those that say nothing."""
+    return AlertPicture(
+        fingerprint=alert.fingerprint,
+        name=alert.name,
+        rule=alert.rule,
+        severity=alert.severity,
+        state=alert.state,
+        workspace=alert.workspace,
+        kind=alert.kind,
+        pipeline_id=alert.pipeline.id if alert.pipeline is not None else None,
+        pipeline=alert.labels.get("pipeline"),
+        run_id=alert.run.id if alert.run is not None else None,
+        labels=alert.labels,
+        annotations=alert.annotations,
+        facts=alert.facts,
+        starts_at=alert.starts_at,
+        ends_at=alert.ends_at,
+        told_at=alert.told_at,
+        reminders=alert.reminders,
+        muted_by=alert.muted_by,
+        flapping=alert.is_flapping,
+        was_there=alert.was_there,
+        evidence=alert.evidence,
+        evidence_count=alert.evidence_count,
+    )
 
 
 def run_picture(
@@ -125,8 +186,16 @@ def run_picture(
     )
 
 
-def pipeline_picture(standing: PipelineStanding, *, label: str, active: int) -> PipelinePicture:
-    """Show what the last run of a pipeline was like."""
+def pipeline_picture(
+    standing: PipelineStanding,
+    *,
+    label: str,
+    active: int,
+    limit: LearnedLimit | None = None,
+    expected_start_at: datetime | None = None,
+    missed_starts: int = 0,
+) -> PipelinePicture:
+    """Show what the last run of a pipeline was like, and what is expected of the next ones."""
     return PipelinePicture(
         workspace=standing.workspace,
         run_kind=standing.run_kind,
@@ -140,6 +209,10 @@ def pipeline_picture(standing: PipelineStanding, *, label: str, active: int) -> 
         last_success_at=standing.last_success_at,
         last_duration_seconds=standing.last_duration_seconds,
         consecutive_failures=standing.consecutive_failures,
+        limit_seconds=limit.seconds if limit is not None else None,
+        limit_runs=limit.runs if limit is not None else 0,
+        expected_start_at=expected_start_at,
+        missed_starts=missed_starts,
     )
 
 
@@ -159,4 +232,5 @@ def workspace_picture(standing: WorkspaceStanding, *, active_runs: int) -> Works
         active_runs=active_runs,
         webhook_tasks=standing.webhook_tasks,
         callbacks_missed=standing.callbacks_missed,
+        schedules_watched=len(standing.schedules),
     )

@@ -8,9 +8,11 @@ import msgspec
 from aiohttp import web
 
 from monitor.bus.contract import EventBus
+from monitor.model.alerts import AlertingPicture
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.tracking.knowledge import KnowledgeView
+from monitor.web.alerts_api import AlertingRequests, AlertsApi
 from monitor.web.api import Api, Requests
 from monitor.web.authentication import authenticate
 from monitor.web.health import Check, readiness
@@ -39,15 +41,21 @@ class Server:
         render_metrics: Render,
         checks: Mapping[str, Check],
         requests: Requests,
+        alerting: AlertingRequests | None = None,
     ) -> None:
         self._settings = settings
         self._render_metrics = render_metrics
         self._checks = checks
         self._streams = EventStreams(bus)
         overview = Overview(
-            bus=bus, view=view, clock=clock, stale_after_seconds=settings.stale_after_seconds
+            bus=bus,
+            view=view,
+            clock=clock,
+            stale_after_seconds=settings.stale_after_seconds,
+            alerting=alerting.picture if alerting is not None else AlertingPicture,
         )
-        self._page = PageView(overview)
+        self._alerts = AlertsApi(alerting, clock=clock) if alerting is not None else None
+        self._page = PageView(overview, self._alerts)
         self._api = Api(bus=bus, overview=overview, streams=self._streams, requests=requests)
         self._runner: web.AppRunner | None = None
 
@@ -66,6 +74,8 @@ class Server:
         app.router.add_get("/readyz", self._readyz)
         self._page.add_routes(app.router)
         self._api.add_routes(app.router)
+        if self._alerts is not None:
+            self._alerts.add_routes(app.router)
         self._runner = web.AppRunner(
             app, access_log=None, logger=RequestErrors(), shutdown_timeout=5.0
         )

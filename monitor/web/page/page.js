@@ -34,5 +34,8 @@ function hurry() {
 for (const type of ["queued", "started", "succeeded", "failed", "canceled", "lost", "detailed"]) {
   stream.addEventListener("run." + type, hurry);
 }
+for (const type of ["fired", "reminded", "resolved", "silenced", "flapping"]) {
+  stream.addEventListener("alert." + type, hurry);
+}
 stream.addEventListener("workspace.changed", hurry);
 readIn(SHORTEST_WAIT);

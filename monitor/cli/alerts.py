@@ -1,0 +1,137 @@
+"""``alerts`` and ``silence``: what is wrong now, and who does not want to hear it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from monitor.cli import asking, completing, durations
+from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
+from monitor.model.alerts import AlertState
+from monitor.model.errors import ConfigurationError
+
+_ALERT_COLUMNS = (
+    "state", "severity", "name", "workspace", "kind", "pipeline", "starts_at", "muted_by",
+    "fingerprint",
+)  # fmt: skip
+_SILENCE_COLUMNS = ("id", "matchers", "starts_at", "ends_at", "author", "comment", "origin")
+
+
+def alerts(
+    config: ConfigFile = CONFIG_FILE,
+    *,
+    state: Annotated[AlertState | None, typer.Option(help="Only this state.")] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(help="Only this rule, by its name.", autocompletion=completing.rules),
+    ] = None,
+    workspace: WorkspaceName = None,
+    as_json: AsJson = False,
+) -> None:
+    """List alerts: what is wrong now, what may become so, and what was within the last hour."""
+    query = {"state": state, "rule": rule, "workspace": workspace}
+    answer = asking.ask(asking.get(config, "/api/v1/alerts", query))
+    asking.show(answer["data"], _ALERT_COLUMNS, as_json=as_json)
+
+
+def silence(
+    action: Annotated[
+        str,
+        typer.Argument(
+            metavar="add|list|expire",
+            help="What to do.",
+            autocompletion=completing.silence_actions,
+        ),
+    ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MATCHER]...|[ID]",
+            help="add: label=glob or label!=glob, all of which must fit; expire: the silence.",
+            autocompletion=completing.silence_words,
+        ),
+    ] = None,
+    config: ConfigFile = CONFIG_FILE,
+    *,
+    lasts: Annotated[str | None, typer.Option("--for", help="How long, as 30m, 2h, 7d.")] = None,
+    until: Annotated[str | None, typer.Option(help="Its end: ISO 8601 with its zone.")] = None,
+    starts: Annotated[str | None, typer.Option("--from", help="Its start; default: now.")] = None,
+    comment: Annotated[str | None, typer.Option(help="Why; who reads it later asks.")] = None,
+    author: Annotated[str | None, typer.Option(help="Who; default: the user's name.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Silence alerts until an end, list silences, or end one before its time.
+
+    A silenced alert stays on the page and is told when the silence ends, if it still fires.
+    """
+    given = words or []
+    options = (lasts, until, starts, comment, author)
+    if action == "add":
+        body = _silence_body(given, lasts=lasts, until=until, starts=starts, comment=comment)
+        body["author"] = author or _user()
+        _show_silences([asking.ask(asking.post(config, "/api/v1/silences", body))], as_json)
+        return
+    if any(one is not None for one in options):
+        raise typer.BadParameter("--for, --until, --from, --comment and --author belong to add")
+    if action == "list":
+        if given:
+            raise typer.BadParameter("list takes no further words")
+        answer = asking.ask(asking.get(config, "/api/v1/silences", {}))
+        _show_silences(answer["data"], as_json)
+    elif action == "expire":
+        if len(given) != 1:
+            raise typer.BadParameter("expire takes the id of one silence: see silence list")
+        answer = asking.ask(asking.delete(config, f"/api/v1/silences/{_segment(given[0])}"))
+        sys.stdout.write(f"{answer['detail']}\n")
+    else:
+        raise typer.BadParameter(f"{action!r} is none of add, list, expire")
+
+
+def _silence_body(
+    matchers: list[str],
+    *,
+    lasts: str | None,
+    until: str | None,
+    starts: str | None,
+    comment: str | None,
+) -> dict[str, Any]:
+    """Return the request; what is missing is told here, before the daemon is asked."""
+    faults: list[str] = []
+    if not matchers:
+        faults.append("MATCHER: name what is to be silent, such as pipeline='daily*'")
+    if lasts is None and until is None:
+        faults.append("--for: a silence needs an end; add --for 2h or --until 2026-11-21T18:00:00Z")
+    if lasts is not None and until is not None:
+        faults.append("--until: --for is given too; leave one of them out")
+    if not (comment or "").strip():
+        faults.append("--comment: say why; who reads it later asks")
+    if faults:
+        raise ConfigurationError(faults)
+    return {
+        "matchers": matchers,
+        "comment": comment,
+        "for_seconds": None if lasts is None else durations.seconds("--for", lasts),
+        "ends_at": None if until is None else asking.instant("--until", until).isoformat(),
+        "starts_at": None if starts is None else asking.instant("--from", starts).isoformat(),
+    }
+
+
+def _show_silences(rows: asking.Rows, as_json: bool) -> None:  # noqa: FBT001 - the option's value
+    asking.show(rows, _SILENCE_COLUMNS, as_json=as_json)
+
+
+def _segment(told: str) -> str:
+    from urllib.parse import quote  # noqa: PLC0415 - help must answer fast
+
+    return quote(told, safe="")
+
+
+def _user() -> str:
+    import getpass  # noqa: PLC0415 - help must answer fast
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user without a name, as in containers
+        return "unknown"

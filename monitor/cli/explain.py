@@ -1,0 +1,86 @@
+"""``explain`` and ``replay``: why somebody was told nothing, and telling it again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from monitor.cli import asking, completing
+from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
+from monitor.model.runs import RunKind
+
+_COLUMNS = ("stage", "word", "at", "rule", "output", "detail")
+_KEY_PARTS = 3  # workspace:kind:id
+
+
+def explain(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FINGERPRINT|KIND ID",
+            help="An alert by its fingerprint, or a run by kind and id.",
+            autocompletion=completing.explained,
+        ),
+    ],
+    config: ConfigFile = CONFIG_FILE,
+    *,
+    workspace: WorkspaceName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why an alert came, or why none came for a run: the step that swallowed it."""
+    answer = asking.ask(_explained(config, words, workspace))
+    if as_json:
+        from monitor.cli.tables import print_json  # noqa: PLC0415 - help must answer fast
+
+        print_json(answer)
+        return
+    sys.stdout.write(f"{answer['answer']}\n\n")
+    asking.show(answer["steps"], _COLUMNS, as_json=False)
+
+
+def replay(
+    config: ConfigFile = CONFIG_FILE,
+    *,
+    since: Annotated[str, typer.Option(help="From when on: ISO 8601 with its zone.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="OUTPUT",
+            help="mqtt, webhook or alertmanager:HOST:PORT.",
+            autocompletion=completing.outputs,
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Send recorded events to one output again, under the ids that they had.
+
+    Its position stays where it is; a subscriber that knows the ids takes nothing twice.
+    """
+    at = asking.instant("--since", since)
+    body = {"output": to, "since": at.isoformat()}
+    answer = asking.ask(asking.post(config, "/api/v1/replay", body))
+    asking.show([answer], tuple(answer), as_json=as_json)
+
+
+async def _explained(config: Path, words: list[str], workspace: str | None) -> Any:
+    return await asking.get(
+        config, "/api/v1/explain", await _question(config, words, workspace=workspace)
+    )
+
+
+async def _question(
+    config: Path, words: list[str], *, workspace: str | None
+) -> dict[str, str | None]:
+    first = words[0]
+    if len(words) == 1 and ":" not in first:
+        # As it stands in topics too: RULE/FINGERPRINT.
+        return {"alert": first.rpartition("/")[2]}
+    if len(words) == 1 and len(parts := first.split(":", 2)) == _KEY_PARTS:
+        return {"run": "/".join(parts)}
+    if len(words) != 2 or first not in list(RunKind):  # noqa: PLR2004 - kind and id
+        kinds = ", ".join(RunKind)
+        raise typer.BadParameter(f"name an alert's fingerprint, or one of {kinds} and an id")
+    return {"run": f"{await asking.workspace_of(config, workspace)}/{first}/{words[1]}"}

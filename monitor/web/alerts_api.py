@@ -1,0 +1,197 @@
+"""The JSON API of alerts: what is wrong, who does not want to hear it, and why nobody was told."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from aiohttp import web
+from msgspec import Struct
+
+from monitor.alerting.explanations import Explanation
+from monitor.alerting.settings.nearest import meant
+from monitor.alerting.settings.silences import instant, made_silence
+from monitor.model.alerts import Alert, AlertingPicture, AlertState, Silence
+from monitor.model.clock import Clock
+from monitor.model.errors import ConfigurationError
+from monitor.model.runs import RunKey, RunKind
+from monitor.web.asking import answer_json, choice, read_body
+from monitor.web.overview import worst_first
+from monitor.web.pictures import AlertPicture, alert_picture
+from monitor.web.problems import Problem
+
+_SHOWN = 40  # characters of what was asked for
+_LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
+
+
+class AlertingRequests(Struct, frozen=True, kw_only=True):
+    """What can be asked of alerting and of the outputs; `app` fills it in."""
+
+    picture: Callable[[], AlertingPicture]
+    ended: Callable[[str], Sequence[Alert]]  # a fingerprint's episodes that are over
+    labels: Callable[[], Sequence[str]]  # that alerts may carry, for matchers
+    add_silence: Callable[[Silence], Awaitable[None]]
+    expire_silence: Callable[[str], Awaitable[bool]]
+    explain_alert: Callable[[str], Awaitable[Explanation | None]]
+    explain_run: Callable[[RunKey], Awaitable[Explanation | None]]
+    outputs: Callable[[], Sequence[str]]
+    replay: Callable[[str, datetime], Awaitable[Struct]]  # an output, from when on; what it took
+
+
+class SilenceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of ``POST /api/v1/silences``; its end is told by one of the last two."""
+
+    matchers: tuple[str, ...]
+    author: str
+    comment: str
+    starts_at: str | None = None
+    ends_at: str | None = None
+    for_seconds: float | None = None
+
+
+class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of ``POST /api/v1/replay``."""
+
+    output: str
+    since: str
+
+
+class AlertsApi:
+    """The handlers of ``/api/v1`` that are about alerts."""
+
+    def __init__(self, requests: AlertingRequests, *, clock: Clock) -> None:
+        self._requests = requests
+        self._clock = clock
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        prefix = "/api/v1"
+        router.add_get(f"{prefix}/alerts", self._alerts)
+        router.add_get(f"{prefix}/alerts/{{fingerprint}}", self._alert)
+        router.add_get(f"{prefix}/silences", self._silences)
+        router.add_post(f"{prefix}/silences", self._silence)
+        router.add_delete(f"{prefix}/silences/{{id}}", self._expire)
+        router.add_get(f"{prefix}/explain", self._explain)
+        router.add_post(f"{prefix}/replay", self._replay)
+
+    async def _alerts(self, request: web.Request) -> web.Response:
+        picture = self._requests.picture()
+        state = choice(request, "state", AlertState)
+        rule, workspace = request.query.get("rule"), request.query.get("workspace")
+        names = [name for name, _ in picture.rules]
+        if rule is not None and rule not in {*names, *(one.name for one in picture.alerts)}:
+            raise Problem(400, f"rule: {_unknown(rule, names)}")
+        shown = [
+            one
+            for one in worst_first(picture.alerts)
+            if state in (None, one.state)
+            and rule in (None, one.name)
+            and workspace in (None, one.workspace)
+        ]
+        return answer_json({"data": [alert_picture(one) for one in shown]})
+
+    async def _alert(self, request: web.Request) -> web.Response:
+        asked = request.match_info["fingerprint"]
+        alerts = self._requests.picture().alerts
+        now = next((one for one in alerts if one.fingerprint == asked), None)
+        ended = [alert_picture(one) for one in self._requests.ended(asked)]
+        if now is None and not ended:
+            raise self._no_alert(asked)
+        told: AlertPicture | None = None if now is None else alert_picture(now)
+        return answer_json({"alert": told, "ended": ended})
+
+    async def _silences(self, _: web.Request) -> web.Response:
+        return answer_json({"data": self._requests.picture().silences})
+
+    async def _silence(self, request: web.Request) -> web.Response:
+        body = await read_body(request, SilenceRequest)
+        try:
+            silence = self._made(body)
+        except ConfigurationError as exc:
+            raise Problem(400, _one_line("; ".join(exc.faults))) from exc
+        await self._requests.add_silence(silence)
+        return answer_json(silence, status=201)
+
+    def _made(self, body: SilenceRequest) -> Silence:
+        now = self._clock.now()
+        ends_at = None if body.ends_at is None else instant(body.ends_at)
+        if body.for_seconds is not None:
+            if ends_at is not None:
+                raise Problem(400, "for_seconds: ends_at is given too; leave one of them out")
+            if not 0 < body.for_seconds <= _LONGEST_SILENCE_SECONDS:
+                raise Problem(400, "for_seconds: is not above 0 and at most ten years")
+            ends_at = now + timedelta(seconds=body.for_seconds)
+        return made_silence(
+            matchers=body.matchers,
+            author=body.author,
+            comment=body.comment,
+            starts_at=None if body.starts_at is None else instant(body.starts_at),
+            ends_at=ends_at,
+            now=now,
+            labels=self._requests.labels(),
+        )
+
+    async def _expire(self, request: web.Request) -> web.Response:
+        asked = request.match_info["id"]
+        silences = {one.id: one for one in self._requests.picture().silences}
+        found = silences.get(asked)
+        if found is not None and found.origin == "config":
+            raise Problem(409, f"silence {asked} stands in the configuration; remove it there")
+        if found is None or not await self._requests.expire_silence(asked):
+            raise Problem(404, f"silence: {_unknown(asked, silences)}")
+        return answer_json({"detail": f"silence {asked} is over"})
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        return answer_json(await self.explained(request))
+
+    async def explained(self, request: web.Request) -> Explanation:
+        """Return the answer to ``?alert=`` or ``?run=``, or say in a problem why there is none."""
+        alert, run = request.query.get("alert"), request.query.get("run")
+        if (alert is None) == (run is None):
+            raise Problem(400, "name either alert=FINGERPRINT or run=WORKSPACE/KIND/ID")
+        if alert is not None:
+            explanation = await self._requests.explain_alert(alert)
+            if explanation is None:
+                raise self._no_alert(alert)
+            return explanation
+        key = _run_key(run or "")
+        explanation = await self._requests.explain_run(key)
+        if explanation is None:
+            raise Problem(404, f"run {_one_line(str(key))[:120]} is not known, or was forgotten")
+        return explanation
+
+    async def _replay(self, request: web.Request) -> web.Response:
+        body = await read_body(request, ReplayRequest)
+        outputs = self._requests.outputs()
+        if body.output not in outputs:
+            raise Problem(404, f"output: {_unknown(body.output, outputs)}")
+        try:
+            since = instant(body.since)
+        except ConfigurationError as exc:
+            raise Problem(400, _one_line(f"since: {exc}")) from exc
+        return answer_json(await self._requests.replay(body.output, since))
+
+    def _no_alert(self, asked: str) -> Problem:
+        known = [one.fingerprint for one in self._requests.picture().alerts]
+        return Problem(404, f"alert: {_unknown(asked, known)}")
+
+
+def _run_key(told: str) -> RunKey:
+    parts: list[Any] = told.split("/")
+    if len(parts) != 3 or not all(parts):  # noqa: PLR2004 - as many as the form has
+        raise Problem(400, f"run: {told[:_SHOWN]!r} is not WORKSPACE/KIND/ID")
+    workspace, kind, run_id = parts
+    if kind not in list(RunKind):
+        raise Problem(400, f"run: kind {kind[:_SHOWN]!r} is none of {', '.join(RunKind)}")
+    return RunKey(workspace, RunKind(kind), run_id)
+
+
+def _unknown(asked: str, known: Sequence[str] | Mapping[str, object]) -> str:
+    hint = meant(asked[:_SHOWN], known)
+    if not hint and 0 < len(known) <= 10:  # noqa: PLR2004 - what fits into a line
+        hint = f"; known: {', '.join(known)}"
+    return f"{asked[:_SHOWN]!r} is not known{hint}"
+
+
+def _one_line(text: str) -> str:
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

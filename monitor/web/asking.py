@@ -1,0 +1,46 @@
+"""Reads what a request asks, and writes what it is answered."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+
+from monitor.web.problems import Problem
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+_LONGEST = 200  # of what is repeated of a body
+
+
+def answer_json(value: object, *, status: int = 200) -> web.Response:
+    return web.Response(
+        status=status, body=msgspec.json.encode(value), content_type="application/json"
+    )
+
+
+async def read_body(request: web.Request, shape: type[T]) -> T:
+    """Return the body, or say in a problem what is wrong with it."""
+    # A page of somebody else's may let a browser post plain text here, but not JSON.
+    if request.content_type != "application/json":
+        raise Problem(415, "body: its Content-Type must be application/json")
+    try:
+        return msgspec.json.decode(await request.read(), type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        # The message repeats the name of an unknown field, which may be anything.
+        said = "".join(one if one.isprintable() else "\ufffd" for one in str(exc)[:_LONGEST])
+        raise Problem(400, f"body: {said}") from exc
+
+
+def choice(request: web.Request, name: str, words: type[E]) -> E | None:
+    """Return one word of a query, None where it is not there."""
+    told = request.query.get(name)
+    if told is None:
+        return None
+    try:
+        return words(told)
+    except ValueError as exc:
+        raise Problem(400, f"{name}: {told[:40]!r} is none of {', '.join(words)}") from exc

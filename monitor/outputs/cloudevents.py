@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -177,14 +178,14 @@ def message_of(event: Event, *, position: int) -> Message:
 
 
 def encode(message: Message) -> bytes:
-    """Return the message as JSON of at most `PAYLOAD_BYTES_LIMIT`, its error cut if need be.
+    """Return the message as JSON of at most `PAYLOAD_BYTES_LIMIT`, its texts cut if need be.
 
     Raises:
-        OutputRefusedError: it is too large even without its error text.
+        OutputRefusedError: it is too large even without its error or the alert's texts.
     """
     payload = _encoder.encode(message)
     while len(payload) > PAYLOAD_BYTES_LIMIT:
-        shorter = _with_shorter_error(message)
+        shorter = _with_shorter_text(message)
         if shorter is None:
             raise OutputRefusedError(f"{len(payload)} bytes are more than a message may hold")
         message = shorter
@@ -272,7 +273,7 @@ def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
         recordedtime=event.recorded_at,
         partitionkey=f"{path}/{alert.fingerprint}",
         sequence=f"{position:020d}",
-        severitytext=_ALERT_SEVERITIES[alert.severity],
+        severitytext=_alert_severity(event),
         dataschema=_schema_name(type_name(event.type)),
         data=AlertEventData(
             status=alert.state,
@@ -289,6 +290,12 @@ def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
             number=event.number,
         ),
     )
+
+
+def _alert_severity(event: AlertEvent) -> str:
+    # Good news is no error, and of what is silenced nobody wants to hear as of one.
+    is_quiet = event.type in {EventType.ALERT_RESOLVED, EventType.ALERT_SILENCED}
+    return "INFO" if is_quiet else _ALERT_SEVERITIES[event.alert.severity]
 
 
 def _pipeline_data(run: RunState) -> PipelineData:
@@ -318,16 +325,36 @@ def _run_data(run: RunState) -> RunData:
     )
 
 
-def _with_shorter_error(message: Message) -> Message | None:
-    # Halving, because escapes make the bytes of a text unforeseeable.
-    if not isinstance(message, RunMessage) or message.data.run.error is None:
-        return None
-    kept = message.data.run.error.removesuffix(TRIMMED)
-    if not kept:
-        return None
-    error = kept[: len(kept) // 2] + TRIMMED
-    run = msgspec.structs.replace(message.data.run, error=error)
-    return msgspec.structs.replace(message, data=msgspec.structs.replace(message.data, run=run))
+def _with_shorter_text(message: Message) -> Message | None:
+    """Return the message with its longest text halved; None where there is nothing to cut.
+
+    Halving, because escapes make the bytes of a text unforeseeable.
+    """
+    if isinstance(message, RunMessage):
+        if (error := _halved(message.data.run.error)) is None:
+            return None
+        run = msgspec.structs.replace(message.data.run, error=error)
+        return msgspec.structs.replace(message, data=msgspec.structs.replace(message.data, run=run))
+    if isinstance(message, AlertMessage):
+        data = message.data
+        fact, annotation = _longest(data.facts), _longest(data.annotations)
+        # Labels stay whole: by them an alert is known.
+        where, name = ("facts", fact[1]) if fact >= annotation else ("annotations", annotation[1])
+        texts = getattr(data, where)
+        if (text := _halved(texts.get(name))) is None:
+            return None
+        data = msgspec.structs.replace(data, **{where: {**texts, name: text}})
+        return msgspec.structs.replace(message, data=data)
+    return None
+
+
+def _longest(texts: Mapping[str, object]) -> tuple[int, str]:
+    return max(((len(v), k) for k, v in texts.items() if isinstance(v, str)), default=(0, ""))
+
+
+def _halved(text: str | None) -> str | None:
+    kept = "" if text is None else text.removesuffix(TRIMMED)
+    return kept[: len(kept) // 2] + TRIMMED if kept else None
 
 
 def _clipped(text: str | None) -> str | None:

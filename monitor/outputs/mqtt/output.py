@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus, Recorded, Start
+from monitor.model.alerts import AlertingPicture
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.runs import Pipeline
@@ -44,7 +46,9 @@ class MqttOutput:
         metrics: DeliveryMetrics,
         info: BridgeInfo,
         next_start: NextStart = _no_start_known,
+        alerting: Callable[[], AlertingPicture] = AlertingPicture,
     ) -> None:
+        """``alerting`` must know the stored alerts before `run`; it is asked again and again."""
         self._settings = settings
         self._topics = Topics(prefix=settings.prefix, instance=settings.instance)
         self._connection = Connection(
@@ -59,6 +63,7 @@ class MqttOutput:
             clock=clock,
             settings=settings,
             next_start=next_start,
+            alerting=alerting,
         )
         self._delivery = Delivery(
             self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery

@@ -7,20 +7,28 @@ published and is wanted no more can be found and deleted after any crash. Nothin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
 from itertools import islice
 
 import structlog
 
 from monitor.bus.contract import EventBus, Step
+from monitor.model.alerts import AlertingPicture
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event, RunEvent
 from monitor.outputs.freshness import UNSEEN_FACTOR
+from monitor.outputs.mqtt.alert_states import alert_states
 from monitor.outputs.mqtt.client import Link, Outgoing
 from monitor.outputs.mqtt.connection import JSON, Connection
-from monitor.outputs.mqtt.states import AnyRetained, NextStart, PipelineIdentity, Present
+from monitor.outputs.mqtt.states import (
+    AnyRetained,
+    NextStart,
+    PipelineIdentity,
+    Present,
+    Retained,
+)
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
 from monitor.tracking.knowledge import KnowledgeView
@@ -47,7 +55,12 @@ class RetainedStates:
         clock: Clock,
         settings: MqttSettings,
         next_start: NextStart,
+        alerting: Callable[[], AlertingPicture],
     ) -> None:
+        """``alerting`` must know the stored alerts by the time of `run`.
+
+        What it does not know then is taken for over, and its topics are deleted.
+        """
         self._consumer = consumer
         self._bus = bus
         self._view = view
@@ -56,10 +69,11 @@ class RetainedStates:
         self._clock = clock
         self._settings = settings
         self._next_start = next_start
+        self._alerting = alerting
         self._listed: set[str] = set()
         self._told: dict[str, tuple[int, float]] = {}  # topic -> essence, and when; of this link
         self._touched: set[PipelineIdentity] = set()
-        self._has_touched_workspaces = False
+        self._has_touched_others = False  # workspaces or alerts, which are few
 
     async def open(self) -> None:
         """Read the list of topics and put the bridge's own on it; to be called before connecting.
@@ -74,7 +88,7 @@ class RetainedStates:
     def touch(self, event: Event) -> None:
         """Look at what the event is about with the next tick."""
         if not isinstance(event, RunEvent):
-            self._has_touched_workspaces = True
+            self._has_touched_others = True
         elif event.run.pipeline is not None:
             key = event.run.key
             self._touched.add((key.workspace, key.kind, event.run.pipeline.id))
@@ -100,13 +114,13 @@ class RetainedStates:
             if looked_at_all is None or now - looked_at_all >= self._settings.state_scan_seconds:
                 looked_at_all = now
                 await self._look(link, only=None)
-            elif self._touched or self._has_touched_workspaces:
+            elif self._touched or self._has_touched_others:
                 await self._look(link, only=self._touched)
             await self._clock.sleep(self._settings.state_interval_seconds)
 
     async def _look(self, link: Link, *, only: Collection[PipelineIdentity] | None) -> None:
         self._touched = set()
-        self._has_touched_workspaces = False
+        self._has_touched_others = False
         stale = timedelta(seconds=self._settings.state_stale_seconds)
         now = self._clock.now()
         present = Present(
@@ -117,13 +131,25 @@ class RetainedStates:
             seen_since=now - UNSEEN_FACTOR * stale,
         )
         await self._publish(link, self._news(present.workspaces()))
+        alerts = await self._tell_alerts(link)
         identities = iter(present.identities() if only is None else only)
         while some := list(islice(identities, _AT_ONCE)):
             states = [one for identity in some if (one := present.pipeline(identity)) is not None]
             await self._publish(link, self._news(states))
             await self._clock.sleep(0)  # thousands of pipelines must not hold up a callback
         if only is None:
-            await self._delete(link, self._leftovers(present))
+            await self._delete(link, self._leftovers(present, alerts))
+
+    async def _tell_alerts(self, link: Link) -> set[str]:
+        """Publish how alerts stand and return the topics of all that there are."""
+        states = [
+            Retained(topic, status, is_alive=False)
+            for topic, status in alert_states(self._alerting(), self._topics)
+        ]
+        news = iter(self._news(states))
+        while some := list(islice(news, _AT_ONCE)):
+            await self._publish(link, some)
+        return {one.topic for one in states}
 
     def _news(self, states: Iterable[AnyRetained]) -> list[tuple[AnyRetained, int]]:
         now = self._clock.monotonic()
@@ -151,16 +177,18 @@ class RetainedStates:
         if len(taken) < len(news):
             log.warning("the broker refused retained states", count=len(news) - len(taken))
 
-    def _leftovers(self, present: Present) -> list[str]:
-        wanted = {self._topics.bridge_state, self._topics.bridge_info}
+    def _leftovers(self, present: Present, alerts: set[str]) -> list[str]:
+        wanted = alerts | {self._topics.bridge_state, self._topics.bridge_info}
         wanted.update(self._topics.pipeline_state(*one) for one in present.identities())
         configured = {state.state.workspace: state.topic for state in present.workspaces()}
         wanted.update(configured.values())
         leftovers: list[str] = []
         for topic in self._listed - wanted:
             workspace = self._topics.workspace_of(topic)
-            # Until a workspace has answered, what is not known of it may still be there.
-            if workspace not in configured or present.is_confirmed(workspace):
+            # Until a workspace has answered, what is not known of it may still be there; alerts
+            # are known from the start.
+            is_known = workspace not in configured or present.is_confirmed(workspace)
+            if is_known or self._topics.is_alert(topic):
                 leftovers.append(topic)
         return leftovers
 

@@ -19,6 +19,7 @@ from monitor.model.knowledge import (
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
 from monitor.outputs.freshness import knows_what_runs
+from monitor.outputs.mqtt.alert_states import AlertStatus
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.knowledge import KnowledgeView
 
@@ -28,6 +29,7 @@ NextStart = Callable[[str, Pipeline], datetime | None]
 PipelineIdentity = tuple[str, RunKind, str]  # workspace, kind of run, pipeline id
 
 _SEVERITY = {Status.FAILED: 3, Status.LOST: 2, Status.CANCELED: 1}
+_AGE_FIELDS = {"known_at", "known_by"}
 _encoder = msgspec.json.Encoder()
 
 
@@ -118,7 +120,7 @@ class PipelineState(Struct, frozen=True, kw_only=True):
     known_by: Source | None
 
 
-T = TypeVar("T", WorkspaceState, PipelineState)
+T = TypeVar("T", WorkspaceState, PipelineState, AlertStatus)
 
 
 class Retained(Struct, Generic[T], frozen=True):
@@ -133,13 +135,11 @@ class Retained(Struct, Generic[T], frozen=True):
 
     def essence(self) -> int:
         """Return a number that changes when the state does, apart from its age."""
-        timeless: dict[str, None] = {"known_at": None}
-        if isinstance(self.state, PipelineState):
-            timeless["known_by"] = None
+        timeless = dict.fromkeys(_AGE_FIELDS & set(self.state.__struct_fields__))
         return hash(_encoder.encode(msgspec.structs.replace(self.state, **timeless)))
 
 
-AnyRetained = Retained[WorkspaceState] | Retained[PipelineState]
+AnyRetained = Retained[WorkspaceState] | Retained[PipelineState] | Retained[AlertStatus]
 
 
 class Present:

@@ -51,6 +51,13 @@ class Topics:
         above = self._bridge if is_own else f"{self._prefix}/{level(alert.workspace)}"
         return f"{above}/alert/{level(alert.name)}/{alert.fingerprint}"
 
+    def is_alert(self, topic: str) -> bool:
+        """True for the topics of an alert, be it about a workspace or about the daemon."""
+        _, _, rest = topic.removeprefix(f"{self._prefix}/").partition("/")
+        if topic.startswith(f"{self._bridge}/"):
+            rest = topic.removeprefix(f"{self._bridge}/")
+        return rest.startswith("alert/")
+
     def workspace_of(self, topic: str) -> str | None:
         """Return the workspace level of one of our topics, None for any other topic."""
         rest = topic.removeprefix(f"{self._prefix}/")

@@ -1,0 +1,1 @@
+"""Alerts for Alertmanagers, by their API v2."""

@@ -1,0 +1,102 @@
+"""Tells one Alertmanager of alerts: their start, that they go on, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+
+from monitor.bus.contract import EventBus, Recorded, Start
+from monitor.model.alerts import AlertingPicture
+from monitor.model.clock import Clock
+from monitor.model.events import AlertEvent, EventType
+from monitor.outputs.alertmanager.sender import Sender
+from monitor.outputs.delivery import Delivery, DeliveryMetrics
+from monitor.outputs.http import Receiver
+from monitor.outputs.settings import AlertmanagerSettings, receiver_of
+
+_PATH = "/api/v2/alerts"
+# The others change nothing there: whom to remind and what to silence is Alertmanager's own.
+_TOLD = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING, EventType.ALERT_RESOLVED})
+
+
+def consumers(settings: AlertmanagerSettings | None) -> list[str]:
+    """Return the name of each Alertmanager's consumer."""
+    return [] if settings is None else [_name(url) for url in settings.urls]
+
+
+class AlertmanagerOutput:
+    """One Alertmanager. It is told everything, also where others are told the same."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        settings: AlertmanagerSettings,
+        bus: EventBus,
+        clock: Clock,
+        metrics: DeliveryMetrics,
+        alerting: Callable[[], AlertingPicture],
+    ) -> None:
+        self.name = _name(url)
+        self._bus = bus
+        self._receiver = Receiver(
+            url.rstrip("/") + _PATH,
+            settings=settings,
+            clock=clock,
+            headers=lambda: _credentials(settings),
+            shows_answers=True,
+        )
+        self._sender = Sender(
+            self._receiver,
+            name=self.name,
+            clock=clock,
+            resend_seconds=settings.resend_seconds,
+            alerting=alerting,
+        )
+        self._delivery = Delivery(
+            self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery
+        )
+
+    @property
+    def standing(self) -> str:
+        """One sentence for people: whether it answered last, or why not."""
+        reason = self._sender.reason
+        return "answers" if reason is None else f"does not answer: {reason}"
+
+    async def run(self) -> None:
+        """Deliver until cancelled; then store the position."""
+        await self._bus.subscribe(self.name, start=Start.NEWEST)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._sender.run(), name=f"{self.name}: sender")
+            tasks.create_task(self._delivery.run(), name=f"{self.name}: delivery")
+
+    async def drain(self, *, timeout_seconds: float) -> bool:
+        """Wait until all that the log holds now is acknowledged; False if it took longer."""
+        return await self._delivery.drain(timeout_seconds=timeout_seconds)
+
+    # --- what the delivery calls ---
+
+    async def ready(self) -> None:
+        await self._receiver.ready()
+
+    def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
+        """Tell a start or an end; None for any other event."""
+        event = recorded.event
+        if not isinstance(event, AlertEvent) or event.type not in _TOLD:
+            return None
+        return self._sender.put(event.alert)
+
+
+def _name(url: str) -> str:
+    return f"alertmanager:{receiver_of(url)}"
+
+
+def _credentials(settings: AlertmanagerSettings) -> dict[str, str]:
+    if settings.token is not None:
+        return {"Authorization": f"Bearer {settings.token.reveal()}"}
+    if settings.username is None:
+        return {}
+    password = "" if settings.password is None else settings.password.reveal()
+    pair = base64.b64encode(f"{settings.username}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {pair}"}

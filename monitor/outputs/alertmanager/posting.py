@@ -1,0 +1,71 @@
+"""What an Alertmanager is posted: one alert as of now. No I/O and no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.alerts import Alert, AlertState
+
+_LAPSES_AFTER = 4  # times the interval of resending, as Prometheus does it
+
+
+class Posted(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One element of the list that ``POST /api/v2/alerts`` takes."""
+
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    starts_at: datetime
+    ends_at: datetime
+    generator_url: str | msgspec.UnsetType = msgspec.field(
+        default=msgspec.UNSET, name="generatorURL"
+    )
+
+
+def body_of(alerts: Iterable[Alert], *, now: datetime, resend_seconds: float) -> bytes:
+    """Return the body that tells how these alerts stand; ``now`` is our wall time.
+
+    A firing alert ends in the future, and lapses there unless it is sent again in time. The
+    instants of an alert are the workspace's, whose clock may be ahead of the Alertmanager's: an
+    end in the future would be none, so nothing lies behind our now but such a lapse.
+    """
+    lapses_at = now + timedelta(seconds=_LAPSES_AFTER * resend_seconds)
+    return msgspec.json.encode([_posted(one, now=now, lapses_at=lapses_at) for one in alerts])
+
+
+def _posted(alert: Alert, *, now: datetime, lapses_at: datetime) -> Posted:
+    starts_at = min(alert.starts_at, now)
+    ends_at = lapses_at
+    if alert.state is AlertState.RESOLVED:
+        # Never in front of the start, which Alertmanager refuses.
+        ends_at = max(starts_at, min(alert.ends_at or now, now))
+    return Posted(
+        labels=alert.labels,
+        annotations=_annotations(alert),
+        starts_at=starts_at,
+        ends_at=ends_at,
+        generator_url=_address(alert),
+    )
+
+
+def _annotations(alert: Alert) -> dict[str, str]:
+    told = dict(alert.annotations)
+    if alert.run is not None:
+        told.setdefault("run", alert.run.id)
+    if alert.is_flapping:
+        told.setdefault("flapping", "true")
+    if alert.was_there:
+        told.setdefault("was_there", "true")
+    if alert.muted_by:
+        # Ours only: mail stops where the silence is one of Alertmanager's.
+        told.setdefault("silenced_by", ", ".join(alert.muted_by))
+    return told
+
+
+def _address(alert: Alert) -> str | msgspec.UnsetType:
+    url = alert.facts.get("url")
+    is_address = isinstance(url, str) and url.startswith(("http://", "https://"))
+    return url if is_address and isinstance(url, str) else msgspec.UNSET

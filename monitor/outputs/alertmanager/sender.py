@@ -1,0 +1,188 @@
+"""Posts to one Alertmanager, one request after the other, so that no alert overtakes itself.
+
+Two things are posted: what the log tells, and again and again what stands, since an Alertmanager
+forgets what it does not hear of. Both go through one task, and the second is looked up at the
+moment of its post, so that no repetition revives what was told as resolved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+import structlog
+from msgspec import Struct
+
+from monitor.model.alerts import Alert, AlertingPicture, AlertState
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
+from monitor.outputs.alertmanager.posting import body_of
+from monitor.outputs.answers import settle
+from monitor.outputs.http import Receiver
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+_AT_ONCE = 64  # alerts in one request
+_RESOLVED_KEPT_SECONDS = 900.0  # for so long an end is told again, as Prometheus does
+_SOONER = 4  # after a failure the next repetition comes so many times sooner
+_JSON = {"Content-Type": "application/json"}
+
+
+class _Ended(Struct, frozen=True):
+    """An end that was posted; ``at`` is monotonic."""
+
+    alert: Alert
+    at: float
+
+
+class Sender:
+    """The only one who posts to this Alertmanager."""
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        *,
+        name: str,
+        clock: Clock,
+        resend_seconds: float,
+        alerting: Callable[[], AlertingPicture],
+    ) -> None:
+        self._receiver = receiver
+        self._name = name
+        self._clock = clock
+        self._resend_seconds = resend_seconds
+        self._alerting = alerting
+        self._queue: deque[tuple[Alert, asyncio.Future[None]]] = deque()
+        self._due: deque[str] = deque()  # fingerprints whose turn it is to be told again
+        self._ended: dict[str, _Ended] = {}
+        self._refused: set[tuple[str, datetime]] = set()  # repeating those would be noise
+        self._has_work = asyncio.Event()
+        self._has_failed = False
+        self.reason: str | None = "not asked yet"  # None once it answered the last request
+
+    def put(self, alert: Alert) -> asyncio.Future[None]:
+        """Queue a start or an end; the future ends with the Alertmanager's answer."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append((alert, answer))
+        self._has_work.set()
+        return answer
+
+    async def run(self) -> None:
+        """Post until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._remind(), name=f"{self._name}: tell again")
+                tasks.create_task(self._work(), name=f"{self._name}: post")
+        finally:
+            self._due.clear()
+            while self._queue:
+                settle(self._queue.popleft()[1], OutputUnavailableError("stopped"))
+            await self._receiver.close()
+
+    async def _remind(self) -> None:
+        while True:
+            self._due = deque(self._standing())
+            self._has_work.set()
+            await self._clock.sleep(self._resend_seconds / (_SOONER if self._has_failed else 1))
+
+    async def _work(self) -> None:
+        while True:
+            await self._has_work.wait()
+            # News first: however much there is to repeat, it waits for one request at most.
+            if self._queue:
+                await self._post_news()
+            elif self._due:
+                await self._repeat()
+            else:
+                self._has_work.clear()
+
+    async def _post_news(self) -> None:
+        """Post what the log tells, in its order."""
+        news = _taken(self._queue)
+        try:
+            failures = await self._tell([alert for alert, _ in news])
+            for (alert, answer), failure in zip(news, failures, strict=True):
+                if failure is None:
+                    self._note(alert)
+                settle(answer, failure)
+        finally:
+            for _, answer in news:
+                settle(answer, OutputUnavailableError("stopped"))
+
+    def _note(self, alert: Alert) -> None:
+        if alert.state is AlertState.RESOLVED:
+            self._ended[alert.fingerprint] = _Ended(alert, self._clock.monotonic())
+        else:
+            self._ended.pop(alert.fingerprint, None)
+
+    async def _repeat(self) -> None:
+        """Post what stands, as far as its turn has come."""
+        firing = self._firing()
+        alerts = [
+            one for key in _taken(self._due) if (one := self._present(key, firing)) is not None
+        ]
+        if not alerts:
+            return
+        for alert, failure in zip(alerts, await self._tell(alerts), strict=True):
+            if isinstance(failure, OutputUnavailableError):
+                self._due.clear()  # the next turn comes soon
+                log.info("alerts are not told again now", output=self._name, reason=str(failure))
+                return
+            if failure is not None:
+                self._refused.add((alert.fingerprint, alert.starts_at))
+                log.warning(
+                    "an alert is not told again",
+                    output=self._name,
+                    fingerprint=alert.fingerprint,
+                    reason=str(failure),
+                )
+
+    def _standing(self) -> list[str]:
+        """Return what is to be told again, and forget what is told no more."""
+        since = self._clock.monotonic() - _RESOLVED_KEPT_SECONDS
+        self._ended = {key: one for key, one in self._ended.items() if one.at >= since}
+        firing = self._firing()
+        starts = {(key, one.starts_at) for key, one in firing.items()}
+        self._refused &= starts
+        return [*firing, *(key for key in self._ended if key not in firing)]
+
+    def _firing(self) -> dict[str, Alert]:
+        return {
+            one.fingerprint: one
+            for one in self._alerting().alerts
+            if one.is_told and one.state is AlertState.FIRING
+        }
+
+    def _present(self, key: str, firing: Mapping[str, Alert]) -> Alert | None:
+        """Return what is to be told of one fingerprint now."""
+        ended, alert = self._ended.get(key), firing.get(key)
+        # The log may have told an end that is not yet part of the picture.
+        if alert is None or (ended is not None and ended.alert.starts_at >= alert.starts_at):
+            return None if ended is None else ended.alert
+        return None if (key, alert.starts_at) in self._refused else alert
+
+    async def _tell(self, alerts: list[Alert]) -> list[OutputError | None]:
+        """Post the alerts in one request and return what became of each; None where it is taken."""
+        body = body_of(alerts, now=self._clock.now(), resend_seconds=self._resend_seconds)
+        self._has_failed, self.reason = False, None
+        try:
+            await self._receiver.post(body, headers=_JSON)
+        except OutputRefusedError as exc:
+            if len(alerts) > 1:
+                # One that cannot be taken is refused with all that came along.
+                return [(await self._tell([one]))[0] for one in alerts]
+            return [exc]
+        except OutputUnavailableError as exc:
+            self._has_failed, self.reason = True, str(exc)
+            return [exc] * len(alerts)
+        return [None] * len(alerts)
+
+
+def _taken(queue: deque[T]) -> list[T]:
+    """Take the next ones off the queue, as many as go into one request."""
+    return [queue.popleft() for _ in range(min(len(queue), _AT_ONCE))]

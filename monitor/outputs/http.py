@@ -1,0 +1,168 @@
+"""One POST to one receiver, within its time limit. No retry: the answer says whether there may be.
+
+Redirects are never followed, and no error repeats the address, whose path may be a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import aiohttp
+
+from monitor import __version__
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputRefusedError, OutputUnavailableError
+from monitor.outputs.settings import ReceiverSettings
+
+# The same body will be refused again. All other refusals, such as 401, 403 and 404, are of the
+# address and of who asks: whoever mends those wants what waited meanwhile.
+_FINAL = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_ACCEPTABLE,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.GONE,
+        HTTPStatus.LENGTH_REQUIRED,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.REQUEST_URI_TOO_LONG,
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    }
+)
+_SUCCESS = range(200, 300)
+_REDIRECTION = range(300, 400)
+_LONGEST_PAUSE_SECONDS = 300.0  # however long a receiver asks us to wait
+_ANSWER_BYTES = 2_048  # more than a sentence says nothing more
+
+
+class Receiver:
+    """One address to post to; connections are kept open between two posts."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        settings: ReceiverSettings,
+        clock: Clock,
+        headers: Callable[[], Mapping[str, str]],
+        shows_answers: bool = False,
+    ) -> None:
+        """``headers`` are asked for at each post, so that no copy of a secret stays here.
+
+        ``shows_answers`` lets the text of a refusal become part of its reason.
+        """
+        self._url = url
+        self._settings = settings
+        self._clock = clock
+        self._headers = headers
+        self._shows_answers = shows_answers
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | bool | None = None
+        self._not_before = 0.0  # monotonic; the receiver asked for a pause until then
+
+    async def ready(self) -> None:
+        """Return when the receiver's own wish for a pause is over; at once where there is none."""
+        while (seconds := self._not_before - self._clock.monotonic()) > 0:
+            await self._clock.sleep(seconds)
+
+    async def post(self, body: bytes, *, headers: Mapping[str, str]) -> None:
+        """Return when the receiver has taken the body.
+
+        Raises:
+            OutputRefusedError: it will refuse the same body again.
+            OutputUnavailableError: no answer in time, or one that may be another later.
+        """
+        try:
+            async with asyncio.timeout(self._settings.timeout_seconds):
+                try:
+                    await self._post(body, headers)
+                except aiohttp.ServerDisconnectedError:
+                    # It closed an idle connection at the moment of its use; a new one will do.
+                    await self._post(body, headers)
+        except TimeoutError as exc:
+            seconds = self._settings.timeout_seconds
+            raise OutputUnavailableError(f"no answer within {seconds:g} s") from exc
+        except aiohttp.ClientConnectorError as exc:
+            raise OutputUnavailableError(f"no connection: {exc.os_error}") from exc
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            raise OutputUnavailableError(f"the request broke: {type(exc).__name__}") from exc
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _post(self, body: bytes, headers: Mapping[str, str]) -> None:
+        if self._tls is None:
+            self._tls = await asyncio.to_thread(_tls, self._settings)
+        async with self._open_session().post(
+            self._url,
+            data=body,
+            headers={**self._headers(), **headers},
+            ssl=self._tls,
+            allow_redirects=False,
+        ) as answer:
+            said = (
+                await answer.content.read(_ANSWER_BYTES) if answer.status not in _SUCCESS else b""
+            )
+            self._judge(answer.status, answer.headers.get("Retry-After"), said)
+
+    def _judge(self, status: int, retry_after: str | None, said: bytes) -> None:
+        if status in _SUCCESS:
+            return
+        reason = f"answered {status}"
+        if status in _REDIRECTION:
+            reason += ", and redirects are not followed"
+        if self._shows_answers and (words := _one_line(said)):
+            reason += f": {words}"
+        if status in _FINAL:
+            raise OutputRefusedError(reason)
+        if retry_after is not None:
+            self._not_before = self._clock.monotonic() + self._pause_seconds(retry_after)
+        raise OutputUnavailableError(reason)
+
+    def _pause_seconds(self, retry_after: str) -> float:
+        """Return how long the receiver wants to be left alone; 0 where that cannot be read."""
+        try:
+            seconds = float(retry_after)
+        except ValueError:
+            try:
+                at = parsedate_to_datetime(retry_after)
+                seconds = (at - self._clock.now()).total_seconds()
+            except (ValueError, TypeError):  # no date, or one without a zone
+                return 0.0
+        return min(max(seconds, 0.0), _LONGEST_PAUSE_SECONDS) if seconds == seconds else 0.0  # noqa: PLR0124 - not nan
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": f"dataprep-monitor/{__version__}"},
+            )
+        return self._session
+
+
+def _tls(settings: ReceiverSettings) -> ssl.SSLContext | bool:
+    """Return how TLS is spoken. Reads a file, so it belongs off the event loop.
+
+    Raises:
+        OutputUnavailableError: the file is missing or is not what it should be.
+    """
+    if not settings.verify_tls:
+        return False
+    if settings.ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except (OSError, ssl.SSLError) as exc:
+        raise OutputUnavailableError(f"ca_file cannot be used: {exc}") from exc
+
+
+def _one_line(said: bytes) -> str:
+    words = " ".join(said.decode(errors="replace").split())
+    return "".join(one for one in words if one.isprintable())[:200]

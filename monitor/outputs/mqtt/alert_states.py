@@ -1,0 +1,66 @@
+"""What the retained topics of alerts say: how each episode stands. No I/O and no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.model.alerts import Alert, AlertingPicture, AlertState, Severity
+from monitor.outputs.mqtt.topics import Topics
+
+
+class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One episode, under Alertmanager's names; ``endsAt`` is null while it goes on.
+
+    ``mutedBy`` says why nobody is told although it is so: ``silence:ID``, ``mute``,
+    ``inhibited:FINGERPRINT``. ``evidence`` are ids of events, ``evidenceCount`` counts them all.
+    """
+
+    status: AlertState
+    name: str
+    rule: str
+    severity: Severity
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    starts_at: datetime
+    ends_at: datetime | None
+    fingerprint: str
+    run: str | None
+    evidence: tuple[str, ...]
+    evidence_count: int
+    facts: dict[str, str | float | None]
+    was_there: bool
+    is_flapping: bool
+    muted_by: tuple[str, ...]
+    reminders: int
+
+
+def alert_states(picture: AlertingPicture, topics: Topics) -> Iterator[tuple[str, AlertStatus]]:
+    """Yield each alert's topic and what it should hold; what is pending is told nowhere."""
+    for alert in picture.alerts:
+        if alert.state is not AlertState.PENDING:
+            yield topics.alert_state(alert), _status(alert)
+
+
+def _status(alert: Alert) -> AlertStatus:
+    return AlertStatus(
+        status=alert.state,
+        name=alert.name,
+        rule=alert.rule,
+        severity=alert.severity,
+        labels=alert.labels,
+        annotations=alert.annotations,
+        starts_at=alert.starts_at,
+        ends_at=alert.ends_at,
+        fingerprint=alert.fingerprint,
+        run=None if alert.run is None else alert.run.id,
+        evidence=alert.evidence,
+        evidence_count=alert.evidence_count,
+        facts=alert.facts,
+        was_there=alert.was_there,
+        is_flapping=alert.is_flapping,
+        muted_by=alert.muted_by,
+        reminders=alert.reminders,
+    )

@@ -1,0 +1,133 @@
+"""Posts events to one receiver, each as a signed CloudEvent of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from fnmatch import fnmatchcase
+from zlib import crc32
+
+from msgspec import Struct
+
+from monitor.bus.contract import EventBus, Recorded, Start
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
+from monitor.model.events import Event, EventType
+from monitor.outputs.answers import settle
+from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
+from monitor.outputs.delivery import Delivery, DeliveryMetrics
+from monitor.outputs.http import Receiver
+from monitor.outputs.settings import WebhookSettings, signing_key
+from monitor.outputs.webhook.signature import signed_headers
+
+CONSUMER = "webhook"
+
+
+class _Letter(Struct, frozen=True):
+    """One event on its way; the bytes are the same at each attempt of one life."""
+
+    event_id: str
+    body: bytes
+    answer: asyncio.Future[None]
+
+
+class WebhookOutput:
+    """One receiver. Several requests at a time, but one for each subject: order is kept."""
+
+    name = CONSUMER
+
+    def __init__(
+        self,
+        settings: WebhookSettings,
+        *,
+        bus: EventBus,
+        clock: Clock,
+        metrics: DeliveryMetrics,
+    ) -> None:
+        self._settings = settings
+        self._bus = bus
+        self._clock = clock
+        self._types = frozenset(one for one in EventType if _is_wanted(one, settings.events))
+        self._receiver = Receiver(settings.url, settings=settings, clock=clock, headers=dict)
+        self._queues: list[asyncio.Queue[_Letter]] = [
+            asyncio.Queue()
+            for _ in range(settings.workers)  # the delivery's window bounds them
+        ]
+        self._reason: str | None = "not asked yet"
+        self._delivery = Delivery(
+            self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery
+        )
+
+    @property
+    def standing(self) -> str:
+        """One sentence for people: whether it answered last, or why not."""
+        return "answers" if self._reason is None else f"does not answer: {self._reason}"
+
+    async def run(self) -> None:
+        """Deliver until cancelled; then store the position."""
+        await self._bus.subscribe(CONSUMER, start=Start.NEWEST)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for number, queue in enumerate(self._queues):
+                    tasks.create_task(self._work(queue), name=f"webhook: worker {number}")
+                tasks.create_task(self._delivery.run(), name="webhook: delivery")
+        finally:
+            for queue in self._queues:
+                while not queue.empty():
+                    settle(queue.get_nowait().answer, OutputUnavailableError("stopped"))
+            await self._receiver.close()
+
+    async def drain(self, *, timeout_seconds: float) -> bool:
+        """Wait until all that the log holds now is acknowledged; False if it took longer."""
+        return await self._delivery.drain(timeout_seconds=timeout_seconds)
+
+    # --- what the delivery calls ---
+
+    async def ready(self) -> None:
+        await self._receiver.ready()
+
+    def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
+        """Queue one event; None for one of a type that is not wanted."""
+        event = recorded.event
+        if event.type not in self._types:
+            return None
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            body = encode(message_of(event, position=recorded.position))
+        except OutputRefusedError as exc:
+            answer.set_exception(exc)
+        else:
+            self._queue_of(event).put_nowait(_Letter(event.id, body, answer))
+        return answer
+
+    def _queue_of(self, event: Event) -> asyncio.Queue[_Letter]:
+        return self._queues[crc32(event.subject.encode()) % len(self._queues)]
+
+    async def _work(self, queue: asyncio.Queue[_Letter]) -> None:
+        while True:
+            letter = await queue.get()
+            try:
+                await self._post(letter)
+            except OutputError as exc:
+                self._reason = str(exc)
+                settle(letter.answer, exc)
+            else:
+                self._reason = None
+                settle(letter.answer, None)
+            finally:
+                settle(letter.answer, OutputUnavailableError("stopped"))
+
+    async def _post(self, letter: _Letter) -> None:
+        secrets = (self._settings.secret, self._settings.former_secret)
+        signature = signed_headers(
+            letter.body,
+            event_id=letter.event_id,
+            at=self._clock.now(),
+            keys=[signing_key(one) for one in secrets if one is not None],
+        )
+        await self._receiver.post(letter.body, headers={"Content-Type": CONTENT_TYPE, **signature})
+
+
+def _is_wanted(event_type: EventType, patterns: tuple[str, ...]) -> bool:
+    # Job records are read for whoever asks for a run; no output tells of that.
+    is_told = event_type is not EventType.RUN_DETAILED
+    return is_told and any(fnmatchcase(event_type, one) for one in patterns)

@@ -232,6 +232,16 @@ def default_rule(kind: RuleKind) -> RuleSettings:
     )
 
 
+def threshold_of(rule: RuleSettings) -> float:
+    """Return what is set, else the default of its kind; 0 where that one is learned."""
+    return rule.threshold or _default(RULES[rule.rule].threshold) or 0.0
+
+
+def minimum_of(rule: RuleSettings) -> int:
+    """Return what is set, else the default of its kind."""
+    return rule.minimum or int(_default(RULES[rule.rule].minimum) or 0)
+
+
 def _default(quantity: Quantity | None) -> float | None:
     return None if quantity is None else quantity.default
 

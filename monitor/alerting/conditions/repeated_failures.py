@@ -67,13 +67,14 @@ def _with_end(part: Part, event: RunEvent, rule: RuleSettings) -> Part:
     threshold = threshold_of(rule)
     if threshold < 1:
         ends = ends[-_ENDS_KEPT:]
-        return Part(ends=tuple(ends), since=_since_by_share(ends, part.since, threshold, rule))
+        since = _since_by_share(ends, part.since, rule, newest=end)
+        return Part(ends=tuple(ends), since=since)
     count = int(threshold)
     row = _row(ends)
     # Behind the newest success nothing matters; that one does, should an older end come late.
     kept = ends[len(ends) - len(row) - 1 :] if len(row) < len(ends) else ends
-    since = (part.since or row[count - 1][0]) if len(row) >= count else None
-    return Part(ends=tuple(kept[-_ENDS_KEPT:]), since=since)
+    row_since = (part.since or row[count - 1][0]) if len(row) >= count else None
+    return Part(ends=tuple(kept[-_ENDS_KEPT:]), since=row_since)
 
 
 def _row(ends: Sequence[End]) -> Sequence[End]:
@@ -83,13 +84,15 @@ def _row(ends: Sequence[End]) -> Sequence[End]:
 
 
 def _since_by_share(
-    ends: Sequence[End], since: datetime | None, threshold: float, rule: RuleSettings
+    ends: Sequence[End], since: datetime | None, rule: RuleSettings, *, newest: End
 ) -> datetime | None:
-    share = _share(ends)
+    """``newest`` is the end told last, which need not be the last one of ``ends``."""
+    share, threshold = _share(ends), threshold_of(rule)
     if since is not None:
         return since if share > _OVER_AT * threshold else None
-    is_enough = len(ends) >= minimum_of(rule)
-    return ends[-1][0] if is_enough and share >= threshold else None
+    # A success begins nothing, although with it there may be enough ends to judge.
+    is_enough = newest[1] and len(ends) >= minimum_of(rule)
+    return newest[0] if is_enough and share >= threshold else None
 
 
 def _share(ends: Sequence[End]) -> float:

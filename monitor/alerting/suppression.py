@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from monitor.alerting.conditions.table import CONDITIONS
+from monitor.alerting.conditions.workspaces import SEEN_BEFORE_IT
 from monitor.alerting.settings.muting import MuteWindow
 from monitor.alerting.settings.rules import RuleKind
 from monitor.alerting.settings.silences import Matcher, matcher
@@ -24,14 +25,7 @@ MUTE = "mute"
 # that lags does not touch what others are told.
 _VITAL_PARTS = frozenset({"store", "backlog:alerting"})
 # These tell what somebody saw happen. What explains them holds back their reminders alone.
-_SEEN = frozenset(
-    {
-        RuleKind.RUN_FAILED,
-        RuleKind.FAILING_REPEATEDLY,
-        RuleKind.CANCELED,
-        RuleKind.SCHEDULE_DISABLED,
-    }
-)
+_SEEN = frozenset(SEEN_BEFORE_IT)
 
 
 class Suppression(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,118 @@
 
 from __future__ import annotations
 
-from monitor.alerting.verdicts import AnyCondition
+from datetime import datetime, timedelta
+from statistics import median
 
-CONDITIONS: tuple[AnyCondition, ...] = ()
+from msgspec import Struct
+from msgspec.structs import replace
+
+from monitor.alerting.facts import OutputFacts
+from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.verdicts import (
+    About,
+    AnyCondition,
+    Condition,
+    Judged,
+    Looked,
+    Right,
+    Unclear,
+    Verdict,
+    Wrong,
+)
+from monitor.model.beyond import OutputQuality
+from monitor.model.events import EventType, run_event_id
+from monitor.model.runs import RunKey, RunKind
+
+_REMEMBERED = 20
+# A restart forgets what outputs were like until their profiles are read again, and an output
+# whose newest run failed has none to read; one that stays away for so long is no more.
+_GONE_AFTER = timedelta(days=7)
+
+
+class Qualities(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The valid part of an output's values by its newest profiles, oldest first.
+
+    ``low`` are those of now that fell below what is usual; they do not count as usual, until
+    there were so many in a row that nothing else is.
+    """
+
+    run_id: str  # of the newest profile
+    judged_at: datetime  # when that was first seen
+    usual: tuple[float, ...] = ()
+    low: tuple[float, ...] = ()
+    low_since: datetime | None = None
+    absent_since: datetime | None = None
+
+
+def look_quality(
+    looked: Looked[OutputFacts], memory: Qualities | None, rule: RuleSettings
+) -> Judged[Qualities]:
+    now, quality = looked.as_of, looked.facts.quality
+    if now is None or quality is None:
+        return _absent(now, memory)
+    if memory is not None and memory.absent_since is not None:
+        memory = replace(memory, absent_since=None)
+    if quality.counts.total > 0 and (memory is None or memory.run_id != quality.run_id):
+        memory = _with_profile(memory, quality, rule, now)
+    if memory is None:
+        return Judged(verdict=None)
+    return Judged(verdict=_verdict(looked, memory, quality, now), memory=memory)
+
+
+def _absent(now: datetime | None, memory: Qualities | None) -> Judged[Qualities]:
+    unclear = Unclear(why="no profile of this output is known now")
+    if now is None or memory is None:
+        return Judged(verdict=unclear, memory=memory)
+    since = memory.absent_since or now
+    if now - since >= _GONE_AFTER:
+        return Judged(verdict=Right(at=now))
+    return Judged(verdict=unclear, memory=replace(memory, absent_since=since))
+
+
+def _with_profile(
+    held: Qualities | None, quality: OutputQuality, rule: RuleSettings, now: datetime
+) -> Qualities:
+    ratio = quality.counts.valid / quality.counts.total
+    if held is None:
+        return Qualities(run_id=quality.run_id, judged_at=now, usual=(ratio,))
+    held = replace(held, run_id=quality.run_id, judged_at=now)
+    is_known = len(held.usual) >= max(1, rule.minimum)
+    if not is_known or ratio >= median(held.usual) - (rule.threshold or 0.0):
+        usual = (*held.usual, ratio)[-_REMEMBERED:]
+        return replace(held, usual=usual, low=(), low_since=None)
+    low = (*held.low, ratio)
+    if len(low) >= _REMEMBERED:
+        return replace(held, usual=low, low=(), low_since=None)
+    return replace(held, low=low, low_since=held.low_since or now)
+
+
+def _verdict(
+    looked: Looked[OutputFacts], held: Qualities, quality: OutputQuality, now: datetime
+) -> Verdict:
+    key = RunKey(looked.subject.workspace, RunKind.JOB_GROUP, held.run_id)
+    evidence = (run_event_id(key, EventType.RUN_SUCCEEDED),)
+    if held.low_since is None:
+        return Right(at=held.judged_at, evidence=evidence)
+    return Wrong(
+        since=held.low_since,
+        as_of=now,
+        evidence=evidence,
+        run=key,
+        facts={
+            "output": quality.name or quality.id,
+            "valid_ratio": held.low[-1],
+            "usual_ratio": median(held.usual),
+        },
+    )
+
+
+CONDITIONS: tuple[AnyCondition, ...] = (
+    Condition(
+        rule=RuleKind.QUALITY_DROPPED,
+        about=About.OUTPUT,
+        memory=Qualities,
+        look=look_quality,
+        template_fields=("output", "valid_ratio", "usual_ratio"),
+    ),
+)

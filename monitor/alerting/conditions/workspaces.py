@@ -1,7 +1,231 @@
-"""Rules about a workspace itself."""
+"""Rules about a workspace itself, its tokens, its callbacks and its requests.
+
+All are judged by our own clock: what an outage hides is the workspace's clock too.
+"""
 
 from __future__ import annotations
 
-from monitor.alerting.verdicts import AnyCondition
+from datetime import datetime, timedelta
 
-CONDITIONS: tuple[AnyCondition, ...] = ()
+from msgspec import Struct
+
+from monitor.alerting.facts import TokenFacts, WorkspaceFacts
+from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.verdicts import (
+    About,
+    AnyCondition,
+    Condition,
+    Judged,
+    Looked,
+    Right,
+    Unclear,
+    Wrong,
+)
+from monitor.model.knowledge import BudgetStanding, PollStanding, Reachability
+
+_NOT_KNOWN_YET: Unclear = Unclear(why="the workspace has not been asked yet")
+# A token that expired so long ago, while the workspace still answers, is not the one in use.
+_EXPIRED_SHOWN = timedelta(days=1)
+# A minute holds what its callbacks add, so an hour's window is at most sixty steps.
+_STEPS_PER_WINDOW = 60
+# One failed attempt may be bad luck; the next one shows that nothing is left.
+_STARVED_ATTEMPTS = 2
+_STARVED_OUTCOMES = frozenset({"budget", "throttled"})
+
+
+class Since(Struct, frozen=True, kw_only=True):
+    """When it was first seen to be wrong, by our clock as no jump moves it."""
+
+    since: datetime
+
+
+def look_unreachable(
+    looked: Looked[WorkspaceFacts], memory: Since | None, _: RuleSettings
+) -> Judged[Since]:
+    standing = looked.facts.standing
+    if looked.as_of is None or standing.reachability is Reachability.UNKNOWN:
+        return Judged(verdict=_NOT_KNOWN_YET, memory=memory)
+    is_refused = _is_refused(looked.facts.polls)
+    if standing.reachability is not Reachability.UNREACHABLE and not is_refused:
+        return Judged(verdict=Right(at=looked.as_of))
+    held = memory or Since(since=looked.as_of)
+    wrong = Wrong(since=held.since, as_of=looked.as_of, facts={"reason": standing.reason})
+    return Judged(verdict=wrong, memory=held)
+
+
+def _is_refused(polls: tuple[PollStanding, ...]) -> bool:
+    """True where the token is refused, and nothing has been told to us since."""
+    refused = [one.last_attempt_at for one in polls if one.last_outcome == "unauthorized"]
+    answered = [one.last_success_at for one in polls if one.last_success_at is not None]
+    return bool(refused) and all(at < max(refused) for at in answered)
+
+
+def look_token(
+    looked: Looked[TokenFacts], _: Since | None, rule: RuleSettings
+) -> Judged[Since]:
+    now, facts = looked.as_of, looked.facts
+    if now is None or facts.until is None or facts.until < now:
+        return Judged(verdict=Unclear(why="the tokens have not been read lately"))
+    expires_at = facts.expires_at
+    if expires_at is None or now >= expires_at + _EXPIRED_SHOWN:
+        return Judged(verdict=Right(at=now))
+    since = expires_at - timedelta(seconds=rule.threshold or 0.0)
+    if now < since:
+        return Judged(verdict=Right(at=now), again_at=since)
+    wrong = Wrong(
+        since=since,
+        as_of=now,
+        facts={
+            "token": looked.subject.thing,
+            "expires_at": _written(expires_at),
+            "remaining_seconds": (expires_at - now).total_seconds(),
+        },
+    )
+    return Judged(verdict=wrong)
+
+
+class Misses(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the count of missed callbacks grew: when, and by how many, oldest first."""
+
+    total: int
+    steps: tuple[tuple[datetime, int], ...] = ()
+
+
+def look_misses(
+    looked: Looked[WorkspaceFacts], memory: Misses | None, rule: RuleSettings
+) -> Judged[Misses]:
+    now = looked.as_of
+    if now is None:
+        return Judged(verdict=_NOT_KNOWN_YET, memory=memory)
+    held = _grown(memory, looked.facts.standing.callbacks_missed, now, rule.window_seconds)
+    missed = sum(count for _, count in held.steps)
+    most = rule.threshold or 1.0
+    if missed >= most:
+        wrong = Wrong(since=held.steps[0][0], as_of=now, facts={"missed": float(missed)})
+        return Judged(verdict=wrong, memory=held)
+    if missed > most / 2:
+        return Judged(verdict=Unclear(why=f"{missed} were missed of late"), memory=held)
+    return Judged(verdict=Right(at=now), memory=held)
+
+
+def _grown(held: Misses | None, total: int, now: datetime, window_seconds: float) -> Misses:
+    if held is None:
+        return Misses(total=total)  # what was missed before the rule was there is not its matter
+    # The count begins anew with each life of the daemon.
+    more = total - held.total if total >= held.total else total
+    since = now - timedelta(seconds=window_seconds)
+    steps = tuple(step for step in held.steps if step[0] > since)
+    if more:
+        begins = now - timedelta(seconds=window_seconds / _STEPS_PER_WINDOW)
+        if steps and steps[-1][0] > begins:
+            steps = (*steps[:-1], (steps[-1][0], steps[-1][1] + more))
+        else:
+            steps = (*steps, (now, more))
+    if total == held.total and steps == held.steps:
+        return held
+    return Misses(total=total, steps=steps)
+
+
+class Starved(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is short of requests: a scope, or a poll whose attempts fail for want of them.
+
+    Each with when that was first seen; of a poll also its newest attempt and how many failed.
+    """
+
+    scopes: dict[str, datetime] = {}
+    polls: dict[str, tuple[datetime, datetime, int]] = {}
+
+
+def look_budget(
+    looked: Looked[WorkspaceFacts], memory: Starved | None, _: RuleSettings
+) -> Judged[Starved]:
+    now, facts = looked.as_of, looked.facts
+    if now is None or not facts.polls:
+        return Judged(verdict=_NOT_KNOWN_YET, memory=memory)
+    held = _starved(memory or Starved(), facts, now)
+    begun = [*held.scopes.values()]
+    begun += [first for first, _, count in held.polls.values() if count >= _STARVED_ATTEMPTS]
+    kept = held if held.scopes or held.polls else None
+    if not begun:
+        return Judged(verdict=Right(at=now), memory=kept)
+    least = _least(facts.standing.budgets)
+    wrong = Wrong(
+        since=min(begun),
+        as_of=now,
+        facts={
+            "scope": least.scope if least is not None else None,
+            "remaining": float(least.remaining) if least is not None else None,
+            "limit": float(least.limit) if least is not None else None,
+        },
+    )
+    return Judged(verdict=wrong, memory=kept)
+
+
+def _starved(held: Starved, facts: WorkspaceFacts, now: datetime) -> Starved:
+    empty = [one.scope for one in facts.standing.budgets if one.remaining <= 0]
+    polls: dict[str, tuple[datetime, datetime, int]] = {}
+    for one in facts.polls:
+        if one.last_outcome in _STARVED_OUTCOMES:
+            first, newest, count = held.polls.get(one.poll, (now, one.last_attempt_at, 1))
+            is_another = one.last_attempt_at != newest
+            polls[one.poll] = (first, one.last_attempt_at, min(count + is_another, 1_000))
+    return Starved(scopes={name: held.scopes.get(name, now) for name in empty}, polls=polls)
+
+
+def _least(budgets: tuple[BudgetStanding, ...]) -> BudgetStanding | None:
+    return min(budgets, key=lambda one: one.remaining / max(1, one.limit), default=None)
+
+
+def _written(at: datetime) -> str:
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+# What nobody can see while the workspace does not answer, or what its silence brings about.
+DOUBTFUL_IN_AN_OUTAGE = (
+    RuleKind.RUN_OVERDUE,
+    RuleKind.RUN_STUCK,
+    RuleKind.QUEUE_SLOW,
+    RuleKind.SCHEDULE_MISSED,
+    RuleKind.NOT_FRESH,
+    RuleKind.CALLBACKS_MISSED,
+    RuleKind.BUDGET_EXHAUSTED,
+)
+# What was seen is told all the same; only that it is still so cannot be said again.
+SEEN_BEFORE_IT = (
+    RuleKind.RUN_FAILED,
+    RuleKind.FAILING_REPEATEDLY,
+    RuleKind.CANCELED,
+    RuleKind.SCHEDULE_DISABLED,
+)
+
+CONDITIONS: tuple[AnyCondition, ...] = (
+    Condition(
+        rule=RuleKind.WORKSPACE_UNREACHABLE,
+        about=About.WORKSPACE,
+        memory=Since,
+        look=look_unreachable,
+        template_fields=("reason",),
+        explains=(*DOUBTFUL_IN_AN_OUTAGE, *SEEN_BEFORE_IT),
+    ),
+    Condition(
+        rule=RuleKind.TOKEN_EXPIRING,
+        about=About.TOKEN,
+        memory=Since,
+        look=look_token,
+        template_fields=("token", "expires_at", "remaining_seconds"),
+    ),
+    Condition(
+        rule=RuleKind.CALLBACKS_MISSED,
+        about=About.WORKSPACE,
+        memory=Misses,
+        look=look_misses,
+        template_fields=("missed",),
+    ),
+    Condition(
+        rule=RuleKind.BUDGET_EXHAUSTED,
+        about=About.WORKSPACE,
+        memory=Starved,
+        look=look_budget,
+        template_fields=("scope", "remaining", "limit"),
+    ),
+)

@@ -1,0 +1,97 @@
+"""What an outage explains is held back; what was seen is told all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.alerting.settings.muting import mute_window
+from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings.silences import SilenceSettings, configured_silence
+from monitor.alerting.suppression import Suppression
+from monitor.model.alerts import BRIDGE, Alert, AlertState
+from tests.alerting.firing import STARTED, an_alert
+
+OUTAGE = an_alert("workspace_unreachable")
+DOUBTFUL = (
+    "run_overdue", "run_stuck", "queue_slow", "schedule_missed", "not_fresh", "callbacks_missed",
+    "budget_exhausted",
+)  # fmt: skip
+SEEN = ("run_failed", "failing_repeatedly", "canceled", "schedule_disabled")
+UNTOUCHED = ("token_expiring", "quality_dropped", "workspace_unreachable", "monitor_degraded")
+
+
+def reasons(alert: Alert, *others: Alert) -> tuple[str, ...]:
+    """Return what holds one alert back beside others."""
+    return Suppression.of((), (alert, *others)).reasons(alert, (), at=STARTED)
+
+
+@pytest.mark.parametrize("rule", DOUBTFUL)
+def test_an_outage_holds_back_what_nobody_can_see(rule: str) -> None:
+    """While a workspace does not answer, what seems not to happen there is not told."""
+    inhibited = (f"inhibited:{OUTAGE.fingerprint}",)
+    assert reasons(an_alert(rule), OUTAGE) == inhibited
+    assert reasons(an_alert(rule, is_told=True), OUTAGE) == inhibited
+
+
+@pytest.mark.parametrize("rule", SEEN)
+def test_an_outage_holds_back_no_news_of_what_was_seen(rule: str) -> None:
+    """A failure that a callback tells in an outage is told; only its reminders wait."""
+    assert reasons(an_alert(rule), OUTAGE) == ()
+    assert reasons(an_alert(rule, is_told=True), OUTAGE) == (f"inhibited:{OUTAGE.fingerprint}",)
+
+
+@pytest.mark.parametrize("rule", UNTOUCHED)
+def test_an_outage_explains_nothing_else(rule: str) -> None:
+    """A token runs out in an outage too, and the outage does not hold itself back."""
+    assert reasons(an_alert(rule, labels={"token_id": "7"}, is_told=True), OUTAGE) == ()
+
+
+def test_every_rule_has_its_place() -> None:
+    """No rule is forgotten when it is said what an outage explains."""
+    assert {*DOUBTFUL, *SEEN, *UNTOUCHED} == set(RuleKind)
+
+
+def test_an_outage_explains_its_own_workspace_only() -> None:
+    """Other workspaces answer, so what is missed there is missed."""
+    assert reasons(an_alert("not_fresh", workspace="sales"), OUTAGE) == ()
+
+
+@pytest.mark.parametrize("state", [AlertState.PENDING, AlertState.RESOLVED])
+def test_only_what_fires_holds_back(state: AlertState) -> None:
+    """An outage that is over, or that is not yet sure, explains nothing."""
+    outage = an_alert("workspace_unreachable", state=state)
+    assert reasons(an_alert("not_fresh"), outage) == ()
+
+
+@pytest.mark.parametrize(
+    ("part", "is_held_back"),
+    [
+        ("store", True),
+        ("backlog:alerting", True),
+        ("backlog:mqtt", False),
+        ("dead_letters:webhook", False),
+    ],
+)
+def test_a_lagging_output_does_not_silence_the_others(part: str, *, is_held_back: bool) -> None:
+    """Only what all judging rests on explains anything, and it does so in every workspace."""
+    degraded = an_alert("monitor_degraded", workspace=BRIDGE, labels={"part": part})
+    expected = (f"inhibited:{degraded.fingerprint}",) if is_held_back else ()
+    assert reasons(an_alert("not_fresh"), degraded) == expected
+    assert reasons(an_alert("not_fresh", workspace="sales"), degraded) == expected
+    assert reasons(an_alert("workspace_unreachable"), degraded) == ()
+    assert reasons(degraded, degraded) == ()
+
+
+def test_all_reasons_are_kept() -> None:
+    """Who asks why nothing came hears every reason, silences first."""
+    settings = SilenceSettings(
+        matchers=("rule=not_fresh",), comment="why", ends_at=STARTED.replace(hour=12)
+    )
+    silence = configured_silence(settings, now=STARTED)
+    held = Suppression.of((silence,), (OUTAGE,))
+    window = mute_window("Sat UTC")
+    assert held.reasons(an_alert("not_fresh"), (window,), at=STARTED) == (
+        f"silence:{silence.id}",
+        "mute",
+        f"inhibited:{OUTAGE.fingerprint}",
+    )

@@ -35,6 +35,7 @@ class Word(StrEnum):
     DELIVERED = "delivered"
     RESOLVED = "resolved"
     NOT_FOR_OUTPUT = "not for this output"
+    INSIDE = "inside another run"
     HISTORICAL = "historical"
     NO_EVENT = "no event"
     NO_MATCHING_RULE = "no matching rule"
@@ -68,6 +69,11 @@ SWALLOWED = (
     Word.WAITING,
     Word.REFUSED,
 )
+
+
+_JUDGING = (Stage.RULE, Stage.ALERT)
+_TOLD = (Word.TOLD, Word.RESOLVED)
+_DELIVERED = Word.DELIVERED
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -159,7 +165,7 @@ def rule_step(asked: Asked, ids: Collection[str], silences: Mapping[str, Silence
     if asked.alert is None:
         return _without_alert(asked)
     word, detail = standing(asked.alert, asked.rule, silences, ended_word=asked.ended_word)
-    is_told = word in (Word.TOLD, Word.RESOLVED)
+    is_told = word in _TOLD
     if is_told and asked.alert.evidence_count > 1 and not _is_first(asked.alert, ids):
         word = Word.DEDUPLICATED
         detail = (
@@ -196,21 +202,33 @@ def delivery_steps(told: Sequence[Recorded], receivers: Sequence[Receiver]) -> l
 
 def answer(about: str, steps: Sequence[Step]) -> tuple[str, Word | None]:
     """Return the sentence that answers, and what swallowed the telling, if anything did."""
-    held_up = [one for one in steps if one.stage is Stage.DELIVERY and one.word in SWALLOWED]
-    told = [one for one in steps if one.stage is not Stage.DELIVERY]
-    if any(one.word in (Word.TOLD, Word.RESOLVED) for one in told if one.stage is not Stage.EVENT):
-        if held_up:
-            return f"{about} was told, and {held_up[0].detail}", held_up[0].word
-        delivered = [one for one in steps if one.word is Word.DELIVERED]
-        outputs = ", ".join(dict.fromkeys(one.output or "" for one in delivered))
-        where = f"and delivered to {outputs}" if outputs else "and no output takes it"
-        return f"{about} was told {where}", None
-    swallowing = [one for one in told if one.word in SWALLOWED]
+    on_the_way = [one for one in steps if one.stage is not Stage.DELIVERY]
+    if any(one.stage in _JUDGING and one.word in _TOLD for one in on_the_way):
+        return _answer_told(about, steps)
+    swallowing = [one for one in on_the_way if one.word in SWALLOWED]
     if not swallowing:
         return f"{about} has reached no rule", Word.NOT_JUDGED
     last = max(swallowing, key=lambda one: SWALLOWED.index(one.word))
+    if last.word is Word.NOT_WRONG:
+        return f"{about} was not told: no rule found anything wrong with it", last.word
+    if last.word is Word.NO_MATCHING_RULE:
+        return f"{about} was not told: no rule matches it", last.word
     rule = f"rule {last.rule}: " if last.rule else ""
     return f"{about} was not told: {last.word}: {rule}{last.detail}", last.word
+
+
+def _answer_told(about: str, steps: Sequence[Step]) -> tuple[str, Word | None]:
+    # Deliveries of the run's own events are shown, and are no alert.
+    out = [one for one in steps if one.stage is Stage.DELIVERY and _is_alerts(one)]
+    held_up = [one for one in out if one.word in SWALLOWED]
+    if held_up:
+        return f"{about} was told, and {held_up[-1].detail}", held_up[-1].word
+    outputs = ", ".join(dict.fromkeys(one.output or "" for one in out if one.word is _DELIVERED))
+    return f"{about} was told " + (f"through {outputs}" if outputs else "to no output"), None
+
+
+def _is_alerts(step: Step) -> bool:
+    return step.event is not None and step.event.startswith("alert:")
 
 
 def instant(at: datetime) -> str:

@@ -160,6 +160,9 @@ class WorldOptions(Struct, kw_only=True):
     stuck_seconds: Annotated[
         float, _seconds("how long stuck_runs show neither heartbeat nor progress")
     ] = 3_600.0
+    unfit_values: Annotated[
+        float, _ratio("values", "not of their column's type, in what later runs make")
+    ] = 0.0
     samples_per_minute: Annotated[
         float,
         Meta(

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from monitor.sandbox.faults import parse_faults
+from monitor.sandbox.http.runs.profiles import columns_of
 from monitor.sandbox.ledger import DELETED
 from monitor.sandbox.records.runs import NativeStatus, RanFor
 from monitor.sandbox.sandbox import Sandbox
@@ -113,3 +114,19 @@ async def test_the_rate_of_samples_may_change_and_end() -> None:
         count = len(sandbox.world.job_groups)
         await clock.advance(60)
         assert len(sandbox.world.job_groups) == count
+
+
+async def test_runs_that_begin_under_it_make_unfit_values() -> None:
+    """What was made before keeps its quality; what begins under the fault has so much less."""
+    async with running() as bench:
+        recipe = bench.recipe()
+        before = bench.engine.start_job_group(recipe, by=ANYBODY)
+        bench.world.options.unfit_values = 0.5
+        after = bench.engine.start_job_group(recipe, by=ANYBODY)
+        await bench.clock.advance(200)
+        ratios = [
+            sum(one.valid for one in columns) / sum(one.valid + one.invalid for one in columns)
+            for columns in (columns_of(bench.world, run) for run in (before, after))
+        ]
+    assert ratios[0] > 0.97
+    assert 0.45 < ratios[1] < 0.51

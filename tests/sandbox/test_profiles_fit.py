@@ -27,19 +27,29 @@ async def workspace() -> AsyncIterator[Workspace]:
         yield found
 
 
-def run_of(world: World, *, recipe_id: int = 1) -> JobGroup:
+def run_of(world: World, *, recipe_id: int = 1, unfit_values: float = 0.0) -> JobGroup:
     return world.create(
-        JobGroup, by=1, flow_id=1, recipe_id=recipe_id, status=NativeStatus.COMPLETE
+        JobGroup,
+        by=1,
+        flow_id=1,
+        recipe_id=recipe_id,
+        status=NativeStatus.COMPLETE,
+        unfit_values=unfit_values,
     )
 
 
-@given(seed=st.integers(0, 2**32), before=st.integers(0, 3), recipe_id=st.integers(1, 50))
-def test_histograms_fit_the_rows(seed: int, before: int, recipe_id: int) -> None:
+@given(
+    seed=st.integers(0, 2**32),
+    before=st.integers(0, 3),
+    recipe_id=st.integers(1, 50),
+    unfit=st.floats(0, 1),
+)
+def test_histograms_fit_the_rows(seed: int, before: int, recipe_id: int, unfit: float) -> None:
     """In every column the checks sum to the run's rows, and the valid values to the valid ones."""
     world = World(clock=ManualClock(), seed=seed)
     for _ in range(before):
         run_of(world)
-    run = run_of(world, recipe_id=recipe_id)
+    run = run_of(world, recipe_id=recipe_id, unfit_values=unfit)
 
     profile = profile_of(world, run)
 

@@ -118,6 +118,7 @@ class JobGroups:
             ran_from=ran_from,
             ran_for=ran_for,
             profiling_enabled=profiling,
+            unfit_values=world.options.unfit_values,
             flow_run_id=flow_run_id,
             plan_run_id=plan_run_id,
             fires_webhooks=fires_webhooks

@@ -120,6 +120,7 @@ class JobGroup(Record):
     name: str | None = None
     description: str | None = None
     profiling_enabled: bool = False
+    unfit_values: float = 0.0  # of all values, beyond the few that never fit
     flow_run_id: int | None = None
     plan_run_id: int | None = None
     snapshot_id: int = 0  # of the flow; the workspace shows it, nothing can be read by it

@@ -107,7 +107,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         says="A complete run made a number of rows that its recipe and its own id decide; in each "
         "column `VALID`, `INVALID` and `EMPTY` sum to it. Numbers have ten buckets between "
         "`min` and `max`, other types a count for each value; both sum to the valid rows. "
-        "`profilerRules` is empty. The PDF is one page in every state of a run.",
+        "`profilerRules` is empty. The fault `unfit_values` moves so much of `VALID` to `INVALID`, "
+        "of runs that begin under it. The PDF is one page in every state of a run.",
     ),
     Assumption(
         key="run-inputs",

@@ -61,14 +61,15 @@ def columns_of(world: World, job_group: JobGroup) -> list[ColumnProfile]:
     chosen = set(chance.sample(names, k=chance.randint(_FEWEST_COLUMNS, len(names))))
     rows = rows_of(world, job_group)
     return [
-        _column(world.random("profile", job_group.id, name), name, rows)
+        _column(world.random("profile", job_group.id, name), name, rows, job_group.unfit_values)
         for name in names
         if name in chosen
     ]
 
 
-def _column(chance: random.Random, name: str, rows: int) -> ColumnProfile:
+def _column(chance: random.Random, name: str, rows: int, unfit: float) -> ColumnProfile:
     invalid, empty = chance.randint(0, rows // 50), chance.randint(0, rows // 20)
+    invalid += int((rows - invalid - empty) * unfit)
     valid = rows - invalid - empty
     parts = BUCKETS if name in _NUMBERS else len(_WORDS[name][1])
     return ColumnProfile(

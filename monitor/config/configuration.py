@@ -8,11 +8,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.settings.engine import AlertingSettings
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.daemon_keys import LogSettings
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MetricsSettings, MqttSettings
+from monitor.outputs.settings import (
+    AlertmanagerSettings,
+    MetricsSettings,
+    MqttSettings,
+    WebhookSettings,
+)
 from monitor.polling.settings import BeyondSettings, PollSettings
 from monitor.tracking.settings import TrackingSettings
 from monitor.web.settings import ServerSettings
@@ -36,7 +42,10 @@ class Configuration(Struct, frozen=True, kw_only=True):
     """All that is set. A part that is None is switched off."""
 
     workspaces: tuple[WorkspaceConfiguration, ...]
+    alerting: AlertingSettings = AlertingSettings()
     mqtt: MqttSettings | None = None
+    alertmanager: AlertmanagerSettings | None = None
+    webhook: WebhookSettings | None = None
     server: ServerSettings = ServerSettings()
     callbacks: ListenerSettings | None = None
     storage: StorageSettings = StorageSettings()

@@ -13,7 +13,7 @@ from typing import Any
 from monitor.config.faults import Faults, suggestion
 from monitor.config.keys import Key, Kind
 from monitor.config.places import secret_keys
-from monitor.config.table import REPEATED, SECTIONS, section, written_keys
+from monitor.config.table import SECTIONS, is_repeated, section, written_keys
 from monitor.config.workspace_keys import WORKSPACES
 from monitor.model.secrets import Secret
 
@@ -32,8 +32,10 @@ def overlaid(
     for variable, text in sorted(environment.items()):
         if variable.startswith(PREFIX):
             parts = variable.removeprefix(PREFIX).lower().split("__")
-            if parts[0] == REPEATED:
+            if parts[0] == WORKSPACES.path:
                 _set_in_workspace(result, variable, parts[1:], text, faults)
+            elif is_repeated(parts[0]):
+                faults.add_hidden(variable, f"[[{parts[0]}]] cannot be set here; use the file")
             else:
                 _set_in_section(result, variable, parts, text, faults)
     return result
@@ -56,7 +58,7 @@ def _set_in_section(
     path, name = ".".join(parts[:-1]), parts[-1]
     found = section(path)
     if found is None:
-        names = [one.path for one in SECTIONS if one.path.split(".")[0] != REPEATED]
+        names = [one.path for one in SECTIONS if not is_repeated(one.path)]
         meant = suggestion(path, names)
         hint = f"did you mean {variable_of(meant, name)}?" if meant else "remove the variable"
         faults.add_hidden(variable, f"there is no section {path or 'of that name'}; {hint}")
@@ -78,7 +80,7 @@ def _set_in_workspace(
     result: dict[str, Any], variable: str, parts: list[str], text: str, faults: Faults
 ) -> None:
     name, _, key_name = "__".join(parts).rpartition("__")
-    tables = result.get(REPEATED)
+    tables = result.get(WORKSPACES.path)
     tables = tables if isinstance(tables, list) else []
     if key_name not in OF_A_WORKSPACE:
         way_out = (
@@ -88,7 +90,7 @@ def _set_in_workspace(
         return
     for index, table in enumerate(tables):
         if isinstance(table, dict) and _spelled(table.get("name")) == name:
-            path = f"{REPEATED}[{index}].{key_name}"
+            path = f"{WORKSPACES.path}[{index}].{key_name}"
             key = WORKSPACES.key(key_name)
             if key is not None:
                 _put(table, key_name, _parsed(key, key_name, variable, text, faults))

@@ -28,8 +28,9 @@ def find_misfits(workspaces: list[Part], parts: Parts, faults: Faults) -> None:
         _server(parts["server"], faults)
     if "mqtt" in parts:
         _mqtt(parts["mqtt"], faults)
-    if "metrics" in parts:
-        _own_faults(parts["metrics"], {}, faults)
+    for name in ("alertmanager", "webhook", "metrics"):
+        if name in parts and parts[name].is_whole:
+            _own_faults(parts[name], {}, faults)
     if "storage" in parts and "retention" in parts["storage"].parts:
         _retention(parts["storage"].parts["retention"], faults)
 
@@ -107,7 +108,9 @@ def _own_faults(part: Part, more: Mapping[str, msgspec.Struct], faults: Faults) 
     """Add what the settings find wrong with themselves, as sentences ``key: way out``."""
     for sentence in part.build(**more).faults():
         name, _, way_out = sentence.partition(": ")
-        if part.get(name) is None:
+        if isinstance(part.get(name), Secret):
+            faults.add_hidden(f"{part.path}.{name}", way_out)
+        elif part.get(name) is None:
             faults.add_absent(f"{part.path}.{name}", way_out)
         else:
             faults.add(f"{part.path}.{name}", part.get(name), way_out)

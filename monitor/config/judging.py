@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from monitor.config.alerting_fitting import alerting_settings, find_alerting_misfits
 from monitor.config.configuration import Configuration, WorkspaceConfiguration
 from monitor.config.environment import overlaid
 from monitor.config.faults import Fault, Faults
@@ -39,11 +40,12 @@ def weigh(
     """Return the settings that a parsed file and the environment make, or all their faults."""
     faults = Faults()
     reader = Reader(places=places, faults=faults)
-    workspaces, parts = reader.root(overlaid(mapping, environment, faults))
-    find_misfits(workspaces, parts, faults)
+    repeated, parts = reader.root(overlaid(mapping, environment, faults))
+    find_misfits(repeated["workspaces"], parts, faults)
+    find_alerting_misfits(repeated, faults)
     if faults.found:
         return Verdict(configuration=None, faults=tuple(faults.found))
-    return Verdict(configuration=_built(workspaces, parts), faults=())
+    return Verdict(configuration=_built(repeated, parts), faults=())
 
 
 def judge(
@@ -63,15 +65,18 @@ def judge(
     return verdict.configuration
 
 
-def _built(workspaces: list[Part], parts: Mapping[str, Part]) -> Configuration:
-    built = tuple(_workspace(part) for part in workspaces)
+def _built(repeated: Mapping[str, list[Part]], parts: Mapping[str, Part]) -> Configuration:
+    built = tuple(_workspace(part) for part in repeated["workspaces"])
     storage = parts["storage"]
     retention = storage.parts["retention"]
     waits = [one.callbacks.give_up_seconds for one in built if one.callbacks]
     mqtt = parts.get("mqtt")
     return Configuration(
         workspaces=built,
+        alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
         mqtt=None if mqtt is None else _mqtt(mqtt),
+        alertmanager=parts["alertmanager"].build() if "alertmanager" in parts else None,
+        webhook=parts["webhook"].build() if "webhook" in parts else None,
         server=parts["server"].build(),
         callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
         # The store must not drop a callback that its workspace still waits to confirm.

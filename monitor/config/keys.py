@@ -5,7 +5,9 @@ A key's default is not written here: it is the default of the field that the key
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -21,28 +23,55 @@ class Kind(Enum):
     NUMBER = ("a number", "number")
     WHOLE = ("a whole number", "integer")
     BOOLEAN = ("true or false", "boolean")
+    ONE_OR_MORE = ("a text or a list of texts", ["string", "array"])
+    TABLE = ("a table of texts", "object")
+    INSTANT = (
+        "a date and time with its offset, without quotes, such as 2026-11-21T18:00:00Z",
+        "string",
+    )
     SECRET = ("a secret", "string")  # never in the file: see `places`
 
     @property
     def title(self) -> str:
-        return self.value[0]
+        title: str = self.value[0]
+        return title
 
     @property
-    def schema_type(self) -> str:
+    def schema_type(self) -> Any:
+        """A word, or a list of them where there is a choice."""
         return self.value[1]
 
     def fits(self, value: object) -> bool:
         """True where the value has this type; a boolean is no number here."""
         if isinstance(value, bool) or self is Kind.BOOLEAN:
             return isinstance(value, bool) and self is Kind.BOOLEAN
-        if self is Kind.NUMBER:
-            # TOML knows nan and inf; no setting has a use for either.
-            return isinstance(value, int | float) and abs(value) < float("inf")
-        if self is Kind.WHOLE:
-            return isinstance(value, int)
-        if self is Kind.TEXTS:
-            return isinstance(value, list) and all(isinstance(one, str) for one in value)
-        return isinstance(value, str)
+        fits = _FITS.get(self)
+        return isinstance(value, str) if fits is None else fits(value)
+
+
+def _is_number(value: object) -> bool:
+    # TOML knows nan and inf; no setting has a use for either.
+    return isinstance(value, int | float) and abs(value) < float("inf")
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_table_of_texts(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(one, str) for pair in value.items() for one in pair
+    )
+
+
+_FITS: Mapping[Kind, Callable[[object], bool]] = {
+    Kind.NUMBER: _is_number,
+    Kind.WHOLE: lambda value: isinstance(value, int),
+    Kind.TEXTS: _are_texts,
+    Kind.ONE_OR_MORE: lambda value: isinstance(value, str) or _are_texts(value),
+    Kind.TABLE: _is_table_of_texts,
+    Kind.INSTANT: lambda value: isinstance(value, datetime) and value.tzinfo is not None,
+}
 
 
 # Returns what would be right, or None where the value is right already.
@@ -61,6 +90,7 @@ class Key(Struct, frozen=True, kw_only=True):
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
+    pattern: str = ""  # for editors, of a text that ``check`` judges
     check: Check | None = None
     is_required: bool = False
     is_file: bool = False  # names a file, which must be there
@@ -69,6 +99,7 @@ class Key(Struct, frozen=True, kw_only=True):
     field: str = ""  # where it is not the key's name
     spread: Spread | None = None  # where one key sets several fields, or another type
     written_default: Any = None  # where the file writes the default otherwise than the field
+    varies: bool = False  # the field's default is none: another key sets it, or it must be given
 
     @property
     def field_name(self) -> str:
@@ -76,7 +107,7 @@ class Key(Struct, frozen=True, kw_only=True):
 
 
 class Section(Struct, frozen=True, kw_only=True):
-    """One table of the file, ``workspaces`` being a list of tables.
+    """One table of the file, or one of a list of tables.
 
     ``fixed`` names the fields of the target that no key sets; they are set by the code alone.
     """
@@ -86,6 +117,8 @@ class Section(Struct, frozen=True, kw_only=True):
     about: str
     keys: tuple[Key, ...]
     is_optional: bool = False  # without the table, that part of the daemon is off
+    is_repeated: bool = False  # there may be several: a list of tables
+    is_example: bool = False  # the reference shows it behind #, since it would change something
     fixed: tuple[str, ...] = ()
 
     def target_of(self, key: Key) -> type[Struct]:
@@ -99,8 +132,12 @@ def default_of(section: Section, key: Key) -> Any:
     """Return the default as the file would write it; None where there is none."""
     if key.written_default is not None:
         return key.written_default
+    if key.varies:
+        return None
     for field in msgspec.structs.fields(section.target_of(key)):
         if field.name == key.field_name:
+            if field.default_factory is dict:
+                return {}
             return None if field.required else _written(field.default)
     return None
 
@@ -117,5 +154,26 @@ def converted(section: Section, key: Key, value: Any) -> Mapping[str, Any]:
         return key.spread(value)
     if key.kind is Kind.SECRET:
         return {key.field_name: value}
+    if key.kind is Kind.ONE_OR_MORE and isinstance(value, str):
+        value = [value]
     kinds = {one.name: one.type for one in msgspec.structs.fields(section.target_of(key))}
     return {key.field_name: msgspec.convert(value, kinds[key.field_name])}
+
+
+def in_toml(value: Any) -> str:
+    """Return a value as the file writes it."""
+    if isinstance(value, list):
+        return f"[{', '.join(in_toml(one) for one in value)}]"
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{name} = {in_toml(one)}" for name, one in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, float):
+        return number(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def number(value: float) -> str:
+    """Return a number without a needless fraction."""
+    return str(int(value)) if value == int(value) else str(value)

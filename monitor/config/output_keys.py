@@ -1,10 +1,17 @@
-"""The settings of the outputs: ``[mqtt]`` and ``[metrics]``."""
+"""The settings of the outputs: who is told, and what metrics are served."""
 
 from __future__ import annotations
 
 from monitor.config import checks
 from monitor.config.keys import Key, Kind, Section
-from monitor.outputs.settings import DeliverySettings, MetricsSettings, MqttProtocol, MqttSettings
+from monitor.outputs.settings import (
+    AlertmanagerSettings,
+    DeliverySettings,
+    MetricsSettings,
+    MqttProtocol,
+    MqttSettings,
+    WebhookSettings,
+)
 
 MQTT = Section(
     path="mqtt",
@@ -154,6 +161,126 @@ MQTT = Section(
             target=DeliverySettings,
             about="Failures of one event, while others pass, after which it is a dead letter.",
         ),
+    ),
+)
+
+_TIMEOUT = Key(
+    name="timeout_seconds",
+    kind=Kind.NUMBER,
+    unit="seconds",
+    minimum=0.1,
+    maximum=300,
+    about="For one request with its answer.",
+)
+_CA_FILE = Key(
+    name="ca_file",
+    kind=Kind.TEXT,
+    is_file=True,
+    check=checks.not_empty,
+    example="/etc/ssl/certs/company-ca.pem",
+    about="PEM with the authorities to trust instead of the system's.",
+)
+_VERIFY_TLS = Key(
+    name="verify_tls",
+    kind=Kind.BOOLEAN,
+    about="Whether the receiver's certificate is checked.",
+)
+
+ALERTMANAGER = Section(
+    path="alertmanager",
+    target=AlertmanagerSettings,
+    is_optional=True,
+    is_example=True,
+    about="Alertmanagers that are told every alert; without the table none is. Mail, chat and "
+    "pagers are their routes.",
+    fixed=("delivery",),
+    keys=(
+        Key(
+            name="urls",
+            kind=Kind.TEXTS,
+            is_required=True,
+            varies=True,
+            example=["http://127.0.0.1:9093"],
+            about="Each of them, also those of one cluster; a path is a prefix of /api/v2.",
+        ),
+        Key(
+            name="username",
+            kind=Kind.TEXT,
+            check=checks.one_line,
+            example="dataprep-monitor",
+            about="Basic auth, together with the password.",
+        ),
+        Key(
+            name="password",
+            kind=Kind.SECRET,
+            example="alertmanager-password",
+            about="The password that belongs to it.",
+        ),
+        Key(
+            name="token",
+            kind=Kind.SECRET,
+            example="alertmanager-token",
+            about="Sent as Authorization: Bearer, instead of the two.",
+        ),
+        Key(
+            name="resend_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=1,
+            maximum=3_600,
+            about="An alert that fires is sent again so often; four times that without a word "
+            "from us and it is over there. Their clock must agree with ours.",
+        ),
+        _TIMEOUT,
+        _CA_FILE,
+        _VERIFY_TLS,
+    ),
+)
+
+WEBHOOK = Section(
+    path="webhook",
+    target=WebhookSettings,
+    is_optional=True,
+    is_example=True,
+    about="A receiver of CloudEvents, signed by the rules of Standard Webhooks; without the table "
+    "there is none.",
+    fixed=("delivery",),
+    keys=(
+        Key(
+            name="url",
+            kind=Kind.TEXT,
+            is_required=True,
+            example="https://hooks.example.com/dataprep",
+            about="Where events are posted to.",
+        ),
+        Key(
+            name="secret",
+            kind=Kind.SECRET,
+            is_required=True,
+            example="dataprep-webhook-secret",
+            about="What signs them: echo whsec_$(openssl rand -base64 32).",
+        ),
+        Key(
+            name="former_secret",
+            kind=Kind.SECRET,
+            example="dataprep-webhook-former-secret",
+            about="Signs beside it while receivers change over.",
+        ),
+        Key(
+            name="events",
+            kind=Kind.TEXTS,
+            about='Types of events with * and ?, such as "alert.*" or "run.failed".',
+        ),
+        Key(
+            name="workers",
+            kind=Kind.WHOLE,
+            minimum=1,
+            maximum=100,
+            about="Requests at the same time; what is about one subject stays in order.",
+        ),
+        _TIMEOUT,
+        _CA_FILE,
+        _VERIFY_TLS,
     ),
 )
 

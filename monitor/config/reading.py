@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from monitor.config.faults import Faults
-from monitor.config.keys import Key, Kind, Section, converted
+from monitor.config.faults import Faults, suggestion
+from monitor.config.keys import Key, Kind, Section, converted, in_toml, number
 from monitor.config.places import Places, read_secret_key, secret_keys
 from monitor.config.table import SECTIONS, below, written_keys
 from monitor.model.errors import ConfigurationError
@@ -31,6 +31,12 @@ class Part(Struct, frozen=True, kw_only=True):
     def build(self, **more: Any) -> Any:
         """Return the section's settings; call only where no fault was found."""
         return self.section.target(**self.fields.get(self.section.target, {}), **more)
+
+    @property
+    def is_whole(self) -> bool:
+        """True where nothing is missing that the settings need."""
+        fields = self.fields.get(self.section.target, {})
+        return all(one.field_name in fields for one in self.section.keys if one.is_required)
 
     def of(self, target: type[Struct]) -> Fields:
         """Return the fields that keys of this table set in another settings type."""
@@ -54,22 +60,27 @@ class Reader:
         self._places = places
         self._faults = faults
 
-    def root(self, mapping: Mapping[str, Any]) -> tuple[list[Part], dict[str, Part]]:
-        """Return the workspaces, and the other sections by name; an absent optional one is not."""
+    def root(self, mapping: Mapping[str, Any]) -> tuple[dict[str, list[Part]], dict[str, Part]]:
+        """Return the lists of tables, and the single tables; an absent optional one is not."""
         known = below("")
         for name in [one for one in mapping if one not in known]:
             self._faults.add_unknown(name, mapping[name], known)
-        repeated = known.pop("workspaces")
-        return self._repeated(repeated, mapping), self._tables(known, mapping, path="")
+        lists = {name: known.pop(name) for name in list(known) if known[name].is_repeated}
+        repeated = {name: self._repeated(one, mapping) for name, one in lists.items()}
+        return repeated, self._tables(known, mapping, path="")
 
     def _repeated(self, section: Section, mapping: Mapping[str, Any]) -> list[Part]:
-        tables = mapping.get(section.path)
+        tables = mapping.get(section.path, [])
         if isinstance(tables, Mapping):
             way_out = f"there may be several: write [[{section.path}]]"
             self._faults.add(section.path, tables, way_out)
             tables = [tables]
-        if not tables or not isinstance(tables, list):
+        if not section.is_optional and (not tables or not isinstance(tables, list)):
             self._faults.add_absent(section.path, f"add a [[{section.path}]] with name and url")
+            return []
+        if not isinstance(tables, list):
+            way_out = f"must be tables: write [[{section.path}]] above the keys of each"
+            self._faults.add(section.path, tables, way_out)
             return []
         return [
             part
@@ -90,7 +101,8 @@ class Reader:
 
     def _section(self, section: Section, table: object, path: str) -> Part | None:
         if not isinstance(table, Mapping):
-            self._faults.add(path, table, f"must be a table: write [{section.path}] above its keys")
+            head = f"[[{section.path}]]" if section.is_repeated else f"[{section.path}]"
+            self._faults.add(path, table, f"must be a table: write {head} above its keys")
             return None
         sections = below(section.path)
         self._refuse_unknown(section, table, path, sections)
@@ -137,10 +149,12 @@ class Reader:
             return None if secret is None else converted(section, key, secret)
         if key.name not in table:
             if key.is_required:
-                way_out = f"is needed, such as {key.name} = {key.example!r}".replace("'", '"')
+                way_out = f"is needed, such as {key.name} = {in_toml(key.example)}"
                 self._faults.add_absent(f"{path}.{key.name}", way_out)
             return None
         value = table[key.name]
+        if key.kind is Kind.TABLE and isinstance(value, Mapping):
+            return self._texts(section, key, value, f"{path}.{key.name}")
         way_out_of_it = way_out_of(key, value)
         if way_out_of_it is not None:
             self._faults.add(f"{path}.{key.name}", value, way_out_of_it)
@@ -148,6 +162,14 @@ class Reader:
         if key.is_file:
             value = self._found_file(f"{path}.{key.name}", value)
         return None if value is None else converted(section, key, value)
+
+    def _texts(
+        self, section: Section, key: Key, table: Mapping[str, Any], path: str
+    ) -> Mapping[str, Any] | None:
+        wrong = {name: value for name, value in table.items() if not Kind.TEXT.fits(value)}
+        for name, value in wrong.items():
+            self._faults.add(f"{path}.{name}", value, f"must be {Kind.TEXT.title}")
+        return None if wrong else converted(section, key, dict(table))
 
     def _found_file(self, key: str, path: str) -> str | None:
         try:
@@ -162,7 +184,9 @@ def way_out_of(key: Key, value: Any) -> str | None:
     if not key.kind.fits(value):
         return f"must be {key.kind.title}"
     if key.choices and value not in key.choices:
-        return f"must be one of {', '.join(key.choices)}"
+        meant = suggestion(value, key.choices) if isinstance(value, str) else None
+        hint = f"; did you mean {meant}?" if meant else ""
+        return f"must be one of {', '.join(key.choices)}{hint}"
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _out_of_range(key, value)
     return None if key.check is None else key.check(value)
@@ -175,8 +199,3 @@ def _out_of_range(key: Key, value: float) -> str | None:
     if key.maximum is not None and value > key.maximum:
         return f"must be at most {number(key.maximum)}{unit}"
     return None
-
-
-def number(value: float) -> str:
-    """Return a number without a needless fraction."""
-    return str(int(value)) if value == int(value) else str(value)

@@ -6,11 +6,10 @@ import json
 import textwrap
 from typing import Any
 
-from monitor.config.checks import WORKSPACE_NAME
-from monitor.config.keys import Key, Kind, Section, default_of
+from monitor.config.keys import Key, Kind, Section, default_of, in_toml, number
 from monitor.config.places import ABOUT_FORMS, SecretForm
-from monitor.config.reading import number
-from monitor.config.table import REPEATED, SECTIONS, below
+from monitor.config.table import SECTIONS, below
+from monitor.config.workspace_keys import WORKSPACES
 
 _HEAD = """\
 #:schema ./monitor.schema.json
@@ -25,7 +24,7 @@ _HEAD = """\
 #   <key>_env         the name of an environment variable that holds it
 #   <key>_credential  the name of a systemd credential of the service
 #
-# A key outside [[workspaces]] can be set by a variable: DATAPREP_MONITOR__SECTION__KEY, as in
+# A key outside lists of tables can be set by a variable: DATAPREP_MONITOR__SECTION__KEY, as in
 # DATAPREP_MONITOR__STORAGE__RETENTION__RUNS_SECONDS=604800; of a workspace the URL and the token:
 # DATAPREP_MONITOR__WORKSPACES__MARKETING__URL, DATAPREP_MONITOR__WORKSPACES__MARKETING__TOKEN.
 #
@@ -45,10 +44,12 @@ def reference_toml() -> str:
 
 
 def _section_toml(section: Section) -> str:
-    head = f"[[{section.path}]]" if section.path == REPEATED else f"[{section.path}]"
+    head = f"[[{section.path}]]" if section.is_repeated else f"[{section.path}]"
     lines = ["", *_comment(section.about), head]
     for key in section.keys:
         lines.extend(_key_toml(section, key))
+    if section.is_example:
+        lines = [f"#{one}" if one and not one.startswith("#") else one for one in lines]
     return "\n".join([*lines, ""])
 
 
@@ -64,8 +65,8 @@ def _key_toml(section: Section, key: Key) -> list[str]:
     default = default_of(section, key)
     if default is None:
         mark = "" if key.is_required else "#"
-        return [*lines, f"{mark}{key.name} = {_toml(key.example)}"]
-    return [*lines, f"{key.name} = {_toml(default)}"]
+        return [*lines, f"{mark}{key.name} = {in_toml(key.example)}"]
+    return [*lines, f"{key.name} = {in_toml(default)}"]
 
 
 def _limits(key: Key) -> str:
@@ -87,20 +88,12 @@ def _comment(text: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(text, 96, break_on_hyphens=False)]
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(_toml(one) for one in value)}]"
-    if isinstance(value, float):
-        return number(value)
-    return json.dumps(value, ensure_ascii=False)
-
-
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of the file, for editors that complete and check while typing."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Configuration of dataprep-monitor",
-        **_table_schema({REPEATED}, {}, below("")),
+        **_table_schema({WORKSPACES.path}, {}, below("")),
     }
 
 
@@ -130,13 +123,19 @@ def _section_schema(section: Section) -> dict[str, Any]:
                 properties[f"{key.name}_{form}"] = {"type": "string", "description": about}
         else:
             properties[key.name] = _key_schema(section, key)
-    # A token or the URL may come from the environment, so an editor asks for the name only.
-    required = {"name"} if section.path == REPEATED else set()
-    table = _table_schema(required, properties, below(section.path))
+    table = _table_schema(_asked_for(section), properties, below(section.path))
     table = {"description": section.about, **table}
-    if section.path != REPEATED:
+    if not section.is_repeated:
         return table
-    return {"type": "array", "minItems": 1, "items": table}
+    least = {} if section.is_optional else {"minItems": 1}
+    return {"type": "array", **least, "items": table}
+
+
+def _asked_for(section: Section) -> set[str]:
+    """Return the keys that an editor misses: those that nothing but the file can give."""
+    if section is WORKSPACES:  # the token and the URL may come from the environment
+        return {"name"}
+    return {key.name for key in section.keys if key.is_required and section.is_repeated}
 
 
 def _key_schema(section: Section, key: Key) -> dict[str, Any]:
@@ -145,15 +144,19 @@ def _key_schema(section: Section, key: Key) -> dict[str, Any]:
         "description": f"{key.about}{unit}",
         "type": key.kind.schema_type,
     }
-    if key.kind is Kind.TEXTS:
+    if key.kind in (Kind.TEXTS, Kind.ONE_OR_MORE):
         schema["items"] = {"type": "string"}
+    if key.kind is Kind.TABLE:
+        schema["additionalProperties"] = {"type": "string"}
+    if key.kind is Kind.INSTANT:
+        schema["format"] = "date-time"
     if key.choices:
         schema["enum"] = list(key.choices)
     if key.minimum is not None:
         schema["minimum"] = key.minimum
     if key.maximum is not None:
         schema["maximum"] = key.maximum
-    if section.path == REPEATED and key.name == "name":
-        schema["pattern"] = f"^{WORKSPACE_NAME}$"
+    if key.pattern:
+        schema["pattern"] = f"^{key.pattern}$"
     default = default_of(section, key)
     return schema if default is None else {**schema, "default": default}

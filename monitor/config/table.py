@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from monitor.config.alerting_keys import ALERTING, ALERTS, MATCH, SILENCES
 from monitor.config.daemon_keys import LISTENER, LOG, RETENTION, SERVER, STORAGE
 from monitor.config.keys import Kind, Section
-from monitor.config.output_keys import METRICS, MQTT
+from monitor.config.output_keys import ALERTMANAGER, METRICS, MQTT, WEBHOOK
 from monitor.config.places import secret_keys
 from monitor.config.workspace_keys import BEYOND, CALLBACKS, POLL, WORKSPACES
 
@@ -18,12 +19,23 @@ SECTIONS: tuple[Section, ...] = (
     LISTENER,
     STORAGE,
     RETENTION,
+    ALERTMANAGER,
+    WEBHOOK,
     METRICS,
+    ALERTING,
+    ALERTS,
+    MATCH,
+    SILENCES,
     LOG,
 )
 
-# The one section of which there may be several.
-REPEATED = WORKSPACES.path
+# The sections of which there may be several.
+REPEATED = frozenset(one.path for one in SECTIONS if one.is_repeated)
+
+
+def is_repeated(path: str) -> bool:
+    """True for a section of which there may be several, and for what lies below one."""
+    return path.partition(".")[0] in REPEATED
 
 
 def section(path: str) -> Section | None:

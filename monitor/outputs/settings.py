@@ -174,7 +174,8 @@ class AlertmanagerSettings(ReceiverSettings, frozen=True, kw_only=True):
                 fault = "no query may follow the path"
             if fault is not None:
                 found.append(f"urls: {fault}")
-        if len({receiver_of(url) for url in self.urls}) < len(self.urls):
+        usable = [url for url in self.urls if url_fault(url) is None]
+        if len({receiver_of(url) for url in usable}) < len(usable):
             found.append("urls: one Alertmanager is named twice")
         if self.password is not None and self.username is None:
             found.append("username: is needed beside the password; add it")

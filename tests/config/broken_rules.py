@@ -13,6 +13,13 @@ NO_STORE = (
 NO_RUN = 'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_run/9"'
 EMPTY = "must not be empty; leave the key out instead"
 NO_FILE = "there is no such file; create it or name another"
+NO_GLOB = 'must not be empty; leave the key out, or write "*"'
+RULES = (
+    "run_failed, run_overdue, run_stuck, queue_slow, schedule_missed, schedule_disabled, "
+    "not_fresh, "
+    "failing_repeatedly, canceled, workspace_unreachable, token_expiring, callbacks_missed, "
+    "quality_dropped, budget_exhausted, monitor_degraded"
+)
 NO_HOST = "names no host that could be asked for"
 
 BROKEN_RULES: tuple[Row, ...] = (
@@ -131,4 +138,181 @@ BROKEN_RULES: tuple[Row, ...] = (
     ("storage.url", "sqlite:///a%00", f'"sqlite:///a%00": {NO_STORE}'),
     ("log.level", "x", '"x": must be one of debug, info, warning, error'),
     ("log.form", "x", '"x": must be one of auto, console, json'),
+    ("alertmanager.urls", [], "[]: name at least one Alertmanager"),
+    ("alertmanager.urls", ["am:9093"], '["am:9093"]: must begin with http:// or https://'),
+    (
+        "alertmanager.urls",
+        ["http://me:password@am:9093"],
+        '["http://***@am:9093"]: holds credentials; give them in a file of their own',
+    ),
+    (
+        "alertmanager.urls",
+        ["http://am:9093?x=1"],
+        '["http://am:9093?x=1"]: no query may follow the path',
+    ),
+    (
+        "alertmanager.urls",
+        ["http://am:80", "http://am/"],
+        '["http://am:80", "http://am/"]: one Alertmanager is named twice',
+    ),
+    ("alertmanager.username", "", '"": ' + EMPTY),
+    ("alertmanager.ca_file", "", '"": ' + EMPTY),
+    ("alertmanager.ca_file", "/missing", '"/missing": ' + NO_FILE),
+    ("webhook.url", "hooks", '"hooks": must begin with http:// or https://'),
+    (
+        "webhook.url",
+        "https://me:password@hooks",
+        '"https://***@hooks": holds credentials; give them in a file of their own',
+    ),
+    ("webhook.events", [], '[]: name at least one type, such as "alert.*"'),
+    (
+        "webhook.events",
+        ["alert.fire"],
+        '["alert.fire"]: no type of event fits \'alert.fire\'; did you mean "alert.fired"?',
+    ),
+    ("webhook.ca_file", "", '"": ' + EMPTY),
+    ("webhook.ca_file", "/missing", '"/missing": ' + NO_FILE),
+    (
+        "alerts[0].name",
+        "Orders",
+        (
+            '"Orders": use 1 to 63 of a-z, 0-9, _ and -, not _ or - first; it is a '
+            "label and a topic level"
+        ),
+    ),
+    (
+        "alerts[0].name",
+        "a/b",
+        (
+            '"a/b": use 1 to 63 of a-z, 0-9, _ and -, not _ or - first; it is a label '
+            "and a topic level"
+        ),
+    ),
+    (
+        "alerts[0].name",
+        "run_failed",
+        (
+            '"run_failed": is the name of another rule, and this one is '
+            "failing_repeatedly; choose another"
+        ),
+    ),
+    (
+        "alerts[0].rule",
+        "run_faild",
+        f'"run_faild": must be one of {RULES}; did you mean run_failed?',
+    ),
+    ("alerts[0].rule", "x", f'"x": must be one of {RULES}'),
+    (
+        "alerts[0].severity",
+        "critcal",
+        '"critcal": must be one of critical, warning, info; did you mean critical?',
+    ),
+    (
+        "alerts[0].mute",
+        ["Mon-Fri 22:00-06:00 Europe/Berln"],
+        (
+            "[\"Mon-Fri 22:00-06:00 Europe/Berln\"]: 'Europe/Berln' is no time zone; did "
+            "you mean Europe/Berlin?"
+        ),
+    ),
+    (
+        "alerts[0].mute",
+        ["Funday UTC"],
+        "[\"Funday UTC\"]: 'Funday' is no day: write Mon, Tue, Wed, Thu, Fri, Sat, Sun",
+    ),
+    (
+        "alerts[0].mute",
+        ["always"],
+        (
+            '["always"]: write days, times or both, and a time zone, such as "Mon-Fri '
+            '22:00-06:00 Europe/Berlin" or "Sat,Sun Europe/Berlin"'
+        ),
+    ),
+    (
+        "alerts[0].expect",
+        "0 30 6 ? * MUN-FRI",
+        "\"0 30 6 ? * MUN-FRI\": cron day-of-week 'MUN': expected 1 to 7; did you mean SUN?",
+    ),
+    (
+        "alerts[0].expect",
+        "daily",
+        (
+            '"daily": is no cron expression; write it as "0 30 6 ? * MON-FRI" in Quartz '
+            'or "30 6 * * 1-5" in plain cron'
+        ),
+    ),
+    ("alerts[0].expect", "0 0 31 2 *", '"0 0 31 2 *": never comes true; write a day that there is'),
+    (
+        "alerts[0].expect",
+        "0 6 1 * 1",
+        (
+            '"0 6 1 * 1": gives a day of the month and one of the week, where plain '
+            "cron means either; write a rule for each"
+        ),
+    ),
+    (
+        "alerts[0].expect_timezone",
+        "Europe/Berln",
+        '"Europe/Berln": is no time zone; did you mean Europe/Berlin?',
+    ),
+    (
+        "alerts[0].expect_timezone",
+        "x",
+        '"x": is no time zone; write one of the IANA list, such as Europe/Berlin or UTC',
+    ),
+    ("alerts[0].match.workspace", "", '"": ' + NO_GLOB),
+    (
+        "alerts[0].match.workspace",
+        "marketting",
+        '["marketting"]: no workspace fits "marketting"; did you mean marketing?',
+    ),
+    (
+        "alerts[0].match.workspace",
+        ["marketing", "sales*"],
+        '["marketing", "sales*"]: no workspace fits "sales*"; there are marketing',
+    ),
+    (
+        "alerts[0].match.kind",
+        "job_grup",
+        '"job_grup": no kind of run fits "job_grup"; did you mean job_group?',
+    ),
+    (
+        "alerts[0].match.kind",
+        ["flow_run", "x"],
+        '["flow_run", "x"]: no kind of run fits "x"; there are flow_run, job_group, plan_run',
+    ),
+    ("alerts[0].match.kind", "", '"": ' + NO_GLOB),
+    ("alerts[0].match.pipeline", ["a", ""], '["a", ""]: ' + NO_GLOB),
+    (
+        "alerts[0].match.pipeline",
+        "x" * 501,
+        f'"{"x" * 79}...: must be at most 1,000 globs of 500 characters each',
+    ),
+    ("alerts[0].match.folder", "", '"": ' + NO_GLOB),
+    ("alerts[0].match.owner", "", '"": ' + NO_GLOB),
+    (
+        "alerts[0].match.trigger",
+        "scheduled",
+        '"scheduled": no trigger fits "scheduled"; did you mean schedule?',
+    ),
+    (
+        "silences[0].matchers",
+        [],
+        '[]: name what is to be silent, such as "workspace=marketing" or "pipeline!=daily*"',
+    ),
+    (
+        "silences[0].matchers",
+        ["workspce=a"],
+        "[\"workspce=a\"]: 'workspce=a': no alert has a label 'workspce'; did you mean workspace?",
+    ),
+    (
+        "silences[0].matchers",
+        ["workspace"],
+        (
+            "[\"workspace\"]: 'workspace' is no matcher: write it as "
+            '"workspace=marketing" or "pipeline!=daily*"'
+        ),
+    ),
+    ("silences[0].comment", " ", '" ": is needed: who reads it later wants to know'),
+    ("silences[0].author", "", '"": is needed: who reads it later wants to know'),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 from monitor.config import Configuration, SecretSource, Verdict, judge, weigh
@@ -11,6 +12,7 @@ from monitor.model.secrets import Secret
 
 TOKEN = "token-of-the-workspace"
 CALLBACK_SECRET = "callback-secret-of-32-characters"
+WEBHOOK_SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 # A place in the file, a value that does not belong there, and what is said behind the place.
 Row = tuple[str, object, str]
@@ -18,6 +20,7 @@ Row = tuple[str, object, str]
 HELD = {
     "/run/secrets/token": TOKEN,
     "/run/secrets/callbacks": CALLBACK_SECRET,
+    "/run/secrets/webhook": WEBHOOK_SECRET,
     "/run/secrets/short": "short",
     "/run/secrets/empty": "",
     "/run/secrets/lines": "one\r\nX-Injected: two",
@@ -67,18 +70,50 @@ def weighed(mapping: dict[str, Any], environment: dict[str, str] | None = None) 
     return weigh(mapping, environment or {}, places=HeldPlaces())
 
 
+def with_rules(*rules: dict[str, Any], **sections: Any) -> dict[str, Any]:
+    """Return a configuration with one workspace and rules of its own."""
+    return file(alerts=list(rules), **sections)
+
+
+def silence(**changes: Any) -> dict[str, Any]:
+    """Return the least that describes a silence, with changes."""
+    return {
+        "matchers": ["workspace=marketing"],
+        "comment": "The warehouse moves.",
+        "ends_at": datetime(2026, 12, 24, 18, tzinfo=UTC),
+        **changes,
+    }
+
+
+def everything() -> dict[str, Any]:
+    """Return a configuration with every section that may be absent."""
+    return {
+        **with_callbacks(),
+        "mqtt": {},
+        "alertmanager": {"urls": ["http://127.0.0.1:9093"]},
+        "webhook": {"url": "https://hooks.example.com", "secret_file": "/run/secrets/webhook"},
+        "alerts": [{"rule": "failing_repeatedly"}],
+        "silences": [silence()],
+    }
+
+
+def table_of(mapping: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return the table that a key stands in, made where it is absent."""
+    table: Any = mapping
+    for part in place.split(".")[:-1]:
+        name, is_one_of_many, _ = part.partition("[0]")
+        table = table[name][0] if is_one_of_many else table.setdefault(part, {})
+    assert isinstance(table, dict)
+    return table
+
+
 def changed(place: str, value: object) -> dict[str, Any]:
     """Return a configuration with every section, in which one key has another value.
 
     A secret is given in that way only.
     """
-    mapping = with_callbacks()
-    mapping["mqtt"] = {}
-    *path, name = place.split(".")
-    table: Any = mapping
-    for part in path:
-        is_workspace = part == "workspaces[0]"
-        table = table["workspaces"][0] if is_workspace else table.setdefault(part, {})
+    mapping = everything()
+    table, name = table_of(mapping, place), place.rpartition(".")[2]
     secret = re.sub(r"_(file|env|credential)$", "", name)
     for form in ("file", "env", "credential"):
         table.pop(f"{secret}_{form}", None)

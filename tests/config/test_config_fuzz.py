@@ -15,7 +15,7 @@ from monitor.cli.settings_files import weigh_file
 from monitor.config import Verdict
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
-from monitor.config.table import SECTIONS, written_keys
+from monitor.config.table import SECTIONS, below, written_keys
 from monitor.polling.settings import followed_run
 from tests.config.settings_tables import weighed, workspace
 
@@ -34,7 +34,7 @@ NAMES = sorted(
 )
 TABLES = st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=6)
 FILES = st.dictionaries(
-    st.sampled_from(["workspaces", "mqtt", "server", "callbacks", "storage", "metrics", "log"]),
+    st.sampled_from(sorted(below(""))),
     VALUES | TABLES | st.lists(TABLES, max_size=3),
 )
 VARIABLES = st.dictionaries(

@@ -8,13 +8,15 @@ from monitor.config.keys import Key, Kind
 from monitor.config.table import REPEATED, SECTIONS, written_keys
 from tests.config.broken_rules import BROKEN_RULES
 from tests.config.out_of_range import OUT_OF_RANGE
-from tests.config.settings_tables import Row, changed, faults
+from tests.config.settings_tables import Row, changed, faults, table_of
 from tests.config.wrong_types import WRONG_TYPES
 
 
 def place(path: str, name: str) -> str:
-    """Return where a key stands in a file of one workspace."""
-    return f"{path.replace(REPEATED, f'{REPEATED}[0]', 1)}.{name}"
+    """Return where a key stands in a file with one table of each list."""
+    first, dot, rest = path.partition(".")
+    index = "[0]" if first in REPEATED else ""
+    return f"{first}{index}{dot}{rest}.{name}"
 
 
 KEYS: dict[str, Key] = {
@@ -71,8 +73,12 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
     broken = {where for where, _, _ in BROKEN_RULES}
     missing = {where for where, _, sentence in BROKEN_RULES if sentence.endswith("or name another")}
 
-    # The settings of the broker judge these by themselves.
-    assert broken - ruled == {"mqtt.url", "mqtt.prefix", "mqtt.instance"}
+    # The settings of outputs and silences judge these by themselves.
+    assert broken - ruled == {
+        *("mqtt.url", "mqtt.prefix", "mqtt.instance"),
+        *("alertmanager.urls", "webhook.url", "webhook.events"),
+        *("silences[0].matchers", "silences[0].comment", "silences[0].author"),
+    }
     assert ruled <= broken
     assert missing == {where for where, key in KEYS.items() if key.is_file}
 
@@ -87,15 +93,22 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
             "workspaces[0].callbacks.secret",
             "give it as secret_file or secret_env or secret_credential",
         ),
+        ("alertmanager.urls", 'is needed, such as urls = ["http://127.0.0.1:9093"]'),
+        ("webhook.url", 'is needed, such as url = "https://hooks.example.com/dataprep"'),
+        ("webhook.secret", "give it as secret_file or secret_env or secret_credential"),
+        ("alerts[0].rule", 'is needed, such as rule = "failing_repeatedly"'),
+        (
+            "silences[0].matchers",
+            'is needed, such as matchers = ["workspace=marketing", "pipeline=Orders*"]',
+        ),
+        ("silences[0].comment", 'is needed, such as comment = "The warehouse moves."'),
+        ("silences[0].ends_at", "is needed, such as ends_at = 2026-12-24T18:00:00Z"),
     ],
 )
 def test_what_is_needed_is_missed(where: str, sentence: str) -> None:
     """Without it the file has one fault, which names the key."""
     mapping = changed(where, None)
-    table = mapping["workspaces"][0]
-    for part in where.split(".")[1:-1]:
-        table = table[part]
-    del table[where.rpartition(".")[2]]
+    del table_of(mapping, where)[where.rpartition(".")[2]]
 
     assert faults(mapping) == [f"{where}: (absent): {sentence}"]
 
@@ -103,6 +116,13 @@ def test_what_is_needed_is_missed(where: str, sentence: str) -> None:
 def test_nothing_else_is_needed() -> None:
     """A new key that is needed fails here until it is missed above."""
     assert sorted(where for where, key in KEYS.items() if key.is_required) == [
+        "alertmanager.urls",
+        "alerts[0].rule",
+        "silences[0].comment",
+        "silences[0].ends_at",
+        "silences[0].matchers",
+        "webhook.secret",
+        "webhook.url",
         "workspaces[0].callbacks.secret",
         "workspaces[0].name",
         "workspaces[0].token",

@@ -17,6 +17,7 @@ from monitor.config.keys import Kind, Section, default_of
 from monitor.config.reference import json_schema, reference_toml, schema_text
 from monitor.config.table import SECTIONS, written_keys
 from monitor.model.secrets import Secret
+from tests.config.settings_tables import WEBHOOK_SECRET
 
 FOLDER = Path(__file__).parent.parent.parent / "config"
 
@@ -25,7 +26,8 @@ class AnyPlaces:
     """Every secret and every file is there."""
 
     def read_secret(self, source: SecretSource) -> Secret:
-        return Secret(f"a secret from {source.place}")
+        is_key = "webhook" in source.place.lower()
+        return Secret(WEBHOOK_SECRET if is_key else f"a secret from {source.place}")
 
     def find_file(self, path: str) -> str:
         return path
@@ -53,7 +55,7 @@ def test_the_reference_names_every_key_once() -> None:
     for section in SECTIONS:
         head = re.escape(f"[{section.path}]")
         block = re.search(
-            rf"^\[?{head}\]?\n(.*?)(?=^\[|\Z)", reference_toml(), re.MULTILINE | re.DOTALL
+            rf"^#?\[?{head}\]?\n(.*?)(?=^#?\[|\Z)", reference_toml(), re.MULTILINE | re.DOTALL
         )
         assert block is not None
         names = re.findall(r"^#?(\w+) = ", block[1], re.MULTILINE)
@@ -73,29 +75,64 @@ def test_the_reference_can_be_used_and_changes_no_default() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "line", [one for one in reference_toml().splitlines() if re.match(r"#\w+ = ", one)]
-)
-def test_every_example_can_be_used(line: str) -> None:
-    """Each line behind a # may be put in force, in place of another form of the same secret."""
-    name = line[1:].split(" = ", maxsplit=1)[0]
+LINES = reference_toml().splitlines()
+
+# What else is needed for an example of a rule that is not the one of the reference.
+RULES = {
+    "window_seconds": {"rule": '"callbacks_missed"'},
+    "expect": {"rule": '"schedule_missed"', "#name": '"orders_missed"', "pipeline": '"Orders"'},
+    "expect_timezone": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
+}
+
+
+def section_at(at: int) -> tuple[int, Section]:
+    """Return the line of the head above a line, and the section."""
+    head = next(one for one in range(at, -1, -1) if re.match(r"#?\[", LINES[one]))
+    path = LINES[head].strip("#[]")
+    return head, next(one for one in SECTIONS if one.path == path)
+
+
+def in_force(section: Section, lines: list[str]) -> list[str]:
+    """Return the lines from the head of a section on, with what the section needs in force."""
+    needed = {key.name for key in section.keys if key.is_required}
+    heads = [n for n, one in enumerate(lines) if re.match(r"#?\[", one)]
+    end = heads[1] if len(heads) > 1 else len(lines)
+    for index, line in enumerate(lines[:end]):
+        written = line[1:].split(" = ", maxsplit=1)[0]
+        if index == 0 or {written, written.removesuffix("_file")} & needed:
+            lines[index] = line.removeprefix("#")
+    return lines
+
+
+def put_in_force(at: int) -> list[str]:
+    """Return the reference with one line behind a # in force, and whatever that line needs."""
+    lines = list(LINES)
+    head, section = section_at(at)
+    name = lines[at][1:].split(" = ", maxsplit=1)[0]
+    if section.is_example:
+        lines[head : at + 100] = in_force(section, lines[head : at + 100])
+    lines[at] = LINES[at].removeprefix("#")
+    # Another form of the same secret makes way.
     base = re.sub(r"_(file|env|credential)$", "", name)
-    lines = reference_toml().splitlines()
-    at = lines.index(line)
-    lines[at] = line[1:]
     for index in range(max(0, at - 2), at):
-        if lines[index].startswith(f"{base}_"):
+        if re.match(rf"{base}_(file|env|credential) ", lines[index]):
             lines[index] = ""
     # A password and a username each need the other.
-    text = "\n".join(lines)
-    for one, other in (("password", "username"), ("username", "password")):
+    for one, other in (("password", "username"), ("username", "password_env")):
         if base == one:
-            section = "mqtt" if line in reference_toml().split("[server]")[0] else "server"
-            value = "password_env" if other == "password" else other
-            text = text.replace(f"[{section}]\n", f'[{section}]\n{value} = "ANOTHER"\n')
+            lines[head] += f'\n{other} = "ANOTHER"'
     if name == "key_file":
-        text = text.replace("#certificate_file", "certificate_file")
-    assert judged(text)
+        lines = [one.replace("#certificate_file", "certificate_file") for one in lines]
+    for key, value in RULES.get(name, {}).items():
+        index = next(n for n in range(head, len(lines)) if lines[n].startswith(f"{key} = "))
+        lines[index] = f"{key.removeprefix('#')} = {value}"
+    return lines
+
+
+@pytest.mark.parametrize("at", [n for n, one in enumerate(LINES) if re.match(r"#\w+ = ", one)])
+def test_every_example_can_be_used(at: int) -> None:
+    """Each line behind a # may be put in force, in place of another form of the same secret."""
+    assert judged("\n".join(put_in_force(at)))
 
 
 def test_the_least_runs_and_hides_nothing() -> None:
@@ -119,7 +156,8 @@ def test_every_field_is_set_by_a_key_or_fixed_on_purpose(section: Section) -> No
 
 def _spread_fields(section: Section, key: Any) -> set[str]:
     assert key.spread is not None
-    return set(key.spread(default_of(section, key)))
+    default = default_of(section, key)
+    return set(key.spread(key.example if default is None else default))
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda one: one.path)

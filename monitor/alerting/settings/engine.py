@@ -6,14 +6,14 @@ from msgspec import Struct
 
 from monitor.alerting.settings.defaults import DEFAULT_RULES
 from monitor.alerting.settings.rules import RuleSettings
-from monitor.model.alerts import Silence
+from monitor.alerting.settings.silences import SilenceSettings
 
 
 class AlertingSettings(Struct, frozen=True, kw_only=True):
     """The rules at work, the silences of the configuration, and how episodes are handled."""
 
     rules: tuple[RuleSettings, ...] = DEFAULT_RULES
-    silences: tuple[Silence, ...] = ()
+    silences: tuple[SilenceSettings, ...] = ()
     with_defaults: bool = True  # whether ``rules`` began with the default ones
     round_seconds: float = 2.0  # between two looks at the present
     flap_count: int = 3  # episodes of one alert within the time below make one notice

@@ -1,0 +1,80 @@
+"""Judges single values of alerting. Each returns what would be right, or None where all is."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from zoneinfo import available_timezones
+
+from monitor.alerting.settings.muting import mute_window
+from monitor.alerting.settings.nearest import meant
+from monitor.config.cron import quartz_expression
+from monitor.model.errors import ConfigurationError
+from monitor.model.runs import RunKind, Trigger
+
+RULE_NAME = r"[a-z0-9][a-z0-9_-]{0,62}"
+LONGEST_GLOB = 500  # characters
+MOST_GLOBS = 1_000
+
+AN_INSTANT = datetime(2026, 12, 24, 18, tzinfo=UTC)
+AN_EARLIER_INSTANT = datetime(2026, 12, 24, 6, tzinfo=UTC)
+
+
+def rule_name(name: str) -> str | None:
+    if re.fullmatch(RULE_NAME, name) is None:
+        return "use 1 to 63 of a-z, 0-9, _ and -, not _ or - first; it is a label and a topic level"
+    return None
+
+
+def mute_times(texts: list[str]) -> str | None:
+    return _first_fault(texts, mute_window)
+
+
+def cron(text: str) -> str | None:
+    return _first_fault([text], quartz_expression)
+
+
+def _first_fault(texts: Iterable[str], read: Callable[[str], object]) -> str | None:
+    try:
+        for text in texts:
+            read(text)
+    except ConfigurationError as exc:
+        return exc.faults[0]
+    return None
+
+
+def time_zone(name: str) -> str | None:
+    known = available_timezones()
+    if name in known:
+        return None
+    hint = meant(name, known) or "; write one of the IANA list, such as Europe/Berlin or UTC"
+    return f"is no time zone{hint}"
+
+
+def globs(found: str | list[str]) -> str | None:
+    texts = [found] if isinstance(found, str) else found
+    if not all(texts):
+        return 'must not be empty; leave the key out, or write "*"'
+    if len(texts) > MOST_GLOBS or any(len(one) > LONGEST_GLOB for one in texts):
+        return f"must be at most {MOST_GLOBS:,} globs of {LONGEST_GLOB} characters each"
+    return None
+
+
+def run_kinds(found: str | list[str]) -> str | None:
+    return globs(found) or fits_some(found, tuple(RunKind), "kind of run")
+
+
+def triggers(found: str | list[str]) -> str | None:
+    return globs(found) or fits_some(found, tuple(Trigger), "trigger")
+
+
+def fits_some(found: str | Iterable[str], words: Iterable[str], what: str) -> str | None:
+    """Return the way out where a glob fits none of the words that there are."""
+    words = [str(one) for one in words]
+    for glob in [found] if isinstance(found, str) else found:
+        if not any(fnmatch.fnmatchcase(word, glob) for word in words):
+            hint = meant(glob, words) or f"; there are {', '.join(words) or 'none'}"
+            return f'no {what} fits "{glob}"{hint}'
+    return None

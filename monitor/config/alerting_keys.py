@@ -1,0 +1,289 @@
+"""The settings of alerting: its rules, silences, and how episodes are handled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.alerting.settings.silences import SilenceSettings
+from monitor.config import alerting_checks as checks
+from monitor.config.cron import quartz_expression
+from monitor.config.keys import Key, Kind, Section
+from monitor.model.alerts import Severity
+
+
+def _expected(text: str) -> dict[str, Any]:
+    return {"expect": quartz_expression(text)}
+
+
+ALERTING = Section(
+    path="alerting",
+    target=AlertingSettings,
+    about="How alerts are handled, whatever their rule.",
+    fixed=("rules", "silences"),
+    keys=(
+        Key(
+            name="defaults",
+            kind=Kind.BOOLEAN,
+            field="with_defaults",
+            about="Whether every rule but canceled is there without [[alerts]].",
+        ),
+        Key(
+            name="round_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=0.1,
+            maximum=60,
+            about="Between two looks at what lasts; what happens is judged at once.",
+        ),
+        Key(
+            name="flap_count",
+            kind=Kind.WHOLE,
+            minimum=2,
+            maximum=100,
+            about="So many episodes of one alert within flap_seconds are told as one that flaps.",
+        ),
+        Key(
+            name="flap_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=60,
+            maximum=7 * 86_400,
+            about="Flapping is over after half of this without a change.",
+        ),
+        Key(
+            name="resolved_kept_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=60,
+            maximum=7 * 86_400,
+            about="How long what is over stays on the page and in its retained topic.",
+        ),
+        Key(
+            name="parents_wait_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=0,
+            maximum=300,
+            about="How long a failed plan may wait for the failed part that was told before it.",
+        ),
+    ),
+)
+
+ALERTS = Section(
+    path="alerts",
+    target=RuleSettings,
+    is_optional=True,
+    is_repeated=True,
+    about="One rule. Repeat the table for each further one. Without any, the default rules are "
+    "there; one of a default's name replaces it, and what is not set here is as in that kind's "
+    "default.",
+    fixed=("match",),
+    keys=(
+        Key(
+            name="name",
+            kind=Kind.TEXT,
+            check=checks.rule_name,
+            pattern=checks.RULE_NAME,
+            example="failing_repeatedly",
+            about="The label alertname and a topic level; without it, the rule.",
+        ),
+        Key(
+            name="rule",
+            kind=Kind.TEXT,
+            choices=tuple(RuleKind),
+            is_required=True,
+            example="failing_repeatedly",
+            about="What is judged; config/README.md tells when each one fires.",
+        ),
+        Key(
+            name="threshold",
+            kind=Kind.NUMBER,
+            minimum=0,
+            maximum=400 * 86_400,
+            varies=True,
+            example=3,
+            about="The number of the rule: config/README.md tells what it means for each.",
+        ),
+        Key(
+            name="window_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=0,
+            maximum=30 * 86_400,
+            varies=True,
+            example=3_600,
+            about="The time that callbacks_missed counts in.",
+        ),
+        Key(
+            name="minimum",
+            kind=Kind.WHOLE,
+            minimum=0,
+            maximum=1_000,
+            varies=True,
+            example=4,
+            about="How much must be known before the rule judges by a ratio or what it learned.",
+        ),
+        Key(
+            name="for_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=0,
+            maximum=30 * 86_400,
+            varies=True,
+            example=0,
+            about="How long it must be so before it is told; until then the alert is pending.",
+        ),
+        Key(
+            name="severity",
+            kind=Kind.TEXT,
+            choices=tuple(Severity),
+            varies=True,
+            example="critical",
+            about="How bad it is.",
+        ),
+        Key(
+            name="labels",
+            kind=Kind.TABLE,
+            about="Further labels of its alerts, for routing. They stay for an episode.",
+        ),
+        Key(
+            name="annotations",
+            kind=Kind.TABLE,
+            varies=True,
+            example={"summary": "{pipeline} keeps failing", "runbook": "https://wiki/runs"},
+            about="Texts for people, over summary and description of the default. {pipeline} is "
+            "a field; {seconds:duration}, {instant:time} and {ratio:percent} write it for people.",
+        ),
+        Key(
+            name="repeat_seconds",
+            kind=Kind.NUMBER,
+            unit="seconds",
+            minimum=60,
+            maximum=30 * 86_400,
+            about="Between two reminders of an alert that fires on.",
+        ),
+        Key(
+            name="mute",
+            kind=Kind.TEXTS,
+            check=checks.mute_times,
+            about='When it is not told, every week: "Mon-Fri 22:00-06:00 Europe/Berlin", or '
+            '"Sat,Sun UTC".',
+        ),
+        Key(
+            name="expect",
+            kind=Kind.TEXT,
+            check=checks.cron,
+            spread=_expected,
+            varies=True,
+            example="0 30 6 ? * MON-FRI",
+            about="For schedule_missed: when runs should start whose schedule the token cannot "
+            "see, in Quartz's cron or plain cron. Needs [alerts.match] pipeline.",
+        ),
+        Key(
+            name="expect_timezone",
+            kind=Kind.TEXT,
+            check=checks.time_zone,
+            varies=True,
+            example="Europe/Berlin",
+            about="The time zone of expect; UTC without it.",
+        ),
+        Key(
+            name="enabled",
+            kind=Kind.BOOLEAN,
+            field="is_enabled",
+            about="false removes the rule, and the default of its name.",
+        ),
+    ),
+)
+
+MATCH = Section(
+    path="alerts.match",
+    target=Match,
+    about="What the rule is about: globs with *, ? and [abc], one or a list of them. Several of "
+    "one key mean any, several keys mean all; without a key, everything.",
+    keys=(
+        Key(
+            name="workspace",
+            kind=Kind.ONE_OR_MORE,
+            check=checks.globs,
+            about="Names of [[workspaces]].",
+        ),
+        Key(
+            name="kind",
+            kind=Kind.ONE_OR_MORE,
+            check=checks.run_kinds,
+            about="flow_run, job_group, plan_run. With it the rule is about such runs by "
+            "themselves, also inside others; without it, about the outermost ones.",
+        ),
+        Key(
+            name="pipeline",
+            kind=Kind.ONE_OR_MORE,
+            check=checks.globs,
+            about="Names or ids of flows and plans.",
+        ),
+        Key(
+            name="folder",
+            kind=Kind.ONE_OR_MORE,
+            check=checks.globs,
+            about="Names of the folders that flows lie in.",
+        ),
+        Key(
+            name="owner",
+            kind=Kind.ONE_OR_MORE,
+            check=checks.globs,
+            about="Who owns the run or the pipeline, as the workspace tells it.",
+        ),
+        Key(
+            name="trigger",
+            kind=Kind.ONE_OR_MORE,
+            check=checks.triggers,
+            about="What started the run: schedule, manual, api, plan, unknown.",
+        ),
+    ),
+)
+
+SILENCES = Section(
+    path="silences",
+    target=SilenceSettings,
+    is_optional=True,
+    is_repeated=True,
+    is_example=True,
+    about="Alerts that nobody wants to hear until an instant. Repeat the table for each further "
+    "one; `dataprep-monitor silence` makes them without a restart.",
+    keys=(
+        Key(
+            name="matchers",
+            kind=Kind.TEXTS,
+            is_required=True,
+            example=["workspace=marketing", "pipeline=Orders*"],
+            about='Of its labels; all must fit: "label=glob" or "label!=glob".',
+        ),
+        Key(
+            name="comment",
+            kind=Kind.TEXT,
+            is_required=True,
+            example="The warehouse moves.",
+            about="Why; for whoever asks why nothing was told.",
+        ),
+        Key(
+            name="ends_at",
+            kind=Kind.INSTANT,
+            is_required=True,
+            example=checks.AN_INSTANT,
+            about="When it ends. There is no silence without an end.",
+        ),
+        Key(
+            name="starts_at",
+            kind=Kind.INSTANT,
+            example=checks.AN_EARLIER_INSTANT,
+            about="When it begins; without it, as soon as it is read.",
+        ),
+        Key(
+            name="author",
+            kind=Kind.TEXT,
+            about="Who wants it.",
+        ),
+    ),
+)

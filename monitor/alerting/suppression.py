@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -21,17 +22,28 @@ from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 
 MUTE = "mute"
 
+_WILDCARDS = frozenset("*?[")
+
 # Parts of the daemon without which nothing that did not happen can be told for certain; an output
 # that lags does not touch what others are told.
 _VITAL_PARTS = frozenset({"store", "backlog:alerting"})
 # These tell what somebody saw happen. What explains them holds back their reminders alone.
 _SEEN = frozenset(SEEN_BEFORE_IT)
+# Asked of every episode at every step, so by the word that an alert carries.
+_EXPLAINS: dict[str, frozenset[RuleKind]] = {
+    str(rule): frozenset(condition.explains)
+    for rule, condition in CONDITIONS.items()
+    if condition.explains
+}
 
 
 class Suppression(Struct, frozen=True, kw_only=True):
     """Everything that holds alerts back at one moment, ready to be asked for each of them."""
 
     silences: tuple[tuple[Silence, tuple[Matcher, ...]], ...] = ()
+    # Places of silences by a label that must be just so; those that name none are asked always.
+    exact: Mapping[tuple[str, str], tuple[int, ...]] = {}
+    always: tuple[int, ...] = ()
     inhibitors: Mapping[str, tuple[tuple[str, frozenset[RuleKind]], ...]] = {}
 
     @classmethod
@@ -41,20 +53,31 @@ class Suppression(Struct, frozen=True, kw_only=True):
         for alert in alerts:
             if explained := _explained_by(alert):
                 inhibitors.setdefault(alert.workspace, []).append((alert.fingerprint, explained))
+        read = tuple((one, _matchers(one.matchers)) for one in silences)
+        exact: dict[tuple[str, str] | None, list[int]] = {}
+        for place, (_, matchers) in enumerate(read):
+            exact.setdefault(_literal(matchers), []).append(place)
+        always = exact.pop(None, [])
         return cls(
-            silences=tuple((one, _matchers(one)) for one in silences),
+            silences=read,
+            exact={label: tuple(places) for label, places in exact.items() if label is not None},
+            always=tuple(always),
             inhibitors={name: tuple(sorted(held)) for name, held in inhibitors.items()},
         )
 
     def reasons(self, alert: Alert, mute: Sequence[MuteWindow], *, at: datetime) -> tuple[str, ...]:
         """Return all that holds the alert back at ``at``: silences, then mute, then inhibition."""
-        silenced = (
-            f"silence:{silence.id}"
-            for silence, matchers in self.silences
-            if is_at_work(silence, at) and fits(matchers, alert.labels)
-        )
         muted = (MUTE,) if is_muted(mute, at) else ()
-        return (*silenced, *muted, *self._inhibited(alert))
+        return (*self._silenced(alert, at), *muted, *self._inhibited(alert))
+
+    def _silenced(self, alert: Alert, at: datetime) -> Iterable[str]:
+        if not self.silences:
+            return
+        found = [place for label in alert.labels.items() for place in self.exact.get(label, ())]
+        for place in sorted((*found, *self.always)):
+            silence, matchers = self.silences[place]
+            if is_at_work(silence, at) and fits(matchers, alert.labels):
+                yield f"silence:{silence.id}"
 
     def _inhibited(self, alert: Alert) -> Iterable[str]:
         rule = RuleKind(alert.rule)
@@ -96,15 +119,25 @@ def _holds(window: MuteWindow, at: datetime) -> bool:
     )
 
 
-def _matchers(silence: Silence) -> tuple[Matcher, ...]:
+@lru_cache(maxsize=1_000)
+def _matchers(texts: tuple[str, ...]) -> tuple[Matcher, ...]:
     # Judged when the silence was made. A rule whose own label it names may be gone by now.
-    return tuple(matcher(text, labels=None) for text in silence.matchers)
+    return tuple(matcher(text, labels=None) for text in texts)
+
+
+def _literal(matchers: Iterable[Matcher]) -> tuple[str, str] | None:
+    """Return a label, and the one value of it that an alert must carry to be silenced."""
+    for one in matchers:
+        if one.is_wanted and one.glob and _WILDCARDS.isdisjoint(one.glob):
+            return one.label, one.glob
+    return None
 
 
 def _explained_by(alert: Alert) -> frozenset[RuleKind]:
-    if alert.state is not AlertState.FIRING:
+    explained = _EXPLAINS.get(alert.rule)
+    if explained is None or alert.state is not AlertState.FIRING:
         return frozenset()
-    rule = RuleKind(alert.rule)
-    if rule is RuleKind.MONITOR_DEGRADED and alert.labels.get("part") not in _VITAL_PARTS:
+    is_daemon = alert.rule == RuleKind.MONITOR_DEGRADED
+    if is_daemon and alert.labels.get("part") not in _VITAL_PARTS:
         return frozenset()
-    return frozenset(CONDITIONS[rule].explains) if rule in CONDITIONS else frozenset()
+    return explained

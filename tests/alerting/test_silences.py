@@ -177,3 +177,30 @@ def test_an_instant_names_its_zone(text: str, told: str) -> None:
 def test_an_instant_is_read_in_any_zone() -> None:
     """What is written with an offset is the same instant in UTC."""
     assert instant("2026-11-21T11:00:00+01:00") == NOW
+
+
+@given(
+    globs=st.lists(
+        st.tuples(
+            st.sampled_from(["pipeline", "kind", "token_id"]),
+            st.sampled_from(["=", "!="]),
+            st.text(alphabet="ab*?[]", max_size=3),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    pipeline=st.text(alphabet="ab*?[]", max_size=3),
+)
+def test_no_silence_is_overlooked(globs: list[tuple[str, str, str]], pipeline: str) -> None:
+    """Beside many others each silence is found by every alert that fits it, in their order."""
+    silences = [
+        a_silence(*("".join(one) for one in globs[place : place + 2]))
+        for place in range(len(globs))
+    ]
+    alert = an_alert(labels={"pipeline": pipeline, "kind": "a"})
+    fitting = [
+        f"silence:{one.id}"
+        for one in silences
+        if fits([matcher(text, labels=None) for text in one.matchers], alert.labels)
+    ]
+    assert list(Suppression.of(silences, ()).reasons(alert, (), at=NOW)) == fitting

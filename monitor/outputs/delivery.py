@@ -139,9 +139,11 @@ class Delivery:
     async def _read(self, course: _Course) -> None:
         await self._output.ready()
         while True:
+            # What is settled behind one that fails takes no room: only what others take meanwhile
+            # shows whether the receiver or that one event is the cause.
             room = min(
-                self._settings.window - len(course.window),
-                self._settings.uncommitted - course.uncommitted,
+                self._settings.window - course.window.unsettled,
+                self._settings.uncommitted - course.uncommitted - len(course.window),
             )
             if room <= 0:
                 course.has_room.clear()

@@ -57,6 +57,7 @@ class Window:
         self._entries: deque[Entry] = deque()
         self._round = 1
         self.sent = 0  # without an answer so far
+        self.unsettled = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -64,6 +65,7 @@ class Window:
     def append(self, position: int, event: Event | None) -> None:
         """Add the next place of the log; None stands for places that retention took."""
         self._entries.append(Entry(position, event))
+        self.unsettled += event is not None
 
     @property
     def is_careful(self) -> bool:
@@ -98,6 +100,7 @@ class Window:
         entry.state = State.SETTLED
         entry.reason = reason
         self.sent -= 1
+        self.unsettled -= 1
 
     def mark_failed(self, entry: Entry, *, is_connection_lost: bool) -> None:
         """The receiver did not take it now."""
@@ -133,11 +136,13 @@ class Window:
                 continue
             if entry.state is State.FAILED and entry.strikes >= attempts:
                 entry.state = State.SETTLED
+                self.unsettled -= 1
                 entry.reason = f"failed {entry.strikes} times while others were taken"
                 continue
             keys = order_keys(entry.event)
             was_handed_on = entry.sent_in_round > 0
             if entry.state is State.FAILED or (was_handed_on and not held_back.isdisjoint(keys)):
+                self.unsettled += entry.state is State.SETTLED
                 entry.state = State.WAITING
                 entry.reason = None
                 held_back.update(keys)

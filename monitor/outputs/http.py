@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
@@ -100,26 +100,24 @@ class Receiver:
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> None:
         if self._tls is None:
             self._tls = await asyncio.to_thread(_tls, self._settings)
+        own = self._headers()
         async with self._open_session().post(
             self._url,
             data=body,
-            headers={**self._headers(), **headers},
+            headers={**own, **headers},
             ssl=self._tls,
             allow_redirects=False,
         ) as answer:
-            said = (
-                await answer.content.read(_ANSWER_BYTES) if answer.status not in _SUCCESS else b""
-            )
-            self._judge(answer.status, answer.headers.get("Retry-After"), said)
+            if answer.status in _SUCCESS:
+                return
+            reason = f"answered {answer.status}"
+            if answer.status in _REDIRECTION:
+                reason += ", and redirects are not followed"
+            if self._shows_answers:
+                reason += _quoted(await answer.content.read(_ANSWER_BYTES), hidden=own.values())
+            self._judge(answer.status, answer.headers.get("Retry-After"), reason)
 
-    def _judge(self, status: int, retry_after: str | None, said: bytes) -> None:
-        if status in _SUCCESS:
-            return
-        reason = f"answered {status}"
-        if status in _REDIRECTION:
-            reason += ", and redirects are not followed"
-        if self._shows_answers and (words := _one_line(said)):
-            reason += f": {words}"
+    def _judge(self, status: int, retry_after: str | None, reason: str) -> None:
         if status in _FINAL:
             raise OutputRefusedError(reason)
         if retry_after is not None:
@@ -163,6 +161,9 @@ def _tls(settings: ReceiverSettings) -> ssl.SSLContext | bool:
         raise OutputUnavailableError(f"ca_file cannot be used: {exc}") from exc
 
 
-def _one_line(said: bytes) -> str:
+def _quoted(said: bytes, *, hidden: Iterable[str]) -> str:
     words = " ".join(said.decode(errors="replace").split())
-    return "".join(one for one in words if one.isprintable())[:200]
+    for secret in hidden:  # a proxy's page of errors may repeat what it was sent
+        words = words.replace(secret, "***").replace(secret.rpartition(" ")[2], "***")
+    words = "".join(one for one in words if one.isprintable())[:200]
+    return f": {words}" if words else ""

@@ -10,6 +10,7 @@ import msgspec
 from monitor.bus.contract import Change
 from monitor.model.events import (
     STATUS_EVENTS,
+    Event,
     EventType,
     RunEvent,
     WorkspaceEvent,
@@ -78,6 +79,6 @@ def workspace_event(what: str = "edition", number: int = 1) -> WorkspaceEvent:
     )
 
 
-def change(*events: RunEvent | WorkspaceEvent) -> Change:
+def change(*events: Event) -> Change:
     """Return the commit that tells these events."""
     return Change(events=events)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from monitor.bus.contract import EventBus, Recorded, Start
 from monitor.model.alerts import AlertingPicture
 from monitor.model.clock import Clock
-from monitor.model.events import AlertEvent, EventType
+from monitor.model.events import AlertEvent, Event, EventType
 from monitor.outputs.alertmanager.sender import Sender
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.http import Receiver
@@ -83,9 +83,13 @@ class AlertmanagerOutput:
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
         """Tell a start or an end; None for any other event."""
         event = recorded.event
-        if not isinstance(event, AlertEvent) or event.type not in _TOLD:
+        if not isinstance(event, AlertEvent) or not self.wants(event):
             return None
         return self._sender.put(event.alert)
+
+    def wants(self, event: Event) -> bool:
+        """True where the event is told to this output."""
+        return event.type in _TOLD
 
 
 def _name(url: str) -> str:

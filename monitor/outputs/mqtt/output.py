@@ -12,6 +12,7 @@ from monitor.bus.contract import EventBus, Recorded, Start
 from monitor.model.alerts import AlertingPicture
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
+from monitor.model.events import Event
 from monitor.model.runs import Pipeline
 from monitor.outputs.cloudevents import CONTENT_TYPE, Message, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
@@ -135,6 +136,10 @@ class MqttOutput:
                 user_properties=_user_properties(message) if link.is_version_5 else (),
             )
         )
+
+    def wants(self, event: Event) -> bool:
+        """True where the event is told to this output."""
+        return self._topics.event(event) is not None
 
 
 def _user_properties(message: Message) -> tuple[tuple[str, str], ...]:

@@ -88,7 +88,7 @@ class WebhookOutput:
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
         """Queue one event; None for one of a type that is not wanted."""
         event = recorded.event
-        if event.type not in self._types:
+        if not self.wants(event):
             return None
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
@@ -98,6 +98,10 @@ class WebhookOutput:
         else:
             self._queue_of(event).put_nowait(_Letter(event.id, body, answer))
         return answer
+
+    def wants(self, event: Event) -> bool:
+        """True where the event is told to this output."""
+        return event.type in self._types
 
     def _queue_of(self, event: Event) -> asyncio.Queue[_Letter]:
         return self._queues[crc32(event.subject.encode()) % len(self._queues)]

@@ -1,0 +1,140 @@
+"""Tells an output again what the log holds, beside its own work and without moving its position."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+
+import structlog
+from msgspec import Struct
+
+from monitor.bus.contract import EventBus, Recorded
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputRefusedError, OutputUnavailableError
+from monitor.outputs.delivery import Output
+
+log = structlog.get_logger()
+
+_AT_ONCE = 50  # events on their way; what happens meanwhile waits behind them at the receiver
+# What the output itself told during a replay is told again, so that no alert ends with old news.
+_ROUNDS = 3
+_ATTEMPTS = 5
+_READY_SECONDS = 10.0  # for an output that waits for its receiver
+_FIRST_WAIT_SECONDS = 1.0  # doubled with each further attempt
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
+    """What became of the events of a replay.
+
+    ``reason`` says why it ended early; None where all was handed on. ``skipped`` are those that
+    are nothing for the output.
+    """
+
+    output: str
+    sent: int
+    skipped: int
+    refused: int
+    reason: str | None = None
+
+
+class Replays:
+    """The outputs that can be told again, by name; one replay at a time for each."""
+
+    def __init__(self, outputs: Mapping[str, Output], *, bus: EventBus, clock: Clock) -> None:
+        self._outputs = dict(outputs)
+        self._bus = bus
+        self._clock = clock
+        self._under_way: set[str] = set()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._outputs)
+
+    async def replay(self, name: str, since: datetime) -> Replayed:
+        """Hand on again what was recorded from ``since`` until now, in its order, same ids.
+
+        Raises:
+            KeyError: there is no such output.
+            OutputUnavailableError: a replay to it is under way.
+            BusUnavailableError: the log cannot be read.
+        """
+        output = self._outputs[name]
+        if name in self._under_way:
+            raise OutputUnavailableError(f"a replay to {name} is under way")
+        self._under_way.add(name)
+        try:
+            replayed = await _Replay(output, bus=self._bus, clock=self._clock).run(since)
+        finally:
+            self._under_way.discard(name)
+        log.info("replayed", **{one: getattr(replayed, one) for one in Replayed.__struct_fields__})
+        return replayed
+
+
+class _Replay:
+    """One replay. Counts as it goes, so that one that ends early tells how far it came."""
+
+    def __init__(self, output: Output, *, bus: EventBus, clock: Clock) -> None:
+        self._output = output
+        self._bus = bus
+        self._clock = clock
+        self._sent = self._skipped = self._refused = 0
+
+    async def run(self, since: datetime) -> Replayed:
+        """Hand on what was recorded from ``since`` on."""
+        reason: str | None = None
+        after = await self._bus.events_since(since)
+        for _ in range(_ROUNDS):
+            until = (await self._bus.standing()).newest_position
+            while after < until and reason is None:
+                some = await self._bus.events(after=after, limit=min(_AT_ONCE, until - after))
+                if not some:
+                    break
+                reason = await self._tell(some)
+                after = some[-1].position
+        return Replayed(
+            output=self._output.name,
+            sent=self._sent,
+            skipped=self._skipped,
+            refused=self._refused,
+            reason=reason,
+        )
+
+    async def _tell(self, some: list[Recorded]) -> str | None:
+        """Hand on some until each is taken or refused; return why the output takes no more."""
+        reason = ""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                await self._clock.sleep(_FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1))
+            try:
+                async with asyncio.timeout(_READY_SECONDS):
+                    await self._output.ready()
+            except TimeoutError:
+                reason = reason or "cannot be reached"
+                continue
+            taken, reason = await self._hand_on(some)
+            # All behind the first that failed goes again: order matters more than repetition.
+            some = some[taken:]
+            if not some:
+                return None
+        return reason
+
+    async def _hand_on(self, some: list[Recorded]) -> tuple[int, str]:
+        """Return how many are done with from the front on, and why the next one is not."""
+        answers = [self._output.send(one) for one in some]
+        if owed := [one for one in answers if one is not None]:
+            await asyncio.wait(owed)  # each ends within the time that its output states
+        for number, answer in enumerate(answers):
+            if answer is None:
+                self._skipped += 1
+                continue
+            failure = None if answer.cancelled() else answer.exception()
+            if answer.cancelled() or isinstance(failure, OutputUnavailableError):
+                return number, "given up by the output" if failure is None else str(failure)
+            if failure is None:
+                self._sent += 1
+            elif isinstance(failure, OutputRefusedError):
+                self._refused += 1
+            else:
+                raise failure
+        return len(some), ""

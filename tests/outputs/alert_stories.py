@@ -1,0 +1,73 @@
+"""Alerts and their events, told shortly."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id, fingerprint
+from monitor.model.events import AlertEvent, EventType
+from monitor.model.runs import RunKey, RunKind
+from tests.outputs.stories import FLOW
+
+BEGAN = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)  # before the clocks of tests begin
+ENDED = BEGAN + timedelta(minutes=10)
+
+
+def alert(number: int = 1, state: AlertState = AlertState.FIRING, **more: Any) -> Alert:
+    """Return the ``number``-th alert, told of; ``more`` overrides any field."""
+    pipeline = msgspec.structs.replace(FLOW, id=str(number), name=f"orders {number}")
+    made = Alert(
+        fingerprint=fingerprint("run_failed", {"workspace": "w", "pipeline_id": pipeline.id}),
+        name="run_failed",
+        rule="run_failed",
+        severity=Severity.CRITICAL,
+        state=state,
+        labels={
+            "alertname": "run_failed",
+            "severity": "critical",
+            "workspace": "w",
+            "pipeline": f"orders {number}",
+            "pipeline_id": pipeline.id,
+        },
+        annotations={"summary": f"orders {number} failed"},
+        starts_at=BEGAN,
+        ends_at=ENDED if state is AlertState.RESOLVED else None,
+        workspace="w",
+        kind=RunKind.FLOW_RUN,
+        pipeline=pipeline,
+        run=RunKey("w", RunKind.FLOW_RUN, f"9{number}"),
+        evidence=(f"w:flow_run:9{number}:failed",),
+        evidence_count=1,
+        facts={"error": "no such file"},
+        is_told=True,
+    )
+    return msgspec.structs.replace(made, **more)
+
+
+def event_of(told: Alert, event_type: EventType | None = None, *, number: int = 0) -> AlertEvent:
+    """Return the event that tells the alert: fired or resolved, unless another is named."""
+    if event_type is None:
+        is_over = told.state is AlertState.RESOLVED
+        event_type = EventType.ALERT_RESOLVED if is_over else EventType.ALERT_FIRED
+    transition = event_type.removeprefix("alert.")
+    return AlertEvent(
+        id=alert_event_id(told.fingerprint, told.starts_at, transition, number),
+        type=event_type,
+        alert=told,
+        occurred_at=told.ends_at or told.starts_at,
+        recorded_at=(told.ends_at or told.starts_at) + timedelta(seconds=1),
+        number=number,
+    )
+
+
+def fired(number: int = 1, **more: Any) -> AlertEvent:
+    """Return the event that the ``number``-th alert has fired."""
+    return event_of(alert(number, **more))
+
+
+def resolved(number: int = 1, **more: Any) -> AlertEvent:
+    """Return the event that the ``number``-th alert is over."""
+    return event_of(alert(number, AlertState.RESOLVED, **more))

@@ -1,0 +1,105 @@
+"""A store and an output that posts to a receiver; the output runs between start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import DeadLetter, Start
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.alerts import AlertingPicture
+from monitor.model.clock import SystemClock
+from monitor.model.events import Event
+from monitor.outputs.delivery import DeliveryMetrics, Output
+from monitor.outputs.settings import DeliverySettings
+from tests.app.waiting import eventually
+from tests.outputs.stories import change
+
+LIMIT_SECONDS = 15.0
+QUICK = DeliverySettings(
+    window=128,
+    commit_interval_seconds=0.01,
+    backoff_base_seconds=0.05,
+    backoff_cap_seconds=0.1,
+    wait_seconds=0.5,
+)
+
+
+class RunningOutput(Output, Protocol):
+    """What the scene can run."""
+
+    async def run(self) -> None: ...
+
+    async def drain(self, *, timeout_seconds: float) -> bool: ...
+
+
+class OutputScene:
+    """``make`` builds the output for each life anew, as a new process does."""
+
+    def __init__(self, folder: Path, make: Callable[[OutputScene], RunningOutput]) -> None:
+        self._folder = folder
+        self._make = make
+        self.clock = SystemClock()
+        self.picture = AlertingPicture()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        path = self._folder / "state.db"
+        self.bus = await SqliteBus.open(path, clock=self.clock, registry=CollectorRegistry())
+        self.output = self._build()
+        await self.bus.subscribe(self.output.name, start=Start.NEWEST)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+        await self.bus.close()
+
+    def _build(self) -> RunningOutput:
+        self.registry = CollectorRegistry()
+        self.metrics = DeliveryMetrics(self.registry)
+        return self._make(self)
+
+    async def start(self) -> None:
+        self.output = self._build()
+        self._task = asyncio.create_task(self.output.run())
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    async def tell(self, *events: Event) -> None:
+        await self.bus.commit(change(*events), timeout_seconds=5)
+
+    async def until_delivered(self) -> None:
+        """Wait until all that the log holds is settled and the position durable."""
+        drained = asyncio.create_task(self.output.drain(timeout_seconds=LIMIT_SECONDS))
+        assert self._task is not None
+        await asyncio.wait([drained, self._task], return_when=asyncio.FIRST_COMPLETED)
+        if self._task.done():
+            await self._task
+        assert await drained
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await eventually(condition, why="the output does not get there")
+
+    async def letters(self) -> list[DeadLetter]:
+        return await self.bus.dead_letters(self.output.name, limit=100)
+
+    def count(self, outcome: str) -> float:
+        labels = {"output": self.output.name, "outcome": outcome}
+        value = self.registry.get_sample_value("dataprep_monitor_notifications_total", labels)
+        return value or 0.0

@@ -1,0 +1,116 @@
+"""An HTTP receiver that remembers what it was posted and answers as the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+from msgspec import Struct
+
+from tests.app.waiting import pause
+
+LIMIT_SECONDS = 15.0
+DEAF = 0  # stands where a status stands: no answer at all
+BROKEN = -1  # the connection is cut instead of an answer
+
+
+class Got(Struct, frozen=True):
+    """One request as it came, and what it was answered."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    status: int
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class PostReceiver:
+    """Listens on a free port, or again on the one that it had."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.got: list[Got] = []
+        self.answers: deque[int] = deque()  # statuses of the next answers; then 200
+        self.judge: Callable[[bytes], int] | None = None  # takes precedence
+        self.headers: dict[str, str] = {}
+        self.text = ""
+        self.pause_seconds = 0.0  # before each answer
+        self.most_at_once = 0
+        self._at_once = 0
+        self._runner: web.AppRunner | None = None
+        self._has_more = asyncio.Condition()
+        self._closing = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def taken(self) -> list[Got]:
+        """What was answered with a success."""
+        return [one for one in self.got if 200 <= one.status < 300]
+
+    async def start(self) -> None:
+        self._closing.clear()
+        app = web.Application()
+        app.router.add_post("/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, shutdown_timeout=1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        await site.start()
+        (address,) = self._runner.addresses
+        self.port = int(address[1])
+
+    async def stop(self) -> None:
+        self._closing.set()
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until what was received fulfils the condition."""
+        async with asyncio.timeout(LIMIT_SECONDS), self._has_more:
+            await self._has_more.wait_for(condition)
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            body = await request.read()
+            status = self._status(body)
+            async with self._has_more:
+                got = Got(request.path, dict(request.headers), body, status)
+                self.got.append(got)
+                self._has_more.notify_all()
+            await pause(self.pause_seconds)
+            if status == DEAF:
+                await self._closing.wait()
+            if status == BROKEN and request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=max(status, 200), headers=self.headers, text=self.text)
+        finally:
+            self._at_once -= 1
+
+    def _status(self, body: bytes) -> int:
+        if self.judge is not None:
+            return self.judge(body)
+        return self.answers.popleft() if self.answers else 200

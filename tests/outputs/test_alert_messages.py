@@ -1,0 +1,116 @@
+"""What an alert's message says, and how large it may become."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from monitor.model.alerts import BRIDGE, Severity
+from monitor.model.errors import OutputRefusedError
+from monitor.model.events import AlertEvent, EventType
+from monitor.outputs.cloudevents import (
+    PAYLOAD_BYTES_LIMIT,
+    TRIMMED,
+    encode,
+    json_schemas,
+    message_of,
+    type_name,
+)
+from tests.outputs.alert_stories import alert, event_of, fired, resolved
+
+ALERT_TYPES = [one for one in EventType if one.startswith("alert.")]
+
+
+def told(event: AlertEvent, *, position: int = 42) -> dict[str, Any]:
+    """Return the message as a subscriber decodes it."""
+    message: dict[str, Any] = json.loads(encode(message_of(event, position=position)))
+    return message
+
+
+def test_a_resolved_alert_is_told_with_all_attributes() -> None:
+    """The envelope is that of every event; the data has Alertmanager's names."""
+    key = alert().fingerprint
+    assert told(resolved()) == {
+        "specversion": "1.0",
+        "id": f"alert:{key}:20261121T093000000000Z:resolved",
+        "source": "/dataprep/w/alert/run_failed",
+        "type": "dataprep.alert.resolved.v1",
+        "subject": f"alert/{key}",
+        "time": "2026-11-21T09:40:00Z",
+        "recordedtime": "2026-11-21T09:40:01Z",
+        "partitionkey": f"w/alert/run_failed/{key}",
+        "sequence": "00000000000000000042",
+        "severitytext": "INFO",
+        "datacontenttype": "application/json",
+        "dataschema": "urn:dataprep-monitor:schema:dataprep.alert.resolved.v1",
+        "data": {
+            "status": "resolved",
+            "labels": alert().labels,
+            "annotations": {"summary": "orders 1 failed"},
+            "startsAt": "2026-11-21T09:30:00Z",
+            "endsAt": "2026-11-21T09:40:00Z",
+            "fingerprint": key,
+            "evidence": ["w:flow_run:91:failed"],
+            "facts": {"error": "no such file"},
+            "mutedBy": [],
+            "wasThere": False,
+            "isFlapping": False,
+            "number": 0,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("event_type", "severity", "text"),
+    [
+        (EventType.ALERT_FIRED, Severity.CRITICAL, "ERROR"),
+        (EventType.ALERT_REMINDED, Severity.WARNING, "WARN"),
+        (EventType.ALERT_FLAPPING, Severity.INFO, "INFO"),
+        (EventType.ALERT_SILENCED, Severity.CRITICAL, "INFO"),
+        (EventType.ALERT_RESOLVED, Severity.CRITICAL, "INFO"),
+    ],
+)
+def test_the_severity_is_that_of_what_is_told(
+    event_type: EventType, severity: Severity, text: str
+) -> None:
+    """An end is no error, and nor is what somebody has silenced."""
+    assert told(event_of(alert(severity=severity), event_type))["severitytext"] == text
+
+
+def test_an_alert_about_the_daemon_has_the_bridge_as_its_source() -> None:
+    """The reserved name stands where a workspace's name stands."""
+    event = fired(workspace=BRIDGE, kind=None, pipeline=None, run=None)
+    assert told(event)["source"] == "/dataprep/bridge/alert/run_failed"
+
+
+@pytest.mark.parametrize("text", ["x" * 200_000, "\x01" * 60_000, "\N{SNOWMAN}" * 60_000])
+def test_long_texts_are_cut_and_marked(text: str) -> None:
+    """Facts and annotations shrink until the message fits; labels stay whole."""
+    event = fired(facts={"error": text, "failing": 2.0}, annotations={"summary": text, "url": "u"})
+    payload = encode(message_of(event, position=1))
+    data = json.loads(payload)["data"]
+    assert len(payload) <= PAYLOAD_BYTES_LIMIT
+    assert data["facts"]["error"].endswith(TRIMMED)
+    assert data["annotations"]["summary"].endswith(TRIMMED)
+    assert (data["facts"]["failing"], data["annotations"]["url"]) == (2.0, "u")
+    assert data["labels"] == alert().labels
+
+
+def test_an_alert_that_cannot_be_made_small_is_refused() -> None:
+    """Where its labels are to blame, it is refused instead of mutilated."""
+    event = fired(labels={"pipeline": "x" * PAYLOAD_BYTES_LIMIT})
+    with pytest.raises(OutputRefusedError, match="bytes are more"):
+        encode(message_of(event, position=1))
+
+
+@pytest.mark.parametrize("event_type", ALERT_TYPES)
+def test_every_transition_has_a_schema_with_all_its_fields(event_type: EventType) -> None:
+    """The schema of a type names exactly the attributes and the data that its message has."""
+    schema = json_schemas()[type_name(event_type)]
+    message = told(event_of(alert(), event_type, number=1))
+    data = schema["$defs"][schema["properties"]["data"]["$ref"].rpartition("/")[2]]
+    assert set(message) == set(schema["properties"])
+    assert set(message["data"]) == set(data["properties"]) == set(data["required"])
+    assert schema["properties"]["type"] == {"const": message["type"]}

@@ -1,0 +1,265 @@
+"""Signed webhooks: what a receiver can check, and what becomes of events that it does not take."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from monitor.model.events import EventType
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import DeliverySettings, WebhookSettings
+from monitor.outputs.webhook.output import WebhookOutput
+from monitor.outputs.webhook.signature import signed_headers
+from tests.outputs.alert_stories import alert, event_of, fired, resolved
+from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.receiving import BROKEN, DEAF, Got, PostReceiver
+from tests.outputs.stories import detailed_event, run_event, workspace_event
+
+
+def secret_of(byte: str) -> str:
+    return "whsec_" + base64.b64encode(byte.encode() * 32).decode()
+
+
+OLD, NEW, OTHER = secret_of("o"), secret_of("n"), secret_of("x")
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[PostReceiver]:
+    """Return a receiver of webhooks."""
+    async with PostReceiver() as made:
+        yield made
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputScene]:
+    """Return a scene around one webhook, whose output is not yet running."""
+    async with OutputScene(tmp_path, lambda one: output_for(one, receiver)) as made:
+        yield made
+
+
+def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> WebhookOutput:
+    settings = WebhookSettings(
+        url=f"{receiver.url}/hook?key=hidden",
+        secret=Secret(NEW),
+        timeout_seconds=2,
+        delivery=QUICK,
+    )
+    return WebhookOutput(
+        msgspec.structs.replace(settings, **more),
+        bus=scene.bus,
+        clock=scene.clock,
+        metrics=scene.metrics,
+    )
+
+
+def id_of(body: bytes) -> str:
+    return str(json.loads(body)["id"])
+
+
+def ids(got: list[Got]) -> list[str]:
+    return [id_of(one.body) for one in got]
+
+
+async def test_a_receiver_can_verify_what_it_gets(
+    scene: OutputScene, receiver: PostReceiver
+) -> None:
+    """The specification's own library accepts signature and age; the body is the CloudEvent."""
+    await scene.start()
+    await scene.tell(fired(1))
+    await scene.until_delivered()
+    (got,) = receiver.got
+    message = Webhook(NEW).verify(got.body, got.headers)
+    assert message["type"] == "dataprep.alert.fired.v1"
+    assert got.headers["webhook-id"] == message["id"] == fired(1).id
+    assert got.headers["Content-Type"] == "application/cloudevents+json"
+    with pytest.raises(WebhookVerificationError):
+        Webhook(NEW).verify(got.body + b" ", got.headers)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(OTHER).verify(got.body, got.headers)
+
+
+async def test_both_keys_sign_while_receivers_change_over(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """Whoever knows the former key or the new one is content."""
+    async with OutputScene(
+        tmp_path, lambda one: output_for(one, receiver, former_secret=Secret(OLD))
+    ) as scene:
+        await scene.start()
+        await scene.tell(fired(1))
+        await scene.until_delivered()
+        (got,) = receiver.got
+        accepted = [Webhook(one).verify(got.body, got.headers)["id"] for one in (OLD, NEW)]
+        assert accepted == [fired(1).id, fired(1).id]
+
+
+@given(
+    event_id=st.text(min_size=1, max_size=40),
+    body=st.binary(max_size=200),
+    key=st.binary(min_size=24, max_size=64),
+)
+def test_any_body_under_any_id_can_be_verified(event_id: str, body: bytes, key: bytes) -> None:
+    """The signature is that of the specification, and the id always fits into a header."""
+    told = signed_headers(body, event_id=event_id, at=datetime.now(UTC), keys=[key])
+    assert told["webhook-id"].isascii()
+    assert told["webhook-id"].isprintable()
+    expected = Webhook(key).sign(
+        told["webhook-id"],
+        datetime.fromtimestamp(int(told["webhook-timestamp"]), UTC),
+        body.decode("latin-1") if body.isascii() else "",
+    )
+    assert told["webhook-signature"] == expected or not body.isascii()
+
+
+async def test_only_wanted_types_are_told(tmp_path: Path, receiver: PostReceiver) -> None:
+    """Alerts unless told otherwise; patterns choose among all types but that of job records."""
+    events = (
+        run_event(),
+        detailed_event(),
+        workspace_event(),
+        fired(1),
+        event_of(alert(1), EventType.ALERT_SILENCED, number=1),
+    )
+    async with OutputScene(
+        tmp_path, lambda one: output_for(one, receiver, events=("run.*", "alert.fired"))
+    ) as scene:
+        await scene.start()
+        await scene.tell(*events)
+        await scene.until_delivered()
+        assert sorted(ids(receiver.got)) == sorted([run_event().id, fired(1).id])
+        assert scene.count("skipped") == 3
+
+
+@pytest.mark.parametrize("status", [500, 502, 429, 408, 425, 401, 403, 404, 301, BROKEN])
+async def test_a_receiver_that_fails_is_asked_again(
+    scene: OutputScene, receiver: PostReceiver, status: int
+) -> None:
+    """The same id and the same body come again, and nothing becomes a dead letter."""
+    receiver.answers.extend([status] * 2)
+    await scene.start()
+    await scene.tell(fired(1))
+    await scene.until_delivered()
+    assert set(ids(receiver.got)) == {fired(1).id}
+    assert len({one.body for one in receiver.got}) == 1
+    assert len(receiver.taken) == 1
+    assert await scene.letters() == []
+
+
+@pytest.mark.parametrize("status", [400, 409, 410, 413, 415, 422])
+async def test_what_is_refused_for_good_becomes_a_dead_letter(
+    scene: OutputScene, receiver: PostReceiver, status: int
+) -> None:
+    """The reason is the status alone; address and text of the answer stay out of it."""
+    receiver.text = "hidden words"
+    receiver.judge = lambda body: status if id_of(body) == fired(1).id else 200
+    await scene.start()
+    await scene.tell(fired(1), fired(2))
+    await scene.until_delivered()
+    (letter,) = await scene.letters()
+    assert (letter.event.id, letter.reason) == (fired(1).id, f"answered {status}")
+    assert ids(receiver.taken) == [fired(2).id]
+
+
+async def test_one_that_always_fails_does_not_block_for_ever(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """While others are taken it is given up after the attempts of the settings."""
+    receiver.judge = lambda body: 500 if id_of(body) == fired(0).id else 200
+    few = msgspec.structs.replace(QUICK, window=3, attempts=5)
+    async with OutputScene(tmp_path, lambda one: output_for(one, receiver, delivery=few)) as scene:
+        await scene.start()
+        await scene.tell(fired(0))
+        told = 0
+        while scene.count("refused") == 0:
+            told += 1
+            await scene.tell(fired(told))
+            await receiver.until(lambda: len(receiver.taken) >= told)  # noqa: B023 - read at once
+        await scene.until_delivered()
+        (letter,) = await scene.letters()
+        assert letter.event.id == fired(0).id
+        assert 5 <= told <= 20
+
+
+async def test_a_silent_receiver_is_given_up_in_time(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """No answer within the limit is a failure like any other, and the event comes again."""
+    receiver.answers.append(DEAF)
+    async with OutputScene(
+        tmp_path, lambda one: output_for(one, receiver, timeout_seconds=0.2)
+    ) as scene:
+        await scene.start()
+        await scene.tell(fired(1))
+        await scene.until_delivered()
+        assert ids(receiver.taken) == [fired(1).id]
+        assert scene.count("failed") == 1
+
+
+async def test_a_wish_for_a_pause_is_granted_within_bounds(
+    scene: OutputScene, receiver: PostReceiver
+) -> None:
+    """Retry-After is waited for before anything else is sent."""
+    receiver.answers.append(429)
+    receiver.headers = {"Retry-After": "1"}
+    await scene.start()
+    await scene.tell(fired(1))
+    began = asyncio.get_running_loop().time()
+    await scene.until_delivered()
+    assert asyncio.get_running_loop().time() - began >= 0.9
+    assert len(receiver.got) == 2
+
+
+async def test_one_alert_stays_in_order_while_many_are_told(
+    scene: OutputScene, receiver: PostReceiver
+) -> None:
+    """Several requests are under way, but an end never overtakes its start."""
+    events = [one for number in range(20) for one in (fired(number), resolved(number))]
+    receiver.pause_seconds = 0.01
+    await scene.tell(*events)
+    await scene.start()
+    await scene.until_delivered()
+    told = ids(receiver.got)
+    assert all(told.index(fired(n).id) < told.index(resolved(n).id) for n in range(20))
+    assert len(told) == len(events)
+    assert receiver.most_at_once > 1
+
+
+async def test_what_was_sent_but_not_acknowledged_comes_again(
+    tmp_path: Path, receiver: PostReceiver
+) -> None:
+    """A daemon that ends between request and answer tells it again, under the same id."""
+    settings = {"timeout_seconds": 10, "delivery": DeliverySettings(window=8)}
+    async with OutputScene(tmp_path, lambda one: output_for(one, receiver, **settings)) as scene:
+        receiver.answers.append(DEAF)
+        await scene.start()
+        await scene.tell(fired(1))
+        await receiver.until(lambda: len(receiver.got) == 1)
+        await scene.stop()
+        await scene.start()
+        await scene.until_delivered()
+        assert ids(receiver.got) == [fired(1).id, fired(1).id]
+
+
+async def test_keys_and_address_are_never_shown(
+    scene: OutputScene, receiver: PostReceiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No log line, standing or failure holds a key or the address, which may hold one."""
+    receiver.answers.extend([500, BROKEN, 404])
+    await scene.start()
+    await scene.tell(fired(1))
+    await scene.until_delivered()
+    assert isinstance(scene.output, WebhookOutput)
+    shown = f"{caplog.text} {scene.output.standing} {vars(scene.output)}"
+    assert NEW not in shown
+    assert "key=hidden" not in caplog.text + scene.output.standing

@@ -188,10 +188,10 @@ def standing(
         return _told(alert, since)
     if alert.muted_by:
         return _held_back(alert, silences)
-    if alert.state is AlertState.PENDING and alert.ends_at is None:
-        return Word.PENDING, f"{since}; {_due(alert, rule)}"
     if ended_word:
-        return Word.PENDING, f"{since}, until {_or_unknown(alert.ends_at)}: {ended_word}"
+        return Word.PENDING, f"{since}; {ended_word}"
+    if alert.state is AlertState.PENDING:
+        return Word.PENDING, f"{since}; {_due(alert, rule)}"
     return Word.NOT_JUDGED, f"{since}; nobody was told yet"
 
 

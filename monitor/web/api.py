@@ -62,6 +62,7 @@ class Api:
         prefix = "/api/v1"
         router.add_get(f"{prefix}/workspaces", self._workspaces)
         router.add_get(f"{prefix}/pipelines", self._pipelines)
+        router.add_get(f"{prefix}/schedules", self._schedules)
         router.add_get(f"{prefix}/runs", self._runs)
         router.add_get(f"{prefix}/runs/{{workspace}}/{{kind}}/{{id}}", self._run)
         router.add_get(f"{prefix}/events", self._events)
@@ -75,6 +76,9 @@ class Api:
 
     async def _pipelines(self, request: web.Request) -> web.Response:
         return answer_json({"data": self._overview.pipelines(request.query.get("workspace"))})
+
+    async def _schedules(self, request: web.Request) -> web.Response:
+        return answer_json({"data": self._overview.schedules(request.query.get("workspace"))})
 
     async def _runs(self, request: web.Request) -> web.Response:
         runs = await self._overview.runs(

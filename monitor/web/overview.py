@@ -15,6 +15,7 @@ from monitor.tracking.knowledge import KnowledgeView
 from monitor.web.pictures import (
     PipelinePicture,
     RunPicture,
+    SchedulesPicture,
     WorkspacePicture,
     pipeline_picture,
     run_picture,
@@ -52,6 +53,19 @@ class Overview:
         return [
             workspace_picture(standing, active_runs=active[standing.workspace])
             for standing in self._view.workspaces()
+        ]
+
+    def schedules(self, workspace: str | None = None) -> list[SchedulesPicture]:
+        """Return the schedules that are watched, by workspace."""
+        return [
+            SchedulesPicture(
+                workspace=one.workspace,
+                of=one.schedules_of,
+                read_at=one.schedules_read_at,
+                schedules=one.schedules,
+            )
+            for one in self._view.workspaces()
+            if workspace in (None, one.workspace)
         ]
 
     def pipelines(self, workspace: str | None = None) -> list[PipelinePicture]:

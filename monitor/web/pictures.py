@@ -7,7 +7,12 @@ from datetime import datetime
 from msgspec import Struct
 
 from monitor.model.alerts import Alert, LearnedLimit
-from monitor.model.knowledge import ActiveRun, PipelineStanding, WorkspaceStanding
+from monitor.model.knowledge import (
+    ActiveRun,
+    PipelineStanding,
+    ScheduleKnown,
+    WorkspaceStanding,
+)
 from monitor.model.runs import RunState, Status
 
 
@@ -85,6 +90,16 @@ class WorkspacePicture(Struct, frozen=True, kw_only=True):
     webhook_tasks: dict[str, int]
     callbacks_missed: int
     schedules_watched: int  # those that the token may see; others are not guessed
+    schedules_of: str | None  # whose they are
+
+
+class SchedulesPicture(Struct, frozen=True, kw_only=True):
+    """The schedules of one workspace that its token may see; no others are watched."""
+
+    workspace: str
+    of: str | None
+    read_at: datetime | None  # workspace time
+    schedules: tuple[ScheduleKnown, ...]
 
 
 class AlertPicture(Struct, frozen=True, kw_only=True):
@@ -233,4 +248,5 @@ def workspace_picture(standing: WorkspaceStanding, *, active_runs: int) -> Works
         webhook_tasks=standing.webhook_tasks,
         callbacks_missed=standing.callbacks_missed,
         schedules_watched=len(standing.schedules),
+        schedules_of=standing.schedules_of,
     )

@@ -93,7 +93,7 @@ SWALLOWING = [
     (Asked(rule=RULE, is_behind=True), Word.NOT_JUDGED, "alerting has not come to"),
     (Asked(rule=RULE, alert=alert(state=AlertState.PENDING)), Word.PENDING,
      "it is told when it lasts for 300 s, at 2026-11-21 10:05:00 UTC"),
-    (Asked(rule=RULE, alert=alert(state=AlertState.PENDING, ends_at=AT),
+    (Asked(rule=RULE, alert=alert(state=AlertState.PENDING),
            ended_word="it was over before its time"), Word.PENDING, "it was over before its time"),
     (Asked(rule=RULE, alert=alert(muted_by=("mute",))), Word.MUTED, "the rule's mute times"),
     (Asked(rule=RULE, alert=alert(muted_by=("silence:5d3c", "mute"))), Word.SILENCED,

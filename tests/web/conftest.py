@@ -19,6 +19,7 @@ from monitor.web.health import Finding
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
 from tests.clocks import ManualClock
+from tests.web.beside import Beside
 from tests.web.site import Site
 
 
@@ -53,6 +54,7 @@ async def site(tmp_path: Path, settings: ServerSettings) -> AsyncIterator[Site]:
         asked.append((workspace, action, flow))
         return [{"flow": flow}]
 
+    beside = Beside(now=clock.now)
     server = Server(
         settings=settings,
         bus=bus,
@@ -61,9 +63,10 @@ async def site(tmp_path: Path, settings: ServerSettings) -> AsyncIterator[Site]:
         render_metrics=render,
         checks={"store": find},
         requests=Requests(track=track, webhooks=webhooks),
+        alerting=beside.requests(),
     )
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
-        made = Site(server, bus, knowledge, clock, findings, session, asked=asked)
+        made = Site(server, bus, knowledge, clock, findings, session, beside, asked=asked)
         made.url = f"http://127.0.0.1:{await server.start()}"
         yield made
         await server.stop()

@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from monitor.bus.contract import Change, EventBus
 from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
-from monitor.model.knowledge import ActiveRun
+from monitor.model.knowledge import ActiveRun, PipelineStanding
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
 from monitor.tracking.knowledge import Knowledge
 from monitor.web.health import Finding
 from monitor.web.server import Server
 from tests.clocks import ManualClock
+from tests.web.beside import Beside
 
 
 class Answer(Struct, frozen=True):
@@ -37,6 +38,7 @@ class Site:
     clock: ManualClock
     findings: dict[str, Finding]
     session: aiohttp.ClientSession
+    beside: Beside
     url: str = ""
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -48,6 +50,10 @@ class Site:
         async with self.session.post(self.url + path, **sent) as response:
             return await _answer(response)
 
+    async def delete(self, path: str) -> Answer:
+        async with self.session.delete(self.url + path) as response:
+            return await _answer(response)
+
     async def tell(self, *runs: RunState) -> None:
         """Store runs with the event of the status that each has reached."""
         events = tuple(_event(run) for run in runs)
@@ -57,6 +63,17 @@ class Site:
                 self.knowledge.active[run.key] = ActiveRun(
                     run=run, confirmed_at=run.confirmed_at, confirmed_by=Source.POLL
                 )
+
+    def stand(self, pipeline: Pipeline, status: Status) -> None:
+        """Let the last job group of a pipeline have ended so, now."""
+        identity = ("acme", RunKind.JOB_GROUP, pipeline.id, None)
+        self.knowledge.standings[identity] = PipelineStanding(
+            workspace="acme",
+            run_kind=RunKind.JOB_GROUP,
+            pipeline=pipeline,
+            last_status=status,
+            last_finished_at=self.clock.now(),
+        )
 
     def run(self, run_id: str = "1", status: Status = Status.RUNNING, **more: Any) -> RunState:
         """Return a job group of the flow ``orders``, confirmed now."""

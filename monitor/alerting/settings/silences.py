@@ -67,13 +67,14 @@ def instant(text: str) -> datetime:
     """
     try:
         at = datetime.fromisoformat(text)
-    except ValueError as exc:
+        in_utc = at.astimezone(UTC)
+    except (ValueError, OverflowError) as exc:  # no time, or none that UTC has
         raise ConfigurationError(
             f"{_cut(text)!r} is no time: write it as 2026-11-21T18:00:00Z"
         ) from exc
     if at.tzinfo is None:
         raise ConfigurationError(f"{_cut(text)!r} has no time zone: end it with Z or +01:00")
-    return at.astimezone(UTC)
+    return in_utc
 
 
 def made_silence(

@@ -1,0 +1,119 @@
+"""Alerting as the server sees it: what a test lets it hold, and what it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from monitor.alerting.explanations import Explanation, Stage, Step, Word
+from monitor.alerting.settings.labels import SHOWN_LABELS
+from monitor.model.alerts import Alert, AlertingPicture, AlertState, Severity, Silence
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.web.alerts_api import AlertingRequests
+
+KNOWN_RUN = RunKey("acme", RunKind.JOB_GROUP, "17")
+
+
+class Replayed(Struct, frozen=True):
+    """What an output took."""
+
+    sent: int
+
+
+class Beside:
+    """Holds a picture that a test changes."""
+
+    def __init__(self, *, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self.picture = AlertingPicture(rules=(("run_failed", Severity.CRITICAL),))
+        self.over: dict[str, list[Alert]] = {}
+        self.replayed: list[tuple[str, datetime]] = []
+
+    def requests(self) -> AlertingRequests:
+        return AlertingRequests(
+            picture=lambda: self.picture,
+            ended=lambda fingerprint: self.over.get(fingerprint, []),
+            labels=lambda: SHOWN_LABELS,
+            add_silence=self._add,
+            expire_silence=self._expire,
+            explain_alert=self._explain_alert,
+            explain_run=self._explain_run,
+            outputs=lambda: ("mqtt", "webhook"),
+            replay=self._replay,
+        )
+
+    def hold(self, *alerts: Alert, **more: Any) -> None:
+        """Let these alerts be the present."""
+        self.picture = msgspec.structs.replace(self.picture, alerts=alerts, **more)
+
+    def alert(self, fingerprint: str = "9f86d081884c7d65", **more: Any) -> Alert:
+        """Return an alert about the flow ``orders`` that fires since now."""
+        made: dict[str, Any] = {
+            "fingerprint": fingerprint,
+            "name": "run_failed",
+            "rule": "run_failed",
+            "severity": Severity.CRITICAL,
+            "state": AlertState.FIRING,
+            "labels": {"alertname": "run_failed", "pipeline": "orders", "workspace": "acme"},
+            "annotations": {"summary": "orders has failed"},
+            "starts_at": self._now(),
+            "workspace": "acme",
+            "kind": RunKind.JOB_GROUP,
+            "pipeline": Pipeline(kind=PipelineKind.FLOW, id="7", name="orders"),
+            "run": KNOWN_RUN,
+            "evidence": ("acme:job_group:17:failed",),
+            "evidence_count": 1,
+            "is_told": True,
+        }
+        return Alert(**{**made, **more})
+
+    def silence(self, silence_id: str = "5d3c", **more: Any) -> Silence:
+        """Return a silence of the next two hours."""
+        made: dict[str, Any] = {
+            "id": silence_id,
+            "matchers": ("pipeline=daily*",),
+            "author": "ann",
+            "comment": "planned reload",
+            "starts_at": self._now(),
+            "ends_at": self._now() + timedelta(hours=2),
+            "origin": "api",
+        }
+        return Silence(**{**made, **more})
+
+    async def _add(self, silence: Silence) -> None:
+        self._silences([*self.picture.silences, silence])
+
+    async def _expire(self, silence_id: str) -> bool:
+        left = [one for one in self.picture.silences if one.id != silence_id]
+        is_gone = len(left) < len(self.picture.silences)
+        self._silences(left)
+        return is_gone
+
+    def _silences(self, silences: Sequence[Silence]) -> None:
+        self.picture = msgspec.structs.replace(self.picture, silences=tuple(silences))
+
+    async def _explain_alert(self, fingerprint: str) -> Explanation | None:
+        alert = next((one for one in self.picture.alerts if one.fingerprint == fingerprint), None)
+        return None if alert is None else _explanation(f"alert {alert.name}", alert)
+
+    async def _explain_run(self, key: RunKey) -> Explanation | None:
+        return _explanation(f"run {key}") if key == KNOWN_RUN else None
+
+    async def _replay(self, output: str, since: datetime) -> Replayed:
+        self.replayed.append((output, since))
+        return Replayed(sent=3)
+
+
+def _explanation(about: str, *alerts: Alert) -> Explanation:
+    step = Step(stage=Stage.RULE, word=Word.PENDING, detail="it is told when it lasts", rule="x")
+    return Explanation(
+        about=about,
+        answer=f"{about} was not told",
+        swallowed_by=Word.PENDING,
+        steps=(step,),
+        alerts=alerts,
+    )

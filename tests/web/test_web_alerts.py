@@ -1,0 +1,216 @@
+"""The JSON API of alerts, silences, explanations and replays."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from monitor.model.alerts import AlertState, Severity
+from tests.web.site import Answer, Site
+
+SILENCE = {
+    "matchers": ["pipeline=daily*"],
+    "author": "ann",
+    "comment": "planned reload",
+    "for_seconds": 7200,
+}
+
+
+def problem(answer: Answer) -> tuple[int, str]:
+    """Return status and detail of an answer that must be a problem as RFC 9457 has it."""
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.document["status"] == answer.status
+    return answer.status, answer.document["detail"]
+
+
+async def test_alerts_are_listed_the_worst_first(site: Site) -> None:
+    """What fires stands before what is pending or over, and the severe before the mild."""
+    later = site.clock.now() + timedelta(minutes=1)
+    site.beside.hold(
+        site.beside.alert("over", state=AlertState.RESOLVED, ends_at=later),
+        site.beside.alert("waits", state=AlertState.PENDING),
+        site.beside.alert("mild", severity=Severity.WARNING),
+        site.beside.alert("old"),
+        site.beside.alert("new", starts_at=later),
+    )
+    listed = (await site.get("/api/v1/alerts")).document["data"]
+    assert [one["fingerprint"] for one in listed] == ["new", "old", "mild", "waits", "over"]
+
+
+async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
+    """Fields that say nothing are there too, so that scripts need not ask for each."""
+    site.beside.hold(site.beside.alert())
+    (one,) = (await site.get("/api/v1/alerts")).document["data"]
+    assert (one["state"], one["pipeline"], one["run_id"]) == ("firing", "orders", "17")
+    assert (one["ends_at"], one["muted_by"], one["flapping"]) == (None, [], False)
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("state=firing", ["a", "b"]),
+        ("state=pending", ["c"]),
+        ("workspace=other", ["b"]),
+        ("rule=run_failed&workspace=acme", ["a", "c"]),
+        ("rule=renamed", []),
+    ],
+)
+async def test_alerts_are_chosen(site: Site, query: str, wanted: list[str]) -> None:
+    """State, rule and workspace leave out what does not fit."""
+    alert = site.beside.alert
+    site.beside.hold(
+        alert("a"),
+        alert("b", workspace="other"),
+        alert("c", state=AlertState.PENDING),
+        rules=(("run_failed", Severity.CRITICAL), ("renamed", Severity.INFO)),
+    )
+    listed = (await site.get(f"/api/v1/alerts?{query}")).document["data"]
+    assert sorted(one["fingerprint"] for one in listed) == wanted
+
+
+async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
+    """Whatever is kept of a fingerprint stands there, also when it fires no more."""
+    site.beside.hold(site.beside.alert("aa"))
+    site.beside.over["bb"] = [site.beside.alert("bb", state=AlertState.RESOLVED)]
+    now = (await site.get("/api/v1/alerts/aa")).document
+    assert (now["alert"]["fingerprint"], now["ended"]) == ("aa", [])
+    over = (await site.get("/api/v1/alerts/bb")).document
+    assert (over["alert"], len(over["ended"])) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "detail"),
+    [
+        ("/api/v1/alerts?state=red", 400, "state: 'red' is none of pending, firing, resolved"),
+        ("/api/v1/alerts?rule=run_faild", 400,
+         "rule: 'run_faild' is not known; did you mean run_failed?"),
+        ("/api/v1/alerts/9f86d081884c7d66", 404,
+         "alert: '9f86d081884c7d66' is not known; did you mean 9f86d081884c7d65?"),
+        ("/api/v1/explain", 400, "name either alert=FINGERPRINT or run=WORKSPACE/KIND/ID"),
+        ("/api/v1/explain?alert=a&run=b", 400, "name either alert=FINGERPRINT or run="),
+        ("/api/v1/explain?alert=zzz", 404,
+         "alert: 'zzz' is not known; known: 9f86d081884c7d65"),
+        ("/api/v1/explain?run=17", 400, "run: '17' is not WORKSPACE/KIND/ID"),
+        ("/api/v1/explain?run=acme//17", 400, "run: 'acme//17' is not WORKSPACE/KIND/ID"),
+        ("/api/v1/explain?run=acme/flow/17", 400, "run: kind 'flow' is none of flow_run, job_g"),
+        ("/api/v1/explain?run=acme/job_group/9", 404, "run acme:job_group:9 is not known, or"),
+        ("/explain?run=acme/job_group/9", 404, "run acme:job_group:9 is not known, or"),
+    ],
+)  # fmt: skip
+async def test_a_wrong_question_about_alerts_is_told_what_is_wrong(
+    site: Site, path: str, status: int, detail: str
+) -> None:
+    """The answer is a problem that names the value, and the nearest one that would be right."""
+    site.beside.hold(site.beside.alert())
+    found = problem(await site.get(path))
+    assert (found[0], found[1][: len(detail)]) == (status, detail)
+
+
+async def test_a_silence_is_made_listed_and_ended(site: Site) -> None:
+    """It counts from the daemon's own clock, and an end before its time ends it."""
+    made = await site.post("/api/v1/silences", json=SILENCE)
+    assert made.status == 201
+    assert made.document["ends_at"] == "2026-11-21T12:00:00Z"
+    listed = (await site.get("/api/v1/silences")).document["data"]
+    assert listed == [made.document]
+    ended = await site.delete(f"/api/v1/silences/{made.document['id']}")
+    assert ended.status == 200
+    assert (await site.get("/api/v1/silences")).document["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"for_seconds": None}, "a silence without an end is forgotten"),
+        ({"for_seconds": 0}, "for_seconds: is not above 0"),
+        ({"for_seconds": 1e300}, "for_seconds: is not above 0 and at most ten years"),
+        ({"ends_at": "2026-11-22T10:00:00Z"}, "for_seconds: ends_at is given too"),
+        ({"for_seconds": None, "ends_at": "2026-11-20T10:00:00Z"}, "is over; give a time to come"),
+        ({"for_seconds": None, "ends_at": "tomorrow"}, "'tomorrow' is no time"),
+        ({"starts_at": "2026-11-21T10:00:00"}, "has no time zone"),
+        ({"matchers": []}, "name what is to be silent"),
+        ({"matchers": ["daily*"]}, "'daily*' is no matcher"),
+        ({"matchers": ["pipelin=daily*"]}, "did you mean pipeline?"),
+        ({"author": " "}, "author: is needed"),
+        ({"comment": ""}, "comment: is needed"),
+        ({"more": 1}, "body: Object contains unknown field `more`"),
+    ],
+)
+async def test_a_silence_that_cannot_be_meant_is_refused(
+    site: Site, changed: dict[str, Any], fault: str
+) -> None:
+    """Without end, over already, of nothing or of no label: one problem, and nothing is silent."""
+    body = {key: one for key, one in {**SILENCE, **changed}.items() if one is not None}
+    status, detail = problem(await site.post("/api/v1/silences", json=body))
+    assert status == 400
+    assert fault in detail
+    assert site.beside.picture.silences == ()
+
+
+async def test_what_is_wrong_with_a_silence_is_told_at_once(site: Site) -> None:
+    """Several faults stand in one answer."""
+    body = {"matchers": ["nothing"], "author": "", "comment": ""}
+    _, detail = problem(await site.post("/api/v1/silences", json=body))
+    assert [one for one in ("matchers:", "author:", "comment:", "ends_at:") if one in detail] == [
+        "matchers:",
+        "author:",
+        "comment:",
+        "ends_at:",
+    ]
+
+
+async def test_a_silence_of_the_configuration_ends_there(site: Site) -> None:
+    """Whoever wants it gone is told where it stands; an unknown one is told the nearest."""
+    site.beside.hold(silences=(site.beside.silence("config-1", origin="config"),))
+    assert problem(await site.delete("/api/v1/silences/config-1")) == (
+        409,
+        "silence config-1 stands in the configuration; remove it there",
+    )
+    status, detail = problem(await site.delete("/api/v1/silences/config-2"))
+    assert (status, detail) == (404, "silence: 'config-2' is not known; did you mean config-1?")
+    assert len(site.beside.picture.silences) == 1
+
+
+async def test_a_foreign_page_cannot_silence(site: Site) -> None:
+    """A body that a browser would post for somebody else is refused."""
+    sent = await site.post("/api/v1/silences", data="{}", headers={"Content-Type": "text/plain"})
+    assert problem(sent)[0] == 415
+
+
+async def test_a_run_and_an_alert_are_explained(site: Site) -> None:
+    """The answer stands in one sentence, the way to it in steps."""
+    site.beside.hold(site.beside.alert())
+    for asked in ("alert=9f86d081884c7d65", "run=acme/job_group/17"):
+        told = (await site.get(f"/api/v1/explain?{asked}")).document
+        assert told["swallowed_by"] == "pending"
+        assert [one["stage"] for one in told["steps"]] == ["rule"]
+        page = await site.get(f"/explain?{asked}")
+        assert told["answer"] in page.text
+        assert "it is told when it lasts" in page.text
+
+
+async def test_an_output_is_sent_the_past_again(site: Site) -> None:
+    """The output and the instant reach whoever replays, and the count comes back."""
+    body = {"output": "mqtt", "since": "2026-11-21T11:00:00+01:00"}
+    assert (await site.post("/api/v1/replay", json=body)).document == {"sent": 3}
+    assert site.beside.replayed == [("mqtt", site.clock.now())]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "detail"),
+    [
+        ({"output": "mqt", "since": "2026-11-21T10:00:00Z"}, 404,
+         "output: 'mqt' is not known; did you mean mqtt?"),
+        ({"output": "mqtt", "since": "today"}, 400, "since: 'today' is no time"),
+        ({"output": "mqtt"}, 400, "body: Object missing required field `since`"),
+    ],
+)  # fmt: skip
+async def test_a_wrong_replay_is_refused(
+    site: Site, body: dict[str, str], status: int, detail: str
+) -> None:
+    """An unknown output or no instant is named, and nothing is sent."""
+    found = problem(await site.post("/api/v1/replay", json=body))
+    assert (found[0], found[1][: len(detail)]) == (status, detail)
+    assert site.beside.replayed == []

@@ -1,0 +1,125 @@
+"""The page's section of alerts, and the page that explains one."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from monitor.model.alerts import AlertState, LearnedLimit, Severity
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
+from tests.web.site import Site
+
+EVIL = '<script>alert("1")</script>'
+
+
+async def test_what_is_wrong_stands_first(site: Site) -> None:
+    """Firing, pending and over, with what holds them back, stand before everything else."""
+    alert = site.beside.alert
+    site.beside.hold(
+        alert("aa", muted_by=("silence:5d3c",), is_told=False),
+        alert("bb", state=AlertState.PENDING, name="queue_slow"),
+        alert("cc", state=AlertState.RESOLVED, ends_at=site.clock.now(), name="run_stuck"),
+        alert("dd", name="monitor_degraded", workspace="bridge", kind=None, pipeline=None,
+              labels={"part": "backlog:mqtt"}, run=None, is_flapping=True, was_there=True),
+        silences=(site.beside.silence(),),
+        failing_rules={"run_overdue": "KeyError: 'x'"},
+    )  # fmt: skip
+    text = (await site.get("/")).text
+    assert text.index('id="alerts"') < text.index('id="workspaces"')
+    for shown in (
+        "2 firing, 1 pending",
+        "orders has failed",
+        "not told: silence:5d3c",
+        "pipeline=daily*",
+        "planned reload",
+        "backlog:mqtt",
+        "flapping",
+        "or before",
+        "Rule run_overdue cannot be judged: KeyError: &#39;x&#39;",
+        "Over within the last hour",
+    ):
+        assert shown in text, shown
+
+
+async def test_every_link_of_an_alert_leads_somewhere(site: Site) -> None:
+    """The alert and its run are explained where the page points to."""
+    site.beside.hold(site.beside.alert())
+    text = (await site.get("/")).text
+    links = re.findall(r'href="(/explain[^"]*)"', text)
+    assert len(links) == 2
+    for link in links:
+        assert (await site.get(link)).status == 200, link
+
+
+async def test_nothing_wrong_is_said(site: Site) -> None:
+    """Without alerts the page says so, and by how many rules."""
+    text = (await site.get("/")).text
+    assert "Nothing is wrong by the 1 rules at work." in text
+    assert "Silences" not in text
+
+
+async def test_words_from_outside_are_text_in_alerts_too(site: Site) -> None:
+    """Names, messages, authors and reasons like markup are escaped wherever they stand."""
+    alert = site.beside.alert
+    site.beside.hold(
+        *[
+            alert(
+                f"{number}",
+                name=EVIL,
+                state=state,
+                ends_at=site.clock.now(),
+                labels={"pipeline": EVIL},
+                annotations={"summary": EVIL},
+                workspace=EVIL,
+                muted_by=(EVIL,),
+            )
+            for number, state in enumerate(AlertState)
+        ],
+        silences=(site.beside.silence(matchers=(EVIL,), author=EVIL, comment=EVIL),),
+        failing_rules={EVIL: EVIL},
+    )
+    for path in ("/", "/state"):
+        text = (await site.get(path)).text
+        assert EVIL not in text
+        assert text.count("&lt;script&gt;alert(") >= 15
+    assert EVIL not in (await site.get("/explain?alert=1")).text
+
+
+async def test_a_storm_does_not_fill_the_page(site: Site) -> None:
+    """Of very many alerts the first stand there, and the rest are counted."""
+    site.beside.hold(*[site.beside.alert(f"{number:016x}") for number in range(500)])
+    text = (await site.get("/")).text
+    assert "500 firing" in text
+    assert "300 more are firing" in text
+    assert text.count('<td><span class="mark critical">') == 200
+
+
+async def test_a_pipeline_shows_what_is_expected_of_it(site: Site) -> None:
+    """The learned limit, the next start and the missed ones stand beside its last run."""
+    flow = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+    identity = ("acme", RunKind.JOB_GROUP, "7")
+    limit = LearnedLimit(
+        workspace="acme", kind=RunKind.JOB_GROUP, pipeline=flow, seconds=754.0, runs=12
+    )
+    site.beside.hold(
+        limits=(limit,),
+        expected={identity: site.clock.now() + timedelta(hours=1)},
+        missed={identity: 2},
+    )
+    site.stand(flow, Status.SUCCEEDED)
+    text = (await site.get("/")).text
+    assert '<abbr title="learned from 12 runs">12 min 34 s</abbr>' in text
+    assert "2026-11-21 11:00:00 UTC" in text
+    assert "2 missed" in text
+    (row,) = (await site.get("/api/v1/pipelines")).document["data"]
+    assert (row["limit_seconds"], row["limit_runs"], row["missed_starts"]) == (754.0, 12, 2)
+
+
+async def test_the_page_says_whose_schedules_are_watched(site: Site) -> None:
+    """The workspace shows a token its owner's schedules only; nobody takes them for all."""
+    assert "of the token&#39;s owner only" in (await site.get("/")).text
+    site.knowledge.update_workspace("acme", schedules_of="ann@example.com")
+    assert "of ann@example.com only" in (await site.get("/")).text
+    listed = (await site.get("/api/v1/schedules")).document["data"]
+    assert [(one["workspace"], one["of"]) for one in listed] == [("acme", "ann@example.com")]
+    assert Severity.CRITICAL in (await site.get("/page.css")).text

@@ -10,7 +10,16 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from tests.bench import ingest, job_library, node_red, requests, run_memory, scrapes, subscriber
+from tests.bench import (
+    alert_rules,
+    ingest,
+    job_library,
+    node_red,
+    requests,
+    run_memory,
+    scrapes,
+    subscriber,
+)
 from tests.bench.figures import table
 
 BENCHMARKS = {
@@ -21,6 +30,7 @@ BENCHMARKS = {
     "requests": requests,
     "run_memory": run_memory,
     "job_library": job_library,
+    "alert_rules": alert_rules,
 }
 
 

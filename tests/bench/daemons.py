@@ -17,7 +17,7 @@ from tests.bench.processes import serving
 from tests.servers import free_port
 
 SECRET = "a secret of the benchmark"
-TOPICS = "dataprep/v1/+/job_group/+/event/succeeded"
+TOPICS = ("dataprep/v1/+/job_group/+/event/succeeded",)
 _START_SECONDS = 30.0
 _END_SECONDS = 40.0
 _LOOK_SECONDS = 0.2

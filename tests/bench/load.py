@@ -3,7 +3,8 @@
 Takes an `Order` as its argument and prints a `Report`. It writes prepared bytes and looks at
 nothing of an answer but its status, so that it costs less than any server that it drives;
 ``busy_share`` shows that it did. With a broker it also subscribes, and times each run from the
-moment at which its callback was due to the moment at which a message about it arrived.
+moment at which its callback was due to the moment at which a message about it arrived, and
+apart from that to the moment at which an alert about it did.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Order(Struct, frozen=True, kw_only=True):
     secret: str = ""
     signing_key: str | None = None
     broker_port: int | None = None
-    topics: str = "#"
+    topics: tuple[str, ...] = ("#",)
+    flows: int = 50  # that the runs belong to, in turns
+    status: str = "Complete"
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -62,6 +65,9 @@ class Report(Struct, frozen=True, kw_only=True):
     heard_p50: float = 0.0
     heard_p99: float = 0.0
     heard_per_second: float = 0.0  # from the first callback to the last message
+    alerts: int = 0
+    alert_p50: float = 0.0
+    alert_p99: float = 0.0
     refused_ids: tuple[int, ...] = ()
 
 
@@ -193,7 +199,7 @@ class Sender:
         order = self._order
         body = (
             b'{"workspace":"acme","flow_id":"%d","task":"task","job_id":"%d",'
-            b'"job_status":"Complete"}' % (run_id % 50 + 1, run_id)
+            b'"job_status":"%b"}' % (run_id % order.flows + 1, run_id, order.status.encode())
         )
         signed = b""
         if order.signing_key is not None:
@@ -218,7 +224,9 @@ class _Listener:
 
     def __init__(self, order: Order) -> None:
         self._order = order
+        self.topics = order.topics
         self.heard: dict[int, float] = {}
+        self.alerts: dict[int, float] = {}
         self.heard_at = 0.0
         self.is_subscribed = asyncio.Event()
 
@@ -230,18 +238,22 @@ class _Listener:
         async with aiomqtt.Client(
             "127.0.0.1", self._order.broker_port, socket_options=no_delay
         ) as client:
-            await client.subscribe(self._order.topics, qos=1)
+            await client.subscribe([(topic, 1) for topic in self._order.topics])
             self.is_subscribed.set()
             async for message in client.messages:
                 run = run_of(message)
                 if run is not None:
                     self.heard_at = time.monotonic()
-                    self.heard.setdefault(run, self.heard_at)
+                    is_alert = "/alert/" in message.topic.value
+                    (self.alerts if is_alert else self.heard).setdefault(run, self.heard_at)
 
 
 async def _until_heard(sender: Sender, listener: _Listener) -> None:
     sent_at = time.monotonic()
-    while not sender.due.keys() <= listener.heard.keys():
+    awaited = [listener.heard]
+    if any("/alert/" in topic for topic in listener.topics):
+        awaited.append(listener.alerts)
+    while not all(sender.due.keys() <= one.keys() for one in awaited):
         if time.monotonic() > max(sent_at, listener.heard_at) + _QUIET_SECONDS:
             return
         await asyncio.sleep(0.02)  # no event for each message: the subscriber must stay cheap
@@ -261,7 +273,10 @@ async def carry_out(order: Order) -> Report:
     with contextlib.suppress(asyncio.CancelledError):
         await listening
     began = min(sender.due.values())
-    took = [at - sender.due[run] for run, at in listener.heard.items() if run in sender.due]
+    took, alerts = (
+        [at - sender.due[run] for run, at in heard.items() if run in sender.due]
+        for heard in (listener.heard, listener.alerts)
+    )
     return Report(
         answered=len(sender.waits),
         refused=len(sender.refused_ids),
@@ -273,6 +288,9 @@ async def carry_out(order: Order) -> Report:
         heard_p50=1e3 * percentile(took, 0.5) if took else 0.0,
         heard_p99=1e3 * percentile(took, 0.99) if took else 0.0,
         heard_per_second=len(took) / (listener.heard_at - began) if took else 0.0,
+        alerts=len(alerts),
+        alert_p50=1e3 * percentile(alerts, 0.5) if alerts else 0.0,
+        alert_p99=1e3 * percentile(alerts, 0.99) if alerts else 0.0,
         refused_ids=tuple(sender.refused_ids),
     )
 

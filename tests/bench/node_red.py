@@ -91,7 +91,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
 class _Side(Struct, frozen=True, kw_only=True):
     name: str
     port: int
-    topics: str
+    topics: tuple[str, ...]
     id_shift: int = 0
 
 
@@ -130,7 +130,7 @@ async def _sides(
     port = await stack.enter_async_context(_node_red(program, folder / "theirs", broker_port))
     return [
         ours,
-        _Side(name=_THEIRS, port=port, topics=_THEIR_TOPIC, id_shift=_THEIR_SHIFT),
+        _Side(name=_THEIRS, port=port, topics=(_THEIR_TOPIC,), id_shift=_THEIR_SHIFT),
     ]
 
 
@@ -294,7 +294,7 @@ class _Ledger:
 
 async def _outage(sizes: Sizes, sides: Sequence[_Side], broker: Mosquitto) -> list[Figure]:
     first_id = _FIRST_ID + sizes.runs - sizes.outage_callbacks
-    ledger = _Ledger(broker.port, [side.topics for side in sides])
+    ledger = _Ledger(broker.port, [topic for side in sides for topic in side.topics])
     orders = [
         Order(
             port=side.port,

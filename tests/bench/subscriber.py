@@ -63,7 +63,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
         for number in range(-1, sizes.rounds):
             first_id = _FIRST_ID + (number + 1) * each
             for name, port, topics in (
-                (_BRIDGE, bridge, "bare/#"),
+                (_BRIDGE, bridge, ("bare/#",)),
                 (_OURS, ours.callbacks_port, TOPICS),
             ):
                 report = await offer(_order(sizes, port, broker.port, topics, first_id))
@@ -90,7 +90,9 @@ async def _with_default(sizes: Sizes) -> Report:
         return report
 
 
-def _order(sizes: Sizes, port: int, broker_port: int, topics: str, first_id: int) -> Order:
+def _order(
+    sizes: Sizes, port: int, broker_port: int, topics: tuple[str, ...], first_id: int
+) -> Order:
     return Order(
         port=port,
         first_id=first_id,

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import math
 
-from tests.bench import ingest, job_library, node_red, requests, run_memory, scrapes, subscriber
+from tests.bench import (
+    alert_rules,
+    ingest,
+    job_library,
+    node_red,
+    requests,
+    run_memory,
+    scrapes,
+    subscriber,
+)
 from tests.bench.figures import Figure, percentile, ratios, table
 
 
@@ -81,3 +90,8 @@ def test_a_table_tells_what_missed_its_target() -> None:
     assert (ratio.median, ratio.is_met) == (2.0, False)
     assert "| ratio  | 2 times | 1 - 3 | <= 1.5 | MISSED |" in table("T", [ours, theirs, ratio])
     assert percentile([5.0, 1.0, 3.0], 0.99) == 5.0
+
+
+async def test_the_evaluation_of_rules_is_measured() -> None:
+    """Few and many rules yield a ratio."""
+    assert_measured(await alert_rules.measure(alert_rules.Sizes(rounds=1, pipelines=1_000)))

@@ -1,0 +1,172 @@
+"""What it costs to hold an event against many rules, in processor time of this process.
+
+Failures of 10,000 pipelines, one after the other, go through what alerting does with an event
+before it is stored: the rules that match are found, asked, and what they remember is kept as it
+is stored. With 10 rules and with 1,000 exactly one matches each event, so the two should cost the
+same; beside them 1,000 of which ten match.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from msgspec import Struct
+
+from monitor.alerting.compiled import Compiled, Traits
+from monitor.alerting.facts import PipelineFacts
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.alerting.verdicts import About, AnyCondition, Heard, Subject, Wrong
+from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.runs import (
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+    Trigger,
+)
+from tests.bench.figures import Figure, ratios, table
+
+TITLE = "Evaluation of rules"
+_BEGAN = datetime(2026, 11, 21, tzinfo=UTC)
+_WORKSPACE = "acme"
+
+
+class Sizes(Struct, frozen=True, kw_only=True):
+    """How much is measured."""
+
+    rounds: int = 5
+    pipelines: int = 10_000
+
+
+async def measure(sizes: Sizes | None = None) -> list[Figure]:
+    """Return the cost of an event for each set of rules, and the ratio of many to few."""
+    sizes = sizes or Sizes()
+    kinds = {
+        "10 rules, one matches": _rules(f"{one}*" for one in range(10)),
+        "1,000 rules, one matches": _rules(f"{one:03d}*" for one in range(1_000)),
+        "1,000 rules, ten match": _rules(f"{one % 100:02d}*" for one in range(1_000)),
+    }
+    costs: dict[str, list[float]] = {name: [] for name in kinds}
+    events = [_failure(number) for number in range(sizes.pipelines)]
+    for number in range(-1, sizes.rounds):
+        for name, compiled in kinds.items():
+            cost = _cost(compiled, events)
+            if number >= 0:  # the first round only warms all up
+                costs[name].append(cost)
+    few, many, ten = (
+        Figure(name=name, values=tuple(values), unit="us") for name, values in costs.items()
+    )
+    return [
+        few,
+        many,
+        ratios("1,000 rules over 10", many, few, target=1.3),
+        ten,
+    ]
+
+
+def _rules(globs: Iterable[str]) -> Compiled:
+    return Compiled.of(
+        msgspec.structs.replace(
+            default_rule(RuleKind.RUN_FAILED), name=f"rule-{number}", match=Match(pipeline=(glob,))
+        )
+        for number, glob in enumerate(globs)
+    )
+
+
+def _cost(compiled: Compiled, events: list[RunEvent]) -> float:
+    """Return microseconds for one event."""
+    memories: dict[tuple[str, str], bytes] = {}
+    verdicts = 0
+    began = time.process_time()
+    for event in events:
+        verdicts += _hear(compiled, event, memories)
+    took = time.process_time() - began
+    if verdicts < len(events):
+        raise RuntimeError(f"{verdicts} verdicts on {len(events)} failures")
+    return 1e6 * took / len(events)
+
+
+def _hear(compiled: Compiled, event: RunEvent, memories: dict[tuple[str, str], bytes]) -> int:
+    run = event.run
+    pipeline = run.pipeline
+    if pipeline is None:
+        return 0
+    traits = Traits(
+        workspace=_WORKSPACE,
+        kind=run.key.kind,
+        pipeline=pipeline.name,
+        pipeline_id=pipeline.id,
+        folder="",
+        owner=run.owner,
+        trigger=run.trigger,
+    )
+    heard = Heard(
+        event=event,
+        subject=Subject(
+            about=About.PIPELINE, workspace=_WORKSPACE, kind=run.key.kind, pipeline=pipeline
+        ),
+        outermost=run.key,
+        facts=PipelineFacts(),
+        first_judged_at=_BEGAN,
+    )
+    return sum(
+        _ask(rule.settings, rule.condition, heard, memories)
+        for rule in compiled.hearing(event.type, traits)
+    )
+
+
+def _ask(
+    settings: RuleSettings,
+    condition: AnyCondition,
+    heard: Heard[PipelineFacts],
+    memories: dict[tuple[str, str], bytes],
+) -> bool:
+    if condition.hear is None or heard.outermost is None:
+        return False
+    place = (settings.name, heard.outermost.id)
+    held = memories.get(place)
+    memory = None if held is None else msgspec.json.decode(held, type=condition.memory)
+    judged = condition.hear(heard, memory, settings)
+    if judged.memory is not None:
+        memories[place] = msgspec.json.encode(judged.memory)
+    return isinstance(judged.verdict, Wrong)
+
+
+def _failure(number: int) -> RunEvent:
+    key = RunKey(_WORKSPACE, RunKind.JOB_GROUP, str(number))
+    finished_at = _BEGAN + timedelta(seconds=number)
+    run = RunState(
+        key=key,
+        status=Status.FAILED,
+        finished_at=finished_at,
+        pipeline=Pipeline(
+            kind=PipelineKind.FLOW, id=str(number), name=f"{number % 1_000:03d} orders {number}"
+        ),
+        trigger=Trigger.SCHEDULE,
+        owner="ada@example.com",
+        error="Column 'amount' could not be converted to Decimal",
+        confirmed_at=finished_at,
+        confirmed_by=Source.POLL,
+    )
+    return RunEvent(
+        id=run_event_id(key, EventType.RUN_FAILED),
+        type=EventType.RUN_FAILED,
+        run=run,
+        before=Status.RUNNING,
+        occurred_at=finished_at,
+        recorded_at=finished_at,
+        observed_by=Source.POLL,
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table(TITLE, asyncio.run(measure())))

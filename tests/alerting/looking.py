@@ -30,6 +30,7 @@ class Looking:
         self.subject = Subject(about=self.condition.about, workspace="marketing", thing=thing)
         self.memory_bytes = b""
         self.last: Verdict | None = None
+        self.first_judged_at: datetime | None = BEGAN
         self.again_at: datetime | None = None
 
     def look(self, facts: Any, seconds: float | None) -> str:
@@ -39,7 +40,9 @@ class Looking:
         if self.memory_bytes:
             memory = msgspec.json.decode(self.memory_bytes, type=self.condition.memory)
         as_of = None if seconds is None else at(seconds)
-        looked = Looked(subject=self.subject, as_of=as_of, facts=facts, first_judged_at=BEGAN)
+        looked = Looked(
+            subject=self.subject, as_of=as_of, facts=facts, first_judged_at=self.first_judged_at
+        )
         judged = self.condition.look(looked, memory, self.rule)
         self.memory_bytes = b"" if judged.memory is None else msgspec.json.encode(judged.memory)
         self.last, self.again_at = judged.verdict, judged.again_at

@@ -66,6 +66,18 @@ class TestUnreachable:
         assert looking.look(standing(Reachability.UNKNOWN), 0) == "unclear"
         assert looking.look(standing(Reachability.UNREACHABLE), None) == "unclear"
 
+    def test_what_never_answered_was_there(self) -> None:
+        """A workspace that is down when it is first watched is told as one that was so before."""
+        looking = Looking(RuleKind.WORKSPACE_UNREACHABLE)
+        looking.first_judged_at = None
+        assert looking.look(standing(Reachability.UNKNOWN), 0) == "unclear"
+        looking.first_judged_at = at(0)
+        assert looking.look(standing(Reachability.UNREACHABLE), 2) == "wrong"
+        assert (looking.wrong.since, looking.wrong.was_there) == (at(0), True)
+        assert looking.look(standing(), 4) == "right"
+        assert looking.look(standing(Reachability.UNREACHABLE), 6) == "wrong"
+        assert (looking.wrong.since, looking.wrong.was_there) == (at(6), False)
+
     def test_a_refused_token_is_an_outage_of_ours(self) -> None:
         """The workspace answers, but only that it tells us nothing: that is told too."""
         looking = Looking(RuleKind.WORKSPACE_UNREACHABLE)

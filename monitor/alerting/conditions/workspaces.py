@@ -33,23 +33,33 @@ _STARVED_ATTEMPTS = 2
 _STARVED_OUTCOMES = frozenset({"budget", "throttled"})
 
 
-class Since(Struct, frozen=True, kw_only=True):
+class Since(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When it was first seen to be wrong, by our clock as no jump moves it."""
 
     since: datetime
+    was_there: bool = False  # nothing else has been seen since the rule was judged first
 
 
 def look_unreachable(
     looked: Looked[WorkspaceFacts], memory: Since | None, _: RuleSettings
 ) -> Judged[Since]:
     standing = looked.facts.standing
-    if looked.as_of is None or standing.reachability is Reachability.UNKNOWN:
+    if looked.as_of is None:
+        return Judged(verdict=_NOT_KNOWN_YET, memory=memory)
+    if standing.reachability is Reachability.UNKNOWN:
+        if looked.first_judged_at is None:
+            memory = Since(since=looked.as_of, was_there=True)
         return Judged(verdict=_NOT_KNOWN_YET, memory=memory)
     is_refused = _is_refused(looked.facts.polls)
     if standing.reachability is not Reachability.UNREACHABLE and not is_refused:
         return Judged(verdict=Right(at=looked.as_of))
     held = memory or Since(since=looked.as_of)
-    wrong = Wrong(since=held.since, as_of=looked.as_of, facts={"reason": standing.reason})
+    wrong = Wrong(
+        since=held.since,
+        as_of=looked.as_of,
+        facts={"reason": standing.reason},
+        was_there=held.was_there,
+    )
     return Judged(verdict=wrong, memory=held)
 
 
@@ -60,9 +70,7 @@ def _is_refused(polls: tuple[PollStanding, ...]) -> bool:
     return bool(refused) and all(at < max(refused) for at in answered)
 
 
-def look_token(
-    looked: Looked[TokenFacts], _: Since | None, rule: RuleSettings
-) -> Judged[Since]:
+def look_token(looked: Looked[TokenFacts], _: Since | None, rule: RuleSettings) -> Judged[Since]:
     now, facts = looked.as_of, looked.facts
     if now is None or facts.until is None or facts.until < now:
         return Judged(verdict=Unclear(why="the tokens have not been read lately"))

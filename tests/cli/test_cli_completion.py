@@ -20,6 +20,11 @@ CONFIGURATION = """
 name = "north"
 [[workspaces]]
 name = "south"
+[[alerts]]
+name = "own_rule"
+[mqtt]
+[alertmanager]
+urls = ["http://mail:9093"]
 """
 # What is typed, and all that is offered then.
 TYPED = [
@@ -39,6 +44,14 @@ TYPED = [
     ("sandbox --fault latency=1,status_5", ["latency=1,status_500", "latency=1,status_503"]),
     ("webhooks s", ["sync"]),
     ("track plan", ["plan_run"]),
+    ("alerts --state f", ["firing"]),
+    ("alerts --rule run_", ["run_failed", "run_overdue", "run_stuck"]),
+    ("alerts --rule own", ["own_rule"]),
+    ("silence e", ["expire"]),
+    ("silence add pipe", ["pipeline=", "pipeline_id="]),
+    ("explain fl", ["flow_run"]),
+    ("replay --to m", ["mqtt"]),
+    ("replay --to alert", ["alertmanager:mail:9093"]),
 ]
 # The other shells ask the same command, so they are asked for one of each form.
 SOME = TYPED[:4] + TYPED[5:7] + TYPED[9:11]

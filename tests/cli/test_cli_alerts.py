@@ -1,0 +1,198 @@
+"""``alerts``, ``silence``, ``explain`` and ``replay`` against a server."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.cli.main import main
+from monitor.model.alerts import AlertState, Severity
+from monitor.web.settings import ServerSettings
+from tests.cli.talking import Said, Talking
+from tests.web.beside import Beside
+from tests.web.serving import serving
+from tests.web.site import Site
+
+NOWHERE = ("-c", "/nowhere/monitor.toml")
+
+
+@dataclass
+class Asking:
+    """The command, and the server that it asks."""
+
+    site: Site
+    config: Path
+    say: Talking
+
+    @property
+    def beside(self) -> Beside:
+        return self.site.beside
+
+    async def type(self, *arguments: str) -> Said:
+        return await self.say(*arguments, config=self.config)
+
+    async def rows(self, *arguments: str) -> Any:
+        done = await self.type(*arguments, "--json")
+        assert (done.code, done.err) == (0, "")
+        return json.loads(done.out)
+
+
+@pytest.fixture
+async def asking(tmp_path: Path, say: Talking) -> AsyncIterator[Asking]:
+    (tmp_path / "token").write_text("a token")
+    async with serving(tmp_path, ServerSettings(port=0)) as site:
+        config = tmp_path / "monitor.toml"
+        config.write_text(
+            '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
+            f'[server]\nlisten = "{site.url.removeprefix("http://")}"\n'
+        )
+        yield Asking(site, config, say)
+
+
+async def test_alerts_are_listed_and_chosen(asking: Asking) -> None:
+    """A table for people and JSON for programs, of one state or rule if that is wanted."""
+    alert = asking.beside.alert
+    asking.beside.hold(
+        alert("aa", muted_by=("mute", "silence:5d3c")),
+        alert("bb", state=AlertState.PENDING, name="queue_slow"),
+        rules=(("run_failed", Severity.CRITICAL), ("queue_slow", Severity.WARNING)),
+    )
+    table = await asking.type("alerts")
+    assert table.code == 0
+    head, first, second = table.out.splitlines()
+    assert head.split()[:4] == ["state", "severity", "name", "workspace"]
+    assert "mute, silence:5d3c" in first
+    assert second.split()[0] == "pending"
+    assert [one["fingerprint"] for one in await asking.rows("alerts", "--state", "firing")] == [
+        "aa"
+    ]
+    assert len(await asking.rows("alerts", "--rule", "queue_slow")) == 1
+    unknown = await asking.type("alerts", "--rule", "queue_slo")
+    assert unknown.code == 1
+    assert "did you mean queue_slow?" in unknown.err
+
+
+async def test_a_silence_is_added_listed_and_expired(asking: Asking) -> None:
+    """Matchers, length and reason reach the daemon, with the user's name as the author."""
+    added = await asking.type(
+        "silence", "add", "workspace=acme", "pipeline=daily*", "--for", "1h30m", "--comment", "why"
+    )
+    assert (added.code, added.err) == (0, "")
+    (made,) = await asking.rows("silence", "list")
+    assert made["matchers"] == ["workspace=acme", "pipeline=daily*"]
+    assert (made["author"], made["comment"]) == (getpass.getuser(), "why")
+    assert made["ends_at"] == "2026-11-21T11:30:00Z"
+    assert made["id"] in added.out
+    over = await asking.type("silence", "expire", made["id"])
+    assert (over.code, over.out) == (0, f"silence {made['id']} is over\n")
+    again = await asking.type("silence", "expire", made["id"])
+    assert (again.code, "is not known" in again.err) == (1, True)
+
+
+async def test_a_silence_until_an_instant(asking: Asking) -> None:
+    """Start and end may be named with their zones, and another author too."""
+    words = ("silence", "add", "pipeline=a", "--comment", "why", "--author", "ann")
+    done = await asking.type(
+        *words, "--from", "2026-11-21T13:00:00+02:00", "--until", "2026-11-21T14:00:00+02:00"
+    )
+    assert done.code == 0
+    (made,) = await asking.rows("silence", "list")
+    assert (made["starts_at"], made["ends_at"]) == ("2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z")
+    assert made["author"] == "ann"
+    label = await asking.type("silence", "add", "pipelin=a", "--comment", "why", "--for", "2h")
+    assert (label.code, "did you mean pipeline?" in label.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "faults"),
+    [
+        (["add", "pipeline=a", "--comment", "why"], ["--for: a silence needs an end"]),
+        (["add"], ["MATCHER: name what is", "--for: a silence needs", "--comment: say why"]),
+        (["add", "a=b", "--comment", "why", "--for", "2h", "--until", "2026-11-21T10:00:00Z"],
+         ["--until: --for is given too"]),
+        (["add", "a=b", "--comment", "why", "--for", "2 hours"],
+         ["--for: '2 hours' is no length of time; write one as 90s, 30m, 2h, 7d or 1h30m"]),
+        (["add", "a=b", "--comment", "why", "--for", "0s"], ["--for: '0s' is no length of time"]),
+        (["add", "a=b", "--comment", "why", "--until", "tomorrow"],
+         ["--until: 'tomorrow' is not an ISO 8601 instant"]),
+        (["add", "a=b", "--comment", "why", "--until", "2026-11-21"], ["names no time zone"]),
+    ],
+)  # fmt: skip
+def test_a_silence_that_cannot_be_meant_is_refused_at_once(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], faults: list[str]
+) -> None:
+    """Exit 2 and one line for each fault, although nobody was asked."""
+    assert main(["silence", *arguments, *NOWHERE]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == len(faults)
+    for fault, line in zip(faults, err.splitlines(), strict=True):
+        assert fault in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["silence", "mute"], "'mute' is none of add, list, expire"),
+        (["silence", "list", "a"], "list takes no further words"),
+        (["silence", "expire"], "expire takes the id of one silence"),
+        (["silence", "list", "--for", "2h"], "belong to add"),
+        (["explain", "flow", "1"], "name an alert's fingerprint, or one of flow_run"),
+        (["explain", "job_group", "1", "2"], "name an alert's fingerprint, or one of"),
+        (["replay", "--to", "mqtt"], "Missing option '--since'"),
+        (["replay", "--to", "mqtt", "--since", "today"], "is not an ISO 8601 instant"),
+    ],
+)
+def test_wrong_usage_exits_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """What no daemon could answer is refused before one is asked."""
+    assert main([*arguments, *NOWHERE]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["9f86d081884c7d65"],
+        ["run_failed/9f86d081884c7d65"],
+        ["job_group", "17"],
+        ["job_group", "17", "-w", "acme"],
+        ["acme:job_group:17"],
+    ],
+)
+async def test_alerts_and_runs_are_explained(asking: Asking, words: list[str]) -> None:
+    """By fingerprint, by topic, by kind and id or by key: the answer first, then its steps."""
+    asking.beside.hold(asking.beside.alert())
+    done = await asking.type("explain", *words)
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0].endswith("was not told")
+    assert lines[2].split() == ["stage", "word", "at", "rule", "output", "detail"]
+    assert lines[3].split()[:2] == ["rule", "pending"]
+    assert (await asking.rows("explain", *words))["swallowed_by"] == "pending"
+
+
+async def test_what_is_not_known_is_not_explained(asking: Asking) -> None:
+    """An unknown run or alert is one line on stderr and 1."""
+    for words in (["job_group", "9"], ["0000"]):
+        done = await asking.type("explain", *words)
+        assert (done.code, done.out) == (1, "")
+        assert "the daemon answered 404" in done.err
+
+
+async def test_an_output_is_sent_the_past_again(asking: Asking) -> None:
+    """The instant reaches the daemon as it was meant, and what became of it is printed."""
+    done = await asking.type("replay", "--since", "2026-11-21T11:00:00+01:00", "--to", "mqtt")
+    assert (done.code, done.out.split()) == (0, ["sent", "3"])
+    assert asking.beside.replayed == [("mqtt", asking.site.clock.now())]
+    wrong = await asking.type("replay", "--since", "2026-11-21T11:00:00Z", "--to", "mqt")
+    assert (wrong.code, "did you mean mqtt?" in wrong.err) == (1, True)

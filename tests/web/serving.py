@@ -1,0 +1,68 @@
+"""Serves over a real store and knowledge that a test writes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.errors import NoSuchObjectError
+from monitor.model.runs import RunKind
+from monitor.tracking.knowledge import Knowledge
+from monitor.web.api import Requests
+from monitor.web.health import Finding
+from monitor.web.server import Server
+from monitor.web.settings import ServerSettings
+from tests.clocks import ManualClock
+from tests.web.beside import Beside
+from tests.web.site import Site
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]:
+    """Yield a server that listens, with a client and all that a test may change behind it."""
+    clock, knowledge = ManualClock(), Knowledge(["acme"])
+    bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
+    findings = {"store": Finding(ok=True, detail="writable")}
+    asked: list[tuple[Any, ...]] = []
+
+    async def find() -> Finding:
+        return findings["store"]
+
+    async def render(accept: str) -> tuple[bytes, str]:
+        return b"some 1.0\n", f"text/plain; asked={'openmetrics' in accept}"
+
+    async def track(workspace: str | None, kind: RunKind, run_id: str) -> str:
+        asked.append((workspace, kind, run_id))
+        if run_id == "404":
+            raise NoSuchObjectError("there is no such run")
+        return f"following {run_id}"
+
+    async def webhooks(
+        workspace: str | None, action: str, flow: str | None
+    ) -> list[dict[str, Any]]:
+        asked.append((workspace, action, flow))
+        return [{"flow": flow}]
+
+    beside = Beside(now=clock.now)
+    server = Server(
+        settings=settings,
+        bus=bus,
+        view=knowledge.view,
+        clock=clock,
+        render_metrics=render,
+        checks={"store": find},
+        requests=Requests(track=track, webhooks=webhooks),
+        alerting=beside.requests(),
+    )
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
+        made = Site(server, bus, knowledge, clock, findings, session, beside, asked=asked)
+        made.url = f"http://127.0.0.1:{await server.start()}"
+        yield made
+        await server.stop()
+    await bus.close()

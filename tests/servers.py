@@ -121,6 +121,80 @@ class Mosquitto:
         is_running.set()
 
 
+class Alertmanager:
+    """An Alertmanager alone, which notifies one receiver of webhooks without much waiting."""
+
+    def __init__(self, folder: Path, *, notify_url: str, group_by: str = "fingerprint") -> None:
+        self.port = free_port()
+        self._program = program("prometheus-alertmanager")
+        self._folder = folder / f"alertmanager-{self.port}"
+        self._folder.mkdir()
+        self._process: Process | None = None
+        self._log: asyncio.Task[bytes] | None = None
+        self._configuration = self._folder / "alertmanager.yml"
+        self._configuration.write_text(
+            f"""
+route:
+  receiver: test
+  group_by: [{group_by}]
+  group_wait: 100ms
+  group_interval: 200ms
+  repeat_interval: 24h
+receivers:
+  - name: test
+    webhook_configs:
+      - url: {notify_url}
+        send_resolved: true
+"""
+        )
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        """Return when it listens. What it knew before a stop it knows again."""
+        self._process = await asyncio.create_subprocess_exec(
+            self._program,
+            f"--config.file={self._configuration}",
+            f"--storage.path={self._folder}",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+            "--cluster.listen-address=",
+            stdout=DEVNULL,
+            stderr=PIPE,
+        )
+        assert self._process.stderr is not None
+        lines: list[str] = []
+        async with asyncio.timeout(START_SECONDS):
+            while line := await self._process.stderr.readline():
+                lines.append(line.decode(errors="replace"))
+                if "Listening on" in lines[-1]:
+                    self._log = asyncio.create_task(self._process.stderr.read())
+                    return
+        pytest.fail("Alertmanager did not start: " + " | ".join(lines[-5:]))
+
+    async def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None or self._log is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+            await self._log
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
 class Relay:
     """Stands between a client and a server, to cut their connections and to hold answers back."""
 

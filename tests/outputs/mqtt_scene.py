@@ -17,8 +17,9 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite import SqliteBus
+from monitor.model.alerts import AlertingPicture
 from monitor.model.clock import SystemClock
-from monitor.model.events import RunEvent, WorkspaceEvent
+from monitor.model.events import Event
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.mqtt.output import MqttOutput
 from monitor.outputs.mqtt.states import BridgeInfo
@@ -135,6 +136,7 @@ class MqttScene:
         self.settings = settings
         self.clock = SystemClock()
         self.knowledge = Knowledge(["w"])
+        self.picture = AlertingPicture()
         self.registry = CollectorRegistry()
         self._task: asyncio.Task[None] | None = None
 
@@ -163,6 +165,7 @@ class MqttScene:
             registry=self.registry,
             metrics=DeliveryMetrics(self.registry),
             info=INFO,
+            alerting=lambda: self.picture,
         )
         self._task = asyncio.create_task(self.output.run())
         await self.until(lambda: self.output.is_connected or not is_connected)
@@ -174,7 +177,7 @@ class MqttScene:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    async def tell(self, *events: RunEvent | WorkspaceEvent) -> None:
+    async def tell(self, *events: Event) -> None:
         await self.bus.commit(change(*events), timeout_seconds=5)
 
     async def until(self, condition: Callable[[], bool]) -> None:

@@ -1,0 +1,186 @@
+"""Topics of alerts, on a real broker: events once, states retained while they mean something."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from monitor.model.alerts import BRIDGE, Alert, AlertingPicture, AlertState
+from monitor.model.events import EventType
+from tests.outputs.alert_stories import alert, event_of, fired, resolved
+from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
+from tests.servers import Mosquitto
+
+KEY = alert().fingerprint
+TOPIC = f"dataprep/v1/w/alert/run_failed/{KEY}"
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Mosquitto]:
+    """Return a running broker."""
+    async with Mosquitto(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, broker: Mosquitto) -> AsyncIterator[MqttScene]:
+    """Return a scene whose output is connected."""
+    async with MqttScene(tmp_path, settings_for(broker.url)) as made:
+        await made.start()
+        yield made
+
+
+def picture_of(*alerts: Alert) -> AlertingPicture:
+    return AlertingPicture(alerts=alerts)
+
+
+async def states(broker: Mosquitto) -> dict[str, bytes]:
+    """Return what the broker retains about alerts, by topic."""
+    async with Subscriber(broker.port) as fresh:
+        await fresh.hear_all()
+        return {topic: payload for topic, payload in fresh.retained().items() if "/alert/" in topic}
+
+
+async def until_retained(broker: Mosquitto, topics: set[str]) -> dict[str, bytes]:
+    """Wait until the broker retains exactly these topics of alerts."""
+    async with asyncio.timeout(15):
+        while True:
+            if set(found := await states(broker)) == topics:
+                return found
+
+
+async def test_an_episode_is_told_by_events_and_by_its_state(
+    broker: Mosquitto, scene: MqttScene
+) -> None:
+    """Fired, then firing; resolved, then resolved; in the end nothing is retained of it."""
+    async with Subscriber(broker.port) as subscriber:
+        scene.picture = picture_of(alert())
+        await scene.tell(fired())
+        await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 1)
+        scene.picture = picture_of(alert(state=AlertState.RESOLVED))
+        await scene.tell(resolved())
+        await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 2)
+        scene.picture = picture_of()
+        await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 3)
+
+        events = subscriber.on("/event")
+        assert [one.topic for one in events] == [f"{TOPIC}/event"] * 2
+        assert [one.json()["id"] for one in events] == [fired().id, resolved().id]
+        assert not any(one.is_retained for one in events)
+        assert dict(events[0].properties["UserProperty"])["type"] == "dataprep.alert.fired.v1"
+        firing, over, cleared = [one.payload for one in subscriber.on(f"{TOPIC}/state")]
+        assert b'"status":"firing"' in firing
+        assert b'"status":"resolved"' in over
+        assert cleared == b""
+    assert await states(broker) == {}
+
+
+async def test_a_state_says_what_the_alert_is(broker: Mosquitto, scene: MqttScene) -> None:
+    """Alertmanager's names, and beside them what mutes it and what it rests upon."""
+    scene.picture = picture_of(alert(muted_by=("silence:7",), reminders=2))
+    async with Subscriber(broker.port) as subscriber:
+        await subscriber.until(
+            lambda: bool(subscriber.on("/state") and subscriber.on(TOPIC[-16:] + "/state"))
+        )
+        (state,) = subscriber.on(f"{KEY}/state")
+    assert state.json() == {
+        "status": "firing",
+        "name": "run_failed",
+        "rule": "run_failed",
+        "severity": "critical",
+        "labels": alert().labels,
+        "annotations": alert().annotations,
+        "startsAt": "2026-11-21T09:30:00Z",
+        "endsAt": None,
+        "fingerprint": KEY,
+        "run": "91",
+        "evidence": ["w:flow_run:91:failed"],
+        "evidenceCount": 1,
+        "facts": {"error": "no such file"},
+        "wasThere": False,
+        "isFlapping": False,
+        "mutedBy": ["silence:7"],
+        "reminders": 2,
+    }
+
+
+async def test_what_is_pending_is_told_nowhere(broker: Mosquitto, scene: MqttScene) -> None:
+    """Only what fires, or did, has a retained state."""
+    scene.picture = picture_of(alert(1, AlertState.PENDING), alert(2))
+    found = await until_retained(
+        broker, {f"dataprep/v1/w/alert/run_failed/{alert(2).fingerprint}/state"}
+    )
+    assert len(found) == 1
+
+
+async def test_alerts_about_the_daemon_stand_below_the_bridge(
+    broker: Mosquitto, scene: MqttScene
+) -> None:
+    """Two daemons on one broker, each with its own topics, do not mix theirs up."""
+    own = alert(workspace=BRIDGE, name="monitor_degraded", kind=None, pipeline=None, run=None)
+    scene.picture = picture_of(own)
+    async with Subscriber(broker.port) as subscriber:
+        await scene.tell(event_of(own))
+        await subscriber.until(lambda: bool(subscriber.on("/event")))
+        above = f"dataprep/v1/bridge/monitor/alert/monitor_degraded/{KEY}"
+        assert subscriber.on("/event")[0].topic == f"{above}/event"
+    await until_retained(broker, {f"{above}/state"})
+    scene.picture = picture_of()
+    assert await until_retained(broker, set()) == {}
+
+
+async def test_what_ended_while_the_daemon_was_away_is_cleared(
+    broker: Mosquitto, scene: MqttScene
+) -> None:
+    """After a restart the topics of alerts that are no more are deleted, and no others."""
+    scene.picture = picture_of(alert(1), alert(2))
+    topics = [f"dataprep/v1/w/alert/run_failed/{alert(n).fingerprint}/state" for n in (1, 2)]
+    await until_retained(broker, set(topics))
+    await scene.stop()
+    scene.picture = picture_of(alert(2))
+    await scene.start()
+    assert set(await until_retained(broker, {topics[1]})) == {topics[1]}
+
+
+async def test_a_restart_of_the_broker_brings_them_back(tmp_path: Path) -> None:
+    """A broker that forgot everything is given the states of alerts again."""
+    async with Mosquitto(tmp_path) as broker, MqttScene(tmp_path, settings_for(broker.url)) as one:
+        one.picture = picture_of(alert())
+        await one.start()
+        await until_retained(broker, {f"{TOPIC}/state"})
+        await broker.stop(at_once=True)
+        await broker.start()
+        assert set(await until_retained(broker, {f"{TOPIC}/state"})) == {f"{TOPIC}/state"}
+
+
+async def test_every_transition_is_told_on_one_topic_in_order(
+    broker: Mosquitto, scene: MqttScene
+) -> None:
+    """Reminders, silences and flapping stand between start and end, each under its own id."""
+    told = [
+        fired(),
+        event_of(alert(), EventType.ALERT_REMINDED, number=1),
+        event_of(alert(), EventType.ALERT_SILENCED, number=1),
+        event_of(alert(), EventType.ALERT_REMINDED, number=2),
+        event_of(alert(is_flapping=True), EventType.ALERT_FLAPPING),
+        resolved(),
+    ]
+    async with Subscriber(broker.port) as subscriber:
+        await scene.tell(*told)
+        await subscriber.until(lambda: len(subscriber.on(f"{TOPIC}/event")) == len(told))
+        heard = [one.json()["id"] for one in subscriber.on(f"{TOPIC}/event")]
+    assert heard == [one.id for one in told]
+
+
+async def test_a_storm_of_states_is_published_whole(broker: Mosquitto, scene: MqttScene) -> None:
+    """Hundreds of alerts at once have a state each, and all of them are cleared again."""
+    numbers = range(300)
+    scene.picture = picture_of(*[alert(number) for number in numbers])
+    await scene.tell(*[fired(number) for number in numbers])
+    topics = {f"dataprep/v1/w/alert/run_failed/{alert(n).fingerprint}/state" for n in numbers}
+    assert len(await until_retained(broker, topics)) == len(numbers)
+    scene.picture = picture_of()
+    assert await until_retained(broker, set()) == {}

@@ -137,11 +137,7 @@ class Compiled:
         Raises:
             ConfigurationError: see `rule_of`.
         """
-        return cls(
-            rule_of(one, conditions[one.rule])
-            for one in settings
-            if one.is_enabled and one.rule in conditions
-        )
+        return cls(rule_of(one, conditions[one.rule]) for one in settings if one.is_enabled)
 
     def hearing(self, event_type: EventType, traits: Traits) -> tuple[Rule, ...]:
         """Return the rules that are to hear an event of that type, in the order of their file."""

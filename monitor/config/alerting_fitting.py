@@ -124,7 +124,7 @@ def _number_fault(value: float, quantity: Quantity | None, kind: RuleKind) -> st
         return f"the rule {kind} has no such number; remove it"
     if quantity.holds(value):
         return None
-    return f"must be {quantity.least:,g} to {quantity.most:,g} for {kind}: {quantity.about}"
+    return f"must be {quantity.least:,.10g} to {quantity.most:,.10g} for {kind}: {quantity.about}"
 
 
 def _annotations(part: Part, kind: RuleKind, faults: Faults) -> None:

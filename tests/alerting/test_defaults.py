@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from monitor.alerting.conditions.table import CONDITIONS
 from monitor.alerting.settings.defaults import DEFAULT_RULES, RULES, combined, default_rule
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
-from monitor.alerting.settings.templates import template
+from monitor.alerting.settings.templates import COMMON_FIELDS, template
 
 
 def test_every_kind_of_rule_is_described() -> None:
     """A new kind fails here until it has its defaults."""
     assert set(RULES) == set(RuleKind)
+
+
+@pytest.mark.parametrize("kind", RuleKind)
+def test_templates_may_name_what_the_condition_tells(kind: RuleKind) -> None:
+    """The fields that `check` knows are those that alerts of the kind have; none is left out."""
+    condition = CONDITIONS[kind]
+
+    assert condition.rule is kind
+    assert sorted(condition.template_fields) == sorted(RULES[kind].fields)
+    assert not set(condition.template_fields) & set(COMMON_FIELDS)
 
 
 def test_only_cancellations_are_not_told_by_default() -> None:

@@ -49,7 +49,7 @@ class RuleKindDefaults(Struct, frozen=True, kw_only=True):
 
 _ALL = ("workspace", "kind", "pipeline", "folder", "owner", "trigger")
 _PIPELINE = ("workspace", "kind", "pipeline", "folder", "owner")
-_SCHEDULE = ("workspace", "kind", "pipeline", "folder", "owner")
+_SCHEDULE = ("workspace", "pipeline", "folder", "owner")
 _WORKSPACE = ("workspace",)
 
 
@@ -101,8 +101,8 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         severity=Severity.CRITICAL,
         summary="{pipeline} did not start in {workspace}",
         description="Schedule {schedule} was due at {expected_at:time}, and no run came.",
-        fields=("schedule", "expected_at"),
-        match=_SCHEDULE,
+        fields=("schedule", "expected_at", "missed"),
+        match=_PIPELINE,
         threshold=_seconds("seconds of grace after the expected time", 10 * MINUTE),
     ),
     RuleKind.SCHEDULE_DISABLED: RuleKindDefaults(
@@ -156,9 +156,9 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         is_on=False,  # people cancel on purpose
     ),
     RuleKind.WORKSPACE_UNREACHABLE: RuleKindDefaults(
-        about="A workspace does not answer.",
+        about="A workspace does not answer, or refuses our token.",
         severity=Severity.CRITICAL,
-        summary="{workspace} does not answer",
+        summary="{workspace} cannot be asked",
         description="{reason}",
         fields=("reason",),
         match=_WORKSPACE,

@@ -1,0 +1,386 @@
+"""Rules and silences: each fault is one sentence with a way out, and what has none can be used."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.alerting.compiled import Compiled
+from monitor.alerting.settings.defaults import DEFAULT_RULES, RULES, default_rule
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import Match, RuleKind
+from monitor.alerting.settings.silences import SilenceSettings
+from monitor.model.alerts import Severity
+from tests.config.settings_tables import (
+    everything,
+    faults,
+    file,
+    judged,
+    silence,
+    weighed,
+    with_callbacks,
+    with_rules,
+    workspace,
+)
+
+A_LABEL = "a label is letters, digits and _, with no digit and not __ first"
+
+
+def alert(rule: str, **changes: Any) -> dict[str, Any]:
+    return {"rule": rule, **changes}
+
+
+RULE_FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
+    (
+        alert("run_failed", threshold=3),
+        "threshold: 3.0: the rule run_failed has no such number; remove it",
+    ),
+    (
+        alert("queue_slow", threshold=0),
+        "threshold: 0.0: must be 1 to 2,592,000 for queue_slow: seconds from creation to start",
+    ),
+    (
+        alert("queue_slow", minimum=3),
+        "minimum: 3: the rule queue_slow has no such number; remove it",
+    ),
+    (
+        alert("run_overdue", minimum=9),
+        "minimum: 9: must be 10 to 200 for run_overdue: runs that a limit is learned from",
+    ),
+    (
+        alert("run_failed", window_seconds=60),
+        "window_seconds: 60.0: the rule run_failed has no such number; remove it",
+    ),
+    (
+        alert("run_failed", labels={"team-name": "x"}),
+        f'labels.team-name: "x": {A_LABEL}; did you mean team_name?',
+    ),
+    (
+        alert("run_failed", labels={"2nd": "x"}),
+        f'labels.2nd: "x": {A_LABEL}; did you mean _2nd?',
+    ),
+    (
+        alert("run_failed", labels={"__name": "x"}),
+        f'labels.__name: "x": {A_LABEL}; did you mean name?',
+    ),
+    (
+        alert("run_failed", labels={"é": "x"}),
+        f'labels.é: "x": {A_LABEL}',
+    ),
+    (
+        alert("run_failed", labels={"severity": "page"}),
+        (
+            'labels.severity: "page": every alert has this label already; the key severity '
+            "sets it; "
+            "choose another, such as own_severity"
+        ),
+    ),
+    (
+        alert("run_failed", labels={"workspace": "x"}),
+        (
+            'labels.workspace: "x": every alert has this label already; choose another, such as '
+            "own_workspace"
+        ),
+    ),
+    (
+        alert("run_failed", labels={"team": ""}),
+        'labels.team: "": must be one line of 1 to 200 characters',
+    ),
+    (
+        alert("run_failed", labels={"team": "a\nb"}),
+        'labels.team: "a\\nb": must be one line of 1 to 200 characters',
+    ),
+    (alert("run_failed", labels={"team": 5}), "labels.team: 5: must be a text in quotes"),
+    (
+        alert("run_failed", annotations={"summary": "{pipelin} failed"}),
+        (
+            'annotations.summary: "{pipelin} failed": there is no field {pipelin}; '
+            "did you mean pipeline?"
+        ),
+    ),
+    (
+        alert("canceled", annotations={"summary": "{error}"}),
+        (
+            f'annotations.summary: "{{error}}": there is no field {{error}}; there are '
+            f"{', '.join(RULES[RuleKind.CANCELED].template_fields)}"
+        ),
+    ),
+    (
+        alert("run_failed", annotations={"summary": "{error"}),
+        (
+            'annotations.summary: "{error": has a brace without its other half; '
+            "write {{ and }} for braces that are meant"
+        ),
+    ),
+    (
+        alert("run_failed", annotations={"run-book": "x"}),
+        (
+            'annotations.run-book: "x": the name of an annotation is letters, digits and _, '
+            "with no digit and not __ first; did you mean run_book?"
+        ),
+    ),
+    (
+        alert("workspace_unreachable", match={"pipeline": "Orders"}),
+        'match.pipeline: ["Orders"]: workspace_unreachable has only workspace; remove this',
+    ),
+    (
+        alert("monitor_degraded", match={"workspace": "bridge"}),
+        'match.workspace: ["bridge"]: monitor_degraded has nothing to match by; remove this',
+    ),
+    (
+        alert("not_fresh", match={"trigger": "schedule"}),
+        (
+            'match.trigger: ["schedule"]: not_fresh has only workspace, kind, pipeline, '
+            "folder, owner; "
+            "remove this"
+        ),
+    ),
+    (
+        alert("run_failed", name="canceled"),
+        'name: "canceled": is the name of another rule, and this one is run_failed; choose another',
+    ),
+    (
+        alert("run_failed", expect="0 0 6 * * ?"),
+        'expect: "0 0 6 * * ?": is for schedule_missed, and this rule is run_failed; remove it',
+    ),
+    (
+        alert("run_failed", expect_timezone="UTC"),
+        'expect_timezone: "UTC": is for schedule_missed, and this rule is run_failed; remove it',
+    ),
+    (
+        alert("schedule_missed", name="orders", expect="0 0 6 * * ?"),
+        'expect: "0 0 6 * * ?": does not say whose runs; add pipeline to [alerts.match]',
+    ),
+    (
+        alert("schedule_missed", expect="0 0 6 * * ?", match={"pipeline": "Orders"}),
+        (
+            'expect: "0 0 6 * * ?": would replace what is judged by visible schedules; '
+            "give the rule another name"
+        ),
+    ),
+    (
+        alert("callbacks_missed"),
+        'rule: "callbacks_missed": sees nothing of marketing; add [workspaces.callbacks]',
+    ),
+    (
+        alert("run_failed", for_secnds=5),
+        "for_secnds: 5: unknown key; did you mean for_seconds?",
+    ),
+    (
+        alert("run_failed", pipeline="Orders"),
+        'pipeline: "Orders": belongs elsewhere: [alerts.match] pipeline',
+    ),
+    (
+        alert("run_failed", match={"pipelines": "Orders"}),
+        'match.pipelines: "Orders": unknown key; did you mean pipeline?',
+    ),
+    (
+        alert("run_failed", match="Orders"),
+        'match: "Orders": must be a table: write [alerts.match] above its keys',
+    ),
+)
+
+
+@pytest.mark.parametrize(("table", "sentence"), RULE_FAULTS, ids=lambda one: str(one)[:60])
+def test_a_rule_that_cannot_be_meant_is_told_in_one_sentence(
+    table: dict[str, Any], sentence: str
+) -> None:
+    """Key, value and way out; and nothing else is held against the file."""
+    assert faults(with_rules(table)) == [f"alerts[0].{sentence}"]
+
+
+@pytest.mark.parametrize(
+    ("mapping", "sentence"),
+    [
+        (file(alerts=3), "alerts: 3: must be tables: write [[alerts]] above the keys of each"),
+        (
+            file(alerts=alert("run_failed")),
+            "alerts: (a table): there may be several: write [[alerts]]",
+        ),
+        (
+            file(alerts=["run_failed"]),
+            'alerts[0]: "run_failed": must be a table: write [[alerts]] above its keys',
+        ),
+        (
+            with_rules(alert("run_failed"), alert("run_failed")),
+            'alerts[1].name: "run_failed": is the name of alerts[0] already; choose another',
+        ),
+        (
+            with_rules(alert("run_failed", name="a"), alert("canceled", name="a")),
+            'alerts[1].name: "a": is the name of alerts[0] already; choose another',
+        ),
+        (file(alert=[]), "alert: []: unknown key; did you mean alerts?"),
+        (
+            file(silences=[silence(starts_at=datetime(2027, 1, 1, tzinfo=UTC))]),
+            (
+                'silences[0].ends_at: "2026-12-24 18:00:00+00:00": 2026-12-24T18:00:00Z is not '
+                "behind "
+                "the start 2027-01-01T00:00:00Z"
+            ),
+        ),
+        (
+            file(silences=[silence(ends_at=datetime(2026, 12, 24, 18))]),  # noqa: DTZ001 - so it was written
+            (
+                'silences[0].ends_at: "2026-12-24 18:00:00": must be a date and time with its '
+                "offset, "
+                "without quotes, such as 2026-11-21T18:00:00Z"
+            ),
+        ),
+        (
+            file(silences=[silence(matchers=["team=x"])]),
+            (
+                "silences[0].matchers: [\"team=x\"]: 'team=x': no alert has a label 'team': there "
+                "are "
+                "alertname, kind, output, part, pipeline, pipeline_id, rule, schedule, severity, "
+                "token_id, workspace"
+            ),
+        ),
+    ],
+)
+def test_lists_and_silences_are_judged_too(mapping: dict[str, Any], sentence: str) -> None:
+    """A list that is none, two rules of one name, and a silence that never is."""
+    assert faults(mapping) == [sentence]
+
+
+def test_the_keys_of_the_webhook_stay_unseen() -> None:
+    """What is wrong with a secret is told without it."""
+    mapping = everything()
+    mapping["webhook"]["secret_file"] = "/run/secrets/short"
+    assert faults(mapping) == [
+        (
+            "webhook.secret: ***: must be whsec_ and 24 to 64 bytes in base64; "
+            "make one with: echo whsec_$(openssl rand -base64 32)"
+        )
+    ]
+
+
+def test_without_configuration_the_default_rules_are_there() -> None:
+    """Nothing has to be written for alerts that are useful."""
+    assert judged(file()).alerting == AlertingSettings()
+    assert judged(file()).alerting.rules == DEFAULT_RULES
+
+
+def test_a_rule_takes_from_its_kind_what_it_does_not_set() -> None:
+    """Annotations are laid over those of the default; all else is as written or as in it."""
+    (rule,) = judged(
+        with_rules(
+            alert(
+                "failing_repeatedly",
+                name="sales_keeps_failing",
+                threshold=0.5,
+                labels={"team": "sales"},
+                annotations={"runbook": "https://wiki/{pipeline}"},
+                mute=["Sat,Sun Europe/Berlin"],
+                match={"workspace": "market*", "pipeline": ["Orders", "Sales*"]},
+            ),
+            alerting={"defaults": False, "round_seconds": 1},
+        )
+    ).alerting.rules
+    base = default_rule(RuleKind.FAILING_REPEATEDLY)
+
+    assert (rule.name, rule.threshold, rule.minimum) == ("sales_keeps_failing", 0.5, 4)
+    assert rule.severity is Severity.CRITICAL
+    assert rule.labels == {"team": "sales"}
+    assert rule.annotations == {**base.annotations, "runbook": "https://wiki/{pipeline}"}
+    assert rule.match == Match(workspace=("market*",), pipeline=("Orders", "Sales*"))
+
+
+def test_a_rule_named_like_a_default_replaces_or_removes_it() -> None:
+    """The others stay, in their order."""
+    configuration = judged(
+        with_rules(
+            alert("run_failed", severity="warning"),
+            alert("not_fresh", enabled=False),
+            alert("canceled"),
+        )
+    )
+    rules = {one.name: one for one in configuration.alerting.rules}
+    assert rules["run_failed"].severity is Severity.WARNING
+    assert set(rules) == set(RuleKind) - {RuleKind.NOT_FRESH}
+
+
+@pytest.mark.parametrize(
+    ("rule", "beyond"), [("token_expiring", "tokens"), ("quality_dropped", "profiles")]
+)
+def test_a_rule_needs_what_it_is_judged_by(rule: str, beyond: str) -> None:
+    """Only where nothing that it watches is read at all, and only where it was written."""
+    off = workspace("off", beyond={beyond: False})
+    mapping = {"workspaces": [off], "alerts": [alert(rule)]}
+    assert faults(mapping) == [
+        f'alerts[0].rule: "{rule}": sees nothing of off; set {beyond} = true in [workspaces.beyond]'
+    ]
+    assert not faults({"workspaces": [off]})
+    assert not faults({"workspaces": [off, workspace("on")], "alerts": [alert(rule)]})
+    assert not faults({"workspaces": [off], "alerts": [alert(rule, enabled=False)]})
+    elsewhere = alert(rule, match={"workspace": "off"})
+    assert faults({"workspaces": [off, workspace("on")], "alerts": [elsewhere]})
+
+
+def test_a_rule_for_callbacks_needs_callbacks() -> None:
+    """With them it is taken."""
+    assert not faults({**with_callbacks(), "alerts": [alert("callbacks_missed")]})
+
+
+def test_expected_times_arrive_in_quartz() -> None:
+    """Plain cron is turned into Quartz's words, so that one reading follows."""
+    rule = alert(
+        "schedule_missed",
+        name="orders_started",
+        expect="30 6 * * 1-5",
+        expect_timezone="Europe/Berlin",
+        match={"pipeline": "Orders"},
+    )
+    found = judged(with_rules(rule)).alerting.rules[-1]
+    assert (found.expect, found.expect_timezone) == ("0 30 6 ? * MON-FRI", "Europe/Berlin")
+
+
+def test_a_silence_is_as_it_was_written() -> None:
+    """Its labels may be those of a rule of one's own; one that is over stays readable."""
+    over = datetime(2020, 1, 1, tzinfo=UTC)
+    mapping = with_rules(alert("run_failed", labels={"team": "sales"}))
+    mapping["silences"] = [silence(matchers=["team=sales"], ends_at=over)]
+    assert judged(mapping).alerting.silences == (
+        SilenceSettings(matchers=("team=sales",), comment="The warehouse moves.", ends_at=over),
+    )
+
+
+GLOBS = st.sampled_from(["marketing", "m*", "*", "[a", "Orders", "flow_run", "schedule"])
+TEMPLATES = st.text(st.sampled_from("{}pieln:! rous"), max_size=12) | st.sampled_from(
+    ["{pipeline}", "{error}", "{run}"]
+)
+RULE_TABLES = st.fixed_dictionaries(
+    {"rule": st.sampled_from(sorted(RuleKind))},
+    optional={
+        "name": st.sampled_from(["a", "b", "run_failed"]),
+        "threshold": st.sampled_from([0.5, 1, 3, 600]),
+        "minimum": st.integers(0, 30),
+        "window_seconds": st.sampled_from([60, 3_600]),
+        "for_seconds": st.sampled_from([0, 5]),
+        "labels": st.dictionaries(st.sampled_from(["team", "a-b"]), st.text(max_size=3)),
+        "annotations": st.dictionaries(st.sampled_from(["summary", "x"]), TEMPLATES),
+        "mute": st.lists(st.sampled_from(["Sat UTC", "22:00-06:00 Europe/Berlin", "x"])),
+        "match": st.dictionaries(
+            st.sampled_from(Match.__struct_fields__), GLOBS | st.lists(GLOBS, max_size=3)
+        ),
+        "enabled": st.booleans(),
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables=st.lists(RULE_TABLES, max_size=2))
+def test_what_is_taken_compiles(tables: list[dict[str, Any]]) -> None:
+    """No rule that `check` takes is refused when the daemon starts, and none is lost."""
+    verdict = weighed({**with_callbacks(), "alerts": tables})
+    if verdict.configuration is None:
+        assert verdict.faults
+        return
+    rules = verdict.configuration.alerting.rules
+    compiled = {one.name for one in Compiled.of(rules).rules}
+    assert compiled <= {one.name for one in rules}
+    names = [one.get("name", one["rule"]) for one in tables if one.get("enabled", True)]
+    assert set(names) <= {one.name for one in rules}

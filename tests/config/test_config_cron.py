@@ -1,0 +1,45 @@
+"""Expected times are written in Quartz or in plain cron, and mean the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.config.cron import quartz_expression
+from monitor.model.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("text", "quartz"),
+    [
+        ("0 30 6 ? * MON-FRI", "0 30 6 ? * MON-FRI"),
+        ("0 30 6 ? * mon-fri 2026", "0 30 6 ? * MON-FRI 2026"),
+        ("0 0 1 * *", "0 0 0 1 * ?"),
+        ("*/15 * * * *", "0 */15 * * * ?"),
+        ("0 6 * * 0", "0 0 6 ? * SUN"),
+        ("0 6 * * 7", "0 0 6 ? * SUN"),
+        ("0 6 * * 5-7", "0 0 6 ? * FRI-SUN"),
+        ("0 6 * * 0-7", "0 0 6 ? * *"),
+        ("0 6 * * */2", "0 0 6 ? * */2"),
+        ("0 6 * * 1,3,fri", "0 0 6 ? * MON,WED,FRI"),
+        ("0 6 * * 1-5/2", "0 0 6 ? * MON-FRI/2"),
+    ],
+)
+def test_plain_cron_says_the_same_in_quartz(text: str, quartz: str) -> None:
+    """Seconds come first there, and Sunday, which plain cron counts as 0 and 7, goes by name."""
+    assert quartz_expression(text) == quartz
+
+
+CRON_FAULTS = (
+    ("0 25 * * *", "cron hour '25': expected 0 to 23"),
+    ("0 6 * foo *", "cron month 'FOO': expected 1 to 12"),
+    ("0 6 * jann *", "cron month 'JANN': expected 1 to 12; did you mean JAN?"),
+    ("0 0 0 29 2 ? 2027", "never comes true; write a day that there is"),
+)
+
+
+@pytest.mark.parametrize(("text", "sentence"), CRON_FAULTS)
+def test_a_cron_expression_that_says_nothing_is_refused(text: str, sentence: str) -> None:
+    """In the words of the field that is wrong, with the nearest name of a day or month."""
+    with pytest.raises(ConfigurationError) as raised:
+        quartz_expression(text)
+    assert raised.value.faults == [sentence]

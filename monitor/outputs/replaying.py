@@ -106,18 +106,24 @@ class _Replay:
         for attempt in range(_ATTEMPTS):
             if attempt:
                 await self._clock.sleep(_FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1))
-            try:
-                async with asyncio.timeout(_READY_SECONDS):
-                    await self._output.ready()
-            except TimeoutError:
-                reason = reason or "cannot be reached"
-                continue
+            if not await self._is_ready():
+                return reason or "cannot be reached"
             taken, reason = await self._hand_on(some)
             # All behind the first that failed goes again: order matters more than repetition.
             some = some[taken:]
             if not some:
                 return None
         return reason
+
+    async def _is_ready(self) -> bool:
+        ready = asyncio.ensure_future(self._output.ready())
+        limit = asyncio.ensure_future(self._clock.sleep(_READY_SECONDS))
+        try:
+            await asyncio.wait((ready, limit), return_when=asyncio.FIRST_COMPLETED)
+            return ready.done()
+        finally:
+            ready.cancel()
+            limit.cancel()
 
     async def _hand_on(self, some: list[Recorded]) -> tuple[int, str]:
         """Return how many are done with from the front on, and why the next one is not."""

@@ -1,0 +1,178 @@
+"""Telling an output again what the log holds, without moving its position."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.contract import Recorded, Start, Step
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
+from monitor.model.events import AlertEvent, EventType
+from monitor.outputs.replaying import Replayed, Replays
+from tests.clocks import ManualClock
+from tests.outputs.alert_stories import BEGAN, ENDED, fired, resolved
+from tests.outputs.stories import change
+
+LIMIT_SECONDS = 10.0
+
+
+class Told:
+    """An output that answers at once, as the test says."""
+
+    name = "told"
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.faults: dict[str, list[OutputError]] = {}  # event id -> answers before the good one
+        self.is_up = asyncio.Event()
+        self.is_up.set()
+
+    async def ready(self) -> None:
+        await self.is_up.wait()
+
+    def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
+        if recorded.event.type is EventType.ALERT_SILENCED:
+            return None
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ids.append(recorded.event.id)
+        if faults := self.faults.get(recorded.event.id):
+            answer.set_exception(faults.pop(0))
+        else:
+            answer.set_result(None)
+        return answer
+
+
+class Scene:
+    """A store, an output and what tells it again."""
+
+    def __init__(self, bus: SqliteBus, clock: ManualClock) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.output = Told()
+        self.replays = Replays({"told": self.output}, bus=bus, clock=clock)
+
+    async def tell(self, *events: AlertEvent) -> None:
+        await self.bus.commit(change(*events), timeout_seconds=5)
+
+    async def replay(self, *, seconds: float = 0.0) -> Replayed:
+        """Replay all that there is, with time passing meanwhile."""
+        since = BEGAN + timedelta(seconds=seconds)
+        task = asyncio.create_task(self.replays.replay("told", since))
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while not task.done():
+                await self.clock.advance(0.5)
+        return await task
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    """Return a scene with an empty log."""
+    clock = ManualClock()
+    bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+    await bus.subscribe("told", start=Start.NEWEST)
+    yield Scene(bus, clock)
+    await bus.close()
+
+
+def silenced(number: int) -> AlertEvent:
+    event = fired(number)
+    return msgspec.structs.replace(event, id=f"{event.id}-", type=EventType.ALERT_SILENCED)
+
+
+async def test_all_since_then_is_told_again_under_the_same_ids(scene: Scene) -> None:
+    """In the order of the log; what is nothing for the output is counted apart."""
+    events = [*map(fired, range(120)), silenced(1), resolved(5)]
+    await scene.tell(*events)
+    replayed = await scene.replay()
+    assert replayed == Replayed(output="told", sent=121, skipped=1, refused=0)
+    assert scene.output.ids == [one.id for one in events if one.type != EventType.ALERT_SILENCED]
+
+
+async def test_what_is_older_is_left_out(scene: Scene) -> None:
+    """Only events recorded from the named instant on are told again."""
+    await scene.tell(fired(1), resolved(1))
+    await scene.replay(seconds=(ENDED - BEGAN).total_seconds())
+    assert scene.output.ids == [resolved(1).id]
+
+
+async def test_the_position_stays_where_it_is(scene: Scene) -> None:
+    """A replay neither loses what waits for the output nor counts as its delivery."""
+    await scene.tell(fired(1), fired(2), fired(3))
+    await scene.bus.advance(Step(consumer="told", position=2), timeout_seconds=5)
+    await scene.replay()
+    (standing,) = (await scene.bus.standing()).consumers
+    assert (standing.position, standing.backlog) == (2, 1)
+
+
+async def test_a_refused_event_is_counted_and_passed(scene: Scene) -> None:
+    """The others arrive; no dead letter is written a second time."""
+    scene.output.faults[fired(2).id] = [OutputRefusedError("too large")]
+    await scene.tell(fired(1), fired(2), fired(3))
+    replayed = await scene.replay()
+    assert (replayed.sent, replayed.refused, replayed.reason) == (2, 1, None)
+    assert await scene.bus.dead_letters("told", limit=5) == []
+
+
+async def test_a_failure_that_passes_costs_no_order(scene: Scene) -> None:
+    """From the first event that failed on, all is told again after a wait."""
+    scene.output.faults[fired(2).id] = [OutputUnavailableError("busy") for _ in range(2)]
+    await scene.tell(fired(1), fired(2), fired(3))
+    replayed = await scene.replay()
+    first, second, third = (fired(number).id for number in (1, 2, 3))
+    assert scene.output.ids == [first, second, third, second, third, second, third]
+    assert replayed == Replayed(output="told", sent=3, skipped=0, refused=0)
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+async def test_an_output_that_stays_away_ends_the_replay(scene: Scene, *, is_up: bool) -> None:
+    """It says how far it came and why it went no further, instead of trying for ever."""
+    scene.output.faults[fired(60).id] = [OutputUnavailableError("answered 503") for _ in range(9)]
+    await scene.tell(*map(fired, range(100)))
+    if not is_up:
+        scene.output.is_up.clear()
+    replayed = await scene.replay()
+    assert replayed.reason == ("answered 503" if is_up else "cannot be reached")
+    assert replayed.sent == (60 if is_up else 0)
+
+
+async def test_what_the_output_tells_meanwhile_is_told_again(scene: Scene) -> None:
+    """An end that came during a replay is its last word, not the old start."""
+    scene.output.faults[fired(1).id] = [OutputUnavailableError("busy")]
+    await scene.tell(fired(1))
+    task = asyncio.create_task(scene.replays.replay("told", BEGAN))
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not scene.output.ids:
+            await scene.clock.advance(0.0)
+        await scene.tell(resolved(1))
+        while not task.done():
+            await scene.clock.advance(0.5)
+    assert scene.output.ids[-1] == resolved(1).id
+    assert (await task).sent == 2
+
+
+async def test_one_replay_at_a_time(scene: Scene) -> None:
+    """A second one to the same output is refused until the first has ended."""
+    scene.output.faults[fired(1).id] = [OutputUnavailableError("busy")]
+    await scene.tell(fired(1))
+    first = asyncio.create_task(scene.replay())
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not scene.output.ids:
+            await asyncio.wait([first], timeout=0.001)
+    with pytest.raises(OutputUnavailableError, match="under way"):
+        await scene.replays.replay("told", BEGAN)
+    assert (await first).sent == 1
+    assert (await scene.replay()).sent == 1
+
+
+async def test_an_unknown_output_is_an_error_of_the_caller(scene: Scene) -> None:
+    """The names are there to be asked for first."""
+    assert scene.replays.names == ("told",)
+    with pytest.raises(KeyError):
+        await scene.replays.replay("tols", BEGAN)

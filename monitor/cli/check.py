@@ -39,14 +39,38 @@ def summary(configuration: Configuration) -> list[str]:
     names = [one.name for one in configuration.workspaces]
     guarded = " (auth)" if server.has_auth else ""
     return [
-        f"{len(names)} workspace{'s'[: len(names) > 1]} ({', '.join(names)})",
+        f"{_counted(len(names), 'workspace')} ({', '.join(names)})",
+        _alerts(configuration),
         f"mqtt {mqtt.broker}" if mqtt else "mqtt off",
+        *_receivers(configuration),
         f"server {joined_address(server.host, server.port)}{guarded}",
         f"callbacks {joined_address(callbacks.host, callbacks.port)}"
         if callbacks
         else "callbacks off",
         f"store {configuration.storage.url}",
     ]
+
+
+def _alerts(configuration: Configuration) -> str:
+    alerting = configuration.alerting
+    rules, silences = len(alerting.rules), len(alerting.silences)
+    silenced = f" and {_counted(silences, 'silence')}" if silences else ""
+    return f"{_counted(rules, 'alert rule')}{silenced}"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'s'[: count != 1]}"
+
+
+def _receivers(configuration: Configuration) -> list[str]:
+    """Return who else is told, without the paths: those of webhooks are secrets now and then."""
+    from monitor.outputs.settings import receiver_of  # noqa: PLC0415 - help must answer fast
+
+    managers, webhook = configuration.alertmanager, configuration.webhook
+    found = [f"alertmanager {receiver_of(url)}" for url in (managers.urls if managers else ())]
+    if webhook is not None:
+        found.append(f"webhook {receiver_of(webhook.url).partition('/')[0]}")
+    return found
 
 
 def _print_json(verdict: Verdict) -> None:

@@ -43,10 +43,43 @@ def test_a_right_file_is_ok(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["check", "-c", written(folder, GOOD)]) == 0
     captured = capsys.readouterr()
     assert captured.out == (
-        "ok: 1 workspace (marketing); mqtt broker.example.com:8883; server 127.0.0.1:9876; "
-        "callbacks off; store sqlite:///var/lib/dataprep-monitor/state.db\n"
+        "ok: 1 workspace (marketing); 14 alert rules; mqtt broker.example.com:8883; "
+        "server 127.0.0.1:9876; callbacks off; store sqlite:///var/lib/dataprep-monitor/state.db\n"
     )
     assert captured.err == ""
+
+
+def test_who_else_is_told_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Own rules, silences, Alertmanagers and the webhook, whose path may be a secret."""
+    (folder / "secrets" / "webhook").write_text(
+        "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n"
+    )
+    text = f"""{GOOD}
+[alerting]
+defaults = false
+
+[[alerts]]
+rule = "run_failed"
+[alerts.match]
+pipeline = "Orders*"
+
+[[silences]]
+matchers = ["pipeline=Orders test"]
+comment = "A test."
+ends_at = 2026-12-24T18:00:00+01:00
+
+[alertmanager]
+urls = ["http://am-1:9093", "https://am-2/prefix/"]
+
+[webhook]
+url = "https://hooks.example.com/services/T0/B0/secret"
+secret_file = "secrets/webhook"
+"""
+    assert main(["check", "-c", written(folder, text)]) == 0
+    assert (
+        "; 1 alert rule and 1 silence; mqtt broker.example.com:8883; alertmanager am-1:9093; "
+        "alertmanager am-2:443/prefix; webhook hooks.example.com:443; server "
+    ) in capsys.readouterr().out
 
 
 def test_every_fault_has_its_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

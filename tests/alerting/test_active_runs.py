@@ -159,6 +159,19 @@ def test_parts_of_a_run_are_not_overdue_beside_it() -> None:
     assert isinstance(watch.look(inner, as_of=800), Wrong)
 
 
+def test_a_flow_run_whose_parts_are_over_may_be_over() -> None:
+    """No list shows its end: it has two minutes more in which that is read by its id."""
+    watch = Watch(RUN_OVERDUE, threshold=600)
+    inner = running(1, parents=Parents(flow_run="9"))
+    outer = running(9, kind=RunKind.FLOW_RUN)
+
+    assert watch.look(outer, as_of=700, kind=RunKind.FLOW_RUN) is None
+    assert isinstance(watch.look(outer, inner, as_of=700, kind=RunKind.FLOW_RUN), Wrong)
+    assert isinstance(watch.look(outer, as_of=710, kind=RunKind.FLOW_RUN), Wrong)
+    later = Watch(RUN_OVERDUE, threshold=600)
+    assert isinstance(later.look(outer, as_of=721, kind=RunKind.FLOW_RUN), Wrong)
+
+
 def test_an_older_picture_makes_no_flash() -> None:
     """The end is heard before the picture of the present knows it: nothing begins again."""
     watch = Watch(RUN_OVERDUE, threshold=600)

@@ -33,6 +33,8 @@ from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 
 _WAITING_FACTOR = 4.0  # a queue is allowed more silence than work
+# Lists do not show flow runs: the end of one is known some time after that of its last job group.
+_END_READ_WITHIN = timedelta(minutes=2)
 _ENDS = (
     EventType.RUN_SUCCEEDED,
     EventType.RUN_FAILED,
@@ -180,6 +182,7 @@ def _overdue(
         return None
     # Once late, late until the end: the learned limit moves with each run that ends beside it.
     due = held.since.get(_name(run.key))
+    is_late = due is not None
     if due is None:
         limit = rule.threshold or looked.facts.limit
         if limit is None:
@@ -187,13 +190,20 @@ def _overdue(
         due = begun_at + timedelta(seconds=limit)
     return _Found(
         run=run,
-        as_of=as_of,
+        as_of=as_of if is_late or _shows_work(run, looked) else as_of - _END_READ_WITHIN,
         due=due,
         facts={
             "run": run.key.id,
             "running_seconds": (as_of - begun_at).total_seconds(),
             "limit_seconds": (due - begun_at).total_seconds(),
         },
+    )
+
+
+def _shows_work(run: RunState, looked: Looked[PipelineFacts]) -> bool:
+    """False for a flow run none of whose parts is active: it may be over, which is read by id."""
+    return run.key.kind is not RunKind.FLOW_RUN or any(
+        one.run.parents.flow_run == run.key.id for one in looked.facts.active
     )
 
 

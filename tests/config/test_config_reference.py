@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from monitor.alerting.settings.defaults import RULES, Quantity
+from monitor.alerting.settings.rules import RuleKind
 from monitor.config import Configuration, SecretSource, judge
 from monitor.config.__main__ import main
 from monitor.config.keys import Kind, Section, default_of
@@ -78,7 +80,7 @@ def test_the_reference_can_be_used_and_changes_no_default() -> None:
 LINES = reference_toml().splitlines()
 
 # What else is needed for an example of a rule that is not the one of the reference.
-RULES = {
+NEEDED = {
     "window_seconds": {"rule": '"callbacks_missed"'},
     "expect": {"rule": '"schedule_missed"', "#name": '"orders_missed"', "pipeline": '"Orders"'},
     "expect_timezone": {"rule": '"schedule_missed"', "#name": '"orders_missed"'},
@@ -123,7 +125,7 @@ def put_in_force(at: int) -> list[str]:
             lines[head] += f'\n{other} = "ANOTHER"'
     if name == "key_file":
         lines = [one.replace("#certificate_file", "certificate_file") for one in lines]
-    for key, value in RULES.get(name, {}).items():
+    for key, value in NEEDED.get(name, {}).items():
         index = next(n for n in range(head, len(lines)) if lines[n].startswith(f"{key} = "))
         lines[index] = f"{key.removeprefix('#')} = {value}"
     return lines
@@ -205,3 +207,43 @@ def test_the_readme_names_every_section() -> None:
     """The page beside the files does not forget a section."""
     text = (FOLDER / "README.md").read_text()
     assert [one.path for one in SECTIONS if f"[{one.path}]" not in text] == []
+
+
+def number(quantity: Quantity | None) -> str:
+    if quantity is None:
+        return "-"
+    default = "" if quantity.default is None else f" (**{quantity.default:,.10g}**)"
+    return f"{quantity.about}{default}"
+
+
+def row(kind: RuleKind) -> str:
+    """Return what the page beside the files says of one kind of rule."""
+    rule = RULES[kind]
+    window = f"`window_seconds` {number(rule.window)}" if rule.window else ""
+    minimum = f"`minimum` {number(rule.minimum)}" if rule.minimum else ""
+    cells = (
+        f"`{kind}`" + ("" if rule.is_on else ", off by default"),
+        rule.about,
+        number(rule.threshold),
+        "; ".join(one for one in (window, minimum) if one) or "-",
+        f"{rule.for_seconds:g} s" if rule.for_seconds else "-",
+        str(rule.severity),
+        ", ".join(f"`{one}`" for one in rule.fields),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("kind", RuleKind)
+def test_the_readme_tells_every_rule(kind: RuleKind) -> None:
+    """When it fires, its numbers with their defaults, and the fields of its templates."""
+    assert row(kind) in (FOLDER / "README.md").read_text().splitlines()
+
+
+def test_the_examples_of_the_readme_can_be_used() -> None:
+    """Each block of settings is judged without a fault."""
+    text = (FOLDER / "README.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    least = (FOLDER / "minimal.toml").read_text()
+    assert len(blocks) == 3
+    for block in blocks:
+        assert judged(f"{least}\n{block}")

@@ -181,7 +181,7 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         fields=("missed",),
         match=_WORKSPACE,
         threshold=Quantity(about="callbacks within the window", default=3, least=1, most=100_000),
-        window=Quantity(about="seconds", default=3_600, least=60, most=7 * DAY),
+        window=Quantity(about="that callbacks are counted in", default=3_600, least=60, most=7 * DAY),
     ),
     RuleKind.QUALITY_DROPPED: RuleKindDefaults(
         about="The valid part of an output's values fell below what is usual for it.",

@@ -145,6 +145,23 @@ async def test_an_alertmanager_that_cannot_take_them_is_asked_again(
     assert await scene.letters() == []
 
 
+async def test_the_standing_says_whether_it_answers(
+    scene: OutputScene, receiver: PostReceiver
+) -> None:
+    """After a failure it names the answer, until the next request goes well."""
+    receiver.judge = lambda _: 503
+    await scene.start()
+    output = scene.output
+    assert isinstance(output, AlertmanagerOutput)
+    assert output.is_well
+    await scene.tell(fired(1))
+    await scene.until(lambda: not output.is_well)
+    assert output.standing.startswith("does not answer: answered 503")
+    receiver.judge = None
+    await scene.until_delivered()
+    assert (output.is_well, output.standing) == (True, "no request failed last")
+
+
 async def test_one_that_is_refused_keeps_no_other_back(
     scene: OutputScene, receiver: PostReceiver
 ) -> None:

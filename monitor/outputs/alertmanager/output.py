@@ -59,10 +59,16 @@ class AlertmanagerOutput:
         )
 
     @property
+    def is_well(self) -> bool:
+        """False while the last request was not answered as it should be."""
+        return self._sender.reason is None
+
+    @property
     def standing(self) -> str:
-        """One sentence for people: whether it answered last, or why not."""
-        reason = self._sender.reason
-        return "answers" if reason is None else f"does not answer: {reason}"
+        """One sentence for people: whether it answers, or why not."""
+        return (
+            "no request failed last" if self.is_well else f"does not answer: {self._sender.reason}"
+        )
 
     async def run(self) -> None:
         """Deliver until cancelled; then store the position."""

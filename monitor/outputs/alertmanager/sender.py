@@ -62,8 +62,7 @@ class Sender:
         self._ended: dict[str, _Ended] = {}
         self._refused: set[tuple[str, datetime]] = set()  # repeating those would be noise
         self._has_work = asyncio.Event()
-        self._has_failed = False
-        self.reason: str | None = "not asked yet"  # None once it answered the last request
+        self.reason: str | None = None  # why the last request had no answer
 
     def put(self, alert: Alert) -> asyncio.Future[None]:
         """Queue a start or an end; the future ends with the Alertmanager's answer."""
@@ -88,7 +87,7 @@ class Sender:
         while True:
             self._due = deque(self._standing())
             self._has_work.set()
-            await self._clock.sleep(self._resend_seconds / (_SOONER if self._has_failed else 1))
+            await self._clock.sleep(self._resend_seconds / (1 if self.reason is None else _SOONER))
 
     async def _work(self) -> None:
         while True:
@@ -169,16 +168,17 @@ class Sender:
     async def _tell(self, alerts: list[Alert]) -> list[OutputError | None]:
         """Post the alerts in one request and return what became of each; None where it is taken."""
         body = body_of(alerts, now=self._clock.now(), resend_seconds=self._resend_seconds)
-        self._has_failed, self.reason = False, None
         try:
             await self._receiver.post(body, headers=_JSON)
+            self.reason = None
         except OutputRefusedError as exc:
+            self.reason = None
             if len(alerts) > 1:
                 # One that cannot be taken is refused with all that came along.
                 return [(await self._tell([one]))[0] for one in alerts]
             return [exc]
         except OutputUnavailableError as exc:
-            self._has_failed, self.reason = True, str(exc)
+            self.reason = str(exc)
             return [exc] * len(alerts)
         return [None] * len(alerts)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from monitor.bus.contract import EventBus, Recorded, Start
 from monitor.model.clock import Clock
-from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
+from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event, EventType
 from monitor.outputs.answers import settle
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
@@ -52,15 +52,20 @@ class WebhookOutput:
             asyncio.Queue()
             for _ in range(settings.workers)  # the delivery's window bounds them
         ]
-        self._reason: str | None = "not asked yet"
+        self._reason: str | None = None  # why the last request had no answer
         self._delivery = Delivery(
             self, bus=bus, clock=clock, metrics=metrics, settings=settings.delivery
         )
 
     @property
+    def is_well(self) -> bool:
+        """False while the last request was not answered as it should be."""
+        return self._reason is None
+
+    @property
     def standing(self) -> str:
-        """One sentence for people: whether it answered last, or why not."""
-        return "answers" if self._reason is None else f"does not answer: {self._reason}"
+        """One sentence for people: whether it answers, or why not."""
+        return "no request failed last" if self.is_well else f"does not answer: {self._reason}"
 
     async def run(self) -> None:
         """Deliver until cancelled; then store the position."""
@@ -111,8 +116,11 @@ class WebhookOutput:
             letter = await queue.get()
             try:
                 await self._post(letter)
-            except OutputError as exc:
+            except OutputUnavailableError as exc:
                 self._reason = str(exc)
+                settle(letter.answer, exc)
+            except OutputRefusedError as exc:
+                self._reason = None
                 settle(letter.answer, exc)
             else:
                 self._reason = None

@@ -35,6 +35,7 @@ class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):
 
     schedules: tuple[ScheduleKnown, ...] = ()
     schedules_read_at: datetime | None = None
+    schedules_read_before: datetime | None = None
     standings: tuple[PipelineStanding, ...] = ()  # of every kind of run, for job groups by recipe
     active: tuple[ActiveRun, ...] = ()
     flow_runs_as_of: datetime | None = None

@@ -101,6 +101,7 @@ class WorkspaceStanding(Struct, frozen=True, kw_only=True, gc=False):
     budgets: tuple[BudgetStanding, ...] = ()
     schedules: tuple[ScheduleKnown, ...] = ()
     schedules_read_at: datetime | None = None  # workspace time at which reading them all began
+    schedules_read_before: datetime | None = None  # the same of the reading before, in this life
     schedules_of: str | None = None  # whose they are: the workspace shows a token its owner's only
     webhook_tasks: dict[str, int] = {}  # state -> count
     callbacks_missed: int = 0

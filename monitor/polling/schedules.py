@@ -33,6 +33,7 @@ class Schedules:
     async def poll(self) -> None:
         """Overwrite what is known of the schedules with a complete list of them."""
         following = self._following
+        standing = following.knowledge.workspaces[following.name]
         # What was changed before this moment is in the list.
         read_at = following.workspace_now()
         client = following.client
@@ -45,6 +46,7 @@ class Schedules:
             following.name,
             schedules=(*unique.values(), *self._unreadable(unique, bad_rows)),
             schedules_read_at=read_at,
+            schedules_read_before=standing.schedules_read_at,
             schedules_of=await self._whose(),
         )
         for pipeline in (pipeline for one in unique.values() for pipeline in one.pipelines):

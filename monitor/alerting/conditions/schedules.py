@@ -1,7 +1,181 @@
-"""Rules about schedules."""
+"""Rules about schedules: a start that did not come, and a schedule that was switched off.
+
+A missed start is judged when its grace is over as of the last complete poll, and a reading of the
+schedules lies behind it: an outage, or a schedule that was just switched off, is no missed start.
+File and table watchers name no time, so nothing is missed of them; but what they start cannot be
+told from what the other triggers of the same schedule start.
+"""
 
 from __future__ import annotations
 
-from monitor.alerting.verdicts import AnyCondition
+from datetime import UTC, datetime, timedelta
 
-CONDITIONS: tuple[AnyCondition, ...] = ()
+from msgspec import Struct
+
+from monitor.alerting.awaiting import (
+    Waiting,
+    begun,
+    next_look,
+    over,
+    read,
+    settled,
+    with_active,
+    with_start,
+)
+from monitor.alerting.expected import may_fire_after
+from monitor.alerting.facts import FlowOrPlanFacts, ScheduleFacts
+from monitor.alerting.settings.defaults import threshold_of
+from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.starts import start_of
+from monitor.alerting.verdicts import (
+    About,
+    AnyCondition,
+    Condition,
+    Heard,
+    Judged,
+    Looked,
+    Right,
+    Unclear,
+    Verdict,
+    Wrong,
+)
+from monitor.model.events import EventType, RunEvent
+from monitor.model.knowledge import ScheduleKnown
+
+_ANY_OF_A_RUN = (
+    EventType.RUN_QUEUED,
+    EventType.RUN_STARTED,
+    EventType.RUN_SUCCEEDED,
+    EventType.RUN_FAILED,
+    EventType.RUN_CANCELED,
+    EventType.RUN_LOST,
+)
+
+
+def hear_start(
+    heard: Heard[FlowOrPlanFacts], memory: Waiting | None, _: RuleSettings
+) -> Judged[Waiting]:
+    """Remember a start until its expected time is judged."""
+    event = heard.event
+    start = start_of(event.run, event=event) if isinstance(event, RunEvent) else None
+    if memory is not None and start is not None:
+        memory = with_start(memory, start)
+    return Judged(verdict=None, memory=memory)
+
+
+def look_for_starts(
+    looked: Looked[FlowOrPlanFacts], memory: Waiting | None, rule: RuleSettings
+) -> Judged[Waiting]:
+    """Judge the expected times whose grace is over, up to the first that changes the verdict."""
+    facts, as_of = looked.facts, looked.as_of
+    read_at = facts.schedules_read_at if rule.expect is None else as_of
+    if as_of is None or read_at is None:
+        why = Unclear(why="runs and schedules were not yet read completely")
+        return Judged(verdict=why if memory is not None else None, memory=memory)
+    grace = timedelta(seconds=threshold_of(rule))
+    if memory is None or memory.expect != rule.expect:
+        memory = begun(facts, rule, as_of=as_of, read_at=read_at)
+        again_at = None if memory is None else next_look(memory, grace, as_of=as_of)
+        return Judged(verdict=None, memory=memory, again_at=again_at)
+    memory = read(memory, facts, rule, read_at=read_at)
+    due_at = min(as_of - grace, read_at)
+    if not (memory.missed or memory.starts or memory.is_due(due_at)):
+        return Judged(verdict=None, memory=memory, again_at=next_look(memory, grace, as_of=as_of))
+    memory = with_active(memory, facts.active)
+    if (ended := over(memory)) is not None:
+        memory, start_at = ended
+        return Judged(verdict=Right(at=start_at), memory=memory, again_at=as_of)
+    after = settled(memory, as_of=as_of, due_at=due_at)
+    again_at = as_of if after.has_more else next_look(after.memory, grace, as_of=as_of)
+    verdict = _verdict(after.memory, as_of=as_of)
+    if memory.missed and not after.memory.missed and after.ended_by is not None:
+        start = after.ended_by
+        verdict = Right(at=start.at, evidence=(start.event,) if start.event else ())
+    return Judged(verdict=verdict, memory=after.memory, again_at=again_at)
+
+
+def _verdict(memory: Waiting, *, as_of: datetime) -> Verdict | None:
+    if not memory.missed:
+        return None
+    first = memory.missed[0]
+    return Wrong(
+        since=first.at,
+        as_of=as_of,
+        facts={
+            "schedule": first.schedules,
+            "expected_at": _written(first.at),
+            "missed": len(memory.missed),
+        },
+    )
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Switch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one schedule was switched when it was read last. Instants are the workspace's."""
+
+    is_enabled: bool
+    read_at: datetime
+    off_since: datetime | None = None  # where it was seen being switched off
+
+
+def look_at_switch(
+    looked: Looked[ScheduleFacts], memory: Switch | None, _: RuleSettings
+) -> Judged[Switch]:
+    """Judge a change from enabled to disabled; one that always was disabled is meant to be so."""
+    schedule, read_at = looked.facts.schedule, looked.facts.read_at
+    if read_at is None:
+        why = Unclear(why="the schedules were not yet read")
+        return Judged(verdict=why if memory is not None else None, memory=memory)
+    if schedule is None:
+        return Judged(verdict=Right(at=read_at) if memory is not None else None)
+    if memory is None:
+        return Judged(verdict=None, memory=Switch(is_enabled=schedule.is_enabled, read_at=read_at))
+    if schedule.is_enabled:
+        verdict = None if memory.is_enabled else Right(at=_switched_at(schedule, memory, read_at))
+        fresh = memory if memory.is_enabled else Switch(is_enabled=True, read_at=read_at)
+        return Judged(verdict=verdict, memory=fresh)
+    if memory.is_enabled:
+        memory = _switched_off(schedule, memory, read_at)
+    if memory.off_since is None:
+        return Judged(verdict=None, memory=memory)
+    facts: dict[str, str | float | None] = {
+        "schedule": schedule.name,
+        "reason": schedule.disable_reason,
+    }
+    wrong = Wrong(since=memory.off_since, as_of=read_at, facts=facts)
+    return Judged(verdict=wrong, memory=memory)
+
+
+def _switched_off(schedule: ScheduleKnown, memory: Switch, read_at: datetime) -> Switch:
+    at = _switched_at(schedule, memory, read_at)
+    # What has fired for the last time is switched off by the workspace itself.
+    is_over = not may_fire_after(schedule.triggers, at)
+    return Switch(is_enabled=False, read_at=read_at, off_since=None if is_over else at)
+
+
+def _switched_at(schedule: ScheduleKnown, memory: Switch, read_at: datetime) -> datetime:
+    at = schedule.updated_at
+    return at if at is not None and memory.read_at < at <= read_at else read_at
+
+
+SCHEDULE_MISSED = Condition(
+    rule=RuleKind.SCHEDULE_MISSED,
+    about=About.FLOW_OR_PLAN,
+    memory=Waiting,
+    hears=_ANY_OF_A_RUN,
+    hear=hear_start,
+    look=look_for_starts,
+    template_fields=("schedule", "expected_at", "missed"),
+)
+SCHEDULE_DISABLED = Condition(
+    rule=RuleKind.SCHEDULE_DISABLED,
+    about=About.SCHEDULE,
+    memory=Switch,
+    look=look_at_switch,
+    template_fields=("schedule", "reason"),
+)
+
+CONDITIONS: tuple[AnyCondition, ...] = (SCHEDULE_MISSED, SCHEDULE_DISABLED)

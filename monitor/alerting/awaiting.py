@@ -1,0 +1,224 @@
+"""Which starts of one flow or plan are awaited, came, and did not come. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec import Struct
+
+from monitor.alerting.expected import (
+    Definition,
+    Expected,
+    Readings,
+    changed,
+    newest,
+    next_time,
+    times,
+    without_history,
+)
+from monitor.alerting.facts import FlowOrPlanFacts
+from monitor.alerting.settings.rules import RuleSettings
+from monitor.alerting.starts import EARLY, Start, assigned, start_of
+from monitor.model.knowledge import ActiveRun
+from monitor.model.triggers import CronTrigger
+
+_AT_ONCE = 500  # expected times in one look; more of them wait for the next
+_KEPT_STARTS = 1_000
+_KEPT_MISSED = 50
+# What started just before the first look may have been heard before there was a memory.
+_FIRST = timedelta(seconds=60)
+
+
+class Waiting(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is awaited of one flow or plan. All instants are the workspace's.
+
+    Of the expected times up to ``judged_until`` only those in ``missed`` are open.
+    """
+
+    judged_until: datetime
+    read_at: datetime  # of the schedules, when the memory last changed
+    definitions: tuple[Definition, ...] = ()
+    next_at: datetime | None = None  # the first expected time behind ``judged_until``
+    starts: tuple[Start, ...] = ()  # that no expected time has got yet
+    used: tuple[Start, ...] = ()  # that one has got, for as long as they may be heard again
+    missed: tuple[Expected, ...] = ()  # in a row, oldest first; the newest of very many
+    count: int = 0  # of all that were ever missed
+    expect: str | None = None  # the rule's own expression, where it has one
+
+    def is_due(self, due_at: datetime) -> bool:
+        return self.next_at is not None and self.next_at <= due_at
+
+    @property
+    def open_since(self) -> datetime:
+        """No start before this can be one that is awaited."""
+        return (self.missed[0].at if self.missed else self.judged_until) - EARLY
+
+
+class Settled(Struct, frozen=True, kw_only=True):
+    """``ended_by`` is the start that ended a row of missed ones. ``has_more``: look again."""
+
+    memory: Waiting
+    ended_by: Start | None = None
+    has_more: bool = False
+
+
+def begun(
+    facts: FlowOrPlanFacts, rule: RuleSettings, *, as_of: datetime, read_at: datetime
+) -> Waiting | None:
+    """Return what is awaited from now on; None where nothing is expected at all."""
+    if not facts.schedules and rule.expect is None:
+        return None
+    # What has already started was heard before there was a memory to keep it.
+    started = [one.last_started_at for one in facts.standings if one.last_started_at is not None]
+    created = [one.run.created_at for one in facts.active if one.run.created_at is not None]
+    begin = max(as_of, read_at, *started, *created) + _FIRST
+    memory = Waiting(judged_until=begin, read_at=read_at, expect=rule.expect)
+    if rule.expect is None:
+        definitions = changed((), facts.schedules, Readings(held_at=read_at, read_at=read_at))
+    else:
+        trigger = CronTrigger(expression=rule.expect, timezone=rule.expect_timezone)
+        definitions = (
+            Definition(schedule="", name=rule.expect, since=read_at, triggers=(trigger,)),
+        )
+    return _with_definitions(memory, definitions, read_at=read_at)
+
+
+def read(
+    memory: Waiting, facts: FlowOrPlanFacts, rule: RuleSettings, *, read_at: datetime
+) -> Waiting:
+    """Take in what the schedules say now; the same object where that is nothing new."""
+    if rule.expect is not None or read_at <= memory.read_at:
+        return memory
+    readings = Readings(held_at=memory.read_at, before=facts.schedules_read_before, read_at=read_at)
+    definitions = changed(memory.definitions, facts.schedules, readings)
+    if definitions is memory.definitions:
+        return memory
+    return _with_definitions(memory, definitions, read_at=read_at)
+
+
+def _with_definitions(
+    memory: Waiting, definitions: tuple[Definition, ...], *, read_at: datetime
+) -> Waiting:
+    earlier = times(definitions, memory.judged_until, read_at, limit=1)
+    later = next_time(definitions, max(memory.judged_until, read_at))
+    return msgspec.structs.replace(
+        memory,
+        definitions=definitions,
+        read_at=read_at,
+        next_at=earlier[0].at if earlier else later,
+    )
+
+
+def with_start(memory: Waiting, start: Start) -> Waiting:
+    """Keep a start that may be an awaited one; the same object for any other, or a known one."""
+    is_of_use = start.is_scheduled or memory.expect is not None or bool(memory.missed)
+    if not is_of_use or start.at < memory.open_since:
+        return memory
+    if any(one.key == start.key for one in (*memory.starts, *memory.used)):
+        return memory
+    starts = tuple(sorted((*memory.starts, start), key=lambda one: one.at))
+    if len(starts) <= _KEPT_STARTS:
+        return msgspec.structs.replace(memory, starts=starts)
+    # Whether what is older was met nobody can tell any more, so nobody is told that it was not.
+    forgotten = max(memory.judged_until, starts[0].at)
+    return msgspec.structs.replace(memory, starts=starts[1:], judged_until=forgotten)
+
+
+def with_active(memory: Waiting, active: Iterable[ActiveRun]) -> Waiting:
+    """Add what runs now: its pipeline or trigger may have been learned after its last event."""
+    for one in active:
+        start = start_of(one.run)
+        if start is not None:
+            memory = with_start(memory, start)
+    return memory
+
+
+def over(memory: Waiting) -> tuple[Waiting, datetime] | None:
+    """Return what is left, and since when, where nothing can come any more for what was missed.
+
+    That is when all was switched off or deleted; or when nothing is to come and anybody has
+    started the pipeline since.
+    """
+    if not memory.missed or next_time(memory.definitions, memory.judged_until) is not None:
+        return None
+    current = newest(memory.definitions).values()
+    left = msgspec.structs.replace(memory, missed=())
+    if not any(one.triggers or one.is_over for one in current):
+        return left, max((one.since for one in current), default=memory.read_at)
+    started = [one.at for one in memory.starts if one.at >= memory.missed[-1].at]
+    return (left, min(started)) if started else None
+
+
+def settled(memory: Waiting, *, as_of: datetime, due_at: datetime) -> Settled:
+    """Judge what is due, in its order, up to where the verdict changes."""
+    starts = [one for one in memory.starts if one.is_scheduled or memory.expect is not None]
+    until = max([as_of, *(one.at for one in starts)]) + EARLY
+    ahead = times(memory.definitions, memory.judged_until, until, limit=_AT_ONCE)
+    if len(ahead) == _AT_ONCE:
+        until = ahead.pop().at
+        starts = [one for one in starts if one.at < until]
+    got = assigned([*memory.missed, *ahead], starts)
+    late = [one for one in memory.missed if one.at in got]
+    if late:
+        return _made_up_for(memory, late[-1].at, got[late[-1].at][0])
+    if memory.missed and ahead and ahead[0].at in got:
+        # The next one came, so those before it are skipped, and over.
+        return _made_up_for(memory, memory.judged_until, got[ahead[0].at][0])
+    return _judged(memory, ahead, got, due_at=due_at, until=until)
+
+
+def _made_up_for(memory: Waiting, until: datetime, start: Start) -> Settled:
+    missed = tuple(one for one in memory.missed if one.at > until)
+    memory = msgspec.structs.replace(memory, missed=missed)
+    return Settled(memory=memory, ended_by=start, has_more=True)
+
+
+def _judged(
+    memory: Waiting,
+    ahead: Sequence[Expected],
+    got: Mapping[datetime, Sequence[Start]],
+    *,
+    due_at: datetime,
+    until: datetime,
+) -> Settled:
+    missed, used, judged_until = list(memory.missed), set[str](), memory.judged_until
+    for one in ahead:
+        if one.at > due_at or (one.at in got and missed):
+            break
+        judged_until = one.at
+        if one.at in got:
+            used.update(start.key for start in got[one.at])
+        else:
+            missed.append(one)
+    if judged_until == memory.judged_until:
+        return Settled(memory=memory)
+    rest = [one.at for one in ahead if one.at > judged_until]
+    after = msgspec.structs.replace(
+        memory,
+        judged_until=judged_until,
+        definitions=without_history(memory.definitions, judged_until),
+        next_at=rest[0] if rest else next_time(memory.definitions, max(judged_until, until)),
+        missed=tuple(missed[-_KEPT_MISSED:]),
+        count=memory.count + len(missed) - len(memory.missed),
+    )
+    open_since = after.open_since
+    kept = [one for one in memory.starts if one.at >= open_since]
+    after = msgspec.structs.replace(
+        after,
+        starts=tuple(one for one in kept if one.key not in used),
+        used=tuple(
+            one
+            for one in (*memory.used, *(one for one in kept if one.key in used))
+            if one.at >= open_since
+        ),
+    )
+    has_more = after.is_due(due_at) or over(after) is not None
+    return Settled(memory=after, has_more=has_more)
+
+
+def next_look(memory: Waiting, grace: timedelta, *, as_of: datetime) -> datetime | None:
+    """Return when the next expected time can be judged; None where a reading must come first."""
+    due_at = None if memory.next_at is None else memory.next_at + grace
+    return due_at if due_at is not None and due_at > as_of else None

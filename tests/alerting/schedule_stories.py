@@ -1,0 +1,192 @@
+"""A flow, its schedules and its starts, judged look by look by the condition alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from monitor.alerting.awaiting import Waiting
+from monitor.alerting.conditions.schedules import SCHEDULE_MISSED
+from monitor.alerting.facts import FlowOrPlanFacts
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.verdicts import About, Heard, Judged, Looked, Right, Subject, Verdict, Wrong
+from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.knowledge import ActiveRun, PipelineStanding, ScheduleKnown
+from monitor.model.runs import (
+    Parents,
+    Pipeline,
+    PipelineKind,
+    Recipe,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+    Trigger,
+)
+from monitor.model.triggers import HourlyTrigger
+from monitor.model.triggers import Trigger as When
+
+TEN = datetime(2026, 11, 21, 10, tzinfo=UTC)
+FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
+PLAN = Pipeline(kind=PipelineKind.PLAN, id="13", name="Month end")
+HALF_PAST = HourlyTrigger(minute_of_hour=30)
+GRACE = timedelta(minutes=10)
+
+
+def at(text: str) -> datetime:
+    """Return the time of day on the day of the story, or a day and a time: ``22 08:00``."""
+    day, _, clock = text.rpartition(" ")
+    hour, minute, *second = (int(part) for part in clock.split(":"))
+    return TEN.replace(day=int(day or 21), hour=hour, minute=minute, second=sum(second))
+
+
+def schedule(
+    *triggers: When,
+    schedule_id: str = "1",
+    is_enabled: bool = True,
+    created_at: datetime | None = None,
+    updated_at: datetime | None = None,
+) -> ScheduleKnown:
+    return ScheduleKnown(
+        id=schedule_id,
+        name=f"s{schedule_id}",
+        is_enabled=is_enabled,
+        triggers=triggers,
+        pipelines=(FLOW,),
+        created_at=created_at,
+        updated_at=updated_at,
+    )
+
+
+def run_of(
+    number: int,
+    created_at: datetime | None,
+    *,
+    kind: RunKind = RunKind.JOB_GROUP,
+    trigger: Trigger = Trigger.SCHEDULE,
+    flow_run: str | None = None,
+    recipe: str | None = None,
+) -> RunState:
+    return RunState(
+        key=RunKey("acme", kind, str(number)),
+        status=Status.PENDING,
+        created_at=created_at,
+        pipeline=PLAN if kind is RunKind.PLAN_RUN else FLOW,
+        recipe=None if recipe is None else Recipe(id=recipe),
+        parents=Parents(flow_run=flow_run),
+        trigger=trigger,
+        confirmed_at=TEN,
+        confirmed_by=Source.POLL,
+    )
+
+
+def queued(run: RunState) -> RunEvent:
+    return RunEvent(
+        id=run_event_id(run.key, EventType.RUN_QUEUED),
+        type=EventType.RUN_QUEUED,
+        run=run,
+        before=None,
+        occurred_at=run.created_at,
+        recorded_at=TEN,
+        observed_by=Source.POLL,
+    )
+
+
+class Story:
+    """Between two looks the memory is stored, as the engine stores it.
+
+    ``told`` is what an operator hears of: the begin of each episode, and its end with a minus.
+    """
+
+    def __init__(
+        self,
+        *schedules: ScheduleKnown,
+        begin: datetime = TEN,
+        expect: str | None = None,
+        timezone: str = "UTC",
+        threshold: float | None = None,
+    ) -> None:
+        self.schedules: tuple[ScheduleKnown, ...] = schedules
+        self.rule = msgspec.structs.replace(
+            default_rule(RuleKind.SCHEDULE_MISSED),
+            expect=expect,
+            expect_timezone=timezone,
+            threshold=threshold,
+        )
+        self.read_at: datetime | None = None
+        self.read_before: datetime | None = None
+        self.active: tuple[ActiveRun, ...] = ()
+        self.standings: tuple[PipelineStanding, ...] = ()
+        self.memory_bytes = b""
+        self.told: list[str] = []
+        self.last: Verdict | None = None
+        self.evidence: tuple[str, ...] = ()
+        self.is_firing = False
+        self.writes = 0
+        self._runs = 0
+        self.again_at: datetime | None = None
+        self.look(begin)
+
+    def start(self, created_at: datetime, **told: object) -> None:
+        """Let a run of the flow be queued and heard of."""
+        self._runs += 1
+        self.hear(run_of(self._runs, created_at, **told))  # type: ignore[arg-type] # of run_of
+
+    def hear(self, run: RunState) -> None:
+        assert SCHEDULE_MISSED.hear is not None
+        heard = Heard(
+            event=queued(run),
+            subject=_SUBJECT,
+            outermost=run.key,
+            facts=FlowOrPlanFacts(),
+            first_judged_at=TEN,
+        )
+        self._keep(SCHEDULE_MISSED.hear(heard, self.memory, self.rule))
+
+    def look(self, as_of: datetime | None, *, reads: bool = True) -> None:
+        """Look as of a complete poll, the schedules just read, until nothing more is to be said."""
+        if reads:
+            self.read_before, self.read_at = self.read_at, as_of
+        while self._look(as_of) and as_of is not None:
+            pass
+
+    def _look(self, as_of: datetime | None) -> bool:
+        assert SCHEDULE_MISSED.look is not None
+        facts = FlowOrPlanFacts(
+            schedules=self.schedules,
+            schedules_read_at=self.read_at,
+            schedules_read_before=self.read_before,
+            active=self.active,
+            standings=self.standings,
+        )
+        looked = Looked(subject=_SUBJECT, as_of=as_of, facts=facts, first_judged_at=TEN)
+        judged = SCHEDULE_MISSED.look(looked, self.memory, self.rule)
+        self._keep(judged)
+        self.last, self.again_at = judged.verdict, judged.again_at
+        if isinstance(judged.verdict, Wrong) and not self.is_firing:
+            self.told.append(f"{judged.verdict.since:%d %H:%M}")
+            self.is_firing = True
+        elif isinstance(judged.verdict, Right) and self.is_firing:
+            self.told.append(f"-{judged.verdict.at:%d %H:%M}")
+            self.evidence = judged.verdict.evidence
+            self.is_firing = False
+        return self.again_at is not None and as_of is not None and self.again_at <= as_of
+
+    def _keep(self, judged: Judged[Waiting]) -> None:
+        stored = b"" if judged.memory is None else msgspec.json.encode(judged.memory)
+        self.writes += stored != self.memory_bytes
+        self.memory_bytes = stored
+
+    @property
+    def memory(self) -> Waiting | None:
+        return msgspec.json.decode(self.memory_bytes, type=Waiting) if self.memory_bytes else None
+
+    @property
+    def missed_ever(self) -> int:
+        return self.memory.count if self.memory is not None else 0
+
+
+_SUBJECT = Subject(about=About.FLOW_OR_PLAN, workspace="acme", pipeline=FLOW)

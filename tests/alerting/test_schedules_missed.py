@@ -1,0 +1,317 @@
+"""Which starts are missed, which are late, and what is no matter of a schedule."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.alerting.verdicts import Right, Unclear, Wrong
+from monitor.model.knowledge import ActiveRun, PipelineStanding
+from monitor.model.runs import RunKind, Source, Trigger
+from monitor.model.triggers import (
+    CronTrigger,
+    DailyTrigger,
+    OneTimeTrigger,
+    UnsupportedTrigger,
+)
+from tests.alerting.schedule_stories import (
+    FLOW,
+    GRACE,
+    HALF_PAST,
+    TEN,
+    Story,
+    at,
+    run_of,
+    schedule,
+)
+
+
+def test_a_start_that_did_not_come_is_missed_when_grace_is_over() -> None:
+    """Not a moment earlier, told with the schedule and the time, and over with a late start."""
+    story = Story(schedule(HALF_PAST))
+    story.look(at("10:39"))
+    assert story.told == []
+    story.look(at("10:40"))
+    assert isinstance(story.last, Wrong)
+    assert (story.last.since, story.last.as_of) == (at("10:30"), at("10:40"))
+    assert story.last.facts == {
+        "schedule": "s1",
+        "expected_at": "2026-11-21T10:30:00Z",
+        "missed": 1,
+    }
+
+    story.start(at("10:52"))
+    story.look(at("10:53"))
+    assert story.told == ["21 10:30", "-21 10:52"]
+    assert story.evidence == ("acme:job_group:1:queued",)
+    assert story.missed_ever == 1
+
+
+def test_a_start_in_time_is_no_news() -> None:
+    """Every hour a run, some of them late within grace, and one a second before its time."""
+    story = Story(schedule(HALF_PAST))
+    for started in ("10:30:03", "11:38", "12:29:59", "13:30"):
+        story.start(at(started))
+        story.look(at(started) + timedelta(minutes=21))
+    assert story.told == []
+    assert story.missed_ever == 0
+
+
+def test_several_missed_in_a_row_are_one_alert() -> None:
+    """It says how many; the next one that comes ends it, and was in time itself."""
+    story = Story(schedule(HALF_PAST))
+    for clock in ("10:45", "11:45", "12:45"):
+        story.look(at(clock))
+    assert isinstance(story.last, Wrong)
+    assert story.last.facts["missed"] == 3
+    story.start(at("13:30:02"))
+    story.look(at("13:31"))
+    assert story.told == ["21 10:30", "-21 13:30"]
+    story.look(at("14:20"))
+    assert story.missed_ever == 3
+
+
+def test_each_miss_is_told_although_it_was_over_before_anybody_looked() -> None:
+    """After an outage the poll finds what started and what did not, each in its order."""
+    story = Story(schedule(HALF_PAST))
+    for started in ("11:30", "13:30", "14:30"):
+        story.start(at(started))
+    story.look(at("15:00"))
+    assert story.told == ["21 10:30", "-21 11:30", "21 12:30", "-21 13:30"]
+
+
+def test_nothing_is_judged_before_runs_and_schedules_are_known() -> None:
+    """Without a complete poll, or a reading of the schedules behind it, nobody can tell."""
+    story = Story(schedule(HALF_PAST))
+    story.look(None)
+    assert isinstance(story.last, Unclear)
+    story.read_at = at("10:29")
+    story.look(at("11:00"), reads=False)
+    assert story.told == []
+    assert story.again_at is None  # the next reading brings the next look
+    story.look(at("11:01"))
+    assert story.told == ["21 10:30"]
+
+
+def test_what_was_to_start_before_the_first_look_is_not_judged() -> None:
+    """Nobody knows what was started before, and nobody asked."""
+    story = Story(schedule(HALF_PAST), begin=at("10:30:30"))
+    story.look(at("11:20"))
+    assert story.told == []
+    late = Story(begin=TEN)
+    late.standings = (
+        PipelineStanding(
+            workspace="acme",
+            run_kind=RunKind.JOB_GROUP,
+            pipeline=FLOW,
+            last_started_at=at("10:30:02"),
+        ),
+    )
+    late.schedules = (schedule(HALF_PAST),)
+    late.look(at("10:28"))
+    late.look(at("10:50"))
+    assert late.told == []
+
+
+def test_runs_that_no_schedule_started_do_not_count() -> None:
+    """Somebody's own run, and one inside a plan, are not the one that was awaited."""
+    story = Story(schedule(HALF_PAST))
+    story.start(at("10:30:02"), trigger=Trigger.MANUAL)
+    story.start(at("10:30:03"), trigger=Trigger.PLAN)
+    story.start(at("10:30:04"), kind=RunKind.PLAN_RUN, trigger=Trigger.UNKNOWN)
+    story.look(at("10:45"))
+    assert story.told == ["21 10:30"]
+    story.start(at("10:46"), trigger=Trigger.UNKNOWN)  # the workspace did not tell
+    story.look(at("10:47"))
+    assert story.told == ["21 10:30", "-21 10:46"]
+
+
+def test_the_parts_of_one_start_are_one_start() -> None:
+    """Job groups of one flow run, or of several recipes at once, make up for no other time."""
+    story = Story(schedule(HALF_PAST))
+    for clock in ("11:30:01", "11:30:02"):
+        story.start(at(clock), flow_run="7")
+    story.look(at("11:45"))
+    assert story.told == ["21 10:30", "-21 11:30"]
+    loose = Story(schedule(HALF_PAST))
+    for recipe in ("4", "5"):
+        loose.start(at("11:30:01"), recipe=recipe)
+    loose.look(at("11:45"))
+    assert loose.told == ["21 10:30", "-21 11:30"]
+    assert story.missed_ever == loose.missed_ever == 1
+
+
+def test_a_jam_that_dissolves_makes_up_for_what_was_missed() -> None:
+    """Two starts close together after an hour without any: both times have been served."""
+    story = Story(schedule(HALF_PAST))
+    story.start(at("11:30:05"), flow_run="1")
+    story.start(at("11:30:07"), flow_run="2")
+    story.look(at("11:45"))
+    assert story.told == []
+
+
+def test_a_run_that_tells_its_pipeline_late_is_found_among_the_active() -> None:
+    """Its events named no pipeline, so they were not heard; the run itself is known by now."""
+    story = Story(schedule(HALF_PAST))
+    story.active = (
+        ActiveRun(run=run_of(9, at("10:30:02")), confirmed_at=TEN, confirmed_by=Source.POLL),
+    )
+    story.look(at("10:45"))
+    assert story.told == []
+
+
+def test_an_event_that_is_heard_again_counts_once() -> None:
+    """Queued, started, ended: one run, although hours pass between."""
+    story = Story(schedule(HALF_PAST))
+    story.hear(run_of(9, at("10:30:02")))
+    story.look(at("10:45"))
+    story.look(at("11:39"))
+    story.hear(run_of(9, at("10:30:02")))
+    story.look(at("11:40"))
+    assert story.told == ["21 11:30"]
+
+
+def test_watchers_and_what_cannot_be_read_expect_nothing() -> None:
+    """A file watcher names no time; an expression that nobody can read neither."""
+    unreadable = CronTrigger(expression="every day")
+    story = Story(schedule(UnsupportedTrigger(kind="fileWatcher"), unreadable))
+    story.look(at("22 10:00"))
+    assert story.told == []
+    story.schedules = (schedule(unreadable, HALF_PAST, updated_at=at("22 10:01")),)
+    story.look(at("22 10:02"))
+    story.look(at("22 10:45"))
+    assert story.told == ["22 10:30"]
+
+
+def test_one_time_that_did_not_come_ends_with_any_start() -> None:
+    """Nothing else is to come, so whoever starts the pipeline ends it.
+
+    That the workspace switches such a schedule off does not.
+    """
+    once = OneTimeTrigger(at=at("10:20"))
+    story = Story(schedule(once))
+    story.schedules = (schedule(once, is_enabled=False, updated_at=at("10:20:01")),)
+    story.look(at("10:25"))
+    story.look(at("10:31"))
+    story.look(at("12:00"))
+    assert story.told == ["21 10:20"]
+    story.start(at("12:05"), trigger=Trigger.MANUAL)
+    story.look(at("12:06"))
+    assert story.told == ["21 10:20", "-21 12:05"]
+
+
+def test_nobody_waits_any_more_for_what_was_switched_off() -> None:
+    """Switched off, or deleted: the alert is over as of then."""
+    story = Story(schedule(HALF_PAST))
+    story.look(at("10:45"))
+    story.schedules = (schedule(HALF_PAST, is_enabled=False, updated_at=at("11:05")),)
+    story.look(at("11:10"))
+    assert story.told == ["21 10:30", "-21 11:05"]
+    gone = Story(schedule(HALF_PAST))
+    gone.look(at("10:45"))
+    gone.schedules = ()
+    gone.look(at("11:10"))
+    assert gone.told == ["21 10:30", "-21 11:10"]
+    assert isinstance(gone.last, Right | None)
+
+
+def test_a_rule_may_expect_starts_that_no_visible_schedule_tells() -> None:
+    """For pipelines whose schedules belong to others; whoever starts them."""
+    story = Story(expect="0 0 2 ? * MON-FRI", timezone="Europe/Berlin")
+    story.look(at("23 00:00"))
+    assert story.told == []  # a weekend
+    story.look(at("23 01:15"))  # two in Berlin is one
+    assert story.told == ["23 01:00"]
+    story.start(at("23 08:00"), trigger=Trigger.API)
+    story.look(at("23 08:01"))
+    story.start(at("24 01:00:05"), trigger=Trigger.MANUAL)
+    story.look(at("24 09:00"))
+    assert story.told == ["23 01:00", "-23 08:00"]
+
+
+def test_another_expression_begins_anew() -> None:
+    """A changed rule does not judge the past by it."""
+    story = Story(expect="0 0 * * * ?")
+    story.look(at("11:05"))
+    story.rule = type(story.rule)(
+        name="x", rule=story.rule.rule, expect="0 45 * * * ?", threshold=600.0
+    )
+    story.look(at("11:50"))
+    story.look(at("12:50"))
+    assert story.told == []
+    story.look(at("12:56"))
+    assert story.told == ["21 12:45"]
+
+
+def test_days_without_news_write_nothing() -> None:
+    """A look that changes nothing leaves the memory as it is, so nothing is stored."""
+    story = Story(schedule(DailyTrigger(hour_of_day=2, minute_of_hour=0)))
+    before = story.writes
+    for minutes in range(0, 700, 5):
+        story.look(TEN + timedelta(minutes=minutes))
+    assert story.writes == before
+    assert story.again_at == at("22 02:10")
+
+
+@pytest.mark.parametrize("hours", [1, 4])
+def test_what_is_kept_is_bounded(hours: int) -> None:
+    """A start each ten seconds while nobody judges: too many tell nothing, and nothing false."""
+    story = Story(schedule(CronTrigger(expression="0/10 * * * * ?")))
+    begin = at("10:01:10")
+    for number in range(hours * 360):
+        story.start(begin + timedelta(seconds=10 * number), flow_run=str(number))
+    assert len(story.memory_bytes) < 200_000
+    story.look(begin + timedelta(hours=hours, seconds=-5))
+    assert story.told == []
+
+
+EVERY = {
+    1: "0 * * * * ?",
+    5: "0 0/5 * * * ?",
+    15: "0 0/15 * * * ?",
+    60: "0 0 * * * ?",
+    240: "0 0 0/4 * * ?",
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    gap=st.sampled_from(list(EVERY)),
+    fates=st.lists(st.none() | st.floats(0, 0.85), min_size=1, max_size=30),
+    looks=st.floats(0.05, 3),
+)
+def test_any_starts_later_than_never_are_told_apart(
+    gap: int, fates: list[float | None], looks: float
+) -> None:
+    """Of times that are skipped, or met with a delay, the skipped are missed, however one looks.
+
+    Each row of them is told once, and ended by what came next.
+    """
+    story = Story(schedule(CronTrigger(expression=EVERY[gap])), begin=at("00:30"))
+    minutes = timedelta(minutes=gap)
+    first = at("01:00") if gap < 240 else at("04:00")
+    expected = [first + minutes * number for number in range(len(fates))]
+    delays = dict(zip(expected, fates, strict=True))
+    delays |= {expected[-1] + minutes * number: 0.0 for number in range(1, 60)}
+    begin, end = at("00:30"), expected[-1] + 3 * minutes + 2 * GRACE
+    delays |= {
+        begin + timedelta(minutes=number): 0.0
+        for number in range(31)
+        if gap < 60 and begin.minute + number < 60 and number % gap == 0
+    }
+    starts = sorted(
+        one + min(minutes, GRACE) * delay for one, delay in delays.items() if delay is not None
+    )
+    now = begin
+    while now < end:
+        now += max(minutes * looks, timedelta(seconds=30))
+        while starts and starts[0] <= now:
+            started_at = starts.pop(0)
+            story.start(started_at, flow_run=started_at.isoformat())
+        story.look(now)
+    assert story.missed_ever == fates.count(None)
+    rows = "".join("x" if one is None else "." for one in fates).split(".")
+    assert len(story.told) == 2 * sum(bool(one) for one in rows)

@@ -1,0 +1,146 @@
+"""Holds the rules for Prometheus to their checker, their tests, and our metrics."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.alerting.settings.defaults import RULES as OWN_RULES
+from monitor.alerting.settings.rules import RuleKind
+from monitor.model.alerts import Severity
+from tests.deploy.prometheus_files import (
+    PROMETHEUS,
+    RULE_TESTS,
+    RULES,
+    recorded,
+    rule_tests,
+    rules,
+    strangers,
+)
+from tests.deploy.promql import Query, read, series
+from tests.deploy.test_deploy_files import checked
+from tests.servers import program
+
+ALERTS = rules("alert")
+RECORDS = rules("record")
+# No metric tells a single run's progress, and a cancellation is somebody's will.
+NOT_TOLD_BY_PROMETHEUS = {RuleKind.RUN_STUCK, RuleKind.CANCELED}
+
+
+def name_of(rule: Any) -> str:
+    """Return how a rule or a file is called in a test's name."""
+    return rule.name if isinstance(rule, Path) else str(rule.get("alert") or rule["record"])
+
+
+@pytest.mark.parametrize("path", RULES, ids=name_of)
+def test_promtool_takes_the_rules(path: Path) -> None:
+    """Expressions, labels and templates are valid, and no rule is there twice."""
+    said = checked(program("promtool"), "check", "rules", "--lint=all", "--lint-fatal", path)
+    assert "SUCCESS" in said
+
+
+@pytest.mark.parametrize("path", RULE_TESTS, ids=name_of)
+def test_rules_do_what_their_tests_say(path: Path) -> None:
+    """Fed with samples, each rule fires, stays quiet and records as written down."""
+    assert "SUCCESS" in checked(program("promtool"), "test", "rules", path)
+
+
+def test_prometheus_finds_all_rules() -> None:
+    """The configuration names every file of rules there is."""
+    named = re.findall(
+        r"^ +- (rules/\S+)$", (PROMETHEUS / "prometheus.yml").read_text(), re.MULTILINE
+    )
+    assert sorted(named) == [f"rules/{path.name}" for path in RULES]
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=name_of)
+def test_each_alert_is_seen_to_fire_and_to_be_quiet(rule: dict[str, Any]) -> None:
+    """There is a moment at which it fires and one before or after at which it does not."""
+    moments = [
+        moment
+        for group in rule_tests()
+        for moment in group.get("alert_rule_test", ())
+        if moment["alertname"] == rule["alert"]
+    ]
+    assert {bool(moment["exp_alerts"]) for moment in moments} == {True, False}
+
+
+def test_each_recorded_rule_is_computed_once() -> None:
+    """Every record has a test of its value, and nothing else has."""
+    asked = [
+        name
+        for group in rule_tests()
+        for moment in group.get("promql_expr_test", ())
+        for name, _ in read(moment["expr"]).metrics
+    ]
+    assert sorted(asked) == sorted(recorded())
+
+
+@pytest.mark.parametrize("rule", [*ALERTS, *RECORDS], ids=name_of)
+def test_rules_ask_only_for_what_is_there(rule: dict[str, Any]) -> None:
+    """Each metric is one of ours or recorded from ours, and has the labels that are asked for."""
+    query = read(rule["expr"])
+    assert query.metrics
+    assert strangers(query) == []
+
+
+@pytest.mark.parametrize("rule", RECORDS, ids=name_of)
+def test_names_of_records_say_what_they_are(rule: dict[str, Any]) -> None:
+    """level:metric:operations, where the level is the labels that are left."""
+    level, metric, operations = rule["record"].split(":")
+    groupings = read(rule["expr"]).groupings - {"le"}
+    assert set(level.split("_")) == groupings
+    assert metric.startswith("dataprep_")
+    assert operations
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=name_of)
+def test_each_alert_says_what_an_operator_needs(rule: dict[str, Any]) -> None:
+    """It has a severity, two sentences, and the place in the runbooks that says what to do."""
+    assert re.fullmatch(r"Dataprep[A-Z][A-Za-z]+", rule["alert"])
+    assert Severity(rule["labels"]["severity"])
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert rule["annotations"]["runbook_url"] == f"deploy/runbooks.md#{rule['alert'].lower()}"
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=name_of)
+def test_an_alert_for_one_of_our_rules_is_as_grave(rule: dict[str, Any]) -> None:
+    """Whoever changes from Prometheus' alerts to the monitor's own is woken by the same things."""
+    kind = rule["labels"].get("rule")
+    if kind:
+        assert rule["labels"]["severity"] == OWN_RULES[RuleKind(kind)].severity
+    else:
+        assert kind is None or rule["labels"]["name"] == "{{ $labels.rule }}"
+
+
+def test_each_of_our_rules_is_told_by_prometheus_or_known_not_to_be() -> None:
+    """A rule that is added is not forgotten here."""
+    told = {RuleKind(kind) for rule in ALERTS if (kind := rule["labels"].get("rule"))}
+    assert told | NOT_TOLD_BY_PROMETHEUS == set(RuleKind)
+    assert not told & NOT_TOLD_BY_PROMETHEUS
+
+
+def test_queries_are_read_rightly() -> None:
+    """The reader that all this rests on tells metrics from functions, labels and strings."""
+    query = read(
+        'sum by (a, b) (rate(x_total{c=~"d|e{", f!=""}[5m] offset 1h)) > 2e3\n'
+        "  and on (a) group_left (g) y:z:w unless absent(up) # not this"
+    )
+    named = {"x_total": "cf", "y:z:w": "", "up": ""}
+    metrics = tuple((name, frozenset(labels)) for name, labels in named.items())
+    assert query == Query(metrics, frozenset("abg"))
+    assert strangers(read('dataprep_runs_total{colour="red"} / by_nobody')) == [
+        "by_nobody",
+        "dataprep_runs_total{colour}",
+    ]
+
+
+def test_metrics_are_found_where_they_are_made() -> None:
+    """Names from constants, labels, and the series of a histogram are among what is known."""
+    known = series()
+    assert known["dataprep_monitor_api_requests_total"] == {"workspace", "operation", "code"}
+    assert known["dataprep_monitor_poll_duration_seconds_bucket"] == {"poll", "le"}
+    assert known["dataprep_monitor_mqtt_connected"] == {"broker"}

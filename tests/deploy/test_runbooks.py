@@ -1,0 +1,89 @@
+"""Holds the runbooks to what there is: alerts, rules, metrics, operations, words of the log."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from monitor.alerting.settings.rules import RuleKind
+from monitor.catalogue.operations import operations
+from tests.deploy.documents import ROOT, code
+from tests.deploy.prometheus_files import recorded, rules
+from tests.deploy.promql import FOREIGN, series
+
+RUNBOOKS = ROOT / "deploy" / "runbooks.md"
+ALERTS = [rule["alert"] for rule in rules("alert")]
+PARTS = ("**Means**", "**Costs**", "**Look**", "**Do**")
+
+
+def headings(path: Path) -> list[str]:
+    """Return the headings of a document."""
+    return re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+
+
+def section(name: str) -> str:
+    """Return what stands below one heading of the runbooks, up to the next."""
+    parts = re.split(r"^#+ (.+)$", RUNBOOKS.read_text(), flags=re.MULTILINE)
+    return parts[parts.index(name) + 1]
+
+
+def test_runbooks_are_about_what_there_is() -> None:
+    """Each alert and rule has one section, and none is left of one that is gone."""
+    own = [one for one in headings(RUNBOOKS) if re.fullmatch(r"[a-z_]+|Dataprep\w+", one)]
+    assert sorted(own) == sorted([*RuleKind, *ALERTS])
+
+
+@pytest.mark.parametrize("kind", RuleKind)
+def test_each_of_our_rules_has_a_whole_runbook(kind: RuleKind) -> None:
+    """What it means, what it costs, where to look and what to do."""
+    assert [part for part in PARTS if part not in section(kind)] == []
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_each_alert_has_a_runbook_or_stands_for_a_rule_that_has(alert: str) -> None:
+    """Either all four parts, or a link to the rule of the same meaning."""
+    text = section(alert)
+    told = re.match(r"\s*Stands for \[(\w+)\]\(#\1\)", text)
+    rule = {one["alert"]: one["labels"].get("rule") for one in rules("alert")}[alert]
+    assert (told[1] if told else "") == (rule or "")
+    assert told or [part for part in PARTS if part not in text] == []
+
+
+def test_links_inside_lead_somewhere() -> None:
+    """Each anchor is a heading, as web views make anchors of headings."""
+    anchors = {one.lower().replace(" ", "-") for one in headings(RUNBOOKS)}
+    linked = re.findall(r"\]\(#([^)]+)\)", RUNBOOKS.read_text())
+    assert linked
+    assert [one for one in linked if one not in anchors] == []
+
+
+def test_operations_that_are_named_exist() -> None:
+    """What is to be called with `api` is in the catalogue."""
+    known = {one.operation_id for one in operations()}
+    spans = code(RUNBOOKS)
+    called = [name for one in spans for name in re.findall(r"monitor api ([a-z]\w+)", one)]
+    called += [one.split()[0] for one in spans if re.match(r"(get|run|cancel)[A-Z]\w+", one)]
+    assert called
+    assert [name for name in called if name not in known] == []
+
+
+def test_metrics_that_are_named_exist() -> None:
+    """What is to be queried is shown by the daemon or recorded."""
+    known = set(series()) | set(recorded()) | set(FOREIGN)
+    named = [
+        name
+        for one in code(RUNBOOKS)
+        for name in re.findall(r"(?<![\w/])(?:workspace\w*:)?dataprep_[\w:]+", one)
+    ]
+    assert named
+    assert [name for name in named if name not in known] == []
+
+
+def test_words_to_look_for_in_the_log_are_said() -> None:
+    """What is to be found with grep is something that the program says."""
+    sources = "\n".join(path.read_text() for path in (ROOT / "monitor").rglob("*.py"))
+    sought = re.findall(r"grep '([^']+)'", RUNBOOKS.read_text())
+    assert sought
+    assert [words for words in sought if words not in sources] == []

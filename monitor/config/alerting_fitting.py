@@ -150,10 +150,15 @@ def _match(part: Part, kind: RuleKind, workspaces: list[Part], faults: Faults) -
             said = f"only {', '.join(known)}" if known else "nothing to match by"
             faults.add(f"{match.path}.{name}", list(globs), f"{kind} has {said}; remove this")
     names = [one.get("name") for one in workspaces if one.get("name")]
-    if "workspace" in RULES[kind].match and names:
-        globs = match.get("workspace")
-        if (way_out := fits_some(globs, names, "workspace")) is not None:
-            faults.add(f"{match.path}.workspace", list(globs), way_out)
+    for name, words, what in (
+        ("workspace", names, "workspace"),
+        ("kind", RULES[kind].kinds, f"kind of run of {kind}"),
+    ):
+        globs = match.get(name)
+        if name in RULES[kind].match and words:
+            way_out = fits_some(globs, words, what)
+            if way_out is not None:
+                faults.add(f"{match.path}.{name}", list(globs), way_out)
 
 
 def _expected(part: Part, kind: RuleKind, faults: Faults) -> None:

@@ -140,6 +140,13 @@ RULE_FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
         ),
     ),
     (
+        alert("not_fresh", match={"kind": "job_group"}),
+        (
+            'match.kind: ["job_group"]: no kind of run of not_fresh fits "job_group"; '
+            "there are flow_run, plan_run"
+        ),
+    ),
+    (
         alert("run_failed", name="canceled"),
         'name: "canceled": is the name of another rule, and this one is run_failed; choose another',
     ),

@@ -10,6 +10,7 @@ from msgspec import Struct
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
 from monitor.alerting.settings.templates import COMMON_FIELDS
 from monitor.model.alerts import Severity
+from monitor.model.runs import RunKind
 
 DAY = 86_400.0
 MINUTE = 60.0
@@ -36,6 +37,7 @@ class RuleKindDefaults(Struct, frozen=True, kw_only=True):
     description: str
     fields: tuple[str, ...]  # of its own, beside those that every alert has
     match: tuple[str, ...]  # the fields of ``match`` that can say something of it
+    kinds: tuple[RunKind, ...] = tuple(RunKind)  # that ``match.kind`` can ask for
     threshold: Quantity | None = None
     window: Quantity | None = None
     minimum: Quantity | None = None
@@ -49,7 +51,7 @@ class RuleKindDefaults(Struct, frozen=True, kw_only=True):
 
 _ALL = ("workspace", "kind", "pipeline", "folder", "owner", "trigger")
 _PIPELINE = ("workspace", "kind", "pipeline", "folder", "owner")
-_SCHEDULE = ("workspace", "pipeline", "folder", "owner")
+_OUTERMOST = (RunKind.FLOW_RUN, RunKind.PLAN_RUN)  # stand for the flow and the plan as such
 _WORKSPACE = ("workspace",)
 
 
@@ -103,6 +105,7 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         description="Schedule {schedule} was due at {expected_at:time}, and no run came.",
         fields=("schedule", "expected_at", "missed"),
         match=_PIPELINE,
+        kinds=_OUTERMOST,
         threshold=_seconds("seconds of grace after the expected time", 10 * MINUTE),
     ),
     RuleKind.SCHEDULE_DISABLED: RuleKindDefaults(
@@ -111,7 +114,8 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         summary="Schedule {schedule} was disabled in {workspace}",
         description="It starts {pipeline}; reason: {reason}",
         fields=("schedule", "reason"),
-        match=_SCHEDULE,
+        match=_PIPELINE,
+        kinds=_OUTERMOST,
     ),
     RuleKind.NOT_FRESH: RuleKindDefaults(
         about="A pipeline has not succeeded for longer than a time, or than it ever needs.",
@@ -121,6 +125,7 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         "{limit_seconds:duration} is the limit.",
         fields=("last_success_at", "age_seconds", "limit_seconds"),
         match=_PIPELINE,
+        kinds=_OUTERMOST,
         threshold=_seconds(
             "seconds since the last success; without it three times its own cadence", None,
             most=400 * DAY,
@@ -181,7 +186,9 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         fields=("missed",),
         match=_WORKSPACE,
         threshold=Quantity(about="callbacks within the window", default=3, least=1, most=100_000),
-        window=Quantity(about="that callbacks are counted in", default=3_600, least=60, most=7 * DAY),
+        window=Quantity(
+            about="that callbacks are counted in", default=3_600, least=60, most=7 * DAY
+        ),
     ),
     RuleKind.QUALITY_DROPPED: RuleKindDefaults(
         about="The valid part of an output's values fell below what is usual for it.",

@@ -25,8 +25,8 @@ LIMIT_SECONDS = 15.0
 QUICK = DeliverySettings(
     window=128,
     commit_interval_seconds=0.01,
-    backoff_base_seconds=0.05,
-    backoff_cap_seconds=0.1,
+    backoff_base_seconds=0.01,
+    backoff_cap_seconds=0.05,
     wait_seconds=0.5,
 )
 

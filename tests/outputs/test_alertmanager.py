@@ -22,7 +22,7 @@ from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import BROKEN, Got, PostReceiver
 from tests.outputs.stories import run_event
 
-NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+NOW = datetime(2024, 11, 21, 10, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def ids(got: Got) -> list[str]:
 def test_a_firing_alert_lapses_unless_it_is_told_again() -> None:
     """Its end lies four intervals ahead; labels and annotations are those of the episode."""
     read = posted(alert(1))
-    assert read["startsAt"] == "2026-11-21T09:30:00Z"
-    assert read["endsAt"] == "2026-11-21T10:04:00Z"
+    assert read["startsAt"] == "2024-11-21T09:30:00Z"
+    assert read["endsAt"] == "2024-11-21T10:04:00Z"
     assert read["labels"] == alert(1).labels
     assert read["annotations"] == {"summary": "orders 1 failed", "run": "91"}
     assert "generatorURL" not in read
@@ -77,7 +77,7 @@ def test_a_firing_alert_lapses_unless_it_is_told_again() -> None:
 
 def test_a_resolved_alert_carries_its_end() -> None:
     """The end is that of the evidence, not the moment of telling."""
-    assert posted(alert(1, AlertState.RESOLVED))["endsAt"] == "2026-11-21T09:40:00Z"
+    assert posted(alert(1, AlertState.RESOLVED))["endsAt"] == "2024-11-21T09:40:00Z"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ async def test_a_new_episode_is_told_again_after_an_old_end(
         scene.picture = AlertingPicture(alerts=(alert(1, starts_at=anew),))
         await receiver.until(
             lambda: any(
-                one["endsAt"] > one["startsAt"] and one["startsAt"] != "2026-11-21T09:30:00Z"
+                one["endsAt"] > one["startsAt"] and one["startsAt"] != "2024-11-21T09:30:00Z"
                 for got in receiver.taken
                 for one in got.json()
             )

@@ -101,16 +101,36 @@ async def test_an_alert_that_is_told_again_does_not_lapse(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
     """It outlives its lapse for as long as it goes on; a daemon that is gone lets it lapse."""
-    async with OutputScene(tmp_path, output_to(alertmanager.url, resend_seconds=0.25)) as scene:
+    async with OutputScene(tmp_path, output_to(alertmanager.url, resend_seconds=0.15)) as scene:
         await scene.start()
         scene.picture = AlertingPicture(alerts=(alert(1),))
         await scene.tell(fired(1))
         await notified.until(lambda: notified.is_told(range(1, 2), "firing"))
-        await pause(1.6)
+        await pause(0.9)
         assert set(await active(alertmanager.url)) == {"1"}
         await scene.stop()
         await notified.until(lambda: notified.is_told(range(1, 2), "resolved"))
         assert set(notified.counts.values()) == {1}
+
+
+async def test_what_is_told_twice_notifies_once(
+    tmp_path: Path, notified: Notified, alertmanager: Alertmanager
+) -> None:
+    """A daemon that was killed before its position was stored tells an episode again, unheard."""
+    one = range(1, 2)
+    async with OutputScene(tmp_path, output_to(alertmanager.url)) as first:
+        await first.start()
+        await first.tell(fired(1))
+        await notified.until(lambda: notified.is_told(one, "firing"))
+        await first.tell(resolved(1))
+        await notified.until(lambda: notified.is_told(one, "resolved"))
+    (tmp_path / "again").mkdir()
+    async with OutputScene(tmp_path / "again", output_to(alertmanager.url)) as second:
+        await second.tell(fired(1), resolved(1))
+        await second.start()
+        await second.until_delivered()
+        await pause(0.5)
+    assert set(notified.counts.values()) == {1}
 
 
 async def test_a_second_episode_notifies_anew(

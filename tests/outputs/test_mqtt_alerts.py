@@ -93,7 +93,7 @@ async def test_a_state_says_what_the_alert_is(broker: Mosquitto, scene: MqttScen
         "severity": "critical",
         "labels": alert().labels,
         "annotations": alert().annotations,
-        "startsAt": "2026-11-21T09:30:00Z",
+        "startsAt": "2024-11-21T09:30:00Z",
         "endsAt": None,
         "fingerprint": KEY,
         "run": "91",

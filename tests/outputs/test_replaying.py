@@ -161,12 +161,14 @@ async def test_one_replay_at_a_time(scene: Scene) -> None:
     """A second one to the same output is refused until the first has ended."""
     scene.output.faults[fired(1).id] = [OutputUnavailableError("busy")]
     await scene.tell(fired(1))
-    first = asyncio.create_task(scene.replay())
+    first = asyncio.create_task(scene.replays.replay("told", BEGAN))
     async with asyncio.timeout(LIMIT_SECONDS):
         while not scene.output.ids:
             await asyncio.wait([first], timeout=0.001)
-    with pytest.raises(OutputUnavailableError, match="under way"):
-        await scene.replays.replay("told", BEGAN)
+        with pytest.raises(OutputUnavailableError, match="under way"):
+            await scene.replays.replay("told", BEGAN)
+        while not first.done():
+            await scene.clock.advance(0.5)
     assert (await first).sent == 1
     assert (await scene.replay()).sent == 1
 

@@ -1,0 +1,127 @@
+"""Whatever happens in whatever order, an Alertmanager ends up with the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from monitor.model.alerts import Alert, AlertingPicture, AlertState
+from monitor.outputs.alertmanager.output import AlertmanagerOutput
+from monitor.outputs.settings import AlertmanagerSettings
+from tests.app.waiting import pause
+from tests.outputs.alert_stories import BEGAN, alert, event_of
+from tests.outputs.output_scene import QUICK, OutputScene
+from tests.outputs.receiving import BROKEN, PostReceiver
+
+RESEND_SECONDS = 0.02
+
+
+class Step(Struct, frozen=True):
+    """What happens next: an alert changes, the picture follows, answers fail, the daemon ends."""
+
+    what: str
+    number: int = 1
+
+
+STEPS = st.one_of(
+    st.builds(Step, st.just("change"), st.integers(1, 3)),
+    st.builds(Step, st.sampled_from(["picture", "restart", "wait"])),
+    st.builds(Step, st.just("fail"), st.sampled_from([500, 503, BROKEN])),
+)
+
+
+class Story:
+    """The truth about three alerts, and what an Alertmanager was made to believe."""
+
+    def __init__(self, scene: OutputScene, receiver: PostReceiver) -> None:
+        self.scene = scene
+        self.receiver = receiver
+        self.truth: dict[int, Alert] = {}
+
+    async def take(self, step: Step) -> None:
+        if step.what == "change":
+            await self._change(step.number)
+        elif step.what == "picture":
+            self.scene.picture = AlertingPicture(alerts=tuple(self.truth.values()))
+        elif step.what == "restart":
+            # The engine is restored before the outputs, so that its picture is never behind them.
+            await self.scene.stop()
+            self.scene.picture = AlertingPicture(alerts=tuple(self.truth.values()))
+            await self.scene.start()
+        elif step.what == "fail":
+            self.receiver.answers.append(step.number)
+        else:
+            await pause(RESEND_SECONDS)
+
+    async def _change(self, number: int) -> None:
+        before = self.truth.get(number)
+        if before is None or before.state is AlertState.RESOLVED:
+            begins = BEGAN if before is None or before.ends_at is None else before.ends_at
+            now = alert(number, starts_at=begins + timedelta(seconds=1))
+        else:
+            ends = before.starts_at + timedelta(seconds=1)
+            now = alert(number, AlertState.RESOLVED, starts_at=before.starts_at, ends_at=ends)
+        self.truth[number] = now
+        await self.scene.tell(event_of(now))
+
+    def believed(self) -> dict[int, tuple[datetime, bool]]:
+        """Return of each alert the start and whether it is firing, as it was posted last.
+
+        Ends of these stories lie far behind us, lapses ahead.
+        """
+        last: dict[int, tuple[datetime, bool]] = {}
+        for got in self.receiver.taken:
+            for one in got.json():
+                starts, ends = (datetime.fromisoformat(one[k]) for k in ("startsAt", "endsAt"))
+                number = int(one["labels"]["pipeline_id"])
+                last[number] = starts, ends > self.scene.clock.now() - timedelta(hours=1)
+        return last
+
+    def expected(self) -> dict[int, tuple[datetime, bool]]:
+        return {
+            number: (one.starts_at, one.state is AlertState.FIRING)
+            for number, one in self.truth.items()
+        }
+
+
+async def told(steps: list[Step], folder: Path) -> Story:
+    """Let the steps happen, then let everything come to rest and be told again twice."""
+
+    def make(scene: OutputScene) -> AlertmanagerOutput:
+        return AlertmanagerOutput(
+            receiver.url,
+            settings=AlertmanagerSettings(
+                urls=(receiver.url,), resend_seconds=RESEND_SECONDS, delivery=QUICK
+            ),
+            bus=scene.bus,
+            clock=scene.clock,
+            metrics=scene.metrics,
+            alerting=lambda: scene.picture,
+        )
+
+    async with PostReceiver() as receiver, OutputScene(folder, make) as scene:
+        story = Story(scene, receiver)
+        await scene.start()
+        for step in steps:
+            await story.take(step)
+        receiver.answers.clear()
+        await scene.until_delivered()
+        await story.take(Step("picture"))
+        await story.take(Step("restart"))
+        await story.take(Step("wait"))
+        return story
+
+
+@settings(max_examples=15, deadline=None)
+@given(steps=st.lists(STEPS, min_size=1, max_size=14))
+def test_what_was_posted_last_is_the_truth(steps: list[Step]) -> None:
+    """Failures, restarts and a picture that lags let no alert fire that is over, nor end early."""
+    with tempfile.TemporaryDirectory() as folder:
+        story = asyncio.run(told(steps, Path(folder)))
+    assert story.believed() == story.expected()

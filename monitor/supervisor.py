@@ -11,6 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -22,6 +23,8 @@ from monitor.model.errors import BusError, MonitorError
 
 log = structlog.get_logger()
 _JITTER = random.SystemRandom()
+
+T = TypeVar("T")
 
 
 class TaskState(StrEnum):
@@ -70,6 +73,7 @@ class Supervisor:
         self._waits = waits or Waits()
         self._jitter = jitter
         self._standing: dict[str, TaskStanding] = {}
+        self._contained: dict[str, str] = {}  # part -> its last failure
         self._failures = Counter(
             "dataprep_monitor_task_failures",
             "Failures of the daemon's own tasks, each followed by a restart.",
@@ -110,6 +114,23 @@ class Supervisor:
             # Whoever cancels a task does not want it any more; so it stands for nothing.
             self._standing.pop(name, None)
             raise
+
+    def contain(
+        self, name: str, call: Callable[[], T], on_failure: Callable[[str], None]
+    ) -> T | None:
+        """Call something whose failure must not stop others; return None where it fails.
+
+        The failure is logged with its trace, again only when it is another one.
+        """
+        try:
+            return call()
+        except Exception as exc:
+            reason = f"{type(exc).__name__}: {exc}"
+            if self._contained.get(name) != reason:
+                self._contained[name] = reason
+                log.exception("a part failed and was left out", part=name)
+            on_failure(_one_line(exc))
+            return None
 
     async def _runs_through(
         self, name: str, run: Callable[[], Awaitable[None]], *, vital: bool, finite: bool

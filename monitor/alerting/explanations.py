@@ -12,7 +12,7 @@ from monitor.alerting.settings.rules import RuleSettings
 from monitor.alerting.trail import Evaluation
 from monitor.bus.contract import DeadLetter, Recorded
 from monitor.model.alerts import Alert, AlertState, Silence
-from monitor.model.events import AlertEvent, Event, RunEvent
+from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import RunState
 
 
@@ -71,9 +71,9 @@ SWALLOWED = (
 )
 
 
-_JUDGING = (Stage.RULE, Stage.ALERT)
 _TOLD = (Word.TOLD, Word.RESOLVED)
 _DELIVERED = Word.DELIVERED
+_NOTHING = ("no verdict", "nothing was wrong")  # words of evaluations
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -148,12 +148,16 @@ def event_step(recorded: Recorded) -> Step:
     if event.occurred_at is not None:
         lag = (event.recorded_at - event.occurred_at).total_seconds()
         told.append(f"happened {instant(event.occurred_at)}, {lag:.1f} s before")
-    word = Word.TOLD if isinstance(event, AlertEvent) else Word.RECORDED
+    alert = event.alert if isinstance(event, AlertEvent) else None
+    # That somebody silenced an alert is an event too, and tells nobody of the alert.
+    is_telling = alert is not None and event.type is not EventType.ALERT_SILENCED
     return Step(
-        stage=Stage.ALERT if isinstance(event, AlertEvent) else Stage.EVENT,
-        word=word,
+        stage=Stage.EVENT if alert is None else Stage.ALERT,
+        word=Word.TOLD if is_telling else Word.RECORDED,
         at=event.recorded_at,
         detail=f"{event.type}: {_joined(told)}",
+        rule=None if alert is None else alert.name,
+        fingerprint=None if alert is None else alert.fingerprint,
         event=event.id,
     )
 
@@ -203,7 +207,8 @@ def delivery_steps(told: Sequence[Recorded], receivers: Sequence[Receiver]) -> l
 def answer(about: str, steps: Sequence[Step]) -> tuple[str, Word | None]:
     """Return the sentence that answers, and what swallowed the telling, if anything did."""
     on_the_way = [one for one in steps if one.stage is not Stage.DELIVERY]
-    if any(one.stage in _JUDGING and one.word in _TOLD for one in on_the_way):
+    # Not the events of alerts: what they tell may be of others that failed before.
+    if any(one.event is None and one.word in _TOLD for one in on_the_way):
         return _answer_told(about, steps)
     swallowing = [one for one in on_the_way if one.word in SWALLOWED]
     if not swallowing:
@@ -224,7 +229,8 @@ def _answer_told(about: str, steps: Sequence[Step]) -> tuple[str, Word | None]:
     if held_up:
         return f"{about} was told, and {held_up[-1].detail}", held_up[-1].word
     outputs = ", ".join(dict.fromkeys(one.output or "" for one in out if one.word is _DELIVERED))
-    return f"{about} was told " + (f"through {outputs}" if outputs else "to no output"), None
+    way = f"through {outputs}" if outputs else "by an event only: no output takes alerts"
+    return f"{about} was told {way}", None
 
 
 def _is_alerts(step: Step) -> bool:
@@ -243,7 +249,8 @@ def _without_alert(asked: Asked) -> Step:
         hears = ", ".join(asked.hears) or "nothing: it looks by itself"
         return _step(asked, Word.NOT_WRONG, f"nothing is known that it found wrong; hears {hears}")
     word = {"unclear": Word.UNCLEAR, "raised": Word.RAISED}.get(said.word, Word.NOT_WRONG)
-    detail = f"asked at {instant(said.at)}: {said.word}"
+    found = "found nothing wrong" if said.word in _NOTHING else said.word
+    detail = f"asked at {instant(said.at)}: {found}"
     return _step(asked, word, detail + (f" ({said.detail})" if said.detail else ""))
 
 

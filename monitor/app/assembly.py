@@ -8,21 +8,20 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from monitor import __version__
-from monitor.app.expected import ExpectedStarts
+from monitor.alerting.engine import Engine
+from monitor.app.outputs import Outputs
 from monitor.app.readiness import readiness_checks
-from monitor.app.requests import AdminRequests
+from monitor.app.requests import AdminRequests, alerting_requests
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
 from monitor.catalogue.capabilities import Capability
 from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
-from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.metrics.assembly import Metrics
-from monitor.outputs.mqtt.output import MqttOutput
 from monitor.outputs.mqtt.states import BridgeInfo
 from monitor.supervisor import Supervisor
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.knowledge import Knowledge, KnowledgeView
 from monitor.tracking.observer import Observer
 from monitor.web.api import Requests
 from monitor.web.server import Server
@@ -35,7 +34,8 @@ class Parts:
     knowledge: Knowledge
     observer: Observer
     metrics: Metrics
-    mqtt: MqttOutput | None
+    engine: Engine
+    outputs: Outputs
     server: Server
     listener: CallbackListener | None
 
@@ -52,17 +52,25 @@ def assembled(
 ) -> Parts:
     """Return the parts as a configuration wants them; ``on_callback`` hears whose was stored."""
     knowledge = Knowledge([one.name for one in configuration.workspaces])
-    metrics = Metrics(
+    view = knowledge.view
+    engine = Engine(
         bus=bus,
-        knowledge=knowledge.view,
+        view=view,
+        clock=clock,
+        settings=configuration.alerting,
+        retention=configuration.storage.retention,
+        guard=supervisor.contain,
+    )
+    metrics = _metrics(configuration, engine, bus=bus, view=view, clock=clock, registry=registry)
+    outputs = Outputs(
+        configuration,
+        bus=bus,
+        view=view,
         clock=clock,
         registry=registry,
-        settings=configuration.metrics,
-        version=__version__,
-        capabilities=list(Capability),
+        alerting=engine.picture,
+        info=bridge_info(configuration),
     )
-    metrics.configuration_taken(config_hash(configuration))
-    mqtt = _mqtt(configuration, bus=bus, knowledge=knowledge, clock=clock, registry=registry)
     return Parts(
         knowledge=knowledge,
         observer=Observer(
@@ -73,50 +81,66 @@ def assembled(
             settings=configuration.tracking,
         ),
         metrics=metrics,
-        mqtt=mqtt,
+        engine=engine,
+        outputs=outputs,
         server=Server(
             settings=configuration.server,
             bus=bus,
-            view=knowledge.view,
+            view=view,
             clock=clock,
             render_metrics=metrics.exposition.render,
             checks=readiness_checks(
-                bus=bus, view=knowledge.view, clock=clock, supervisor=supervisor, mqtt=mqtt
+                bus=bus, view=view, clock=clock, supervisor=supervisor, mqtt=outputs.mqtt
             ),
             requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
+            alerting=alerting_requests(engine, bus=bus, view=view, outputs=outputs),
         ),
-        listener=None
-        if configuration.callbacks is None
-        else CallbackListener(
-            settings=configuration.callbacks,
-            workspaces=callback_settings(configuration.workspaces),
-            bus=bus,
-            clock=clock,
-            registry=registry,
-            on_stored=on_callback,
+        listener=_listener(
+            configuration, bus=bus, clock=clock, registry=registry, on_callback=on_callback
         ),
     )
 
 
-def _mqtt(
+def _metrics(
+    configuration: Configuration,
+    engine: Engine,
+    *,
+    bus: SqliteBus,
+    view: KnowledgeView,
+    clock: Clock,
+    registry: CollectorRegistry,
+) -> Metrics:
+    metrics = Metrics(
+        bus=bus,
+        knowledge=view,
+        clock=clock,
+        registry=registry,
+        settings=configuration.metrics,
+        version=__version__,
+        capabilities=list(Capability),
+        alerting=engine.picture,
+    )
+    metrics.configuration_taken(config_hash(configuration))
+    return metrics
+
+
+def _listener(
     configuration: Configuration,
     *,
     bus: SqliteBus,
-    knowledge: Knowledge,
     clock: Clock,
     registry: CollectorRegistry,
-) -> MqttOutput | None:
-    if configuration.mqtt is None:
+    on_callback: Callable[[str], None],
+) -> CallbackListener | None:
+    if configuration.callbacks is None:
         return None
-    return MqttOutput(
-        configuration.mqtt,
+    return CallbackListener(
+        settings=configuration.callbacks,
+        workspaces=callback_settings(configuration.workspaces),
         bus=bus,
-        view=knowledge.view,
         clock=clock,
         registry=registry,
-        metrics=DeliveryMetrics(registry),
-        info=bridge_info(configuration),
-        next_start=ExpectedStarts(knowledge.view, clock=clock).next_start,
+        on_stored=on_callback,
     )
 
 

@@ -10,6 +10,7 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
+from monitor.alerting.engine import CONSUMER as ALERTING_CONSUMER
 from monitor.app.assembly import assembled, bridge_info, callback_settings
 from monitor.app.following import FollowedWorkspace
 from monitor.app.housekeeping import keep_house
@@ -22,8 +23,6 @@ from monitor.config import Configuration, WorkspaceConfiguration, config_hash
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
-from monitor.outputs.mqtt.output import CONSUMER as MQTT_CONSUMER
-from monitor.outputs.mqtt.output import MqttOutput
 from monitor.supervisor import Supervisor
 from monitor.tracking.knowledge import KnowledgeView
 
@@ -31,7 +30,17 @@ log = structlog.get_logger()
 
 _DRAIN_SECONDS = 10.0
 # Changing these means other sockets or another store; a running daemon keeps those it has.
-_NEEDS_RESTART = ("server", "callbacks", "storage", "tracking", "metrics", "mqtt", "log")
+_NEEDS_RESTART = (
+    "server",
+    "callbacks",
+    "storage",
+    "tracking",
+    "metrics",
+    "mqtt",
+    "alertmanager",
+    "webhook",
+    "log",
+)
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
@@ -54,7 +63,6 @@ class Daemon:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._followed: dict[str, FollowedWorkspace] = {}
         self._listener: CallbackListener | None = None
-        self._mqtt: MqttOutput | None = None
         self._reloading = asyncio.Lock()
 
     async def run(
@@ -124,7 +132,7 @@ class Daemon:
         )
         self._bus = bus
         self._knowledge, self._observer = parts.knowledge, parts.observer
-        self._metrics, self._mqtt = parts.metrics, parts.mqtt
+        self._metrics, self._engine, self._outputs = parts.metrics, parts.engine, parts.outputs
         self._server, self._listener = parts.server, parts.listener
 
     async def _start(self, bus: SqliteBus) -> Addresses:
@@ -133,8 +141,8 @@ class Daemon:
         self._spawn("observer", self._observer.watch, vital=True)
         # Before anything can be appended: who begins at the newest event must miss none of it.
         await bus.subscribe(METRICS_CONSUMER, start=Start.OLDEST)
-        if self._mqtt is not None:
-            await bus.subscribe(MQTT_CONSUMER, start=Start.NEWEST)
+        await self._outputs.subscribe()
+        await bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST)
         for configuration in self._configuration.workspaces:
             await self._take_in(self._built(configuration))
         await self._start_outputs(bus)
@@ -164,14 +172,15 @@ class Daemon:
                 settings=self._configuration.storage,
             ),
         )
-        if self._mqtt is not None:
-            self._spawn("mqtt", self._mqtt.run)
+        # Before the outputs: what they still show of an alert that nobody holds is deleted.
+        await self._engine.restore()
+        self._spawn("alerting", self._engine.run)
+        for name, run in self._outputs.tasks().items():
+            self._spawn(name, run)
 
     async def _drop_former_consumers(self, bus: SqliteBus) -> None:
         """Retention waits for every consumer of the store, so none may stay that nobody runs."""
-        consumers = [METRICS_CONSUMER]
-        if self._mqtt is not None:
-            consumers.append(MQTT_CONSUMER)
+        consumers = [METRICS_CONSUMER, ALERTING_CONSUMER, *self._outputs.names]
         for followed in self._followed.values():
             consumers.extend(followed.consumers())
         for dropped in await bus.keep_only(consumers):
@@ -185,22 +194,13 @@ class Daemon:
                 await self._listener.stop()
             for followed in list(self._followed.values()):
                 await self._unfollow(followed)
-            if is_orderly and self._mqtt is not None:
-                await self._deliver(self._mqtt)
+            if is_orderly:
+                await self._outputs.drain(timeout_seconds=_DRAIN_SECONDS)
         finally:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
             await self._server.stop()
             await self._cancel(list(self._tasks))
             await self._metrics.exposition.close()
-
-    async def _deliver(self, mqtt: MqttOutput) -> None:
-        try:
-            is_delivered = await mqtt.drain(timeout_seconds=_DRAIN_SECONDS)
-        except BusError as exc:
-            log.warning("what is left for mqtt cannot be read", reason=str(exc))
-            return
-        if not is_delivered:
-            log.warning("mqtt is behind; the rest is delivered after the next start")
 
     def _built(self, configuration: WorkspaceConfiguration) -> FollowedWorkspace:
         return FollowedWorkspace(
@@ -274,8 +274,9 @@ class Daemon:
             ]
             self._configuration = configuration
             self._metrics.configuration_taken(config_hash(configuration))
-            if self._mqtt is not None:
-                await self._mqtt.introduce(bridge_info(configuration))
+            if self._outputs.mqtt is not None:
+                await self._outputs.mqtt.introduce(bridge_info(configuration))
+            await self._engine.reconfigure(configuration.alerting)
             log.info("configuration reloaded", waiting_for_restart=waiting)
             return waiting
 

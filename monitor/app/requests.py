@@ -1,13 +1,21 @@
-"""What page and command line may ask of what follows the workspaces."""
+"""What page and command line may ask of what follows the workspaces, and of alerting."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.alerting.engine import Engine
+from monitor.alerting.explaining import Explainer
+from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.app.following import FollowedWorkspace
+from monitor.app.outputs import Outputs
+from monitor.bus.contract import EventBus
+from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey, RunKind
+from monitor.tracking.knowledge import KnowledgeView
+from monitor.web.alerts_api import AlertingRequests
 
 
 class AdminRequests:
@@ -49,3 +57,29 @@ class AdminRequests:
         if workspace not in self._followed:
             raise ConfigurationError(f"workspace {workspace!r} is not configured; known: {names}")
         return self._followed[workspace]
+
+
+def alerting_requests(
+    engine: Engine, *, bus: EventBus, view: KnowledgeView, outputs: Outputs
+) -> AlertingRequests:
+    """Return what can be asked of alerting and of the outputs that tell of alerts."""
+    explainer = Explainer(bus=bus, view=view, engine=engine, outputs=outputs.wants)
+
+    def ended(fingerprint: str) -> list[Alert]:
+        return [one.alert for one in engine.ended(fingerprint)]
+
+    def labels() -> list[str]:
+        own = [label for rule in engine.compiled.rules for label in rule.settings.labels]
+        return list(dict.fromkeys([*SHOWN_LABELS, *own]))
+
+    return AlertingRequests(
+        picture=engine.picture,
+        ended=ended,
+        labels=labels,
+        add_silence=engine.add_silence,
+        expire_silence=engine.expire_silence,
+        explain_alert=explainer.alert,
+        explain_run=explainer.run,
+        outputs=lambda: outputs.names,
+        replay=outputs.replays.replay,
+    )

@@ -18,7 +18,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKey, RunKind
 from monitor.web.asking import answer_json, choice, read_body
 from monitor.web.overview import worst_first
-from monitor.web.pictures import AlertPicture, alert_picture
+from monitor.web.pictures import AlertPicture, SilencePicture, alert_picture, silence_picture
 from monitor.web.problems import Problem
 
 _SHOWN = 40  # characters of what was asked for
@@ -101,7 +101,13 @@ class AlertsApi:
         return answer_json({"alert": told, "ended": ended})
 
     async def _silences(self, _: web.Request) -> web.Response:
-        return answer_json({"data": self._requests.picture().silences})
+        return answer_json({"data": self.silences()})
+
+    def silences(self) -> list[SilencePicture]:
+        """Return the silences, those of the last day that are over behind the others."""
+        now = self._clock.now()
+        shown = [silence_picture(one, now=now) for one in self._requests.picture().silences]
+        return sorted(shown, key=lambda one: (one.state == "expired", one.ends_at))
 
     async def _silence(self, request: web.Request) -> web.Response:
         body = await read_body(request, SilenceRequest)
@@ -110,7 +116,8 @@ class AlertsApi:
         except ConfigurationError as exc:
             raise Problem(400, _one_line("; ".join(exc.faults))) from exc
         await self._requests.add_silence(silence)
-        return answer_json(silence, status=201)
+        picture = silence_picture(silence, now=self._clock.now())
+        return answer_json(picture, status=201)
 
     def _made(self, body: SilenceRequest) -> Silence:
         now = self._clock.now()

@@ -85,7 +85,7 @@ class PageView:
             "pending": pending[:_ALERTS],
             "pending_count": len(pending),
             "resolved": resolved[:_ALERTS],
-            "silences": alerting.silences,
+            "silences": [one for one in alerting.silences if one.ends_at > self._overview.now()],
             "rules": alerting.rules,
             "failing_rules": alerting.failing_rules,
         }

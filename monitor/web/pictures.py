@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.model.alerts import Alert, LearnedLimit
+from monitor.model.alerts import Alert, LearnedLimit, Silence
 from monitor.model.knowledge import (
     ActiveRun,
     PipelineStanding,
@@ -102,6 +102,19 @@ class SchedulesPicture(Struct, frozen=True, kw_only=True):
     schedules: tuple[ScheduleKnown, ...]
 
 
+class SilencePicture(Struct, frozen=True, kw_only=True):
+    """Who does not want to hear what. ``state`` is pending, active or, for a day, expired."""
+
+    id: str
+    state: str
+    matchers: tuple[str, ...]
+    author: str
+    comment: str
+    starts_at: datetime
+    ends_at: datetime
+    origin: str
+
+
 class AlertPicture(Struct, frozen=True, kw_only=True):
     """One episode of an alert. Instants are on the clock of what is judged; ``told_at`` is ours."""
 
@@ -127,6 +140,21 @@ class AlertPicture(Struct, frozen=True, kw_only=True):
     was_there: bool
     evidence: tuple[str, ...]  # ids of events, the newest ones
     evidence_count: int
+
+
+def silence_picture(silence: Silence, *, now: datetime) -> SilencePicture:
+    """Show a silence as it stands now."""
+    state = "pending" if now < silence.starts_at else "active"
+    return SilencePicture(
+        id=silence.id,
+        state="expired" if now >= silence.ends_at else state,
+        matchers=silence.matchers,
+        author=silence.author,
+        comment=silence.comment,
+        starts_at=silence.starts_at,
+        ends_at=silence.ends_at,
+        origin=silence.origin,
+    )
 
 
 def alert_picture(alert: Alert) -> AlertPicture:

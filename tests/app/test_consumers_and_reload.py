@@ -60,7 +60,7 @@ async def test_every_consumer_has_its_place_before_anything_can_happen(tmp_path:
     async with asyncio.timeout(60):
         await daemon.run(stop, on_started=look)
 
-    assert at_start == {"metrics", "mqtt", "misses/acme"}
+    assert at_start == {"metrics", "alerting", "mqtt", "misses/acme"}
 
 
 async def test_a_reload_gives_and_takes_places_in_the_log(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_a_reload_gives_and_takes_places_in_the_log(tmp_path: Path) -> Non
 
     await during(settings, act)
 
-    assert found == [{"metrics", "misses/here", "misses/new"}, {"here", "new"}]
+    assert found == [{"metrics", "alerting", "misses/here", "misses/new"}, {"here", "new"}]
     assert waiting == ["log"]
 
 

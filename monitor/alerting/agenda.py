@@ -1,0 +1,52 @@
+"""What is to be looked at again, and when by the clock of what is judged. In memory.
+
+Nothing is lost with it: after a restart everything is looked at once, and says when again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import defaultdict
+from datetime import datetime
+
+from monitor.alerting.subjects import key_of
+from monitor.alerting.verdicts import Subject
+
+Domain = tuple[str, str]  # workspace, and the kind of run by whose lists it is judged
+
+
+class Agenda:
+    """One entry for each subject: the earliest time that any rule wants to look at it again."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, tuple[datetime, Domain]] = {}
+        self._heaps: defaultdict[Domain, list[tuple[datetime, int, Subject]]] = defaultdict(list)
+        self._order = itertools.count()
+
+    def put(self, domain: Domain, subject: Subject, at: datetime | None) -> None:
+        """Note when the subject is due; None: at no time by itself."""
+        key = key_of(subject)
+        if at is None:
+            self._due.pop(key, None)
+        elif self._due.get(key) != (at, domain):
+            self._due[key] = (at, domain)
+            heapq.heappush(self._heaps[domain], (at, next(self._order), subject))
+
+    def domains(self) -> tuple[Domain, ...]:
+        return tuple(self._heaps)
+
+    def take_due(self, domain: Domain, as_of: datetime) -> list[Subject]:
+        """Remove and return what is due in a domain whose clock is known up to ``as_of``."""
+        heap = self._heaps[domain]
+        taken: list[Subject] = []
+        while heap and heap[0][0] <= as_of:
+            at, _, subject = heapq.heappop(heap)
+            key = key_of(subject)
+            # An entry that was overwritten stays in the heap until its time.
+            if self._due.get(key) == (at, domain):
+                del self._due[key]
+                taken.append(subject)
+        if not heap:
+            del self._heaps[domain]
+        return taken

@@ -1,0 +1,312 @@
+"""Asks rules about subjects, and lets their answers become of episodes. Writes into drafts only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from monitor.alerting import lifecycle
+from monitor.alerting.compiled import Compiled, Rule
+from monitor.alerting.draft import EPISODE, FIRST, MEMORY, SILENCE, Draft, FirstJudged
+from monitor.alerting.labels import labels_of, subject_of
+from monitor.alerting.lifecycle import Episode, Held, Moment, Outcome, Pace, Past
+from monitor.alerting.present import OURS, Present
+from monitor.alerting.subjects import key_of
+from monitor.alerting.suppression import Suppression
+from monitor.alerting.trail import Evaluation, Trail
+from monitor.alerting.verdicts import Heard, Judged, Looked, Subject, Unclear, Verdict, Wrong
+from monitor.model.alerts import Alert, AlertState, fingerprint
+from monitor.model.events import RunEvent
+from monitor.model.runs import RunKey
+from monitor.tracking.knowledge import KnowledgeView
+
+log = structlog.get_logger()
+
+_TEXT_KEPT = 4_000  # characters of one fact
+
+
+class Guard(Protocol):
+    """Calls something that may fail: None, and one line to ``on_failure``, where it does."""
+
+    def __call__(
+        self, name: str, call: Callable[[], Any], on_failure: Callable[[str], None]
+    ) -> Any: ...
+
+
+class Sitting:
+    """One step of alerting: what is known at its moment, and what it changes."""
+
+    def __init__(self, draft: Draft, present: Present) -> None:
+        self.draft = draft
+        self.present = present
+        self._suppression: Suppression | None = None
+
+    @property
+    def suppression(self) -> Suppression:
+        """What holds others back, by what fired when this was first asked for."""
+        if self._suppression is None:
+            alerts = (episode.alert for _, episode in self.draft.rows(EPISODE))
+            silences = (silence for _, silence in self.draft.rows(SILENCE))
+            self._suppression = Suppression.of(silences, alerts)
+        return self._suppression
+
+    def suppress(self) -> None:
+        """Let what fires by now hold others back."""
+        self._suppression = None
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """One rule and one subject; ``event`` None where the rule looks by itself."""
+
+    rule: Rule
+    subject: Subject
+    event: RunEvent | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.rule.name, self.subject.identity())
+
+    @property
+    def event_id(self) -> str | None:
+        return self.event.id if self.event is not None else None
+
+
+class Evaluator:
+    """The rules of one configuration, and what went wrong with asking them in this life."""
+
+    def __init__(
+        self, compiled: Compiled, *, view: KnowledgeView, guard: Guard, trail: Trail, pace: Pace
+    ) -> None:
+        self.compiled = compiled
+        self.rules = {rule.name: rule for rule in compiled.rules}
+        self.failing: dict[str, str] = {}
+        self.failures: Counter[str] = Counter()
+        self._view = view
+        self._guard = guard
+        self._trail = trail
+        self._pace = pace
+
+    def hear(self, sitting: Sitting, case: Case, outermost: RunKey) -> None:
+        """Let a rule hear an event of a subject."""
+        rule, event = case.rule, case.event
+        hear = rule.condition.hear
+        facts = sitting.present.facts(rule, case.subject, with_standings=False)
+        if hear is None or facts is None or event is None:
+            return
+        memory, first = self._memory(sitting, case), _first(sitting, case)
+        heard = Heard(
+            event=event,
+            subject=case.subject,
+            outermost=outermost,
+            facts=facts,
+            first_judged_at=None if first is None else first.at,
+        )
+        judged = self._asked(rule, lambda: hear(heard, memory, rule.settings))
+        self._settle(sitting, case, judged)
+
+    def look(self, sitting: Sitting, case: Case) -> datetime | None:
+        """Let a rule look at a subject; return when it wants to look again."""
+        rule = case.rule
+        look = rule.condition.look
+        facts = sitting.present.facts(rule, case.subject)
+        if look is None or facts is None:
+            return None
+        memory, first = self._memory(sitting, case), _first(sitting, case)
+        looked = Looked(
+            subject=case.subject,
+            as_of=sitting.present.as_of(case.subject),
+            facts=facts,
+            first_judged_at=None if first is None else first.at,
+        )
+        judged = self._asked(rule, lambda: look(looked, memory, rule.settings))
+        self._settle(sitting, case, judged)
+        return None if judged is None else judged.again_at
+
+    def pass_time(self, sitting: Sitting, key: str, episode: Episode, rule: Rule) -> None:
+        """Let an episode become what time alone makes of it."""
+        case = Case(rule=rule, subject=subject_of(rule, episode.alert))
+        muted_by: tuple[str, ...] = ()
+        if episode.alert.state is not AlertState.RESOLVED:
+            wall_now = sitting.present.wall_now
+            muted_by = sitting.suppression.reasons(episode.alert, rule.mute, at=wall_now)
+        moment = self._moment(sitting, case, muted_by=muted_by)
+        outcome = lifecycle.pass_time(episode, rule.settings, moment)
+        _take(sitting, key, episode, outcome)
+        if outcome[2]:
+            self._note(sitting, case, outcome[2])
+
+    def add_evidence(self, sitting: Sitting, key: str, case: Case) -> None:
+        """Let a failure belong to the episode that began with something inside it."""
+        held = sitting.draft.held(key)
+        if not isinstance(held, Episode) or case.event_id is None:
+            return
+        at = held.alert.starts_at
+        wrong = Wrong(since=at, as_of=at, evidence=(case.event_id,))
+        after = lifecycle.with_evidence(held, wrong, held.alert, is_news=False)
+        _take(sitting, key, held, (after, (), "deduplicated"))
+        self._note(sitting, case, "deduplicated", f"evidence of {key}")
+
+    def _settle(self, sitting: Sitting, case: Case, judged: Judged[Any] | None) -> None:
+        if judged is None:
+            self._note(sitting, case, "raised", self.failing.get(case.rule.name, ""))
+            return
+        memory = None if judged.memory is None else msgspec.json.encode(judged.memory)
+        sitting.draft.put(MEMORY, _memory_key(case), memory)
+        verdict = judged.verdict
+        if verdict is None:
+            self._note(sitting, case, "no verdict")
+            return
+        key = case.fingerprint
+        held = sitting.draft.held(key)
+        outcome = self._judge(sitting, case, verdict, held)
+        _take(sitting, key, held, outcome)
+        self._note(sitting, case, outcome[2], verdict.why if isinstance(verdict, Unclear) else "")
+
+    def _judge(self, sitting: Sitting, case: Case, verdict: Verdict, held: Held) -> Outcome:
+        rule, event = case.rule, case.event
+        is_heard = event is not None
+        if not isinstance(verdict, Wrong):
+            if isinstance(held, Past):
+                is_unclear = isinstance(verdict, Unclear)
+                return held, (), "unclear" if is_unclear else "nothing was wrong"
+            moment = self._moment(sitting, case, is_heard=is_heard)
+            return lifecycle.judge(held, verdict, held.alert, rule.settings, moment)
+        if not is_heard and _first(sitting, case) is None:
+            verdict = msgspec.structs.replace(verdict, was_there=True)
+        url = event.run.url if event is not None else self._url_of(verdict.run)
+        fresh = fresh_alert(self._view, rule, case.subject, verdict, url)
+        muted_by: tuple[str, ...] = ()
+        if not isinstance(held, Episode) or held.alert.state is not AlertState.FIRING:
+            wall_now = sitting.present.wall_now
+            muted_by = sitting.suppression.reasons(fresh, rule.mute, at=wall_now)
+        moment = self._moment(sitting, case, muted_by=muted_by, is_heard=is_heard)
+        return lifecycle.judge(held, verdict, fresh, rule.settings, moment)
+
+    def _url_of(self, run: RunKey | None) -> str | None:
+        active = self._view.active_run(run) if run is not None else None
+        return active.run.url if active is not None else None
+
+    def _moment(
+        self,
+        sitting: Sitting,
+        case: Case,
+        *,
+        muted_by: tuple[str, ...] = (),
+        is_heard: bool = False,
+    ) -> Moment:
+        return Moment(
+            now=sitting.present.now,
+            as_of=sitting.present.as_of(case.subject),
+            is_ours=case.subject.about in OURS,
+            muted_by=muted_by,
+            is_heard=is_heard,
+            pace=self._pace,
+        )
+
+    def _asked(self, rule: Rule, ask: Callable[[], Judged[Any]]) -> Judged[Any] | None:
+        def failed(reason: str) -> None:
+            self.failing[rule.name] = reason
+            self.failures[rule.name] += 1
+
+        judged: Judged[Any] | None = self._guard(f"rule {rule.name}", ask, failed)
+        return judged
+
+    @staticmethod
+    def _memory(sitting: Sitting, case: Case) -> Any:
+        value = sitting.draft.get(MEMORY, _memory_key(case))
+        if value is None:
+            return None
+        try:
+            return msgspec.json.decode(value, type=case.rule.condition.memory)
+        except (msgspec.MsgspecError, ValueError) as exc:
+            log.warning(
+                "what a rule remembered cannot be read", rule=case.rule.name, reason=str(exc)
+            )
+            return None
+
+    def _note(self, sitting: Sitting, case: Case, word: str, detail: str = "") -> None:
+        said = Evaluation(
+            rule=case.rule.name,
+            fingerprint=case.fingerprint,
+            word=word,
+            at=sitting.present.wall_now,
+            detail=detail,
+        )
+        self._trail.note(case.event_id, said)
+
+
+def end(sitting: Sitting, key: str, episode: Episode, reason: str) -> None:
+    """End an episode for which nobody will judge again."""
+    present = sitting.present
+    at = max(episode.alert.starts_at, present.wall_now)
+    _take(sitting, key, episode, lifecycle.end(episode, at, now=present.now, reason=reason))
+
+
+def _take(sitting: Sitting, key: str, before: Held, outcome: Outcome) -> None:
+    after, tellings, word = outcome
+    sitting.draft.hold(key, before, after, word)
+    for told in tellings:
+        sitting.draft.tell(told)
+
+
+def fresh_alert(
+    view: KnowledgeView, rule: Rule, subject: Subject, verdict: Wrong, url: str | None
+) -> Alert:
+    """Return the alert as it would begin now."""
+    settings = rule.settings
+    labels = labels_of(view, settings, subject)
+    values = {
+        **verdict.facts,
+        **{name: labels.get(name) for name in ("workspace", "kind", "pipeline", "pipeline_id")},
+        "rule": settings.name,
+        "severity": settings.severity,
+        "starts_at": verdict.since,
+        "evidence_count": float(len(verdict.evidence)),
+        "url": url,
+    }
+    return Alert(
+        fingerprint=fingerprint(rule.name, subject.identity()),
+        name=rule.name,
+        rule=settings.rule,
+        severity=settings.severity,
+        state=AlertState.PENDING,
+        labels=labels,
+        annotations={name: one.fill(values) for name, one in rule.annotations.items()},
+        starts_at=verdict.since,
+        workspace=subject.workspace,
+        kind=subject.kind,
+        pipeline=subject.pipeline,
+        run=verdict.run,
+        evidence=verdict.evidence,
+        evidence_count=len(verdict.evidence),
+        facts=_bounded(verdict.facts),
+        was_there=verdict.was_there,
+    )
+
+
+def first_key(rule: Rule, workspace: str, kind: str) -> str:
+    return f"{rule.name}:{workspace}:{kind}"
+
+
+def _first(sitting: Sitting, case: Case) -> FirstJudged | None:
+    domain = sitting.present.domain(case.subject)
+    first: FirstJudged | None = sitting.draft.get(
+        FIRST, first_key(case.rule, case.subject.workspace, domain)
+    )
+    return first
+
+
+def _memory_key(case: Case) -> str:
+    return f"{case.rule.name}:{key_of(case.subject)}"
+
+
+def _bounded(
+    facts: Mapping[str, str | float | None],
+) -> dict[str, str | float | None]:
+    return {name: one[:_TEXT_KEPT] if isinstance(one, str) else one for name, one in facts.items()}

@@ -1,0 +1,248 @@
+"""Finds out why somebody was told something, or nothing. Nothing is logged for it: it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from monitor.alerting.compiled import Rule
+from monitor.alerting.draft import Ended
+from monitor.alerting.engine import Engine
+from monitor.alerting.explanations import (
+    Asked,
+    Explanation,
+    Receiver,
+    Stage,
+    Step,
+    Word,
+    answer,
+    delivery_steps,
+    event_step,
+    rule_step,
+    sighting_steps,
+    standing,
+)
+from monitor.alerting.subjects import Whose, of_pipeline, of_run, traits_of
+from monitor.alerting.trail import Evaluation
+from monitor.alerting.verdicts import About, Subject
+from monitor.bus.contract import EventBus, Recorded
+from monitor.model.alerts import Alert, Silence, alert_event_id, fingerprint
+from monitor.model.events import STATUS_EVENTS, Event, EventType, run_event_id
+from monitor.model.runs import RunKey, RunState
+from monitor.tracking.knowledge import KnowledgeView
+
+Outputs = Callable[[], Mapping[str, Callable[[Event], bool]]]  # name -> what it takes
+
+_EVIDENCE_SHOWN = 20
+_RULES_SHOWN = 50  # of those that do not match
+_REMINDERS_SHOWN = 5
+_SILENCED_SHOWN = 20
+_DEAD_LETTERS = 1_000
+_RUN_EVENTS = (*STATUS_EVENTS.values(), EventType.RUN_DETAILED)
+
+
+class Explainer:
+    """Answers questions about one run or one alert."""
+
+    def __init__(
+        self, *, bus: EventBus, view: KnowledgeView, engine: Engine, outputs: Outputs
+    ) -> None:
+        self._bus = bus
+        self._view = view
+        self._engine = engine
+        self._outputs = outputs
+
+    async def run(self, key: RunKey) -> Explanation | None:
+        """Return what became of a run; None where it is unknown or forgotten."""
+        run = (await self._bus.runs([key])).get(key)
+        if run is None:
+            return None
+        recorded = await self._recorded(run_event_id(key, one) for one in _RUN_EVENTS)
+        steps = sighting_steps(run) + [event_step(one) for one in recorded]
+        alerts: list[Alert] = []
+        told: list[Recorded] = []
+        if recorded:
+            await self._engine.subjects.prepare([run])
+            whose = self._engine.subjects.outermost(run)
+            steps += _inside(run, whose)
+            asked = [*self._asked(run, whose, recorded)]
+            steps += _rule_steps(asked, [one.event.id for one in recorded], self._silences())
+            alerts = [one.alert for one in asked if one.alert is not None]
+            told = await self._told(alerts)
+            steps += [event_step(one) for one in told]
+        elif not run.historical:
+            detail = "the log holds none of it: told by none yet, or older than the log keeps"
+            steps.append(Step(stage=Stage.EVENT, word=Word.NO_EVENT, detail=detail))
+        steps += delivery_steps([*recorded, *told], await self._receivers())
+        return _explanation(f"run {key}", steps, alerts)
+
+    async def alert(self, key: str) -> Explanation | None:
+        """Return how the newest episode of a fingerprint came about; None where there is none."""
+        alert, ended_word = self._newest(key)
+        if alert is None:
+            return None
+        rules = {one.name: one.settings for one in self._engine.compiled.rules}
+        evidence = await self._recorded(alert.evidence[-_EVIDENCE_SHOWN:])
+        steps = [event_step(one) for one in evidence]
+        facts = ", ".join(f"{name} {value}" for name, value in alert.facts.items())
+        steps.append(
+            Step(
+                stage=Stage.RULE,
+                word=Word.SEEN,
+                rule=alert.name,
+                fingerprint=alert.fingerprint,
+                at=alert.starts_at,
+                detail=f"{alert.rule} found it wrong with {alert.evidence_count} events"
+                + (f": {facts}" if facts else ""),
+            )
+        )
+        word, detail = standing(
+            alert, rules.get(alert.name), self._silences(), ended_word=ended_word
+        )
+        steps.append(
+            Step(
+                stage=Stage.ALERT,
+                word=word,
+                detail=detail,
+                rule=alert.name,
+                fingerprint=alert.fingerprint,
+            )
+        )
+        told = await self._told([alert])
+        steps += [event_step(one) for one in told]
+        steps += delivery_steps(told, await self._receivers())
+        about = f"alert {alert.name} ({alert.fingerprint})"
+        return _explanation(about, steps, [alert])
+
+    def _asked(self, run: RunState, whose: Whose, recorded: Sequence[Recorded]) -> Iterable[Asked]:
+        """Yield how each rule that is about runs or pipelines judged this one."""
+        ids = [one.event.id for one in recorded]
+        is_behind = self._engine.position < recorded[-1].position
+        own = Whose(key=run.key, pipeline=run.pipeline, run=run)
+        for rule in self._engine.compiled.rules:
+            is_own = rule.names_kind or rule.condition.about is not About.PIPELINE
+            judged = own if is_own else whose
+            for subject in self._subjects(rule, judged):
+                traits = traits_of(self._view, subject, judged.run or run)
+                key = fingerprint(rule.name, subject.identity())
+                alert, word = self._episode(key, run.key, ids)
+                yield Asked(
+                    rule=rule.settings,
+                    misfit=self._engine.compiled.why_not(rule, traits),
+                    fingerprint=key,
+                    alert=alert,
+                    ended_word=word,
+                    evaluation=self._evaluation(rule.name, key, ids),
+                    hears=tuple(rule.condition.hears),
+                    is_behind=is_behind,
+                )
+
+    def _subjects(self, rule: Rule, whose: Whose) -> Iterable[Subject]:
+        """Yield what a rule judges when it judges this run; nothing where runs are no question."""
+        about, key, pipeline = rule.condition.about, whose.key, whose.pipeline
+        if about is About.PIPELINE:
+            yield of_run(key, pipeline)
+        elif about is About.FLOW_OR_PLAN and pipeline is not None:
+            yield of_pipeline(key.workspace, pipeline)
+        elif about is About.SCHEDULE and pipeline is not None:
+            known = self._view.workspace(key.workspace)
+            for schedule in known.schedules if known is not None else ():
+                if any(
+                    (one.kind, one.id) == (pipeline.kind, pipeline.id) for one in schedule.pipelines
+                ):
+                    yield Subject(about=about, workspace=key.workspace, thing=schedule.id)
+
+    def _episode(self, key: str, run: RunKey, ids: Sequence[str]) -> tuple[Alert | None, str]:
+        """Return the episode that this run is evidence of, with the word of an untold end."""
+        for alert, word in self._episodes(key):
+            if alert.run == run or not set(ids).isdisjoint(alert.evidence):
+                return alert, word
+        return None, ""
+
+    def _newest(self, key: str) -> tuple[Alert | None, str]:
+        return next(iter(self._episodes(key)), (None, ""))
+
+    def _episodes(self, key: str) -> Iterable[tuple[Alert, str]]:
+        """Yield the episodes of a fingerprint, the newest first."""
+        for alert in self._engine.picture().alerts:
+            if alert.fingerprint == key:
+                yield alert, ""
+        ended: Sequence[Ended] = self._engine.ended(key)
+        for one in reversed(ended):
+            yield one.alert, "" if one.alert.is_told else one.word
+
+    def _evaluation(self, rule: str, key: str, ids: Sequence[str]) -> Evaluation | None:
+        """Return what the rule said last to an event of the run, else what it saw by itself."""
+        for event_id in reversed(ids):
+            for one in self._engine.trail.of_event(event_id):
+                if (one.rule, one.fingerprint) == (rule, key):
+                    return one
+        return self._engine.trail.last_look(rule, key)
+
+    def _silences(self) -> dict[str, Silence]:
+        return {one.id: one for one in self._engine.picture().silences}
+
+    async def _told(self, alerts: Sequence[Alert]) -> list[Recorded]:
+        return await self._recorded(one for alert in alerts for one in _transitions(alert))
+
+    async def _recorded(self, ids: Iterable[str]) -> list[Recorded]:
+        found = await self._bus.events_by_id(list(ids))
+        return sorted(found.values(), key=lambda one: one.position)
+
+    async def _receivers(self) -> list[Receiver]:
+        positions = {one.consumer: one for one in (await self._bus.standing()).consumers}
+        return [
+            Receiver(
+                name=name,
+                position=positions[name].position,
+                wants=wants,
+                dead_letters=tuple(await self._bus.dead_letters(name, limit=_DEAD_LETTERS))
+                if positions[name].dead_letters
+                else (),
+            )
+            for name, wants in self._outputs().items()
+            if name in positions
+        ]
+
+
+def _transitions(alert: Alert) -> Iterable[str]:
+    """Yield the ids of what may have been told of an episode; the log knows which were."""
+    key, starts_at = alert.fingerprint, alert.starts_at
+    for transition in ("fired", "flapping", "resolved"):
+        yield alert_event_id(key, starts_at, transition)
+    for number in range(max(1, alert.reminders - _REMINDERS_SHOWN + 1), alert.reminders + 1):
+        yield alert_event_id(key, starts_at, "reminded", number)
+    for number in range(1, _SILENCED_SHOWN + 1):
+        yield alert_event_id(key, starts_at, "silenced", number)
+
+
+def _inside(run: RunState, whose: Whose) -> list[Step]:
+    if whose.key == run.key:
+        return []
+    detail = f"it is part of {whose.key}, so what it does is told as that run's"
+    return [Step(stage=Stage.RULE, word=Word.INSIDE, detail=detail)]
+
+
+def _rule_steps(
+    asked: Sequence[Asked], ids: Sequence[str], silences: Mapping[str, Silence]
+) -> list[Step]:
+    steps = [rule_step(one, ids, silences) for one in asked]
+    unfit = [one for one in steps if one.word is Word.NO_MATCHING_RULE]
+    if len(unfit) <= _RULES_SHOWN:
+        return steps
+    more = Step(
+        stage=Stage.RULE,
+        word=Word.NO_MATCHING_RULE,
+        detail=f"{len(unfit) - _RULES_SHOWN} more rules do not match either",
+    )
+    return [one for one in steps if one not in unfit[_RULES_SHOWN:]] + [more]
+
+
+def _explanation(about: str, steps: Sequence[Step], alerts: Sequence[Alert]) -> Explanation:
+    sentence, swallowed_by = answer(about, steps)
+    return Explanation(
+        about=about,
+        answer=sentence,
+        swallowed_by=swallowed_by,
+        steps=tuple(steps),
+        alerts=tuple(alerts),
+    )

@@ -1,0 +1,109 @@
+"""From one event to the rules that are to hear it, each under the subject that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from monitor.alerting.baselines import learn
+from monitor.alerting.draft import LEARNED, Draft
+from monitor.alerting.evaluation import Case, Evaluator, Sitting
+from monitor.alerting.lifecycle import Episode
+from monitor.alerting.present import read_learned
+from monitor.alerting.subjects import Subjects, Whose, key_of, of_pipeline, of_run, traits_of
+from monitor.alerting.verdicts import About, Subject
+from monitor.model.alerts import AlertState
+from monitor.model.events import EventType, RunEvent
+from monitor.tracking.knowledge import KnowledgeView
+
+
+class Hearing:
+    """Hands events of runs on. Alerts' own events are never handed to it."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        *,
+        subjects: Subjects,
+        view: KnowledgeView,
+        touch: Callable[[Subject], None],
+    ) -> None:
+        self._evaluator = evaluator
+        self._subjects = subjects
+        self._view = view
+        self._touch = touch
+        rules = evaluator.compiled.rules
+        self._by_kind = {t for rule in rules if rule.names_kind for t in rule.condition.hears}
+        self._as_such = {
+            event_type
+            for rule in rules
+            if rule.condition.about is About.FLOW_OR_PLAN
+            for event_type in rule.condition.hears
+        }
+
+    def hear(self, sitting: Sitting, event: RunEvent) -> None:
+        """Let every rule hear the event that it concerns."""
+        run = event.run
+        whose = self._subjects.outermost(run)
+        own, outer = of_run(run.key, run.pipeline), of_run(whose.key, whose.pipeline)
+        self._learn(sitting.draft, event, own)
+        self._hear_outer(sitting, event, outer, whose)
+        self._touch(outer)
+        if whose.key != run.key:
+            self._touch(own)
+            self._hear_beside(sitting, event, own)
+        if event.type in self._by_kind:
+            for rule in self._evaluator.compiled.hearing(
+                event.type, traits_of(self._view, own, run)
+            ):
+                if rule.names_kind and rule.condition.about is About.PIPELINE:
+                    case = Case(rule=rule, subject=own, event=event)
+                    self._evaluator.hear(sitting, case, run.key)
+        if run.pipeline is not None:
+            self._hear_as_such(sitting, event, of_pipeline(run.key.workspace, run.pipeline), whose)
+
+    def _hear_outer(self, sitting: Sitting, event: RunEvent, outer: Subject, whose: Whose) -> None:
+        traits = traits_of(self._view, outer, whose.run or event.run)
+        for rule in self._evaluator.compiled.hearing(event.type, traits):
+            if not rule.names_kind and rule.condition.about is About.PIPELINE:
+                self._evaluator.hear(
+                    sitting, Case(rule=rule, subject=outer, event=event), whose.key
+                )
+
+    def _hear_beside(self, sitting: Sitting, event: RunEvent, own: Subject) -> None:
+        """Let a success inside another run end what was told before that run was known."""
+        if event.type is not EventType.RUN_SUCCEEDED:
+            return
+        traits = traits_of(self._view, own, event.run)
+        for rule in self._evaluator.compiled.hearing(event.type, traits):
+            if rule.names_kind or rule.condition.about is not About.PIPELINE:
+                continue
+            case = Case(rule=rule, subject=own, event=event)
+            held = sitting.draft.held(case.fingerprint)
+            if isinstance(held, Episode) and held.alert.state is not AlertState.RESOLVED:
+                self._evaluator.hear(sitting, case, event.run.key)
+
+    def _hear_as_such(
+        self, sitting: Sitting, event: RunEvent, subject: Subject, whose: Whose
+    ) -> None:
+        self._touch(subject)
+        if event.type not in self._as_such:
+            return
+        # By whom a run was started is no matter of the pipeline as such.
+        traits = traits_of(self._view, subject)
+        for rule in self._evaluator.compiled.hearing(event.type, traits):
+            if rule.condition.about is About.FLOW_OR_PLAN:
+                self._evaluator.hear(
+                    sitting, Case(rule=rule, subject=subject, event=event), whose.key
+                )
+
+    @staticmethod
+    def _learn(draft: Draft, event: RunEvent, own: Subject) -> None:
+        if event.type is not EventType.RUN_SUCCEEDED or own.pipeline is None:
+            return
+        key = key_of(own)
+        held = read_learned(draft.get(LEARNED, key))
+        learned = learn(held, event)
+        if learned is not None and learned is not held:
+            draft.put(LEARNED, key, msgspec.json.encode(learned))

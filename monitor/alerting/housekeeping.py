@@ -1,0 +1,87 @@
+"""What is kept for how long, and what the configuration no longer wants kept. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from monitor.alerting.compiled import Rule
+from monitor.alerting.draft import ENDED, FIRST, MEMORY, PAST, RULE, SILENCE, Draft, RuleKept
+from monitor.alerting.settings.silences import SilenceSettings, configured_silence
+from monitor.model.alerts import Silence
+
+_ENDED_KEPT = timedelta(days=7)
+_ENDED_BOUND = 10_000
+# As long as the log keeps ids at most: until then a start may not be used again.
+_PAST_KEPT = timedelta(days=30)
+_PAST_BOUND = 100_000
+_SILENCES_KEPT = timedelta(days=1)  # after their end
+_CONFIGURED = "config"
+
+
+def sweep(draft: Draft, *, wall_now: datetime) -> None:
+    """Drop what is over for long, the oldest first where there is too much."""
+    ended = sorted((row.at, key) for key, row in draft.rows(ENDED))
+    _drop(draft, ENDED, ended, before=wall_now - _ENDED_KEPT, bound=_ENDED_BOUND)
+    past = sorted((row.last_end, key) for key, row in draft.rows(PAST) if row.last_end is not None)
+    _drop(draft, PAST, past, before=wall_now - _PAST_KEPT, bound=_PAST_BOUND)
+    for key, silence in list(draft.rows(SILENCE)):
+        if silence.ends_at < wall_now - _SILENCES_KEPT:
+            draft.put(SILENCE, key, None)
+
+
+def keep_silences(
+    draft: Draft, configured: Iterable[SilenceSettings], *, wall_now: datetime
+) -> None:
+    """Let the silences of the configuration be those that it holds now."""
+    silences = [configured_silence(one, now=wall_now) for one in configured]
+    wanted = {one.id: _begun(one, draft) for one in silences}
+    for key, silence in list(draft.rows(SILENCE)):
+        if silence.origin == _CONFIGURED and key not in wanted:
+            draft.put(SILENCE, key, None)
+    for key, silence in wanted.items():
+        draft.put(SILENCE, key, silence)
+
+
+def ended_at(silence: Silence, now: datetime) -> Silence:
+    return msgspec.structs.replace(silence, starts_at=min(silence.starts_at, now), ends_at=now)
+
+
+def forget_rules(draft: Draft, rules: Iterable[Rule]) -> None:
+    """Drop what rules remember that are gone, or that are of another kind by now."""
+    kinds = {rule.name: str(rule.settings.rule) for rule in rules}
+    former = {name: row.rule for name, row in draft.rows(RULE)}
+    gone = {name for name, kind in former.items() if kinds.get(name) != kind}
+    for letter in (MEMORY, FIRST) if gone else ():
+        for key, _ in list(draft.rows(letter)):
+            if key.partition(":")[0] in gone:
+                draft.put(letter, key, None)
+    for name in gone - kinds.keys():
+        draft.put(RULE, name, None)
+    for name, kind in kinds.items():
+        draft.put(RULE, name, RuleKept(rule=kind))
+
+
+def _begun(silence: Silence, draft: Draft) -> Silence:
+    """A silence without a beginning began when it was first configured."""
+    held: Silence | None = draft.get(SILENCE, silence.id)
+    if held is None or held.starts_at > silence.starts_at:
+        return silence
+    return msgspec.structs.replace(silence, starts_at=held.starts_at)
+
+
+def _drop(
+    draft: Draft,
+    letter: str,
+    rows: list[tuple[datetime, str]],
+    *,
+    before: datetime,
+    bound: int,
+) -> None:
+    surplus = len(rows) - bound
+    for number, (at, key) in enumerate(rows):
+        if at >= before and number >= surplus:
+            break
+        draft.put(letter, key, None)

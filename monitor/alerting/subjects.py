@@ -1,0 +1,158 @@
+"""Whom a run's events concern: the outermost run that it is known to be a part of."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from types import MappingProxyType
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from monitor.alerting.compiled import Traits
+from monitor.alerting.verdicts import About, Subject
+from monitor.bus.contract import EventBus
+from monitor.model.knowledge import ScheduleKnown
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
+from monitor.tracking.knowledge import KnowledgeView
+
+# A parent counts only where the workspace lets it be followed: else its end would never be seen.
+_NEEDS = {RunKind.FLOW_RUN: "follow_flow_runs", RunKind.PLAN_RUN: "list_plan_runs"}
+_PARENTS_KEPT = 10_000
+_OF_PIPELINES = frozenset({About.PIPELINE, About.FLOW_OR_PLAN})
+_UNKNOWN = Pipeline(kind=PipelineKind.FLOW, id="")
+
+OUTERMOST_KINDS = MappingProxyType(
+    {
+        PipelineKind.FLOW: RunKind.FLOW_RUN,
+        PipelineKind.PLAN: RunKind.PLAN_RUN,
+    }
+)
+
+
+class Whose(Struct, frozen=True, kw_only=True):
+    """The outermost known run. ``run`` is its own state where that is known."""
+
+    key: RunKey
+    pipeline: Pipeline | None
+    run: RunState | None
+
+
+class Subjects:
+    """Climbs from a run to the outermost one, by what is known of the runs above it."""
+
+    def __init__(self, *, bus: EventBus, view: KnowledgeView) -> None:
+        self._bus = bus
+        self._view = view
+        self._parents: OrderedDict[RunKey, RunState] = OrderedDict()
+
+    async def prepare(self, runs: Iterable[RunState]) -> None:
+        """Learn of the runs above these, with one question for each level.
+
+        Raises:
+            BusUnavailableError: the store does not answer.
+        """
+        below = runs
+        for _ in range(2):
+            wanted = {above for run in below if (above := self._above(run)) is not None}
+            asked = {key for key in wanted if self._view.active_run(key) is None}
+            if asked:
+                for key, run in (await self._bus.runs(asked)).items():
+                    self._keep(key, run)
+            found = (self._state(key) for key in wanted)
+            below = [run for run in found if run is not None]
+            if not below:
+                return
+
+    def outermost(self, run: RunState) -> Whose:
+        """Return the run above all that is known, perhaps itself."""
+        whose = Whose(key=run.key, pipeline=run.pipeline, run=run)
+        for _ in range(2):
+            if whose.run is None or (above := self._above(whose.run)) is None:
+                break
+            state = self._state(above)
+            pipeline = state.pipeline if state is not None else None
+            if pipeline is None and above.kind is RunKind.FLOW_RUN:
+                pipeline = whose.pipeline  # a job group runs in a flow run of its own flow
+            whose = Whose(key=above, pipeline=pipeline, run=state)
+        return whose
+
+    def _above(self, run: RunState) -> RunKey | None:
+        parents, key = run.parents, run.key
+        if parents.plan_run is not None and self._is_followed(key.workspace, RunKind.PLAN_RUN):
+            return RunKey(key.workspace, RunKind.PLAN_RUN, parents.plan_run)
+        if parents.flow_run is not None and self._is_followed(key.workspace, RunKind.FLOW_RUN):
+            return RunKey(key.workspace, RunKind.FLOW_RUN, parents.flow_run)
+        return None
+
+    def _is_followed(self, workspace: str, kind: RunKind) -> bool:
+        standing = self._view.workspace(workspace)
+        return standing is not None and _NEEDS[kind] in standing.capabilities
+
+    def _state(self, key: RunKey) -> RunState | None:
+        active = self._view.active_run(key)
+        return active.run if active is not None else self._parents.get(key)
+
+    def _keep(self, key: RunKey, run: RunState) -> None:
+        self._parents[key] = run
+        self._parents.move_to_end(key)
+        if len(self._parents) > _PARENTS_KEPT:
+            self._parents.popitem(last=False)
+
+
+def of_run(key: RunKey, pipeline: Pipeline | None) -> Subject:
+    """Return the pipeline as runs of that kind execute it."""
+    return Subject(about=About.PIPELINE, workspace=key.workspace, kind=key.kind, pipeline=pipeline)
+
+
+def of_pipeline(workspace: str, pipeline: Pipeline) -> Subject:
+    """Return the flow or plan as such. Its kind is that of the runs that schedules start.
+
+    It is the same also where flow runs cannot be followed: identities do not change with rights.
+    """
+    return Subject(
+        about=About.FLOW_OR_PLAN,
+        workspace=workspace,
+        kind=OUTERMOST_KINDS[pipeline.kind],
+        pipeline=pipeline,
+    )
+
+
+def of_schedule(workspace: str, schedule: ScheduleKnown) -> Subject:
+    """Return the schedule, as one of the first pipeline that it starts."""
+    pipeline = schedule.pipelines[0] if schedule.pipelines else None
+    return Subject(
+        about=About.SCHEDULE,
+        workspace=workspace,
+        kind=None if pipeline is None else OUTERMOST_KINDS[pipeline.kind],
+        pipeline=pipeline,
+        thing=schedule.id,
+    )
+
+
+def key_of(subject: Subject) -> str:
+    """Return what tells a subject from all others; a new name of a pipeline changes nothing."""
+    pipeline = subject.pipeline.id if subject.pipeline is not None else ""
+    words = (subject.workspace, subject.kind or "", pipeline, subject.thing)
+    return ":".join((subject.about, *(quote(word, safe="") for word in words)))
+
+
+def traits_of(view: KnowledgeView, subject: Subject, run: RunState | None = None) -> Traits:
+    """Return what rules match by: of one run of the subject, or of the subject as such."""
+    pipeline = subject.pipeline
+    folder = owner = None
+    if pipeline is not None:
+        folder, owner = view.place(subject.workspace, pipeline)
+    if run is not None:
+        owner = run.owner
+    has_pipeline = subject.about in _OF_PIPELINES or pipeline is not None
+    named = pipeline or _UNKNOWN
+    return Traits(
+        workspace=subject.workspace,
+        kind=(subject.kind or "") if has_pipeline else None,
+        pipeline=(named.name or "") if has_pipeline else None,
+        pipeline_id=named.id if has_pipeline else None,
+        folder=(folder or "") if has_pipeline else None,
+        owner=(owner or "") if has_pipeline else None,
+        trigger=run.trigger if run is not None else None,
+    )

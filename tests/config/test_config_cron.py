@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from monitor.config.cron import quartz_expression
 from monitor.model.errors import ConfigurationError
@@ -43,3 +45,20 @@ def test_a_cron_expression_that_says_nothing_is_refused(text: str, sentence: str
     with pytest.raises(ConfigurationError) as raised:
         quartz_expression(text)
     assert raised.value.faults == [sentence]
+
+
+WORDS = st.text(st.sampled_from("0123456789*/-,?LW#MONSUJA"), max_size=6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.lists(WORDS, min_size=4, max_size=8).map(" ".join) | st.text(max_size=20))
+def test_every_text_is_an_expression_or_one_fault(text: str) -> None:
+    """What is taken can be read again and says the same; what is not is told in one sentence."""
+    try:
+        expression = quartz_expression(text)
+    except ConfigurationError as exc:
+        faults = exc.faults
+    else:
+        faults = ["none"]
+        assert quartz_expression(expression) == expression
+    assert len(faults) == 1

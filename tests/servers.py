@@ -152,6 +152,10 @@ receivers:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def configure(self, text: str) -> None:
+        """Start with this configuration instead."""
+        self._configuration.write_text(text)
+
     async def start(self) -> None:
         """Return when it listens. What it knew before a stop it knows again."""
         self._process = await asyncio.create_subprocess_exec(

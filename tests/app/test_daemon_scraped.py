@@ -2,76 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
-
-import aiohttp
 
 from monitor.catalogue.operations import Edition
 from tests.app import stage
-from tests.app.faces import Face
+from tests.app.scraping import prometheus
 from tests.app.waiting import eventually
-from tests.servers import STOP_SECONDS, free_port, program
-
-_CONFIGURATION = """
-global: {{scrape_interval: 1s}}
-scrape_configs:
-  - job_name: dataprep-monitor
-    static_configs: [{{targets: ["{target}"]}}]
-"""
-
-
-class Prometheus(Face):
-    """A scraper, asked through its own API."""
-
-    async def query(self, expression: str) -> list[dict[str, Any]]:
-        return await self._data("query", query=expression)
-
-    async def exemplars(self, expression: str) -> list[dict[str, Any]]:
-        """Return exemplars; the older text format has none, so they prove OpenMetrics."""
-        return await self._data("query_exemplars", query=expression, start="0", end="9999999999")
-
-    async def _data(self, path: str, **query: str) -> list[dict[str, Any]]:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"{self.url}/api/v1/{path}", params=query) as answer,
-        ):
-            data = (await answer.json())["data"]
-            rows: list[dict[str, Any]] = data["result"] if isinstance(data, dict) else data
-            return rows
-
-    async def is_running(self) -> bool:
-        try:
-            return "Ready" in await self.text("/-/ready")
-        except aiohttp.ClientError:
-            return False
-
-
-@contextlib.asynccontextmanager
-async def prometheus(folder: Path, target: str) -> AsyncIterator[Prometheus]:
-    settings, port = folder / "prometheus.yml", free_port()
-    settings.write_text(_CONFIGURATION.format(target=target.removeprefix("http://")))
-    process = await asyncio.create_subprocess_exec(
-        program("prometheus"),
-        f"--config.file={settings}",
-        f"--storage.tsdb.path={folder / 'prometheus'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--enable-feature=exemplar-storage",
-        stdout=DEVNULL,
-        stderr=DEVNULL,
-    )
-    try:
-        scraper = Prometheus(port)
-        await eventually(scraper.is_running, why="prometheus did not start")
-        yield scraper
-    finally:
-        process.terminate()
-        async with asyncio.timeout(STOP_SECONDS):
-            await process.wait()
 
 
 async def test_prometheus_scrapes_runs_and_their_exemplars(tmp_path: Path) -> None:

@@ -1,0 +1,116 @@
+"""A real Prometheus with our rules and a real Alertmanager with our routes beside a daemon."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.scraping import Prometheus, prometheus
+from tests.app.waiting import eventually
+from tests.deploy.prometheus_files import PROMETHEUS, RULES, rules
+from tests.deploy.promql import TARGET_LABELS, series
+from tests.deploy.test_prometheus_dashboard import expressions, plain
+from tests.outputs.receiving import PostReceiver
+from tests.servers import Alertmanager
+
+PAGER, MAIL = "/page", "/mail"
+# Exemplars, buckets and the like are labels of single samples, not of what they are about.
+OF_SAMPLES = {"__name__", "le"}
+
+
+def prompt_routes(notify_url: str) -> str:
+    """Return our routes with nothing of their waits; what were a mail and a page are posts."""
+    text = (PROMETHEUS / "alertmanager.yml").read_text()
+    for wait in ("10s", "5s", "2m", "1m"):
+        for key in ("group_wait", "group_interval"):
+            text = text.replace(f"{key}: {wait}", f"{key}: 200ms")
+    text = text.replace("http://127.0.0.1:8080/page", f"{notify_url}{PAGER}")
+    before, mails, after = text.partition("    email_configs:\n")
+    assert mails
+    behind = after.partition("\n\n")[2]
+    post = f"    webhook_configs:\n      - url: {notify_url}{MAIL}\n        send_resolved: true\n\n"
+    return before + post + behind
+
+
+def beside(manager: Alertmanager) -> str:
+    """Return what Prometheus needs to know of rules and Alertmanager."""
+    files = "".join(f"  - {path}\n" for path in RULES)
+    return (
+        f"rule_files:\n{files}alerting:\n  alertmanagers:\n"
+        f"    - static_configs: [{{targets: ['127.0.0.1:{manager.port}']}}]\n"
+    )
+
+
+def end(workspace: Sandbox, recipe: Recipe, outcome: Outcome) -> None:
+    """Let one run of a recipe begin, and end so."""
+    workspace.engine.order(
+        Order(flow_id=recipe.flow_id, outcome=outcome, queue_seconds=1, work_seconds=1)
+    )
+    workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+
+
+def heard(receiver: PostReceiver, path: str) -> Counter[tuple[str, str, str]]:
+    """Return how often each alert was told there: alert, kind of run and status."""
+    return Counter(
+        (alert["labels"]["alertname"], alert["labels"].get("kind", ""), alert["status"])
+        for got in receiver.got
+        if got.path == path
+        for alert in got.json()["alerts"]
+    )
+
+
+async def unknown_series(scraper: Prometheus) -> list[dict[str, str]]:
+    """Return what was scraped of ours and is not in the tables that queries are held to."""
+    known = series()
+    ours = [one for one in await scraper.series() if one["__name__"].startswith("dataprep_")]
+    assert len({one["__name__"] for one in ours}) > 50
+    return [
+        one
+        for one in ours
+        if not set(one) - OF_SAMPLES - TARGET_LABELS <= known.get(one["__name__"], frozenset())
+    ]
+
+
+async def faults(scraper: Prometheus) -> list[dict[str, Any]]:
+    """Return the rules whose evaluation has failed, when all that can be are loaded."""
+    loaded = await scraper.rules()
+    assert len(loaded) == len(rules("alert")) + len(rules("record"))
+    return [one for one in loaded if one["health"] == "err"]
+
+
+async def test_a_failed_run_is_told_once_and_its_end_once(tmp_path: Path) -> None:
+    """From the workspace to the pager: a failure is told, then that it is over, and no more."""
+    workspace = stage.sandbox(cancel_ratio=0.0)
+    recipe = next(
+        one for one in workspace.world.recipes.live() if workspace.world.outputs_of(one.id)
+    )
+    manager = Alertmanager(tmp_path, notify_url="")
+    fired = ("DataprepRunFailed", "job_group", "firing")
+    resolved = ("DataprepRunFailed", "job_group", "resolved")
+    async with PostReceiver() as receiver, stage.started(workspace) as url:
+        manager.configure(prompt_routes(receiver.url))
+        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
+        async with (
+            manager,
+            stage.daemon(settings) as face,
+            prometheus(tmp_path, face.url, more=beside(manager)) as scraper,
+        ):
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            end(workspace, recipe, Outcome.FAILED)
+            await receiver.until(lambda: fired in heard(receiver, PAGER))
+            end(workspace, recipe, Outcome.COMPLETE)
+            await receiver.until(lambda: resolved in heard(receiver, PAGER))
+            await receiver.until(lambda: resolved in heard(receiver, MAIL))
+
+            for path in (PAGER, MAIL):
+                told = {key: n for key, n in heard(receiver, path).items() if key[0] == fired[0]}
+                assert told == {fired: 1, resolved: 1}
+            assert await faults(scraper) == []
+            assert await unknown_series(scraper) == []
+            for expression in expressions():
+                await scraper.query(plain(expression))

@@ -8,6 +8,8 @@ time that comes twice counts the first time, one that is skipped fires when the 
 
 from __future__ import annotations
 
+import copy
+import functools
 import heapq
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, time, timedelta, tzinfo
@@ -128,7 +130,7 @@ def _instant_of(wall: datetime, zone: tzinfo) -> datetime:
 
 def _matches(spec: Quartz, after: datetime) -> Iterator[datetime]:
     """Let cronsim search from ``after``; pass over what its fields cannot exclude."""
-    search = CronSim(spec.fields, after)
+    search = _search(spec.fields, after)
     while (found := next(search, None)) is not None and found.year <= _LATEST.year:
         if spec.years is not None and found.year not in spec.years:
             coming = [year for year in spec.years if year > found.year]
@@ -143,7 +145,19 @@ def _matches(spec: Quartz, after: datetime) -> Iterator[datetime]:
 
 def _search_from(spec: Quartz, day: datetime) -> CronSim:
     midnight = datetime.combine(day.date(), time(), tzinfo=day.tzinfo)
-    return CronSim(spec.fields, midnight - timedelta(seconds=1))
+    return _search(spec.fields, midnight - timedelta(seconds=1))
+
+
+def _search(fields: str, after: datetime) -> CronSim:
+    search = copy.copy(_parsed(fields))
+    search.dt = after.replace(microsecond=0)
+    return search
+
+
+@functools.lru_cache(maxsize=4_096)
+def _parsed(fields: str) -> CronSim:
+    # Reading the fields takes longer than the search itself, and comes out the same each time.
+    return CronSim(fields, _EARLIEST)
 
 
 def _each_once(times: Iterable[datetime]) -> Iterator[datetime]:

@@ -125,6 +125,7 @@ class Story:
         self.last: Verdict | None = None
         self.evidence: tuple[str, ...] = ()
         self.is_firing = False
+        self.missed: set[datetime] = set()  # every expected time that was ever found missed
         self.writes = 0
         self._runs = 0
         self.again_at: datetime | None = None
@@ -166,6 +167,8 @@ class Story:
         judged = SCHEDULE_MISSED.look(looked, self.memory, self.rule)
         self._keep(judged)
         self.last, self.again_at = judged.verdict, judged.again_at
+        if judged.memory is not None:
+            self.missed.update(one.at for one in judged.memory.missed)
         if isinstance(judged.verdict, Wrong) and not self.is_firing:
             self.told.append(f"{judged.verdict.since:%d %H:%M}")
             self.is_firing = True

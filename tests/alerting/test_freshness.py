@@ -1,0 +1,94 @@
+"""How old the last success of a flow or plan may be."""
+
+from __future__ import annotations
+
+from monitor.alerting.conditions.freshness import last_success
+from monitor.alerting.facts import FlowOrPlanFacts
+from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.verdicts import Right
+from monitor.model.knowledge import PipelineStanding
+from monitor.model.runs import RunKind
+from tests.alerting.looking import Looking, at
+from tests.alerting.schedule_stories import FLOW
+
+HOUR = 3_600.0
+
+
+def standing(
+    kind: RunKind = RunKind.FLOW_RUN,
+    *,
+    success: float | None = None,
+    finished: float | None = None,
+    recipe: str | None = None,
+) -> PipelineStanding:
+    ended = finished if finished is not None else success
+    return PipelineStanding(
+        workspace="marketing",
+        run_kind=kind,
+        pipeline=FLOW,
+        recipe_id=recipe,
+        last_success_at=None if success is None else at(success),
+        last_finished_at=None if ended is None else at(ended),
+    )
+
+
+def facts(*standings: PipelineStanding, cadence: float | None = None) -> FlowOrPlanFacts:
+    return FlowOrPlanFacts(standings=standings, cadence=cadence)
+
+
+def test_a_pipeline_is_stale_when_its_last_success_is_too_old() -> None:
+    """From the moment it grew too old, until the next success; looked at no sooner."""
+    rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
+    assert rule.look(facts(standing(success=0)), 60) == "right"
+    assert rule.again_at == at(HOUR)
+    assert rule.look(facts(standing(success=0)), HOUR) == "wrong"
+    assert rule.wrong.since == at(HOUR)
+    assert rule.wrong.facts == {
+        "last_success_at": "2026-11-21T10:00:00Z",
+        "age_seconds": HOUR,
+        "limit_seconds": HOUR,
+    }
+    assert rule.look(facts(standing(success=0, finished=HOUR + 50)), HOUR + 60) == "wrong"
+    assert rule.look(facts(standing(success=HOUR + 90)), HOUR + 100) == "right"
+    assert rule.last == Right(at=at(HOUR + 90))
+
+
+def test_without_a_limit_nothing_is_judged_until_one_is_learned() -> None:
+    """The learned one counts where none is set; a set one wins."""
+    rule = Looking(RuleKind.NOT_FRESH)
+    assert rule.look(facts(standing(success=0)), 30 * HOUR) == "none"
+    assert rule.look(facts(standing(success=0), cadence=20 * HOUR), 30 * HOUR) == "wrong"
+    assert rule.wrong.since == at(20 * HOUR)
+    own = Looking(RuleKind.NOT_FRESH, threshold=40 * HOUR)
+    assert own.look(facts(standing(success=0), cadence=20 * HOUR), 30 * HOUR) == "right"
+
+
+def test_one_that_never_succeeded_counts_from_the_first_look() -> None:
+    """Nobody knows when it did last; what never ran is no matter of this rule."""
+    rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
+    assert rule.look(facts(), 0) == "right"
+    assert rule.look(facts(standing(finished=10)), 100) == "none"
+    assert rule.again_at == at(100 + HOUR)
+    assert rule.look(facts(standing(finished=HOUR)), 100 + HOUR) == "wrong"
+    assert rule.wrong.facts["last_success_at"] is None
+    assert rule.look(facts(), 200 + HOUR) == "right"  # forgotten with the pipeline
+    assert rule.memory_bytes == b""
+
+
+def test_while_nobody_knows_nothing_changes() -> None:
+    """An outage makes nothing old, and nothing fresh."""
+    rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
+    rule.look(facts(standing(success=0)), 60)
+    assert rule.look(facts(standing(success=0)), None) == "unclear"
+
+
+def test_flow_runs_tell_and_job_groups_do_where_they_ran_by_themselves() -> None:
+    """A job group inside a flow run that failed is no success of the flow."""
+    group = standing(RunKind.JOB_GROUP, success=100, recipe="1")
+    other = standing(RunKind.JOB_GROUP, success=50, recipe="2")
+
+    assert last_success([standing(success=10, finished=120), group]) == at(10)
+    assert last_success([standing(success=10), group, other]) == at(100)
+    assert last_success([group, other]) == at(100)
+    assert last_success([standing(finished=5)]) is None
+    assert last_success([]) is None

@@ -1,0 +1,119 @@
+"""Rules and silences of a file do in a whole daemon what the file says."""
+
+from __future__ import annotations
+
+import glob
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.config import SecretSource, judge
+from monitor.model.secrets import Secret
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.alarms import alarms, alert_events
+from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.waiting import eventually
+
+RULES = """
+[[workspaces]]
+name = "acme"
+url = "http://127.0.0.1:9"
+token_file = "token"
+
+[alerting]
+round_seconds = 0.5
+
+[[alerts]]
+rule = "run_failed"
+enabled = false
+
+[[alerts]]
+name = "named_failed"
+rule = "run_failed"
+severity = "warning"
+labels = {{ team = "sales" }}
+annotations = {{ summary = "{{pipeline}}: {{error}}" }}
+[alerts.match]
+workspace = "ac*"
+pipeline = {named}
+
+[[alerts]]
+name = "quiet_failed"
+rule = "run_failed"
+[alerts.match]
+pipeline = "{quiet}"
+
+[[silences]]
+matchers = ["alertname=quiet*"]
+comment = "It is known."
+ends_at = 2100-01-01T00:00:00Z
+"""
+
+
+class TokenPlaces:
+    """Holds one token, wherever it is asked for."""
+
+    def read_secret(self, source: SecretSource) -> Secret:
+        return Secret(f"from the {source.form}")
+
+    def find_file(self, path: str) -> str:
+        return path
+
+
+def written(**values: str) -> AlertingSettings:
+    return judge(tomllib.loads(RULES.format(**values)), {}, places=TokenPlaces()).alerting
+
+
+def fail(workspace: Sandbox, recipe: Recipe) -> None:
+    order = Order(flow_id=recipe.flow_id, outcome=Outcome.FAILED, queue_seconds=1, work_seconds=1)
+    workspace.engine.order(order)
+    workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+
+
+def words(subscriber: Subscriber) -> dict[str, list[str]]:
+    return {rule: transitions for (rule, _, _), transitions in alarms(subscriber).items()}
+
+
+def told(subscriber: Subscriber, rule: str) -> dict[str, Any]:
+    """Return what the first event of a rule holds."""
+    event = next(event for alarm, event in alert_events(subscriber) if alarm[0] == rule)
+    data: dict[str, Any] = event["data"]
+    return data
+
+
+async def test_rules_of_a_file_take_the_place_of_the_defaults(tmp_path: Path) -> None:
+    """One is told with its own words and labels, one is silenced, and the default is gone."""
+    workspace = stage.sandbox(cancel_ratio=0.0)
+    world = workspace.world
+    recipes = {one.flow_id: one for one in world.recipes.live() if world.outputs_of(one.id)}
+    other, quiet, named = list(recipes.values())[:3]
+    name = next(one.name for one in world.flows.live() if one.id == named.flow_id)
+    alerting = written(named=json.dumps(glob.escape(name)), quiet=str(quiet.flow_id))
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+    ):
+        settings = stage.configuration(
+            tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+        )
+        async with stage.daemon(msgspec.structs.replace(settings, alerting=alerting)) as face:
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            for recipe in (other, quiet, named):
+                fail(workspace, recipe)
+            wanted = {"quiet_failed": ["silenced"], "named_failed": ["fired"]}
+            await eventually(
+                lambda: words(subscriber) == wanted, why=lambda: f"told: {words(subscriber)}"
+            )
+    alert = told(subscriber, "named_failed")
+    assert alert["labels"]["team"] == "sales"
+    assert alert["labels"]["severity"] == "warning"
+    assert alert["annotations"]["summary"].startswith(f"{name}: ")
+    assert alert["annotations"]["description"].startswith("Run ")

@@ -1,0 +1,55 @@
+"""A real Alertmanager beside a daemon, and whoever is notified by it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from monitor.outputs.settings import AlertmanagerSettings, DeliverySettings
+from tests.outputs.receiving import PostReceiver
+from tests.servers import Alertmanager
+
+
+class Notified:
+    """Everything that an Alertmanager would have mailed, each alert in a mail of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = AsyncExitStack()
+        self._receiver = PostReceiver()
+        self._url = ""
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._receiver)
+        alertmanager = Alertmanager(self._folder, notify_url=self._receiver.url, group_by="'...'")
+        self._url = (await self._stack.enter_async_context(alertmanager)).url
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    def settings(self, *, resend_seconds: float = 1.0) -> AlertmanagerSettings:
+        """Return the settings of a daemon that tells this Alertmanager."""
+        return AlertmanagerSettings(
+            urls=(self._url,),
+            resend_seconds=resend_seconds,
+            delivery=DeliverySettings(
+                window=128, backoff_base_seconds=0.1, backoff_cap_seconds=0.5
+            ),
+        )
+
+    def words(self) -> dict[str, list[str]]:
+        """Return for each rule the statuses of its notifications, in their order."""
+        told: defaultdict[str, list[str]] = defaultdict(list)
+        for got in self._receiver.got:
+            for one in got.json()["alerts"]:
+                told[one["labels"]["alertname"]].append(one["status"])
+        return dict(told)

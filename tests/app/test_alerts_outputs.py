@@ -1,0 +1,111 @@
+"""One alert on its way to everybody: broker, Alertmanager and webhook, over a restart."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import msgspec
+from standardwebhooks.webhooks import Webhook
+
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.config import Configuration
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import WebhookSettings
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.alarms import alarms, alert_events, retained_alerts
+from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.notified import Notified
+from tests.app.waiting import eventually, pause
+from tests.outputs.receiving import PostReceiver
+
+KEY = f"whsec_{base64.b64encode(bytes(range(32))).decode()}"
+RULE = "run_failed"
+LAPSE_SECONDS = 2.5  # longer than an Alertmanager keeps what nobody repeats to it
+
+
+def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
+    """Let the next run of the first recipe that can run end so."""
+    world = workspace.world
+    recipe = next(one for one in world.recipes.live() if world.outputs_of(one.id))
+    workspace.engine.order(Order(outcome=outcome, queue_seconds=1, work_seconds=1))
+    workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+
+
+def telling(
+    folder: Path, workspace: Sandbox, url: str, *, broker_url: str, notified: Notified, hook: str
+) -> Configuration:
+    """Return settings with the default rules and every output, and a short memory of ends."""
+    settings = stage.configuration(
+        folder, stage.workspace_configuration(workspace, url), broker_url=broker_url
+    )
+    assert settings.mqtt is not None
+    return msgspec.structs.replace(
+        settings,
+        alerting=AlertingSettings(round_seconds=0.5, resolved_kept_seconds=2.0),
+        mqtt=msgspec.structs.replace(settings.mqtt, state_scan_seconds=1.0),
+        alertmanager=notified.settings(resend_seconds=LAPSE_SECONDS / 5),
+        webhook=WebhookSettings(url=hook, secret=Secret(KEY)),
+    )
+
+
+async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) -> None:
+    """Fired and resolved, once each, everywhere; its retained state is cleared in the end."""
+    workspace = stage.sandbox()
+    async with (
+        PostReceiver() as receiver,
+        Notified(tmp_path) as notified,
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+    ):
+        settings = telling(
+            tmp_path,
+            workspace,
+            url,
+            broker_url=broker.url,
+            notified=notified,
+            hook=f"{receiver.url}/hook",
+        )
+
+        def told() -> dict[str, object]:
+            return {
+                "broker": list(alarms(subscriber).values()),
+                "alertmanager": notified.words(),
+                "webhook": len(receiver.got),
+            }
+
+        async with stage.daemon(settings) as face:
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            end_a_run(workspace, Outcome.FAILED)
+            await eventually(
+                lambda: (
+                    told()
+                    == {"broker": [["fired"]], "alertmanager": {RULE: ["firing"]}, "webhook": 1}
+                ),
+                why=told,
+            )
+            await eventually(
+                lambda: list(retained_alerts(subscriber).values()) == ["firing"],
+                why=lambda: f"retained: {retained_alerts(subscriber)}",
+            )
+        async with stage.daemon(settings) as face:
+            await pause(LAPSE_SECONDS)
+            assert notified.words() == {RULE: ["firing"]}
+            end_a_run(workspace, Outcome.COMPLETE)
+            over = {
+                "broker": [["fired", "resolved"]],
+                "alertmanager": {RULE: ["firing", "resolved"]},
+                "webhook": 2,
+            }
+            await eventually(lambda: told() == over, why=told)
+            await eventually(
+                lambda: retained_alerts(subscriber) == {},
+                why=lambda: f"retained: {retained_alerts(subscriber)}",
+            )
+            assert told() == over
+    told_by_broker = [event for _, event in alert_events(subscriber)]
+    told_by_webhook = [Webhook(KEY).verify(one.body, one.headers) for one in receiver.got]
+    assert told_by_webhook == told_by_broker

@@ -15,7 +15,13 @@ import structlog
 from monitor.alerting import housekeeping
 from monitor.alerting.compiled import Compiled, Traits
 from monitor.alerting.draft import ENDED, LEARNED, SILENCE, Draft, Ended, empty_tables, tables_of
-from monitor.alerting.evaluation import Evaluator, Guard, Sitting
+from monitor.alerting.evaluation import (
+    Evaluator,
+    Guard,
+    Sitting,
+    changes_suppression,
+    suppression_of,
+)
 from monitor.alerting.hearing import Hearing
 from monitor.alerting.lifecycle import Pace
 from monitor.alerting.pictures import Pictures
@@ -23,6 +29,7 @@ from monitor.alerting.present import Complete, Present
 from monitor.alerting.rounds import Rounds
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.subjects import Subjects, traits_of
+from monitor.alerting.suppression import Suppression
 from monitor.alerting.trail import Trail
 from monitor.alerting.verdicts import Subject
 from monitor.bus.contract import Batch, BusStanding, EventBus, Retention, Start, Step
@@ -42,6 +49,7 @@ _IN_ONE_GO = 50  # events, without letting others have a turn
 _COMMIT_SECONDS = 10.0
 _POSITION_SECONDS = 1.0  # between two stores of a position behind which nothing changed
 _RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
+_SWEEP_SECONDS = 60.0
 _SILENCES_BOUND = 1_000
 
 
@@ -70,9 +78,11 @@ class Engine:
         self._tables = empty_tables()
         self._rounds = Rounds(view=view, clock=clock)
         self._complete: Complete = {}
+        self._suppression = Suppression()
         self._stored_position = 0
         self._stored_at = clock.monotonic()
         self._next_look = clock.monotonic()
+        self._next_sweep = clock.monotonic()
         # Ours, as no jump of the wall clock moves it.
         self._began = (clock.now(), clock.monotonic())
         self._step_taking = asyncio.Lock()
@@ -131,9 +141,10 @@ class Engine:
             position = await self._bus.subscribe(CONSUMER, start=Start.NEWEST)
             tables = tables_of(await self._bus.consumer_state(CONSUMER))
             self._tables, self.position, self._stored_position = tables, position, position
+            self._suppression = suppression_of(self._draft())
             self._rounds.begin_anew()
             await self._reconcile()
-            await self._pictures.learn_all(tables[LEARNED], self._clock)
+            await self._pictures.learn_all(tables, self.compiled.rules, self._clock)
             self._is_restored = True
 
     async def take_some(self) -> int:
@@ -163,7 +174,7 @@ class Engine:
             draft = self._draft()
             sitting = self._sitting(draft, standing)
             await self._rounds.look(sitting, self._evaluator)
-            housekeeping.sweep(draft, wall_now=self._clock.now())
+            self._sweep(draft)
             await self._step(draft, self.position)
             self._rounds.has_looked()
 
@@ -277,8 +288,17 @@ class Engine:
             self._is_restored = False
             raise
         self._stored_position, self._stored_at = position, now
+        is_other = changes_suppression(draft)
         draft.apply()
-        self._pictures.changed(draft)
+        if is_other:
+            self._suppression = suppression_of(self._draft())
+        self._pictures.changed(draft, self.compiled.rules)
+
+    def _sweep(self, draft: Draft) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next_sweep:
+            self._next_sweep = now + _SWEEP_SECONDS
+            housekeeping.sweep(draft, wall_now=self._clock.now())
 
     async def _keep_silence(self, silence: Silence) -> None:
         draft = self._draft()
@@ -306,7 +326,7 @@ class Engine:
             retention=self._retention,
             learned=lambda key: draft.get(LEARNED, key),
         )
-        return Sitting(draft, present)
+        return Sitting(draft, present, self._suppression)
 
     def _now(self) -> datetime:
         wall, monotonic = self._began

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from monitor.alerting import lifecycle
 from monitor.alerting.compiled import Compiled, Rule
+from monitor.alerting.conditions.table import CONDITIONS
 from monitor.alerting.draft import EPISODE, FIRST, MEMORY, SILENCE, Draft, FirstJudged
 from monitor.alerting.labels import labels_of, subject_of
 from monitor.alerting.lifecycle import Episode, Held, Moment, Outcome, Pace, Past
@@ -28,6 +30,9 @@ from monitor.tracking.knowledge import KnowledgeView
 
 log = structlog.get_logger()
 
+_FINGERPRINTS_KEPT = 65_536
+# The kinds of rule that explain others; only their alerts can hold any back.
+_EXPLAINING = frozenset(rule for rule, one in CONDITIONS.items() if one.explains)
 _TEXT_KEPT = 4_000  # characters of one fact
 
 
@@ -42,23 +47,30 @@ class Guard(Protocol):
 class Sitting:
     """One step of alerting: what is known at its moment, and what it changes."""
 
-    def __init__(self, draft: Draft, present: Present) -> None:
+    def __init__(self, draft: Draft, present: Present, suppression: Suppression) -> None:
+        """``suppression`` is by what was held when the draft was begun."""
         self.draft = draft
         self.present = present
-        self._suppression: Suppression | None = None
-
-    @property
-    def suppression(self) -> Suppression:
-        """What holds others back, by what fired when this was first asked for."""
-        if self._suppression is None:
-            alerts = (episode.alert for _, episode in self.draft.rows(EPISODE))
-            silences = (silence for _, silence in self.draft.rows(SILENCE))
-            self._suppression = Suppression.of(silences, alerts)
-        return self._suppression
+        self.suppression = suppression
 
     def suppress(self) -> None:
         """Let what fires by now hold others back."""
-        self._suppression = None
+        if changes_suppression(self.draft):
+            self.suppression = suppression_of(self.draft)
+
+
+def suppression_of(draft: Draft) -> Suppression:
+    """Return what holds alerts back by what a draft holds."""
+    alerts = (episode.alert for _, episode in draft.rows(EPISODE))
+    silences = (silence for _, silence in draft.rows(SILENCE))
+    return Suppression.of(silences, (one for one in alerts if one.rule in _EXPLAINING))
+
+
+def changes_suppression(draft: Draft) -> bool:
+    """True where a draft changes something that may hold others back."""
+    return bool(draft.changes(SILENCE)) or any(
+        row is None or row.alert.rule in _EXPLAINING for _, row in draft.changes(EPISODE)
+    )
 
 
 class Case(Struct, frozen=True, kw_only=True):
@@ -70,7 +82,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self.rule.name, self.subject.identity())
+        return _fingerprint(self.rule.name, self.subject)
 
     @property
     def event_id(self) -> str | None:
@@ -96,7 +108,7 @@ class Evaluator:
         """Let a rule hear an event of a subject."""
         rule, event = case.rule, case.event
         hear = rule.condition.hear
-        facts = sitting.present.facts(rule, case.subject, with_standings=False)
+        facts = sitting.present.facts(rule, case.subject, is_heard=True)
         if hear is None or facts is None or event is None:
             return
         memory, first = self._memory(sitting, case), _first(sitting, case)
@@ -271,7 +283,7 @@ def fresh_alert(
         "url": url,
     }
     return Alert(
-        fingerprint=fingerprint(rule.name, subject.identity()),
+        fingerprint=_fingerprint(rule.name, subject),
         name=rule.name,
         rule=settings.rule,
         severity=settings.severity,
@@ -288,6 +300,11 @@ def fresh_alert(
         facts=_bounded(verdict.facts),
         was_there=verdict.was_there,
     )
+
+
+@lru_cache(_FINGERPRINTS_KEPT)
+def _fingerprint(rule_name: str, subject: Subject) -> str:
+    return fingerprint(rule_name, subject.identity())
 
 
 def first_key(rule: Rule, workspace: str, kind: str) -> str:

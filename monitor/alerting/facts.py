@@ -29,8 +29,7 @@ class PipelineFacts(Struct, frozen=True, kw_only=True):
 class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):
     """One flow or plan as such. All instants are the workspace's.
 
-    ``schedules`` are those that start it, as far as the token may see them. ``flow_runs_as_of``
-    is None where flow runs are not followed, or not yet known.
+    ``schedules`` are those that start it, as far as the token may see them.
     """
 
     schedules: tuple[ScheduleKnown, ...] = ()
@@ -38,7 +37,6 @@ class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):
     schedules_read_before: datetime | None = None
     standings: tuple[PipelineStanding, ...] = ()  # of every kind of run, for job groups by recipe
     active: tuple[ActiveRun, ...] = ()
-    flow_runs_as_of: datetime | None = None
     cadence: float | None = None  # seconds between two successes, learned
 
 

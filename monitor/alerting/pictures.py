@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable
+from datetime import datetime
 from urllib.parse import unquote
 
+import msgspec
+import structlog
+
+from monitor.alerting.awaiting import Waiting
 from monitor.alerting.baselines import MINIMUM_RUNS, age_seconds, limit_seconds
-from monitor.alerting.draft import EPISODE, LEARNED, SILENCE, TRANSITIONS, Draft, Tables
+from monitor.alerting.compiled import Rule
+from monitor.alerting.draft import EPISODE, LEARNED, MEMORY, SILENCE, TRANSITIONS, Draft, Tables
 from monitor.alerting.evaluation import Evaluator
 from monitor.alerting.present import read_learned
-from monitor.model.alerts import AlertingPicture, LearnedLimit
+from monitor.alerting.settings.rules import RuleKind
+from monitor.model.alerts import AlertingPicture, LearnedLimit, PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.tracking.knowledge import KnowledgeView
 
+log = structlog.get_logger()
+
+_WAITING = msgspec.json.Decoder(Waiting)
 _IN_ONE_GO = 50  # pipelines, without letting others have a turn
 
 
@@ -24,22 +34,33 @@ class Pictures:
         self._view = view
         self._limits: dict[str, LearnedLimit] = {}
         self._cadences: dict[str, LearnedLimit] = {}
+        self._expected: dict[PipelineOfKind, datetime] = {}
+        self._missed: dict[PipelineOfKind, int] = {}
         self._made: AlertingPicture | None = None
         self._made_of: tuple[Evaluator, int] | None = None
 
-    async def learn_all(self, learned: Mapping[str, bytes], clock: Clock) -> None:
-        """Work out what is shown of all that was learned, in place of what was shown."""
-        self._limits, self._cadences, self._made = {}, {}, None
-        for number, (key, value) in enumerate(list(learned.items()), 1):
+    async def learn_all(self, tables: Tables, rules: Iterable[Rule], clock: Clock) -> None:
+        """Work out what is shown of all that is remembered, in place of what was shown."""
+        self._limits, self._cadences, self._expected, self._missed = {}, {}, {}, {}
+        self._made = None
+        awaiting = _awaiting(rules)
+        for number, (key, value) in enumerate(list(tables[LEARNED].items()), 1):
             self._learn(key, value)
             if number % _IN_ONE_GO == 0:
                 await clock.sleep(0)
+        for number, (key, value) in enumerate(list(tables[MEMORY].items()), 1):
+            self._await(key, value, awaiting)
+            if number % _IN_ONE_GO == 0:
+                await clock.sleep(0)
 
-    def changed(self, draft: Draft) -> None:
+    def changed(self, draft: Draft, rules: Iterable[Rule]) -> None:
         """Take note of what a step changed."""
         self._made = None
+        awaiting = _awaiting(rules)
         for key, value in draft.changes(LEARNED):
             self._learn(key, value)
+        for key, value in draft.changes(MEMORY):
+            self._await(key, value, awaiting)
 
     def of(self, tables: Tables, evaluator: Evaluator) -> AlertingPicture:
         """Return the picture of what is held now."""
@@ -56,11 +77,28 @@ class Pictures:
             silences=tuple(tables[SILENCE].values()),
             limits=tuple(self._limits.values()),
             cadences=tuple(self._cadences.values()),
+            expected=dict(self._expected),
+            missed=dict(self._missed),
             transitions={(name, to): row.count for (name, to), row in counts.items()},
             rules=tuple((rule.name, rule.settings.severity) for rule in rules),
             failing_rules=dict(evaluator.failing),
             failures=dict(evaluator.failures),
         )
+
+    def _await(self, key: str, value: bytes | None, awaiting: Container[str]) -> None:
+        """Show when a pipeline should start next, and how often it has not."""
+        rule, _, subject = key.partition(":")
+        if rule not in awaiting:
+            return
+        of = _identity(subject)
+        waiting = _read_waiting(value)
+        self._expected.pop(of, None)
+        if waiting is None:
+            return
+        if waiting.next_at is not None:
+            self._expected[of] = waiting.next_at
+        # Several rules may await the same starts.
+        self._missed[of] = max(waiting.count, self._missed.get(of, 0))
 
     def _learn(self, key: str, value: bytes | None) -> None:
         self._limits.pop(key, None)
@@ -68,8 +106,7 @@ class Pictures:
         learned = read_learned(value)
         if learned is None:
             return
-        _, workspace, kind_word, pipeline_id, _ = map(unquote, key.split(":"))
-        kind = RunKind(kind_word)
+        workspace, kind, pipeline_id = _identity(key)
         of = PipelineKind.PLAN if kind is RunKind.PLAN_RUN else PipelineKind.FLOW
         for seconds, held, shown in (
             (limit_seconds(learned), learned.durations, self._limits),
@@ -83,3 +120,23 @@ class Pictures:
                     seconds=seconds,
                     runs=held.count,
                 )
+
+
+def _awaiting(rules: Iterable[Rule]) -> frozenset[str]:
+    """Return the names of the rules that remember which starts are awaited."""
+    return frozenset(rule.name for rule in rules if rule.settings.rule is RuleKind.SCHEDULE_MISSED)
+
+
+def _identity(subject_key: str) -> PipelineOfKind:
+    _, workspace, kind, pipeline_id, _ = map(unquote, subject_key.split(":"))
+    return workspace, RunKind(kind), pipeline_id
+
+
+def _read_waiting(value: bytes | None) -> Waiting | None:
+    if value is None:
+        return None
+    try:
+        return _WAITING.decode(value)
+    except (msgspec.MsgspecError, ValueError) as exc:
+        log.warning("what is awaited of a pipeline cannot be read", reason=str(exc))
+        return None

@@ -130,24 +130,25 @@ class Present:
             self._running = self._find_running()
         return self._running
 
-    def facts(self, rule: Rule, subject: Subject, *, with_standings: bool = True) -> Any:
-        """Return what the rule's condition is to know of the subject; None if it is not there."""
+    def facts(self, rule: Rule, subject: Subject, *, is_heard: bool = False) -> Any:
+        """Return what the rule's condition is to know of the subject; None if it is not there.
+
+        What is heard tells itself what it is about: then active runs and standings are left out.
+        """
         workspace = self._view.workspace(subject.workspace)
         if subject.about is About.DAEMON and self._bus is not None:
             return DaemonFacts(bus=self._bus, retention=self._retention, wall_now=self.wall_now)
         if workspace is None:
             return None
         if subject.about is About.PIPELINE:
-            return self._pipeline(rule, subject, with_standings=with_standings)
+            return PipelineFacts() if is_heard else self._pipeline(rule, subject)
         if subject.about is About.FLOW_OR_PLAN and subject.pipeline is not None:
-            return self._flow_or_plan(
-                rule, workspace, subject.pipeline, with_standings=with_standings
-            )
+            return self._flow_or_plan(rule, workspace, subject.pipeline, is_heard=is_heard)
         if subject.about is About.OUTPUT:
             return OutputFacts(quality=self._outputs_of(workspace).get(subject.thing))
         return _thing(workspace, subject, self._view)
 
-    def _pipeline(self, rule: Rule, subject: Subject, *, with_standings: bool) -> PipelineFacts:
+    def _pipeline(self, rule: Rule, subject: Subject) -> PipelineFacts:
         running = self.running().get(key_of(subject))
         active: tuple[ActiveRun, ...] = ()
         if running is not None:
@@ -162,29 +163,31 @@ class Present:
             learned = self._learned_of(subject.workspace, subject.kind, subject.pipeline)
             limit = limit_seconds(learned, minimum_runs=minimum_of(rule.settings))
         return PipelineFacts(
-            standings=self._standings_of(subject) if with_standings else (),
+            standings=self._standings_of(subject),
             active=active,
             limit=limit,
         )
 
     def _flow_or_plan(
-        self, rule: Rule, workspace: WorkspaceStanding, pipeline: Pipeline, *, with_standings: bool
+        self, rule: Rule, workspace: WorkspaceStanding, pipeline: Pipeline, *, is_heard: bool
     ) -> FlowOrPlanFacts:
         name = workspace.workspace
         kinds = KINDS[pipeline.kind]
         subjects = [of_run(RunKey(name, kind, ""), pipeline) for kind in kinds]
-        running = [self.running().get(key_of(one)) for one in subjects]
         identity = (pipeline.kind, pipeline.id)
+        active: tuple[ActiveRun, ...] = ()
         standings: tuple[PipelineStanding, ...] = ()
-        if with_standings:
+        if not is_heard:
+            running = [self.running().get(key_of(one)) for one in subjects]
+            active = tuple(chain.from_iterable(one.own for one in running if one is not None))
             standings = tuple(chain.from_iterable(map(self._standings_of, subjects)))
         return FlowOrPlanFacts(
             schedules=self._schedules_of(workspace).get(identity, ()),
             schedules_read_at=workspace.schedules_read_at,
+            schedules_read_before=workspace.schedules_read_before,
             standings=standings,
-            active=tuple(chain.from_iterable(one.own for one in running if one is not None)),
-            flow_runs_as_of=self.complete.get((name, RunKind.FLOW_RUN)),
-            cadence=self._cadence(rule, name, pipeline),
+            active=active,
+            cadence=None if is_heard else self._cadence(rule, name, pipeline),
         )
 
     def _cadence(self, rule: Rule, workspace: str, pipeline: Pipeline) -> float | None:

@@ -101,9 +101,6 @@ class Rounds:
         due: dict[str, Subject] = dict(self._touched)
         for running in sitting.present.running().values():
             due[key_of(running.subject)] = running.subject
-            if running.subject.pipeline is not None:
-                subject = of_pipeline(running.subject.workspace, running.subject.pipeline)
-                due[key_of(subject)] = subject
         for _, episode in sitting.draft.rows(EPISODE):
             rule = evaluator.rules.get(episode.alert.name)
             if rule is None or rule.condition.look is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ from monitor.tracking.knowledge import KnowledgeView
 # A parent counts only where the workspace lets it be followed: else its end would never be seen.
 _NEEDS = {RunKind.FLOW_RUN: "follow_flow_runs", RunKind.PLAN_RUN: "list_plan_runs"}
 _PARENTS_KEPT = 10_000
+_KEYS_KEPT = 65_536
 _OF_PIPELINES = frozenset({About.PIPELINE, About.FLOW_OR_PLAN})
 _UNKNOWN = Pipeline(kind=PipelineKind.FLOW, id="")
 
@@ -130,6 +132,7 @@ def of_schedule(workspace: str, schedule: ScheduleKnown) -> Subject:
     )
 
 
+@lru_cache(_KEYS_KEPT)
 def key_of(subject: Subject) -> str:
     """Return what tells a subject from all others; a new name of a pipeline changes nothing."""
     pipeline = subject.pipeline.id if subject.pipeline is not None else ""

@@ -74,7 +74,10 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
 
 async def all_events_may_leave(settings: Configuration) -> None:
     bus = await SqliteBus.open(settings.storage, clock=SystemClock(), registry=CollectorRegistry())
-    assert {one.consumer for one in (await bus.standing()).consumers} == {"metrics"}
+    assert {one.consumer for one in (await bus.standing()).consumers} == {
+        "metrics",
+        "alerting",
+    }
     await bus.prune(Retention(events_count=0), now=SystemClock().now())
     assert len(await bus.events(after=0, limit=10)) == 0
     await bus.close()

@@ -72,17 +72,21 @@ def test_no_service_may_more_than_it_must(service: str) -> None:
 
 
 def test_what_a_service_writes_goes_into_a_volume() -> None:
-    """The store, the broker's memory and the database of Prometheus are kept over an update."""
+    """Store, the broker's memory, Prometheus' database and silences are kept over an update."""
     written = {
         "monitor": re.findall(r'VOLUME \["(.+)"\]', (DEPLOY / "Containerfile").read_text())[0],
         "mosquitto": "/mosquitto/data",
         "prometheus": "/prometheus",
+        "alertmanager": "/alertmanager",
     }
     for service, place in written.items():
         assert mounts(service)[place][0] in DOCUMENT["volumes"]
     assert f"persistence_location {written['mosquitto']}/" in read("mosquitto")
-    told = f"--storage.tsdb.path={written['prometheus']}"
-    assert told in SERVICES["prometheus"]["command"]
+    for service, option in (
+        ("prometheus", "--storage.tsdb.path"),
+        ("alertmanager", "--storage.path"),
+    ):
+        assert f"{option}={written[service]}" in SERVICES[service]["command"]
 
 
 def read(service: str) -> str:
@@ -142,6 +146,21 @@ def test_prometheus_takes_its_file_and_asks_the_daemon(tmp_path: Path) -> None:
     assert "SUCCESS" in checked(program("promtool"), "check", "config", path)
     (scrape,) = YAML(typ="safe").load(path)["scrape_configs"]
     assert scrape["static_configs"] == [{"targets": ["monitor:9876"]}]
+
+
+def test_no_alert_is_told_by_two(tmp_path: Path) -> None:
+    """The monitor tells of workspaces, Prometheus of the monitor, both to one Alertmanager."""
+    path = tmp_path / "monitor.toml"
+    path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
+    configuration = weigh_file(path, {}).configuration
+    assert configuration is not None
+    assert configuration.alertmanager is not None
+    assert configuration.alertmanager.urls == ("http://alertmanager:9093",)
+    prometheus = YAML(typ="safe").load(source_of("prometheus", "/etc/prometheus/prometheus.yml"))
+    (told,) = prometheus["alerting"]["alertmanagers"]
+    assert told == {"static_configs": [{"targets": ["alertmanager:9093"]}]}
+    rules = {PurePosixPath(one).name for one in mounts("prometheus") if "/rules/" in one}
+    assert rules == {"recording.yaml", "monitor.yaml"}
 
 
 def test_the_sandbox_is_there_only_when_asked_for() -> None:

@@ -160,6 +160,14 @@ class WorldOptions(Struct, kw_only=True):
     stuck_seconds: Annotated[
         float, _seconds("how long stuck_runs show neither heartbeat nor progress")
     ] = 3_600.0
+    schedules_skipped: Annotated[
+        float, _ratio("times", "at which a schedule should fire, and does not")
+    ] = 0.0
+    schedules_late: Annotated[
+        float,
+        _ratio("times", "at which a schedule should fire, and does schedules_late_seconds later"),
+    ] = 0.0
+    schedules_late_seconds: Annotated[float, _seconds("how late schedules_late are")] = 1_800.0
     unfit_values: Annotated[
         float, _ratio("values", "not of their column's type, in what later runs make")
     ] = 0.0

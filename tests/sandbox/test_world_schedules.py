@@ -188,3 +188,30 @@ async def test_a_schedule_that_also_waits_for_data_stays_on() -> None:
         await bench.clock.advance(3_600)
         assert starts(bench) == ["10:20:00"]
         assert made.enabled
+
+
+async def test_times_are_skipped_by_the_ratio_asked_for() -> None:
+    """About that share of them, the same ones with the same seed; the others are in time."""
+    first, again = await _times_kept(0.3), await _times_kept(0.3)
+    assert first == again
+    assert 10 <= len(first) <= 20
+    assert all(one.endswith(":30:00") for one in first)
+
+
+async def _times_kept(ratio: float) -> list[str]:
+    async with scheduling(WorldOptions(schedules_skipped=ratio)) as bench:
+        schedule(bench, HourlyTrigger(minute_of_hour=30), bench.flow(()))
+        await bench.clock.advance(22 * 3_600)
+        return starts(bench)
+
+
+async def test_late_times_come_so_much_later() -> None:
+    """Each on its own, although the next one comes in between; a deleted schedule's never."""
+    options = WorldOptions(schedules_late=1.0, schedules_late_seconds=4_000)
+    async with scheduling(options) as bench:
+        made = schedule(bench, HourlyTrigger(minute_of_hour=30), bench.flow(()))
+        await bench.clock.advance(3 * 3_600)
+        assert starts(bench) == ["11:36:40", "12:36:40"]
+        bench.world.delete(made)
+        await bench.clock.advance(2 * 3_600)
+        assert starts(bench) == ["11:36:40", "12:36:40"]

@@ -29,6 +29,7 @@ class ScheduleRunner:
         self._world = world
         self._engine = engine
         self._is_stopped = False
+        self._late: list[tuple[datetime, Schedule]] = []
 
     def stop(self) -> None:
         """Fire no more."""
@@ -41,6 +42,7 @@ class ScheduleRunner:
             await self._wait(self._seconds_to_next(looked_at))
             now = self._world.now()
             if now > looked_at and not self._is_stopped:
+                self._fire_late_ones(now)
                 for schedule in self._enabled():
                     self._fire_if_due(schedule, looked_at, now)
                 looked_at = now
@@ -58,6 +60,7 @@ class ScheduleRunner:
             ),
             default=horizon,
         )
+        soonest = min([soonest, *(at for at, _ in self._late)])
         return max(0.0, (soonest - self._world.now()).total_seconds())
 
     async def _wait(self, seconds: float) -> None:
@@ -74,9 +77,27 @@ class ScheduleRunner:
     def _fire_if_due(self, schedule: Schedule, begin: datetime, now: datetime) -> None:
         # A schedule that was changed meanwhile was not there before its change.
         begin = max(begin, schedule.updated_at)
-        for _ in times_between(schedule.triggers, begin, now, limit=_CATCH_UP):
-            self._fire(schedule)
+        for at in times_between(schedule.triggers, begin, now, limit=_CATCH_UP):
+            self._fire_unless_at_fault(schedule, at)
             self._end_if_over(schedule, now)
+
+    def _fire_unless_at_fault(self, schedule: Schedule, at: datetime) -> None:
+        options = self._world.options
+        chance = self._world.random("fault", "schedules", schedule.id, at.isoformat())
+        fate = chance.random()
+        if fate < options.schedules_skipped:
+            log.info("a schedule is skipped by fault", schedule=schedule.id, at=at.isoformat())
+        elif fate < options.schedules_skipped + options.schedules_late:
+            self._late.append((at + timedelta(seconds=options.schedules_late_seconds), schedule))
+        else:
+            self._fire(schedule)
+
+    def _fire_late_ones(self, now: datetime) -> None:
+        due = [one for one in self._late if one[0] <= now]
+        self._late = [one for one in self._late if one[0] > now]
+        for _, schedule in due:
+            if schedule.deleted_at is None:
+                self._fire(schedule)
 
     def _end_if_over(self, schedule: Schedule, now: datetime) -> None:
         """Switch off what has fired for the last time: once only, or at the end of its range."""

@@ -6,9 +6,8 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from zoneinfo import available_timezones
 
-from monitor.alerting.settings.muting import mute_window
+from monitor.alerting.settings.muting import mute_window, zone_names
 from monitor.alerting.settings.nearest import meant
 from monitor.config.cron import quartz_expression
 from monitor.model.errors import ConfigurationError
@@ -46,7 +45,7 @@ def _first_fault(texts: Iterable[str], read: Callable[[str], object]) -> str | N
 
 
 def time_zone(name: str) -> str | None:
-    known = available_timezones()
+    known = zone_names()
     if name in known:
         return None
     hint = meant(name, known) or "; write one of the IANA list, such as Europe/Berlin or UTC"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from monitor.config.table import SECTIONS, written_keys
 from monitor.model.secrets import Secret
 from tests.config.settings_tables import WEBHOOK_SECRET
 
+SCRIPTS = Path(sys.executable).parent
 FOLDER = Path(__file__).parent.parent.parent / "config"
 
 
@@ -239,11 +242,32 @@ def test_the_readme_tells_every_rule(kind: RuleKind) -> None:
     assert row(kind) in (FOLDER / "README.md").read_text().splitlines()
 
 
+def examples() -> list[str]:
+    """Return a whole file for each block of settings in the page."""
+    blocks = re.findall(r"```toml\n(.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
+    least = (FOLDER / "minimal.toml").read_text()
+    return [f"{least}\n{block}" for block in blocks]
+
+
 def test_the_examples_of_the_readme_can_be_used() -> None:
     """Each block of settings is judged without a fault."""
-    text = (FOLDER / "README.md").read_text()
-    blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    least = (FOLDER / "minimal.toml").read_text()
-    assert len(blocks) == 3
-    for block in blocks:
-        assert judged(f"{least}\n{block}")
+    assert len(examples()) == 3
+    assert all(judged(text) for text in examples())
+
+
+def test_an_editor_finds_nothing_wrong_in_what_can_be_used(tmp_path: Path) -> None:
+    """The schema takes reference, least and examples, and refuses a kind that there is not."""
+    files = [FOLDER / "monitor.toml", FOLDER / "minimal.toml"]
+    for number, text in enumerate(examples()):
+        files.append(tmp_path / f"{number}.toml")
+        files[-1].write_text(text)
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(examples()[0].replace('"failing_repeatedly"', '"failing"'))
+
+    assert schema_check(*files).returncode == 0
+    assert "'failing' is not one of" in schema_check(wrong).stdout
+
+
+def schema_check(*files: Path) -> subprocess.CompletedProcess[str]:
+    command = (SCRIPTS / "check-jsonschema", "--schemafile", FOLDER / "monitor.schema.json")
+    return subprocess.run((*command, *files), capture_output=True, text=True, check=False)

@@ -90,7 +90,7 @@ def _times(word: str) -> tuple[int, int]:
 
 
 def _zone(name: str) -> ZoneInfo:
-    known = _zone_names()
+    known = zone_names()
     if name not in known:
         raise ConfigurationError(f"{name!r} is no time zone{meant(name, known) or _ZONES}")
     return ZoneInfo(name)
@@ -100,6 +100,7 @@ _ZONES = ": write one of the IANA list, such as Europe/Berlin or UTC"
 
 
 @cache
-def _zone_names() -> frozenset[str]:
+def zone_names() -> frozenset[str]:
+    """Return every time zone that this machine knows."""
     # Walks the whole database of the system, and names are asked for in every configuration.
     return frozenset(available_timezones())

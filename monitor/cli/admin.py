@@ -60,9 +60,11 @@ class AdminClient:
         """
         return await self._ask("GET", path, query=query)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+    async def post(
+        self, path: str, body: Mapping[str, Any], *, timeout_seconds: float = _TIMEOUT_SECONDS
+    ) -> Any:
         """Send a request and return the decoded answer; raises as `get` does."""
-        return await self._ask("POST", path, body=body)
+        return await self._ask("POST", path, body=body, timeout_seconds=timeout_seconds)
 
     async def delete(self, path: str) -> Any:
         """Remove what a path names and return the decoded answer; raises as `get` does."""
@@ -90,8 +92,9 @@ class AdminClient:
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> Any:
-        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         try:
             async with self._session.request(
                 method, path, params=query, json=body, timeout=timeout

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from monitor.cli import asking, completing, durations
-from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
+from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
 from monitor.model.alerts import AlertState
 from monitor.model.errors import ConfigurationError
 
@@ -16,10 +17,20 @@ _ALERT_COLUMNS = (
     "state", "severity", "name", "workspace", "kind", "pipeline", "starts_at", "muted_by",
     "fingerprint",
 )  # fmt: skip
-_SILENCE_COLUMNS = ("id", "matchers", "starts_at", "ends_at", "author", "comment", "origin")
+_SILENCE_COLUMNS = (
+    "id", "state", "matchers", "starts_at", "ends_at", "author", "comment", "origin",
+)  # fmt: skip
 
 
 def alerts(
+    action: Annotated[
+        str,
+        typer.Argument(
+            metavar="list|backtest",
+            help="What to do.",
+            autocompletion=completing.alert_actions,
+        ),
+    ] = "list",
     config: ConfigFile = CONFIG_FILE,
     *,
     state: Annotated[AlertState | None, typer.Option(help="Only this state.")] = None,
@@ -27,10 +38,41 @@ def alerts(
         str | None,
         typer.Option(help="Only this rule, by its name.", autocompletion=completing.rules),
     ] = None,
-    workspace: WorkspaceName = None,
+    workspace: Annotated[
+        str | None,
+        typer.Option(
+            "--workspace",
+            "-w",
+            help="Only this workspace.",
+            autocompletion=completing.workspaces,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="backtest: from when on, as 30d or an ISO 8601 instant.")
+    ] = None,
+    daemon: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="backtest: configuration of the running daemon, where --config names the new one.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List alerts: what is wrong now, what may become so, and what was within the last hour."""
+    """List alerts, or try other rules on what the daemon has recorded.
+
+    ``alerts backtest --since 30d -c new.toml`` judges the recorded events by the rules of
+    another file and shows what they would have told, beside what really was told.
+    """
+    if action == "backtest":
+        from monitor.cli.backtest import backtest  # noqa: PLC0415 - help must answer fast
+
+        backtest(config, daemon=daemon or config, since=since or "30d", as_json=as_json)
+        return
+    if action != "list":
+        raise typer.BadParameter(f"{action!r} is none of list, backtest")
+    if since is not None or daemon is not None:
+        raise typer.BadParameter("--since and --daemon belong to backtest")
     query = {"state": state, "rule": rule, "workspace": workspace}
     answer = asking.ask(asking.get(config, "/api/v1/alerts", query))
     asking.show(answer["data"], _ALERT_COLUMNS, as_json=as_json)

@@ -25,11 +25,14 @@ async def get(config: Path, path: str, query: Mapping[str, str | None]) -> Any:
         return await client.get(path, told)
 
 
-async def post(config: Path, path: str, body: Mapping[str, Any]) -> Any:
+async def post(
+    config: Path, path: str, body: Mapping[str, Any], *, timeout_seconds: float = 30.0
+) -> Any:
     from monitor.cli.admin import AdminClient  # noqa: PLC0415 - help must answer fast
 
+    told = {key: one for key, one in body.items() if one is not None}
     async with AdminClient.of(config) as client:
-        return await client.post(path, {key: one for key, one in body.items() if one is not None})
+        return await client.post(path, told, timeout_seconds=timeout_seconds)
 
 
 async def delete(config: Path, path: str) -> Any:

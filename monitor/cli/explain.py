@@ -13,6 +13,7 @@ from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 from monitor.model.runs import RunKind
 
 _COLUMNS = ("stage", "word", "at", "rule", "output", "detail")
+_REPLAY_SECONDS = 3_600.0  # as much as a month of events may take a slow receiver
 _KEY_PARTS = 3  # workspace:kind:id
 
 
@@ -61,7 +62,8 @@ def replay(
     """
     at = asking.instant("--since", since)
     body = {"output": to, "since": at.isoformat()}
-    answer = asking.ask(asking.post(config, "/api/v1/replay", body))
+    replaying = asking.post(config, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
+    answer = asking.ask(replaying)
     asking.show([answer], tuple(answer), as_json=as_json)
 
 

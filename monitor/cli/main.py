@@ -76,6 +76,7 @@ COMMANDS = (
         (
             "alerts",
             "alerts --state firing -w acme --json",
+            "alerts backtest --since 30d -c new.toml",
         ),
     ),
     (

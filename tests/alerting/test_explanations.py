@@ -85,7 +85,7 @@ SWALLOWING = [
      "pipeline: 'orders' fits none of 'sales*'"),
     (Asked(rule=RULE, hears=("run.failed",)), Word.NOT_WRONG, "hears run.failed"),
     (Asked(rule=RULE, evaluation=said("no verdict")), Word.NOT_WRONG,
-     "asked at 2026-11-21 10:00:00 UTC: no verdict"),
+     "asked at 2026-11-21 10:00:00 UTC: found nothing wrong"),
     (Asked(rule=RULE, evaluation=said("unclear", "an outage")),
      Word.UNCLEAR, "unclear (an outage)"),
     (Asked(rule=RULE, evaluation=said("raised", "KeyError")),
@@ -163,7 +163,10 @@ def test_an_output_that_is_behind_is_named() -> None:
         Word.WAITING,
     )
     assert answer("it", [first, steps[1]]) == ("it was told through webhook", None)
-    assert answer("it", [first, steps[3]]) == ("it was told to no output", None)
+    assert answer("it", [first, steps[3]]) == (
+        "it was told by an event only: no output takes alerts",
+        None,
+    )
 
 
 def test_a_run_that_ended_before_it_was_followed_made_no_event() -> None:

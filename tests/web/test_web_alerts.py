@@ -161,6 +161,27 @@ async def test_what_is_wrong_with_a_silence_is_told_at_once(site: Site) -> None:
     ]
 
 
+async def test_silences_say_where_they_are(site: Site) -> None:
+    """Those to come and those that are over are told apart; the page leaves the latter out."""
+    now, hour = site.clock.now(), timedelta(hours=1)
+    silence = site.beside.silence
+    site.beside.hold(
+        silences=(
+            silence("over", starts_at=now - hour, ends_at=now),
+            silence("later", starts_at=now + hour, ends_at=now + 2 * hour),
+            silence("now", ends_at=now + hour),
+        )
+    )
+    listed = (await site.get("/api/v1/silences")).document["data"]
+    assert [(one["id"], one["state"]) for one in listed] == [
+        ("now", "active"),
+        ("later", "pending"),
+        ("over", "expired"),
+    ]
+    page = (await site.get("/")).text
+    assert ("<td>now</td>" in page, "<td>over</td>" in page) == (True, False)
+
+
 async def test_a_silence_of_the_configuration_ends_there(site: Site) -> None:
     """Whoever wants it gone is told where it stands; an unknown one is told the nearest."""
     site.beside.hold(silences=(site.beside.silence("config-1", origin="config"),))

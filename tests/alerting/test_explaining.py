@@ -1,0 +1,283 @@
+"""Whoever heard nothing can ask why: by a real engine on a real store, for each step."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.alerting.engine import Engine
+from monitor.alerting.explaining import Explainer
+from monitor.alerting.explanations import Explanation, Stage, Word
+from monitor.alerting.settings.defaults import DEFAULT_RULES
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.bus.contract import Change, DeadLetter, Retention, Start, Step
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.alerts import Severity, Silence
+from monitor.model.events import Event
+from monitor.model.knowledge import Reachability
+from monitor.model.runs import Parents, RunKey, RunKind, RunState, Status
+from monitor.tracking.knowledge import Knowledge
+from tests.alerting.run_stories import END, key, run_event, state
+from tests.clocks import ManualClock
+
+FAILED = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, severity=Severity.CRITICAL)
+
+
+def _call(name: str, call: Callable[[], Any], on_failure: Callable[[str], None]) -> Any:
+    """Stand where the supervisor stands, for rules that raise nothing."""
+    del name, on_failure
+    return call()
+
+
+@dataclass
+class Alerting:
+    """An engine, and what it is fed with."""
+
+    bus: SqliteBus
+    knowledge: Knowledge
+    clock: ManualClock
+    engine: Engine
+    explainer: Explainer
+
+    async def happen(self, *runs: RunState, judged: bool = True) -> None:
+        """Let runs become what they are."""
+        events = tuple(run_event(run) for run in runs if not run.historical)
+        await self.bus.commit(Change(runs=runs, events=events), timeout_seconds=5)
+        if judged:
+            await self.judge()
+
+    async def judge(self) -> None:
+        while await self.engine.take_some():
+            pass
+
+    async def use(self, *rules: RuleSettings) -> None:
+        await self.engine.reconfigure(AlertingSettings(rules=rules))
+
+    async def why(self, run: RunState) -> Explanation:
+        found = await self.explainer.run(run.key)
+        assert found is not None
+        return found
+
+    async def deliver(self, consumer: str, position: int) -> None:
+        await self.bus.advance(Step(consumer=consumer, position=position), timeout_seconds=5)
+
+
+@pytest.fixture
+async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
+    clock, knowledge = ManualClock(), Knowledge(["acme"])
+    knowledge.update_workspace(
+        "acme",
+        reachability=Reachability.REACHABLE,
+        capabilities=frozenset({"list_plan_runs", "follow_flow_runs"}),
+    )
+    bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
+    await bus.subscribe("mqtt", start=Start.NEWEST)
+    engine = Engine(
+        bus=bus,
+        view=knowledge.view,
+        clock=clock,
+        settings=AlertingSettings(rules=(FAILED,)),
+        retention=Retention(),
+        guard=_call,
+    )
+    await engine.restore()
+    explainer = Explainer(
+        bus=bus, view=knowledge.view, engine=engine, outputs=lambda: {"mqtt": _anything}
+    )
+    yield Alerting(bus, knowledge, clock, engine, explainer)
+    await bus.close()
+
+
+def _anything(_: Event) -> bool:
+    return True
+
+
+def failed(number: int = 1, **more: Any) -> RunState:
+    return state(number, Status.FAILED, finished_at=END + timedelta(seconds=number), **more)
+
+
+async def test_a_told_failure_is_shown_from_sighting_to_delivery(alerting: Alerting) -> None:
+    """The chain has every station, and the answer names the output that has it."""
+    await alerting.happen(failed())
+    newest = (await alerting.bus.standing()).newest_position
+    await alerting.deliver("mqtt", newest)
+    why = await alerting.why(failed())
+    assert (why.answer, why.swallowed_by) == ("run acme:job_group:1 was told through mqtt", None)
+    stages = [one.stage for one in why.steps]
+    assert list(dict.fromkeys(stages)) == list(Stage)
+    (alert,) = why.alerts
+    of_alert = await alerting.explainer.alert(alert.fingerprint)
+    assert of_alert is not None
+    assert of_alert.swallowed_by is None
+    assert of_alert.answer == f"alert run_failed ({alert.fingerprint}) was told through mqtt"
+    assert of_alert.steps[0].event == "acme:job_group:1:failed"
+
+
+async def test_no_matching_rule(alerting: Alerting) -> None:
+    """The field that does not fit is named."""
+    await alerting.use(
+        RuleSettings(name="sales", rule=RuleKind.RUN_FAILED, match=Match(pipeline=("sales*",)))
+    )
+    await alerting.happen(failed())
+    why = await alerting.why(failed())
+    assert why.swallowed_by is Word.NO_MATCHING_RULE
+    assert any("pipeline: 'orders'" in one.detail for one in why.steps)
+
+
+async def test_nothing_wrong_by_any_rule(alerting: Alerting) -> None:
+    """Three in a row are wanted, and this was the first."""
+    await alerting.use(
+        RuleSettings(name="often", rule=RuleKind.FAILING_REPEATEDLY, threshold=3.0, minimum=4)
+    )
+    await alerting.happen(failed())
+    why = await alerting.why(failed())
+    assert why.swallowed_by is Word.NOT_WRONG
+    assert "found nothing wrong" in why.steps[2].detail
+
+
+async def test_pending_and_over_before_its_time(alerting: Alerting) -> None:
+    """Until when it must last is told; if it did not, that is told too."""
+    await alerting.use(RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, for_seconds=300.0))
+    await alerting.happen(failed())
+    why = await alerting.why(failed())
+    assert why.swallowed_by is Word.PENDING
+    assert "it is told when it lasts for 300 s, at 2026-11-21 10:05:01 UTC" in why.answer
+    await alerting.happen(state(2, Status.SUCCEEDED, finished_at=END + timedelta(seconds=60)))
+    why = await alerting.why(failed())
+    assert (why.swallowed_by, "it was over before its time" in why.answer) == (Word.PENDING, True)
+
+
+async def test_silenced(alerting: Alerting) -> None:
+    """Who silenced it, until when and why, stands in the answer."""
+    now = alerting.clock.now()
+    await alerting.engine.add_silence(
+        Silence(
+            id="5d3c",
+            matchers=("pipeline=ord*",),
+            author="ann",
+            comment="planned reload",
+            starts_at=now,
+            ends_at=now + timedelta(hours=2),
+            origin="api",
+        )
+    )
+    await alerting.happen(failed())
+    why = await alerting.why(failed())
+    assert why.swallowed_by is Word.SILENCED
+    assert "silence 5d3c of ann until 2026-11-21 12:00:00 UTC" in why.answer
+    assert "planned reload" in why.answer
+
+
+async def test_muted(alerting: Alerting) -> None:
+    """The rule's own mute times are named; the day is a Saturday."""
+    await alerting.use(RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, mute=("Sat UTC",)))
+    await alerting.happen(failed())
+    why = await alerting.why(failed())
+    assert (why.swallowed_by, "mute times" in why.answer) == (Word.MUTED, True)
+
+
+async def test_deduplicated(alerting: Alerting) -> None:
+    """The second failure is evidence of what was told at the first."""
+    await alerting.happen(failed(1))
+    await alerting.happen(failed(2))
+    assert (await alerting.why(failed(1))).swallowed_by is Word.WAITING
+    why = await alerting.why(failed(2))
+    assert why.swallowed_by is Word.DEDUPLICATED
+    assert "more evidence of it (2 in all)" in why.answer
+
+
+async def test_waiting_in_an_output_and_refused_by_it(alerting: Alerting) -> None:
+    """An output that is behind is named with how many are in front; a refusal with its reason."""
+    await alerting.happen(failed())
+    why = await alerting.why(failed())
+    assert why.swallowed_by is Word.WAITING
+    assert why.answer.endswith("alert.fired waits in mqtt, 1 before it")
+    (told,) = await alerting.bus.events(after=1, limit=1)
+    letter = DeadLetter(
+        position=told.position, event=told.event, reason="too large", refused_at=END
+    )
+    step = Step(consumer="mqtt", position=told.position, dead_letters=(letter,))
+    await alerting.bus.advance(step, timeout_seconds=5)
+    why = await alerting.why(failed())
+    assert (why.swallowed_by, "too large" in why.answer) == (Word.REFUSED, True)
+
+
+async def test_not_judged_yet(alerting: Alerting) -> None:
+    """An event that alerting has not come to is no event that it found harmless."""
+    await alerting.happen(failed(), judged=False)
+    assert (await alerting.why(failed())).swallowed_by is Word.NOT_JUDGED
+
+
+async def test_a_run_inside_another_is_told_as_that_one(alerting: Alerting) -> None:
+    """The alert of the outermost run is shown for the run inside it."""
+    plan = state(5, Status.RUNNING, kind=RunKind.PLAN_RUN)
+    inside = failed(1, parents=Parents(plan_run="5"))
+    await alerting.happen(plan, inside)
+    why = await alerting.why(inside)
+    (inner,) = [one for one in why.steps if one.word is Word.INSIDE]
+    assert inner.detail.startswith("it is part of acme:plan_run:5")
+    (alert,) = why.alerts
+    assert (alert.kind, why.swallowed_by) == (RunKind.PLAN_RUN, Word.WAITING)
+
+
+async def test_historical_and_unknown(alerting: Alerting) -> None:
+    """A run from before is historical, one without events says so, an unknown one is None."""
+    before = RunState(
+        key=key(7),
+        status=Status.FAILED,
+        historical=True,
+        confirmed_at=END,
+        confirmed_by=failed().confirmed_by,
+    )
+    await alerting.happen(before)
+    assert (await alerting.why(before)).swallowed_by is Word.HISTORICAL
+    await alerting.bus.commit(Change(runs=(failed(8),)), timeout_seconds=5)
+    assert (await alerting.why(failed(8))).swallowed_by is Word.NO_EVENT
+    assert await alerting.explainer.run(RunKey("acme", RunKind.JOB_GROUP, "404")) is None
+    assert await alerting.explainer.alert("0" * 16) is None
+
+
+async def test_a_restart_forgets_no_answer(alerting: Alerting) -> None:
+    """What was told, or is held back, is explained from the store alone."""
+    await alerting.happen(failed(1))
+    await alerting.happen(failed(2))
+    again = Engine(
+        bus=alerting.bus,
+        view=alerting.knowledge.view,
+        clock=alerting.clock,
+        settings=AlertingSettings(rules=(FAILED,)),
+        retention=Retention(),
+        guard=_call,
+    )
+    await again.restore()
+    explainer = Explainer(
+        bus=alerting.bus, view=alerting.knowledge.view, engine=again, outputs=dict
+    )
+    first = await explainer.run(failed(1).key)
+    second = await explainer.run(failed(2).key)
+    assert first is not None
+    assert second is not None
+    assert (first.swallowed_by, second.swallowed_by) == (None, Word.DEDUPLICATED)
+
+
+async def test_many_rules_that_do_not_match_are_counted(alerting: Alerting) -> None:
+    """A thousand rules about others do not bury the answer."""
+    others = [
+        RuleSettings(
+            name=f"rule-{number}", rule=RuleKind.RUN_FAILED, match=Match(pipeline=(f"p{number}",))
+        )
+        for number in range(1_000)
+    ]
+    await alerting.use(*DEFAULT_RULES, *others)
+    await alerting.happen(failed())
+    why = await alerting.why(failed())
+    assert len(why.steps) < 80
+    assert why.steps[-1].stage is Stage.DELIVERY
+    assert any(one.detail.startswith("950 more rules") for one in why.steps)

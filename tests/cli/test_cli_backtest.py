@@ -1,0 +1,209 @@
+"""``alerts backtest``: other rules on what a daemon has recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.bus.contract import Change
+from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
+from monitor.model.events import AlertEvent, EventType, RunEvent, run_event_id
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
+from monitor.web.settings import ServerSettings
+from tests.cli.talking import Said, Talking
+from tests.web.serving import serving
+from tests.web.site import Site
+
+BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
+SINCE = ("--since", "2026-11-19T00:00:00Z")
+ORDERS = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+LAG = timedelta(seconds=3)  # from happening to recording
+
+
+@dataclass
+class Past:
+    """A server with a past, and the command that tries rules on it."""
+
+    site: Site
+    folder: Path
+    say: Talking
+
+    async def run(
+        self, number: int, *, at: timedelta, lasts: timedelta, ends: Status, lag: timedelta = LAG
+    ) -> None:
+        """Let a run have been recorded: its start and its end."""
+        started = BEGIN + at
+        run = RunState(
+            key=RunKey("acme", RunKind.JOB_GROUP, str(number)),
+            status=Status.RUNNING,
+            created_at=started,
+            started_at=started,
+            pipeline=ORDERS,
+            confirmed_at=started + lag,
+            confirmed_by=Source.POLL,
+        )
+        ended = RunState(
+            **{
+                **{name: getattr(run, name) for name in run.__struct_fields__},
+                "status": ends,
+                "finished_at": started + lasts,
+                "confirmed_at": started + lasts + lag,
+            }
+        )
+        kinds = {Status.FAILED: EventType.RUN_FAILED, Status.SUCCEEDED: EventType.RUN_SUCCEEDED}
+        for state, kind in ((run, EventType.RUN_STARTED), (ended, kinds[ends])):
+            event = RunEvent(
+                id=run_event_id(run.key, kind),
+                type=kind,
+                run=state,
+                before=None,
+                occurred_at=state.confirmed_at - lag,
+                recorded_at=state.confirmed_at,
+                observed_by=Source.POLL,
+            )
+            await self.site.bus.commit(Change(events=(event,)), timeout_seconds=5)
+
+    async def fired(self, name: str, *, at: timedelta, key: str = "9f86d081884c7d65") -> None:
+        """Let an alert have been told."""
+        alert = Alert(
+            fingerprint=key,
+            name=name,
+            rule="run_failed",
+            severity=Severity.CRITICAL,
+            state=AlertState.FIRING,
+            labels={"pipeline": "orders"},
+            annotations={},
+            starts_at=BEGIN + at,
+            workspace="acme",
+        )
+        event = AlertEvent(
+            id=alert_event_id(key, alert.starts_at, "fired"),
+            type=EventType.ALERT_FIRED,
+            alert=alert,
+            occurred_at=alert.starts_at,
+            recorded_at=alert.starts_at + LAG,
+        )
+        await self.site.bus.commit(Change(events=(event,)), timeout_seconds=5)
+
+    async def test(self, *rules: str, arguments: Sequence[str] = SINCE) -> Said:
+        """Try rules on it."""
+        config = self.folder / "new.toml"
+        config.write_text(
+            '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
+            f'[server]\nlisten = "{self.site.url.removeprefix("http://")}"\n'
+            + "\n".join(["[alerting]", "defaults = false", *rules])
+        )
+        return await self.say("alerts", "backtest", *arguments, config=config)
+
+    async def rows(self, *rules: str) -> dict[str, Any]:
+        done = await self.test(*rules, arguments=(*SINCE, "--json"))
+        assert (done.code, done.err) == (0, "")
+        return {one["rule"]: one for one in json.loads(done.out)}
+
+
+@pytest.fixture
+async def past(tmp_path: Path, say: Talking) -> AsyncIterator[Past]:
+    (tmp_path / "token").write_text("a token")
+    async with serving(tmp_path, ServerSettings(port=0)) as site:
+        yield Past(site, tmp_path, say)
+
+
+FAILED = '[[alerts]]\nrule = "run_failed"'
+MINUTE = timedelta(minutes=1)
+
+
+async def test_what_would_have_been_told_stands_beside_what_was(past: Past) -> None:
+    """One failure that was told with other rules, one that was not, and one told by them alone."""
+    for number, hour in enumerate((1, 5)):
+        at = timedelta(hours=hour)
+        await past.run(2 * number, at=at, lasts=MINUTE, ends=Status.FAILED)
+        await past.run(2 * number + 1, at=at + 9 * MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
+    told = await past.rows(FAILED)
+    (row,) = told.values()
+    first, second = row["only_new"]
+    assert (row["would_fire"], row["did_fire"], row["only_old"]) == (2, 0, [])
+    assert first["starts_at"] == "2026-11-20T11:01:00Z"
+    await past.fired("run_failed", at=timedelta(hours=1, minutes=1), key=first["fingerprint"])
+    await past.fired("gone", at=timedelta(hours=2))
+    told = await past.rows(FAILED)
+    assert [one["starts_at"] for one in told["run_failed"]["only_new"]] == [second["starts_at"]]
+    assert (told["run_failed"]["would_fire"], told["run_failed"]["did_fire"]) == (2, 1)
+    assert (told["gone"]["would_fire"], len(told["gone"]["only_old"])) == (0, 1)
+
+
+async def test_the_table_names_each_difference(past: Past) -> None:
+    """People get a line for each rule, and one for each start that only one side has."""
+    await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.FAILED)
+    done = await past.test(FAILED, '[[alerts]]\nrule = "run_stuck"')
+    assert (done.code, done.err) == (0, "")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[0] == ["rule", "would", "fire", "did", "fire", "only", "new", "only", "old"]
+    assert lines[1] == ["run_failed", "1", "0", "1", "0"]
+    assert lines[2] == ["run_stuck", "not", "recorded", "0", "-", "-"]
+    assert lines[5][:4] == ["new", "2026-11-20T10:02:00+00:00", "run_failed", "acme"]
+
+
+async def test_time_passes_between_events(past: Past) -> None:
+    """A run that takes too long is overdue when the limit is over, not when something happens."""
+    await past.run(1, at=MINUTE, lasts=60 * MINUTE, ends=Status.SUCCEEDED)
+    await past.run(2, at=70 * MINUTE, lasts=5 * MINUTE, ends=Status.SUCCEEDED)
+    rule = '[[alerts]]\nrule = "run_overdue"\nthreshold = 1200'
+    row = (await past.rows(rule))["run_overdue"]
+    assert [one["starts_at"] for one in row["only_new"]] == ["2026-11-20T10:21:00Z"]
+
+
+async def test_an_outage_of_the_daemon_makes_nothing_overdue(past: Past) -> None:
+    """What was noticed an hour late was not known meanwhile, and nothing was judged by it."""
+    late = timedelta(hours=1)
+    await past.run(1, at=MINUTE, lasts=5 * MINUTE, ends=Status.SUCCEEDED)
+    # Begun in time, ended within the outage: its end was recorded an hour late.
+    await past.run(2, at=20 * MINUTE, lasts=5 * MINUTE, ends=Status.SUCCEEDED, lag=late)
+    await past.run(3, at=120 * MINUTE, lasts=5 * MINUTE, ends=Status.SUCCEEDED)
+    rule = '[[alerts]]\nrule = "run_overdue"\nthreshold = 1200'
+    assert (await past.rows(rule))["run_overdue"]["would_fire"] == 0
+
+
+async def test_a_rule_that_must_last_is_tried_too(past: Past) -> None:
+    """What is over before its time would not have been told."""
+    await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.FAILED)
+    await past.run(2, at=3 * MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
+    await past.run(3, at=60 * MINUTE, lasts=MINUTE, ends=Status.FAILED)
+    row = (await past.rows(f"{FAILED}\nfor_seconds = 600"))["run_failed"]
+    assert [one["starts_at"] for one in row["only_new"]] == ["2026-11-20T11:01:00Z"]
+
+
+async def test_nothing_recorded_is_said(past: Past) -> None:
+    """An empty past is no proof that rules are quiet."""
+    done = await past.test(FAILED)
+    assert (done.code, done.out) == (1, "")
+    assert "has recorded no events since then" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "fault"),
+    [
+        (("--since", "thirty"), 2, "--since: 'thirty' is no length of time"),
+        (("--since", "2026-11-20T10:00:00"), 2, "names no time zone"),
+        (("--since", "30d", "--daemon", "/nowhere.toml"), 2, "there is no such file"),
+    ],
+)
+async def test_what_cannot_be_tried_is_refused(
+    past: Past, arguments: tuple[str, ...], code: int, fault: str
+) -> None:
+    """No instant and no daemon: one line on stderr."""
+    done = await past.test(FAILED, arguments=arguments)
+    assert (done.code, done.out) == (code, "")
+    assert fault in done.err
+
+
+async def test_wrong_rules_are_told_as_check_tells_them(past: Past) -> None:
+    """The new file is judged first, and all its faults are told."""
+    done = await past.test('[[alerts]]\nrule = "run_faild"')
+    assert (done.code, done.out) == (2, "")
+    assert "run_failed" in done.err

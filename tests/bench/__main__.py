@@ -11,7 +11,9 @@ import sys
 from collections.abc import Sequence
 
 from tests.bench import (
+    alert_engine,
     alert_rules,
+    alerts,
     ingest,
     job_library,
     node_red,
@@ -30,7 +32,9 @@ BENCHMARKS = {
     "requests": requests,
     "run_memory": run_memory,
     "job_library": job_library,
+    "alerts": alerts,
     "alert_rules": alert_rules,
+    "alert_engine": alert_engine,
 }
 
 

@@ -37,7 +37,7 @@ from tests.bench.figures import Figure, ratios, table
 
 TITLE = "Evaluation of rules"
 _BEGAN = datetime(2026, 11, 21, tzinfo=UTC)
-_WORKSPACE = "acme"
+WORKSPACE = "acme"
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
@@ -51,12 +51,16 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return the cost of an event for each set of rules, and the ratio of many to few."""
     sizes = sizes or Sizes()
     kinds = {
-        "10 rules, one matches": _rules(f"{one}*" for one in range(10)),
-        "1,000 rules, one matches": _rules(f"{one:03d}*" for one in range(1_000)),
-        "1,000 rules, ten match": _rules(f"{one % 100:02d}*" for one in range(1_000)),
+        "10 rules, one matches": Compiled.of(failure_rules(f"{one}*" for one in range(10))),
+        "1,000 rules, one matches": Compiled.of(
+            failure_rules(f"{one:03d}*" for one in range(1_000))
+        ),
+        "1,000 rules, ten match": Compiled.of(
+            failure_rules(f"{one % 100:02d}*" for one in range(1_000))
+        ),
     }
     costs: dict[str, list[float]] = {name: [] for name in kinds}
-    events = [_failure(number) for number in range(sizes.pipelines)]
+    events = [failure(number, pipeline=number) for number in range(sizes.pipelines)]
     for number in range(-1, sizes.rounds):
         for name, compiled in kinds.items():
             cost = _cost(compiled, events)
@@ -73,8 +77,9 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     ]
 
 
-def _rules(globs: Iterable[str]) -> Compiled:
-    return Compiled.of(
+def failure_rules(globs: Iterable[str]) -> tuple[RuleSettings, ...]:
+    """Return one rule for each glob of pipelines' names."""
+    return tuple(
         msgspec.structs.replace(
             default_rule(RuleKind.RUN_FAILED), name=f"rule-{number}", match=Match(pipeline=(glob,))
         )
@@ -101,7 +106,7 @@ def _hear(compiled: Compiled, event: RunEvent, memories: dict[tuple[str, str], b
     if pipeline is None:
         return 0
     traits = Traits(
-        workspace=_WORKSPACE,
+        workspace=WORKSPACE,
         kind=run.key.kind,
         pipeline=pipeline.name,
         pipeline_id=pipeline.id,
@@ -112,7 +117,7 @@ def _hear(compiled: Compiled, event: RunEvent, memories: dict[tuple[str, str], b
     heard = Heard(
         event=event,
         subject=Subject(
-            about=About.PIPELINE, workspace=_WORKSPACE, kind=run.key.kind, pipeline=pipeline
+            about=About.PIPELINE, workspace=WORKSPACE, kind=run.key.kind, pipeline=pipeline
         ),
         outermost=run.key,
         facts=PipelineFacts(),
@@ -141,15 +146,18 @@ def _ask(
     return isinstance(judged.verdict, Wrong)
 
 
-def _failure(number: int) -> RunEvent:
-    key = RunKey(_WORKSPACE, RunKind.JOB_GROUP, str(number))
+def failure(number: int, *, pipeline: int) -> RunEvent:
+    """Return how run ``number`` of that pipeline failed, ``number`` seconds into the story."""
+    key = RunKey(WORKSPACE, RunKind.JOB_GROUP, str(number))
     finished_at = _BEGAN + timedelta(seconds=number)
     run = RunState(
         key=key,
         status=Status.FAILED,
         finished_at=finished_at,
         pipeline=Pipeline(
-            kind=PipelineKind.FLOW, id=str(number), name=f"{number % 1_000:03d} orders {number}"
+            kind=PipelineKind.FLOW,
+            id=str(pipeline),
+            name=f"{pipeline % 1_000:03d} orders {pipeline}",
         ),
         trigger=Trigger.SCHEDULE,
         owner="ada@example.com",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from tests.bench import (
+    alert_engine,
     alert_rules,
+    alerts,
     ingest,
     job_library,
     node_red,
@@ -90,6 +92,18 @@ def test_a_table_tells_what_missed_its_target() -> None:
     assert (ratio.median, ratio.is_met) == (2.0, False)
     assert "| ratio  | 2 times | 1 - 3 | <= 1.5 | MISSED |" in table("T", [ours, theirs, ratio])
     assert percentile([5.0, 1.0, 3.0], 0.99) == 5.0
+
+
+async def test_the_way_to_an_alert_is_measured() -> None:
+    """Every failure is heard twice, as itself and as the alert that it begins."""
+    sizes = alerts.Sizes(rounds=1, failures=10, with_default=False)
+    assert_measured(await alerts.measure(sizes))
+
+
+async def test_alerting_is_measured() -> None:
+    """Events, looks and starts are timed with few and many rules."""
+    sizes = alert_engine.Sizes(rounds=1, pipelines=200, active=20, burst=50, alone=2)
+    assert_measured(await alert_engine.measure(sizes))
 
 
 async def test_the_evaluation_of_rules_is_measured() -> None:

@@ -1,0 +1,86 @@
+"""What a workspace does so that each rule about runs begins to hold, and what ends it.
+
+Thresholds are a second, so that the scenes play on wall time. Each scene has a recipe, and so a
+pipeline, of its own, and its rule looks at nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.sandbox import Sandbox
+
+_QUEUE_SECONDS = 4.0  # on the clock
+
+
+class RunScene(Struct, frozen=True, kw_only=True):
+    """One rule, and how to make it hold and hold no more."""
+
+    rule: RuleKind
+    begin: Callable[[Sandbox, Recipe], None]
+    finish: Callable[[Sandbox, Recipe], None]
+    threshold: float | None = None
+
+    def settings(self, recipe: Recipe) -> RuleSettings:
+        """Return the rule as it watches the scene's own flow."""
+        return msgspec.structs.replace(
+            default_rule(self.rule),
+            threshold=self.threshold,
+            match=Match(pipeline=(str(recipe.flow_id),)),
+        )
+
+
+def _start(workspace: Sandbox, recipe: Recipe, outcome: Outcome, queue_seconds: float) -> None:
+    order = Order(
+        flow_id=recipe.flow_id, outcome=outcome, queue_seconds=queue_seconds, work_seconds=1
+    )
+    workspace.engine.order(order)
+    workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+
+
+def _ends(outcome: Outcome, *, times: int = 1) -> Callable[[Sandbox, Recipe], None]:
+    def play(workspace: Sandbox, recipe: Recipe) -> None:
+        for _ in range(times):
+            _start(workspace, recipe, outcome, queue_seconds=1)
+
+    return play
+
+
+def _waits(workspace: Sandbox, recipe: Recipe) -> None:
+    queue_seconds = _QUEUE_SECONDS * workspace.settings.work.speed
+    _start(workspace, recipe, Outcome.COMPLETE, queue_seconds=queue_seconds)
+
+
+def _nothing(workspace: Sandbox, recipe: Recipe) -> None:
+    """It passes by itself."""
+    del workspace, recipe
+
+
+def _is_canceled(workspace: Sandbox, recipe: Recipe) -> None:
+    for job_group in workspace.world.job_groups:
+        if job_group.recipe_id == recipe.id and not job_group.status.is_over:
+            workspace.engine.cancel_job_group(job_group)
+
+
+RUN_SCENES = (
+    RunScene(rule=RuleKind.RUN_FAILED, begin=_ends(Outcome.FAILED), finish=_ends(Outcome.COMPLETE)),
+    RunScene(
+        rule=RuleKind.FAILING_REPEATEDLY,
+        threshold=3,
+        begin=_ends(Outcome.FAILED, times=4),
+        finish=_ends(Outcome.COMPLETE),
+    ),
+    RunScene(rule=RuleKind.CANCELED, begin=_ends(Outcome.CANCELED), finish=_ends(Outcome.COMPLETE)),
+    RunScene(
+        rule=RuleKind.RUN_OVERDUE, threshold=1, begin=_ends(Outcome.HANG), finish=_is_canceled
+    ),
+    RunScene(rule=RuleKind.RUN_STUCK, threshold=1, begin=_ends(Outcome.HANG), finish=_is_canceled),
+    RunScene(rule=RuleKind.QUEUE_SLOW, threshold=1, begin=_waits, finish=_nothing),
+)

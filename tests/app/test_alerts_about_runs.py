@@ -1,0 +1,77 @@
+"""Every rule about runs begins and ends once, as a subscriber at a real broker hears it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.config import Configuration
+from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.alarms import alarms
+from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.run_scenes import RUN_SCENES
+from tests.app.waiting import eventually, pause
+
+A_WHILE_SECONDS = 1.5  # for what must not come
+
+
+def one_recipe_of_each_flow(workspace: Sandbox) -> list[Recipe]:
+    """Return recipes that can run, no two of one flow."""
+    world = workspace.world
+    found = {one.flow_id: one for one in world.recipes.live() if world.outputs_of(one.id)}
+    return list(found.values())
+
+
+def watching(
+    folder: Path, workspace: Sandbox, url: str, broker_url: str, recipes: list[Recipe]
+) -> Configuration:
+    """Return settings with the scenes' rules only, under which job records are read often."""
+    settings = stage.workspace_configuration(workspace, url)
+    poll = msgspec.structs.replace(settings.poll, progress_seconds=1.0)
+    rules = tuple(scene.settings(recipe) for scene, recipe in zip(RUN_SCENES, recipes, strict=True))
+    return msgspec.structs.replace(
+        stage.configuration(
+            folder, msgspec.structs.replace(settings, poll=poll), broker_url=broker_url
+        ),
+        alerting=AlertingSettings(rules=rules, with_defaults=False, round_seconds=0.5),
+    )
+
+
+def words(subscriber: Subscriber) -> dict[str, list[str]]:
+    """Return what was told of each rule, in order, whatever the alert's key."""
+    told: defaultdict[str, list[str]] = defaultdict(list)
+    for (rule, _, _), transitions in alarms(subscriber).items():
+        told[rule] += transitions
+    return dict(told)
+
+
+async def test_every_rule_about_runs_fires_and_resolves_once(tmp_path: Path) -> None:
+    """Failed, failing, canceled, late, silent, waiting: told once, and once that it is over."""
+    workspace = stage.sandbox(cancel_ratio=0.0)
+    recipes = one_recipe_of_each_flow(workspace)[: len(RUN_SCENES)]
+    names = {scene.rule.value for scene in RUN_SCENES}
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+        stage.daemon(watching(tmp_path, workspace, url, broker.url, recipes)) as face,
+    ):
+        await eventually(lambda: face.is_following("acme"), why="not followed")
+        for scene, recipe in zip(RUN_SCENES, recipes, strict=True):
+            scene.begin(workspace, recipe)
+        await eventually(
+            lambda: set(words(subscriber)) == names, why=lambda: f"fired: {words(subscriber)}"
+        )
+        for scene, recipe in zip(RUN_SCENES, recipes, strict=True):
+            scene.finish(workspace, recipe)
+        wanted = {name: ["fired", "resolved"] for name in names}
+        await eventually(
+            lambda: words(subscriber) == wanted, why=lambda: f"told: {words(subscriber)}"
+        )
+        await pause(A_WHILE_SECONDS)
+        assert words(subscriber) == wanted

@@ -1,0 +1,107 @@
+"""What alerts cost: the way of a failure to its alert, and the rules that do not match.
+
+A failed run is called back and told twice to one subscriber: as the run's own event, and as the
+alert that it begins. Both are timed from when the callback was due. Every run is of another flow,
+so that each callback begins an alert, by the rules that stand without configuration. Measured is
+the whole daemon, with ends that wait for no job records, which leaves the alert no cover, and with
+the default, in which both wait for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import Struct
+
+from tests.bench.daemons import SECRET, knowing
+from tests.bench.figures import Figure, ratios, table
+from tests.bench.load import Order, Report
+from tests.bench.processes import offer
+from tests.servers import Mosquitto
+
+TITLE = "Failed run to alert"
+_FIRST_ID = 1_000_000
+_TOPICS = ("dataprep/v1/+/job_group/+/event/failed", "dataprep/v1/+/alert/run_failed/+/event")
+_AT_ONCE, _DEFAULT = "an end waits for nothing", "an end waits for its job records"
+
+
+class Sizes(Struct, frozen=True, kw_only=True):
+    """How much is measured."""
+
+    rounds: int = 5
+    failures: int = 200
+    per_second: float = 50.0
+    with_default: bool = True  # also with ends that wait for job records
+
+
+async def measure(sizes: Sizes | None = None) -> list[Figure]:
+    """Return how long both take, and the ratios of the alert to the run's own event."""
+    sizes = sizes or Sizes()
+    at_once = await _reports(sizes, sizes.rounds, detail_wait_seconds=0.0)
+    figures = _figures(_AT_ONCE, at_once)
+    if sizes.with_default:
+        default = await _reports(sizes, 1, detail_wait_seconds=None)
+        figures += _figures(_DEFAULT, default)
+    return figures
+
+
+async def _reports(sizes: Sizes, rounds: int, *, detail_wait_seconds: float | None) -> list[Report]:
+    runs = (rounds + 1) * sizes.failures
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        broker = await stack.enter_async_context(
+            Mosquitto(folder, options=("max_queued_messages 0",))
+        )
+        daemon = await stack.enter_async_context(
+            knowing(
+                folder / "ours",
+                first_id=_FIRST_ID,
+                runs=runs,
+                flows=runs,
+                broker_port=broker.port,
+                detail_wait_seconds=detail_wait_seconds,
+            )
+        )
+        reports = []
+        for number in range(rounds + 1):
+            order = Order(
+                port=daemon.callbacks_port,
+                first_id=_FIRST_ID + number * sizes.failures,
+                seconds=sizes.failures / sizes.per_second,
+                per_second=sizes.per_second,
+                secret=SECRET,
+                broker_port=broker.port,
+                topics=_TOPICS,
+                flows=runs,
+                status="Failed",
+            )
+            reports.append(await offer(order))
+            _check(reports[-1])
+        return reports[1:]  # the first round only warms up
+
+
+def _check(report: Report) -> None:
+    if not report.heard == report.alerts == report.answered:
+        raise RuntimeError(
+            f"heard {report.heard} failures and {report.alerts} alerts of {report.answered}"
+        )
+
+
+def _figures(name: str, reports: list[Report]) -> list[Figure]:
+    told = (
+        ("event, p50", [one.heard_p50 for one in reports]),
+        ("alert, p50", [one.alert_p50 for one in reports]),
+        ("event, p99", [one.heard_p99 for one in reports]),
+        ("alert, p99", [one.alert_p99 for one in reports]),
+    )
+    made = [Figure(name=f"{name}: {what}", values=tuple(v), unit="ms") for what, v in told]
+    ratio = ratios(f"{name}: p50, alert over event", made[1], made[0], target=1.5)
+    return [*made, ratio]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table(TITLE, asyncio.run(measure())))

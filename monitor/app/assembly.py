@@ -90,7 +90,7 @@ def assembled(
             clock=clock,
             render_metrics=metrics.exposition.render,
             checks=readiness_checks(
-                bus=bus, view=view, clock=clock, supervisor=supervisor, mqtt=outputs.mqtt
+                bus=bus, view=view, clock=clock, supervisor=supervisor, outputs=outputs
             ),
             requests=Requests(track=requests.track, webhooks=requests.act_on_webhooks),
             alerting=alerting_requests(engine, bus=bus, view=view, outputs=outputs),

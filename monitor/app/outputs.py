@@ -82,6 +82,11 @@ class Outputs:
         """The names of the consumers."""
         return tuple(self._by_name)
 
+    @property
+    def posting(self) -> tuple[AlertmanagerOutput | WebhookOutput, ...]:
+        """Those that keep no connection, so that only their last request says how they are."""
+        return tuple(one for one in self._by_name.values() if not isinstance(one, MqttOutput))
+
     def wants(self) -> dict[str, Callable[[Event], bool]]:
         """Return for each output how it tells which events it hands on."""
         return {name: one.wants for name, one in self._by_name.items()}

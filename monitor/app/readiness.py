@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 
+from monitor.app.outputs import Outputs
 from monitor.bus.contract import Change, EventBus, Note
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.knowledge import Reachability
-from monitor.outputs.mqtt.output import MqttOutput
+from monitor.outputs.alertmanager.output import AlertmanagerOutput
+from monitor.outputs.webhook.output import WebhookOutput
 from monitor.supervisor import Supervisor, TaskState
 from monitor.tracking.knowledge import KnowledgeView
 from monitor.web.health import Check, Finding
@@ -34,7 +37,7 @@ def readiness_checks(
     view: KnowledgeView,
     clock: Clock,
     supervisor: Supervisor,
-    mqtt: MqttOutput | None,
+    outputs: Outputs,
 ) -> Mapping[str, Check]:
     """Return the checks of ``/readyz`` by name."""
 
@@ -55,9 +58,12 @@ def readiness_checks(
         return Finding(ok=not faults, detail="; ".join(faults) or "all recent")
 
     async def broker() -> Finding:
-        if mqtt is None:
+        if outputs.mqtt is None:
             return Finding(ok=True, detail="not configured")
-        return Finding(ok=mqtt.is_connected, detail=mqtt.standing)
+        return Finding(ok=outputs.mqtt.is_connected, detail=outputs.mqtt.standing)
+
+    async def receiver(output: AlertmanagerOutput | WebhookOutput) -> Finding:
+        return Finding(ok=output.is_well, detail=output.standing)
 
     async def tasks() -> Finding:
         failed = [
@@ -67,7 +73,8 @@ def readiness_checks(
         ]
         return Finding(ok=not failed, detail="; ".join(failed) or "all running")
 
-    return {"store": store, "polls": polls, "mqtt": broker, "tasks": tasks}
+    receivers = {one.name: partial(receiver, one) for one in outputs.posting}
+    return {"store": store, "polls": polls, "mqtt": broker, **receivers, "tasks": tasks}
 
 
 def _late(view: KnowledgeView, *, now: datetime) -> list[str]:

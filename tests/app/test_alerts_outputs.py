@@ -16,6 +16,7 @@ from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.alarms import alarms, alert_events, retained_alerts
+from tests.app.faces import Face
 from tests.app.hearing import Subscriber, keeping_broker
 from tests.app.notified import Notified
 from tests.app.waiting import eventually, pause
@@ -49,6 +50,11 @@ def telling(
         alertmanager=notified.settings(resend_seconds=LAPSE_SECONDS / 5),
         webhook=WebhookSettings(url=hook, secret=Secret(KEY)),
     )
+
+
+async def is_well(face: Face, output: str, *, ok: bool) -> bool:
+    """True when readiness judges the output so."""
+    return (await face.readiness()).checks[output]["ok"] is ok
 
 
 async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) -> None:
@@ -109,3 +115,34 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
     told_by_broker = [event for _, event in alert_events(subscriber)]
     told_by_webhook = [Webhook(KEY).verify(one.body, one.headers) for one in receiver.got]
     assert told_by_webhook == told_by_broker
+
+
+async def test_a_receiver_that_is_away_is_named_and_told_again_on_request(tmp_path: Path) -> None:
+    """Readiness says who does not answer; a replay tells it under the same ids, once it does."""
+    workspace = stage.sandbox()
+    async with (
+        PostReceiver() as receiver,
+        Notified(tmp_path) as notified,
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+    ):
+        hook = f"{receiver.url}/hook"
+        settings = telling(
+            tmp_path, workspace, url, broker_url=broker.url, notified=notified, hook=hook
+        )
+        async with stage.daemon(settings) as face:
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            receiver.judge = lambda _: 503
+            end_a_run(workspace, Outcome.FAILED)
+
+            await eventually(lambda: is_well(face, "webhook", ok=False), why="nobody says so")
+            receiver.judge = None
+            await eventually(lambda: len(receiver.taken) == 1, why="it was not told later")
+            await eventually(lambda: is_well(face, "webhook", ok=True), why="still not well")
+            replayed = await face.post(
+                "/api/v1/replay", output="webhook", since="2026-01-01T00:00:00Z"
+            )
+            assert replayed["sent"] == 1
+            first, again = receiver.taken
+            assert first.body == again.body
+            assert first.headers["webhook-id"] == again.headers["webhook-id"]

@@ -270,4 +270,6 @@ def test_an_editor_finds_nothing_wrong_in_what_can_be_used(tmp_path: Path) -> No
 
 def schema_check(*files: Path) -> subprocess.CompletedProcess[str]:
     command = (SCRIPTS / "check-jsonschema", "--schemafile", FOLDER / "monitor.schema.json")
-    return subprocess.run((*command, *files), capture_output=True, text=True, check=False)
+    return subprocess.run(
+        (*command, *files), capture_output=True, text=True, check=False, timeout=60
+    )

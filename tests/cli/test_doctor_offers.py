@@ -60,7 +60,9 @@ async def test_a_healthy_workspace_is_ok_line_by_line(
     assert told["acme token"].found == "accepted; it belongs to ada@example.com"
     assert told["acme edition"].found.startswith("RL is found: ")
     assert told["acme capabilities"].found == ("switched off: not part of edition RL: read_usage")
-    assert told["acme schedules"].found.startswith("1 seen, all of the token's owner")
+    assert told["acme schedules"].found == (
+        "1 seen, 0 of them disabled; all of ada@example.com, nobody else's are watched"
+    )
     assert "2 flows of 2 owners" in told["acme flows and plans"].found
     assert "told none; our own budget is 120" in told["acme rate limits"].found
 

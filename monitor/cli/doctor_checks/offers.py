@@ -105,24 +105,6 @@ class _Seen(Struct, frozen=True, kw_only=True):
         return f"{self.rows}{'' if self.is_whole else ' and more'}"
 
 
-async def check_schedules(
-    client: WorkspaceClient, subject: str, capabilities: frozenset[Capability]
-) -> list[Line]:
-    """Say whose schedules are seen: the API shows nobody those of others."""
-    if Capability.READ_SCHEDULES not in capabilities:
-        return [ok(subject, "not offered: expected starts are unknown")]
-    seen = await _first_page(client, client.schedules(priority=Priority.CHANGES))
-    if seen.rows == 0:
-        return [
-            warning(
-                subject,
-                "none is seen: the API shows only those of the token's owner",
-                "for expected starts, use a token of the person who owns the schedules",
-            )
-        ]
-    return [ok(subject, f"{seen} seen, all of the token's owner; the API shows no others")]
-
-
 async def check_lists(
     client: WorkspaceClient, subject: str, capabilities: frozenset[Capability]
 ) -> list[Line]:

@@ -26,10 +26,10 @@ from monitor.cli.doctor_checks.offers import (
     Offer,
     capabilities_line,
     check_lists,
-    check_schedules,
     edition_line,
     limits_line,
 )
+from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError, UnauthorizedError, WorkspaceError

@@ -1,0 +1,87 @@
+"""Whose schedules are watched, and which of them tell no time at which a run should start."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from typing import cast
+
+from monitor.catalogue.capabilities import Capability
+from monitor.cli.doctor_checks.lines import Line, ok, warning
+from monitor.model.errors import WorkspaceError
+from monitor.model.triggers import UnsupportedTrigger
+from monitor.schedules import BadTriggerError, check
+from monitor.workspace.client import Priority, WorkspaceClient
+from monitor.workspace.payloads import Page, ScheduleRow
+
+_NAMED = 3  # schedules in one sentence
+_WAY_OUT = "a rule schedule_missed with expect watches pipelines whose schedules are not seen"
+
+
+async def check_schedules(
+    client: WorkspaceClient, subject: str, capabilities: frozenset[Capability]
+) -> list[Line]:
+    """Say whose schedules are seen: the API shows nobody those of others."""
+    if Capability.READ_SCHEDULES not in capabilities:
+        return [ok(subject, "not offered: expected starts are unknown")]
+    rows, is_whole = await _first_page(client)
+    owner = await _owner(client, capabilities)
+    if not rows:
+        return [
+            warning(
+                subject,
+                f"none is seen: the API shows only those of {owner}",
+                f"use a token of the person who owns the schedules; {_WAY_OUT}",
+            )
+        ]
+    off = sum(not row.is_enabled for row in rows)
+    watched = f"{len(rows)}{'' if is_whole else ' and more'} seen, {off} of them disabled"
+    lines = [ok(subject, f"{watched}; all of {owner}, nobody else's are watched")]
+    faults = _faults(rows)
+    if faults:
+        lines.append(warning(subject, _listed(faults), f"correct it there; {_WAY_OUT}"))
+    waiting = [f"{row.name or row.id!r}" for row in rows if row.is_enabled and _waits(row)]
+    if waiting:
+        lines.append(ok(subject, f"{_listed(waiting)} wait for data: they name no time to watch"))
+    return lines
+
+
+def _faults(rows: Sequence[ScheduleRow]) -> list[str]:
+    """Return a sentence for each enabled schedule with a trigger that cannot be read."""
+    faults: list[str] = []
+    for row in rows:
+        for trigger in row.triggers if row.is_enabled else ():
+            try:
+                check(trigger)
+            except BadTriggerError as exc:
+                faults.append(f"{row.name or row.id!r} is not watched: {exc}")
+    return faults
+
+
+def _waits(row: ScheduleRow) -> bool:
+    return bool(row.triggers) and all(isinstance(one, UnsupportedTrigger) for one in row.triggers)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return "; ".join(texts[:_NAMED]) + more
+
+
+async def _owner(client: WorkspaceClient, capabilities: frozenset[Capability]) -> str:
+    if Capability.KNOW_THE_PERSON not in capabilities:
+        return "the token's owner"
+    try:
+        person = await client.current_person(priority=Priority.CHANGES)
+    except WorkspaceError:
+        # The line of the token has told what is wrong with that.
+        return "the token's owner"
+    return person.email or person.name or "the token's owner"
+
+
+async def _first_page(client: WorkspaceClient) -> tuple[Sequence[ScheduleRow], bool]:
+    pages = client.schedules(priority=Priority.CHANGES)
+    generator = cast("AsyncGenerator[Page[ScheduleRow], None]", pages)
+    async with contextlib.aclosing(generator) as reading:
+        async for page in reading:
+            return page.rows, len(page.rows) < client.settings.page_size
+    return (), True

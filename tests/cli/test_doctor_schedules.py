@@ -1,0 +1,105 @@
+"""``doctor`` says whose schedules are watched, and which of them tell no time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.catalogue.capabilities import Capability
+from monitor.catalogue.operations import Edition
+from monitor.cli.doctor_checks.lines import Line, Verdict
+from monitor.cli.doctor_checks.schedules import check_schedules
+from monitor.workspace.client import WorkspaceClient
+from tests.cli.doctoring import OfferedWorkspace, workspace_at
+from tests.clocks import ManualClock
+from tests.polling.tiny_workspace import OVERLOADED
+
+BOTH = frozenset({Capability.READ_SCHEDULES, Capability.KNOW_THE_PERSON})
+
+
+@pytest.fixture
+async def workspace() -> AsyncIterator[OfferedWorkspace]:
+    made = OfferedWorkspace(ManualClock())
+    made.become(Edition.RL)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+def put(workspace: OfferedWorkspace, number: int, timed: Any, *, is_enabled: bool = True) -> None:
+    """Write a schedule with one trigger."""
+    trigger = timed if "fileWatcher" in timed else {"timeBased": {**timed, "timezone": "UTC"}}
+    workspace.tables["schedules"][number] = {
+        "id": number,
+        "name": f"s{number}",
+        "enabled": is_enabled,
+        "triggers": [trigger],
+        "tasks": [],
+    }
+
+
+async def told(
+    workspace: OfferedWorkspace, capabilities: frozenset[Capability] = BOTH
+) -> list[Line]:
+    settings = workspace_at(workspace.url).workspace
+    async with WorkspaceClient(
+        settings, clock=workspace.clock, registry=CollectorRegistry()
+    ) as client:
+        return await check_schedules(client, "schedules", capabilities)
+
+
+async def test_what_is_watched_is_counted_and_has_an_owner(workspace: OfferedWorkspace) -> None:
+    """The person is named where the edition tells, and still where it does not answer."""
+    put(workspace, 1, {"hourly": {"minuteOfHour": 30}})
+    put(workspace, 2, {"hourly": {"minuteOfHour": 30}}, is_enabled=False)
+    (line,) = await told(workspace)
+    assert line.found == (
+        "2 seen, 1 of them disabled; all of ada@example.com, nobody else's are watched"
+    )
+    (line,) = await told(workspace, frozenset({Capability.READ_SCHEDULES}))
+    assert "all of the token's owner" in line.found
+    workspace.refuse("getCurrentPerson", OVERLOADED)
+    (line,) = await told(workspace)
+    assert line.verdict is Verdict.OK
+    assert "all of the token's owner" in line.found
+
+
+async def test_an_expression_that_nobody_can_read_is_told_with_its_fault(
+    workspace: OfferedWorkspace,
+) -> None:
+    """Nothing is expected of it, so nothing would be missed; a disabled one does no harm."""
+    put(workspace, 1, {"cron": {"expression": "0 0 25 * * ?"}})
+    put(workspace, 2, {"cron": {"expression": "never"}}, is_enabled=False)
+    _, line = await told(workspace)
+    assert line.verdict is Verdict.WARNING
+    assert line.found.startswith("'s1' is not watched: cron hour '25': expected 0 to 23")
+    assert "with expect" in str(line.way_out)
+
+
+async def test_very_many_are_named_by_the_first_three(workspace: OfferedWorkspace) -> None:
+    """A sentence stays one that can be read."""
+    for number in range(1, 8):
+        put(workspace, number, {"cron": {"expression": "bad"}})
+    _, line = await told(workspace)
+    assert line.found.count("is not watched") == 3
+    assert line.found.endswith("; and 4 more")
+
+
+async def test_watchers_of_files_name_no_time(workspace: OfferedWorkspace) -> None:
+    """They are well, and cannot be missed."""
+    put(workspace, 1, {"fileWatcher": {"path": "/in", "interval": 1_000}})
+    _, line = await told(workspace)
+    assert line.verdict is Verdict.OK
+    assert line.found == "'s1' wait for data: they name no time to watch"
+
+
+async def test_no_schedule_at_all_is_a_warning(workspace: OfferedWorkspace) -> None:
+    """Those of others are hidden, and perhaps they are the ones that matter."""
+    (line,) = await told(workspace)
+    assert line.verdict is Verdict.WARNING
+    assert line.found == "none is seen: the API shows only those of ada@example.com"
+    (line,) = await told(workspace, frozenset())
+    assert line.found == "not offered: expected starts are unknown"

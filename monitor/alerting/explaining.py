@@ -83,18 +83,7 @@ class Explainer:
         rules = {one.name: one.settings for one in self._engine.compiled.rules}
         evidence = await self._recorded(alert.evidence[-_EVIDENCE_SHOWN:])
         steps = [event_step(one) for one in evidence]
-        facts = ", ".join(f"{name} {value}" for name, value in alert.facts.items())
-        steps.append(
-            Step(
-                stage=Stage.RULE,
-                word=Word.SEEN,
-                rule=alert.name,
-                fingerprint=alert.fingerprint,
-                at=alert.starts_at,
-                detail=f"{alert.rule} found it wrong with {alert.evidence_count} events"
-                + (f": {facts}" if facts else ""),
-            )
-        )
+        steps.append(_finding(alert))
         word, detail = standing(
             alert, rules.get(alert.name), self._silences(), ended_word=ended_word
         )
@@ -202,6 +191,21 @@ class Explainer:
             for name, wants in self._outputs().items()
             if name in positions
         ]
+
+
+def _finding(alert: Alert) -> Step:
+    facts = [f"{name} {value}" for name, value in alert.facts.items() if value is not None]
+    found = f"{alert.rule} found it wrong"
+    if alert.evidence_count:
+        found += f" by {alert.evidence_count} event{'s'[: alert.evidence_count > 1]}"
+    return Step(
+        stage=Stage.RULE,
+        word=Word.FOUND,
+        rule=alert.name,
+        fingerprint=alert.fingerprint,
+        at=alert.starts_at,
+        detail=": ".join([found, ", ".join(facts)][: 1 + bool(facts)]),
+    )
 
 
 def _transitions(alert: Alert) -> Iterable[str]:

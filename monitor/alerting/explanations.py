@@ -31,6 +31,7 @@ class Word(StrEnum):
 
     SEEN = "seen"
     RECORDED = "recorded"
+    FOUND = "found wrong"
     TOLD = "told"
     DELIVERED = "delivered"
     RESOLVED = "resolved"

@@ -124,6 +124,10 @@ async def _is_listed(face: Face, run_id: str, status: str) -> bool:
     return any((row["id"], row["status"]) == (run_id, status) for row in rows)
 
 
+async def _has_steps(page: Browser) -> bool:
+    return await page.ask("document.getElementById('steps') !== null") == "true"
+
+
 def _start(workspace: Sandbox, outcome: Outcome) -> str:
     world = workspace.world
     recipe = next(one for one in world.recipes.live() if world.outputs_of(one.id))
@@ -132,7 +136,7 @@ def _start(workspace: Sandbox, outcome: Outcome) -> str:
 
 
 async def test_a_browser_shows_a_living_page(tmp_path: Path) -> None:
-    """Workspace, active and ended runs stand there; the script lives, and nothing is blocked."""
+    """Alerts, workspace, active and ended runs stand there; scripts live, nothing is blocked."""
     workspace = stage.sandbox()
     async with stage.started(workspace) as url:
         settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
@@ -145,11 +149,19 @@ async def test_a_browser_shows_a_living_page(tmp_path: Path) -> None:
                 await eventually(page.is_live, why=lambda: f"not live: {page.console}")
                 workspaces = await page.section("workspaces")
                 running, recent = await page.section("active"), await page.section("recent")
+                alerts = await page.section("alerts")
+                assert page.console == []
+            question = f"{face.url}/explain?run=acme/job_group/{ended}"
+            async with browser(question, tmp_path / "another") as page:
+                await eventually(lambda: _has_steps(page), why="nothing is explained")
+                steps = await page.section("steps")
                 assert page.console == []
     assert "acme reachable" in workspaces
     assert f"job group {active}" in running
     assert f"job group {ended}" in recent
     assert (ended in running, active in recent) == (False, False)
+    assert "run_failed" in alerts
+    assert "found nothing wrong" in steps
 
 
 async def test_a_browser_tells_what_a_policy_blocks(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every rule about runs begins and ends once, as a subscriber at a real broker hears it."""
+"""Every rule about runs begins and ends once, at a real broker and a real Alertmanager."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 
 from monitor.alerting.settings.engine import AlertingSettings
-from monitor.config import Configuration
+from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.alarms import alarms
 from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.notified import Notified
 from tests.app.run_scenes import RUN_SCENES
 from tests.app.waiting import eventually, pause
 
@@ -28,17 +29,21 @@ def one_recipe_of_each_flow(workspace: Sandbox) -> list[Recipe]:
 
 
 def watching(
-    folder: Path, workspace: Sandbox, url: str, broker_url: str, recipes: list[Recipe]
+    folder: Path,
+    workspace: WorkspaceConfiguration,
+    recipes: list[Recipe],
+    *,
+    broker_url: str,
+    notified: Notified,
 ) -> Configuration:
     """Return settings with the scenes' rules only, under which job records are read often."""
-    settings = stage.workspace_configuration(workspace, url)
-    poll = msgspec.structs.replace(settings.poll, progress_seconds=1.0)
+    poll = msgspec.structs.replace(workspace.poll, progress_seconds=1.0)
+    workspace = msgspec.structs.replace(workspace, poll=poll)
     rules = tuple(scene.settings(recipe) for scene, recipe in zip(RUN_SCENES, recipes, strict=True))
     return msgspec.structs.replace(
-        stage.configuration(
-            folder, msgspec.structs.replace(settings, poll=poll), broker_url=broker_url
-        ),
+        stage.configuration(folder, workspace, broker_url=broker_url),
         alerting=AlertingSettings(rules=rules, with_defaults=False, round_seconds=0.5),
+        alertmanager=notified.settings(),
     )
 
 
@@ -59,7 +64,16 @@ async def test_every_rule_about_runs_fires_and_resolves_once(tmp_path: Path) -> 
         stage.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
-        stage.daemon(watching(tmp_path, workspace, url, broker.url, recipes)) as face,
+        Notified(tmp_path) as notified,
+        stage.daemon(
+            watching(
+                tmp_path,
+                stage.workspace_configuration(workspace, url),
+                recipes,
+                broker_url=broker.url,
+                notified=notified,
+            )
+        ) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         for scene, recipe in zip(RUN_SCENES, recipes, strict=True):
@@ -67,11 +81,15 @@ async def test_every_rule_about_runs_fires_and_resolves_once(tmp_path: Path) -> 
         await eventually(
             lambda: set(words(subscriber)) == names, why=lambda: f"fired: {words(subscriber)}"
         )
+        await eventually(lambda: notified.words().keys() == names, why=notified.words)
         for scene, recipe in zip(RUN_SCENES, recipes, strict=True):
             scene.finish(workspace, recipe)
         wanted = {name: ["fired", "resolved"] for name in names}
         await eventually(
             lambda: words(subscriber) == wanted, why=lambda: f"told: {words(subscriber)}"
         )
+        mailed = {name: ["firing", "resolved"] for name in names}
+        await eventually(lambda: notified.words() == mailed, why=notified.words)
         await pause(A_WHILE_SECONDS)
         assert words(subscriber) == wanted
+        assert notified.words() == mailed

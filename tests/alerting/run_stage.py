@@ -1,0 +1,87 @@
+"""An engine over a real store, whose runs a test tells and shows as it likes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from monitor.alerting.engine import Engine
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.bus.contract import Change, Retention
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.alerts import Alert, AlertState
+from monitor.model.events import AlertEvent, EventType
+from monitor.model.runs import RunKind, RunState
+from monitor.supervisor import Supervisor
+from monitor.tracking.knowledge import Knowledge
+from tests.alerting.run_stories import active, at, run_event
+from tests.clocks import ManualClock
+
+CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
+
+
+class Stage:
+    """An engine with some rules, and what is known beside it. Seconds count from the story's zero.
+
+    A stage that is opened again on the same folder is the daemon's next life.
+    """
+
+    def __init__(self, bus: SqliteBus, clock: ManualClock, rules: tuple[RuleSettings, ...]) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.knowledge = Knowledge(["acme"])
+        self.knowledge.update_workspace("acme", capabilities=CAPABILITIES)
+        self.engine = Engine(
+            bus=bus,
+            view=self.knowledge.view,
+            clock=clock,
+            settings=AlertingSettings(rules=rules),
+            retention=Retention(),
+            guard=Supervisor(clock=clock, registry=CollectorRegistry()).contain,
+        )
+
+    async def tell(self, run: RunState, event_type: EventType | None = None) -> None:
+        """Let a run's status, or something else of it, become an event that is judged."""
+        change = Change(runs=(run,), events=(run_event(run, event_type),))
+        await self.bus.commit(change, timeout_seconds=5)
+        await self.engine.take_some()
+
+    async def look(self, seconds: float, *runs: RunState) -> list[Alert]:
+        """Let a poll find all that is active as of then, and return what fires."""
+        self.knowledge.active = {run.key: active(run) for run in runs}
+        for kind in RunKind:
+            self.knowledge.confirm("acme", kind, at(seconds), complete_at=at(seconds))
+        return await self.look_again()
+
+    async def look_again(self) -> list[Alert]:
+        """Look without any news of the workspace, as in an outage."""
+        await self.engine.look()
+        return self.firing()
+
+    def firing(self) -> list[Alert]:
+        alerts = self.engine.picture().alerts
+        return [one for one in alerts if one.state is AlertState.FIRING]
+
+    async def told(self) -> list[str]:
+        """Return rule and transition of every alert event of the log, oldest first."""
+        rows = await self.bus.events(after=0, limit=1_000)
+        events = [one.event for one in rows if isinstance(one.event, AlertEvent)]
+        return [f"{one.alert.name} {one.type.removeprefix('alert.')}" for one in events]
+
+
+@asynccontextmanager
+async def on_stage(folder: Path, *kinds: RuleKind) -> AsyncIterator[Stage]:
+    """Open the store of a folder and restore an engine from it, with rules of these kinds."""
+    clock = ManualClock()
+    bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
+    try:
+        stage = Stage(bus, clock, tuple(default_rule(kind) for kind in kinds))
+        await stage.engine.restore()
+        yield stage
+    finally:
+        await bus.close()

@@ -1,0 +1,111 @@
+"""Rules about runs in the engine: over restarts, in outages, and beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from monitor.alerting.settings.rules import RuleKind
+from monitor.model.events import EventType
+from monitor.model.runs import JobsSeen, Parents, RunKind, RunState, Status
+from tests.alerting.run_stage import on_stage
+from tests.alerting.run_stories import at, key, state
+
+STUCK, QUEUE, FAILED = RuleKind.RUN_STUCK, RuleKind.QUEUE_SLOW, RuleKind.RUN_FAILED
+
+
+def working(number: int, *, read: float, beat: float, parents: Parents | None = None) -> RunState:
+    """Return a job group at work whose records were read then, with a heartbeat of then."""
+    seen = JobsSeen(percent_complete=40.0, heartbeat_at=at(beat), read_at=at(read))
+    return state(number, Status.RUNNING, created_at=at(0), jobs=seen, parents=parents)
+
+
+async def test_a_late_error_reaches_the_present_and_is_not_told_again(tmp_path: Path) -> None:
+    """What the job records say after the failure was told stands on the page, in one episode."""
+    failed = state(1, Status.FAILED, finished_at=at(10))
+    async with on_stage(tmp_path, FAILED) as stage:
+        await stage.tell(failed)
+        assert [one.facts["error"] for one in stage.firing()] == [None]
+        detailed = msgspec.structs.replace(failed, error="no such table", detailed=True)
+        await stage.tell(detailed, EventType.RUN_DETAILED)
+        (alert,) = stage.firing()
+        assert alert.facts["error"] == "no such table"
+        assert "no such table" in alert.annotations["description"]
+        assert await stage.told() == ["run_failed fired"]
+
+
+async def test_a_stuck_run_is_told_once_over_a_restart(tmp_path: Path) -> None:
+    """The next life knows it by the store: it tells nothing anew, and it tells the end."""
+    async with on_stage(tmp_path, STUCK) as stage:
+        await stage.look(60, working(1, read=60, beat=50))
+        assert len(await stage.look(1_000, working(1, read=1_000, beat=50))) == 1
+    async with on_stage(tmp_path, STUCK) as stage:
+        assert len(await stage.look_again()) == 1
+        unread = msgspec.structs.replace(working(1, read=0, beat=0), jobs=None)
+        assert len(await stage.look(1_100, unread)) == 1
+        assert len(await stage.look(1_200, working(1, read=1_200, beat=50))) == 1
+        assert await stage.look(1_300, working(1, read=1_300, beat=1_290)) == []
+        assert await stage.told() == ["run_stuck fired", "run_stuck resolved"]
+
+
+async def test_an_outage_and_its_end_tell_nothing(tmp_path: Path) -> None:
+    """Nobody can look for an hour, in which the runs start and end as they should."""
+    waiting = state(1, Status.PENDING, created_at=at(0))
+    async with on_stage(tmp_path, STUCK, QUEUE) as stage:
+        await stage.look(60, waiting, working(2, read=60, beat=50))
+        for _ in range(5):
+            await stage.clock.advance(720)
+            assert await stage.look_again() == []
+        started = msgspec.structs.replace(waiting, status=Status.RUNNING)
+        await stage.tell(started)
+        await stage.tell(state(2, Status.SUCCEEDED, finished_at=at(900)))
+        assert await stage.look(3_700, started) == []
+        assert await stage.told() == []
+
+
+async def test_a_job_group_that_waits_is_told_of_its_flow_run(tmp_path: Path) -> None:
+    """One alert about the flow run, with the job group in its facts; over when that starts."""
+    parents = Parents(flow_run="9")
+    inner = state(1, Status.PENDING, created_at=at(0), parents=parents)
+    outer = state(9, Status.RUNNING, kind=RunKind.FLOW_RUN, created_at=at(0))
+    async with on_stage(tmp_path, QUEUE) as stage:
+        (alert,) = await stage.look(700, inner, outer)
+        assert (alert.kind, alert.run) == (RunKind.FLOW_RUN, key(9, RunKind.FLOW_RUN))
+        assert alert.facts["run"] == "1"
+        await stage.tell(msgspec.structs.replace(inner, status=Status.RUNNING))
+        assert stage.firing() == []
+        assert await stage.told() == ["queue_slow fired", "queue_slow resolved"]
+
+
+async def test_a_parent_that_is_known_late_leaves_no_alert_behind(tmp_path: Path) -> None:
+    """A silent job group turns out to be a part of a flow run: what was told of it is over."""
+    alone = working(1, read=1_000, beat=50)
+    inside = working(1, read=1_100, beat=50, parents=Parents(flow_run="9"))
+    outer = state(9, Status.RUNNING, kind=RunKind.FLOW_RUN, created_at=at(0))
+    async with on_stage(tmp_path, STUCK) as stage:
+        assert [one.kind for one in await stage.look(1_000, alone)] == [RunKind.JOB_GROUP]
+        assert [one.kind for one in await stage.look(1_100, inside, outer)] == [RunKind.FLOW_RUN]
+        await stage.tell(state(1, Status.CANCELED, finished_at=at(1_200), parents=inside.parents))
+        assert await stage.look(1_210, outer) == []
+
+
+async def test_what_was_late_at_the_first_look_is_told_as_such(tmp_path: Path) -> None:
+    """A daemon that comes to a stuck queue tells it once, and says that it was so already."""
+    async with on_stage(tmp_path, QUEUE) as stage:
+        (alert,) = await stage.look(9_000, state(1, Status.PENDING, created_at=at(0)))
+        assert alert.was_there
+        assert alert.starts_at == at(600)
+    async with on_stage(tmp_path, QUEUE) as stage:
+        await stage.look(9_100, state(1, Status.PENDING, created_at=at(0)))
+        assert await stage.told() == ["queue_slow fired"]
+
+
+async def test_a_jump_of_our_clock_makes_nothing_late(tmp_path: Path) -> None:
+    """Runs are judged by the workspace's clock: ours may jump by a day and back."""
+    async with on_stage(tmp_path, QUEUE, STUCK) as stage:
+        for days in (1, -1, 0):
+            stage.clock.set_wall(at(days * 86_400.0))
+            run = state(1, Status.PENDING, created_at=at(0))
+            assert await stage.look(100, run, working(2, read=100, beat=90)) == []
+        assert await stage.told() == []

@@ -45,7 +45,7 @@ class Waiting(Struct, frozen=True, kw_only=True, omit_defaults=True):
     used: tuple[Start, ...] = ()  # that one has got, for as long as they may be heard again
     missed: tuple[Expected, ...] = ()  # in a row, oldest first; the newest of very many
     count: int = 0  # of all that were ever missed
-    expect: str | None = None  # the rule's own expression, where it has one
+    expect: str | None = None  # the rule's own expression and its zone, where it has one
 
     def is_due(self, due_at: datetime) -> bool:
         return self.next_at is not None and self.next_at <= due_at
@@ -74,7 +74,7 @@ def begun(
     started = [one.last_started_at for one in facts.standings if one.last_started_at is not None]
     created = [one.run.created_at for one in facts.active if one.run.created_at is not None]
     begin = max(as_of, read_at, *started, *created) + _FIRST
-    memory = Waiting(judged_until=begin, read_at=read_at, expect=rule.expect)
+    memory = Waiting(judged_until=begin, read_at=read_at, expect=expectation(rule))
     if rule.expect is None:
         definitions = changed((), facts.schedules, Readings(held_at=read_at, read_at=read_at))
     else:
@@ -83,6 +83,11 @@ def begun(
             Definition(schedule="", name=rule.expect, since=read_at, triggers=(trigger,)),
         )
     return _with_definitions(memory, definitions, read_at=read_at)
+
+
+def expectation(rule: RuleSettings) -> str | None:
+    """Return what the rule itself expects, in words that change with it."""
+    return None if rule.expect is None else f"{rule.expect} {rule.expect_timezone}"
 
 
 def read(

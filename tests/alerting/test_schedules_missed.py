@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -244,6 +245,10 @@ def test_another_expression_begins_anew() -> None:
     assert story.told == []
     story.look(at("12:56"))
     assert story.told == ["21 12:45"]
+    story.rule = msgspec.structs.replace(story.rule, expect_timezone="Asia/Kathmandu")
+    story.look(at("13:00"))
+    story.look(at("13:30"))
+    assert story.missed_ever == 0
 
 
 def test_days_without_news_write_nothing() -> None:

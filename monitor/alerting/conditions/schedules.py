@@ -15,6 +15,7 @@ from msgspec import Struct
 from monitor.alerting.awaiting import (
     Waiting,
     begun,
+    expectation,
     next_look,
     over,
     read,
@@ -73,7 +74,7 @@ def look_for_starts(
         why = Unclear(why="runs and schedules were not yet read completely")
         return Judged(verdict=why if memory is not None else None, memory=memory)
     grace = timedelta(seconds=threshold_of(rule))
-    if memory is None or memory.expect != rule.expect:
+    if memory is None or memory.expect != expectation(rule):
         memory = begun(facts, rule, as_of=as_of, read_at=read_at)
         again_at = None if memory is None else next_look(memory, grace, as_of=as_of)
         return Judged(verdict=None, memory=memory, again_at=again_at)

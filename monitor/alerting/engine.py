@@ -105,7 +105,11 @@ class Engine:
             pace=pace,
         )
         self._hearing = Hearing(
-            self._evaluator, subjects=self.subjects, view=self._view, touch=self._rounds.touch
+            self._evaluator,
+            subjects=self.subjects,
+            view=self._view,
+            touch=self._rounds.touch,
+            parents_wait_seconds=settings.parents_wait_seconds,
         )
         self._rounds.begin_anew()
 
@@ -172,7 +176,9 @@ class Engine:
             self._complete = complete
             await self.subjects.prepare(one.run for one in self._view.active_runs())
             draft = self._draft()
+            await self._hearing.prepare(draft, (), self._bus)
             sitting = self._sitting(draft, standing)
+            self._hearing.take_up(sitting)
             await self._rounds.look(sitting, self._evaluator)
             self._sweep(draft)
             await self._step(draft, self.position)
@@ -252,8 +258,8 @@ class Engine:
         if batch.gap is not None:
             log.warning("events were lost before they were judged", lost=batch.gap.lost)
         events = [one.event for one in batch.events if isinstance(one.event, RunEvent)]
-        await self.subjects.prepare(event.run for event in events)
         draft = self._draft()
+        await self._hearing.prepare(draft, events, self._bus)
         await self._hear(self._sitting(draft, None), events)
         moved, before = position - self.position, self.position
         self.position = position

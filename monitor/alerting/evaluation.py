@@ -191,6 +191,10 @@ class Evaluator:
             return lifecycle.judge(held, verdict, held.alert, rule.settings, moment)
         if not is_heard and _first(sitting, case) is None:
             verdict = msgspec.structs.replace(verdict, was_there=True)
+        if isinstance(held, Episode) and held.alert.state is not AlertState.RESOLVED:
+            # What a later failure does not tell does not take back what an earlier one told.
+            told = {name: one for name, one in verdict.facts.items() if one is not None}
+            verdict = msgspec.structs.replace(verdict, facts={**held.alert.facts, **told})
         url = event.run.url if event is not None else self._url_of(verdict.run)
         fresh = fresh_alert(self._view, rule, case.subject, verdict, url)
         muted_by: tuple[str, ...] = ()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from monitor.alerting.baselines import learn
 from monitor.alerting.draft import LEARNED, Draft
 from monitor.alerting.evaluation import Case, Evaluator, Sitting
+from monitor.alerting.late_parents import LateParents
 from monitor.alerting.lifecycle import Episode
 from monitor.alerting.present import read_learned
 from monitor.alerting.subjects import Subjects, Whose, key_of, of_pipeline, of_run, traits_of
 from monitor.alerting.verdicts import About, Subject
+from monitor.bus.contract import EventBus
 from monitor.model.alerts import AlertState
 from monitor.model.events import EventType, RunEvent
 from monitor.tracking.knowledge import KnowledgeView
@@ -28,11 +30,13 @@ class Hearing:
         subjects: Subjects,
         view: KnowledgeView,
         touch: Callable[[Subject], None],
+        parents_wait_seconds: float,
     ) -> None:
         self._evaluator = evaluator
         self._subjects = subjects
         self._view = view
         self._touch = touch
+        self._late_parents = LateParents(evaluator, wait_seconds=parents_wait_seconds)
         rules = evaluator.compiled.rules
         self._by_kind = {t for rule in rules if rule.names_kind for t in rule.condition.hears}
         self._as_such = {
@@ -42,12 +46,38 @@ class Hearing:
             for event_type in rule.condition.hears
         }
 
+    async def prepare(self, draft: Draft, events: Sequence[RunEvent], bus: EventBus) -> None:
+        """Learn what the events are a part of, and what may be a part of them.
+
+        Raises:
+            BusUnavailableError: the store does not answer.
+        """
+        await self._late_parents.prepare(draft, events, bus)
+        waiting = self._late_parents.waiting.values()
+        await self._subjects.prepare(event.run for event in (*events, *waiting))
+
+    def take_up(self, sitting: Sitting, *, before: Subject | None = None) -> None:
+        """Hear what waited for what it is a part of, where that is known now or waited enough.
+
+        ``before`` narrows it to what must be heard before a success of that pipeline.
+        """
+        for event, name, is_over in self._late_parents.take_due(sitting, before=before):
+            rule = self._evaluator.rules.get(name)
+            if rule is None:
+                continue
+            whose = self._subjects.outermost(event.run)
+            subject = of_run(whose.key, whose.pipeline)
+            case = Case(rule=rule, subject=subject, event=event)
+            self._hear_outermost(sitting, case, whose, may_wait=not is_over)
+
     def hear(self, sitting: Sitting, event: RunEvent) -> None:
         """Let every rule hear the event that it concerns."""
         run = event.run
         whose = self._subjects.outermost(run)
         own, outer = of_run(run.key, run.pipeline), of_run(whose.key, whose.pipeline)
         self._learn(sitting.draft, event, own)
+        if event.type is EventType.RUN_SUCCEEDED:
+            self.take_up(sitting, before=own)
         self._hear_outer(sitting, event, outer, whose)
         self._touch(outer)
         if whose.key != run.key:
@@ -67,9 +97,15 @@ class Hearing:
         traits = traits_of(self._view, outer, whose.run or event.run)
         for rule in self._evaluator.compiled.hearing(event.type, traits):
             if not rule.names_kind and rule.condition.about is About.PIPELINE:
-                self._evaluator.hear(
-                    sitting, Case(rule=rule, subject=outer, event=event), whose.key
-                )
+                case = Case(rule=rule, subject=outer, event=event)
+                self._hear_outermost(sitting, case, whose, may_wait=True)
+
+    def _hear_outermost(
+        self, sitting: Sitting, case: Case, whose: Whose, *, may_wait: bool
+    ) -> None:
+        is_own = case.event is not None and case.event.run.key == whose.key
+        if not (is_own and self._late_parents.takes(sitting, case, may_wait=may_wait)):
+            self._evaluator.hear(sitting, case, whose.key)
 
     def _hear_beside(self, sitting: Sitting, event: RunEvent, own: Subject) -> None:
         """Let a success inside another run end what was told before that run was known."""

@@ -141,7 +141,10 @@ def key_of(subject: Subject) -> str:
 
 
 def traits_of(view: KnowledgeView, subject: Subject, run: RunState | None = None) -> Traits:
-    """Return what rules match by: of one run of the subject, or of the subject as such."""
+    """Return what rules match by: of one run of the subject, or of the subject as such.
+
+    Runs of one pipeline have owners and triggers of their own, so without a run both stay open.
+    """
     pipeline = subject.pipeline
     folder = owner = None
     if pipeline is not None:
@@ -149,13 +152,15 @@ def traits_of(view: KnowledgeView, subject: Subject, run: RunState | None = None
     if run is not None:
         owner = run.owner
     has_pipeline = subject.about in _OF_PIPELINES or pipeline is not None
+    has_owner = has_pipeline and (run is not None or subject.about is not About.PIPELINE)
     named = pipeline or _UNKNOWN
+    name = named.name or (view.label(subject.workspace, pipeline) if pipeline is not None else "")
     return Traits(
         workspace=subject.workspace,
         kind=(subject.kind or "") if has_pipeline else None,
-        pipeline=(named.name or "") if has_pipeline else None,
+        pipeline=name if has_pipeline else None,
         pipeline_id=named.id if has_pipeline else None,
         folder=(folder or "") if has_pipeline else None,
-        owner=(owner or "") if has_pipeline else None,
+        owner=(owner or "") if has_owner else None,
         trigger=run.trigger if run is not None else None,
     )

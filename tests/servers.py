@@ -124,7 +124,9 @@ class Mosquitto:
 class Alertmanager:
     """An Alertmanager alone, which notifies one receiver of webhooks without much waiting."""
 
-    def __init__(self, folder: Path, *, notify_url: str, group_by: str = "fingerprint") -> None:
+    def __init__(
+        self, folder: Path, *, notify_url: str, group_by: str, group_wait: str = "100ms"
+    ) -> None:
         self.port = free_port()
         self._program = program("prometheus-alertmanager")
         self._folder = folder / f"alertmanager-{self.port}"
@@ -137,7 +139,7 @@ class Alertmanager:
 route:
   receiver: test
   group_by: [{group_by}]
-  group_wait: 100ms
+  group_wait: {group_wait}
   group_interval: 200ms
   repeat_interval: 24h
 receivers:

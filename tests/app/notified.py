@@ -14,17 +14,18 @@ from tests.servers import Alertmanager
 
 
 class Notified:
-    """Everything that an Alertmanager would have mailed, each alert in a mail of its own."""
+    """Everything that an Alertmanager would have mailed, by default each alert in its own mail."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, group_by: str = "'...'", group_wait: str = "100ms") -> None:
         self._folder = folder
+        self._route = {"group_by": group_by, "group_wait": group_wait}
         self._stack = AsyncExitStack()
         self._receiver = PostReceiver()
         self._url = ""
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self._receiver)
-        alertmanager = Alertmanager(self._folder, notify_url=self._receiver.url, group_by="'...'")
+        alertmanager = Alertmanager(self._folder, notify_url=self._receiver.url, **self._route)
         self._url = (await self._stack.enter_async_context(alertmanager)).url
         return self
 
@@ -45,6 +46,11 @@ class Notified:
                 window=128, backoff_base_seconds=0.1, backoff_cap_seconds=0.5
             ),
         )
+
+    @property
+    def mails(self) -> list[list[dict[str, str]]]:
+        """The labels of the alerts in each notification, oldest first."""
+        return [[one["labels"] for one in got.json()["alerts"]] for got in self._receiver.got]
 
     def words(self) -> dict[str, list[str]]:
         """Return for each rule the statuses of its notifications, in their order."""

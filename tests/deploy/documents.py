@@ -46,7 +46,7 @@ def commands(path: Path) -> list[tuple[str, list[str]]]:
 def own_paths(path: Path) -> list[str]:
     """Return the paths in a document's code that begin with one of the project's folders."""
     # The id of a test begins at the folder of tests, whatever room it is about.
-    own = re.compile(rf"(?<![\w./:{{-])((?:{'|'.join(FOLDERS)})/[\w./-]*\w)(?![\w*{{]|::)")
+    own = re.compile(rf"(?<![\w./:{{-])((?:{'|'.join(FOLDERS)})/[\w./-]*\w)(?![\w*{{]|::|\.\w)")
     return [found for shown in code(path) for found in own.findall(shown)]
 
 

@@ -1,0 +1,132 @@
+"""An engine over a real store, and a workspace of which a test says what is known."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from monitor.alerting.engine import Engine
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.bus.contract import Change, Retention
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.events import STATUS_EVENTS, AlertEvent, RunEvent, run_event_id
+from monitor.model.knowledge import Reachability
+from monitor.model.runs import (
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+)
+from monitor.tracking.knowledge import Knowledge
+from tests.clocks import ManualClock
+
+WORKSPACE = "marketing"
+
+
+def guard(name: str, call: Callable[[], Any], on_failure: Callable[[str], None]) -> Any:
+    """Contain nothing: in a test a rule that raises fails the test."""
+    del name, on_failure
+    return call()
+
+
+class Judging:
+    """Runs end, the workspace answers or not, time passes, and alerts are told."""
+
+    def __init__(self, bus: SqliteBus, clock: ManualClock, settings: AlertingSettings) -> None:
+        self.bus = bus
+        self.clock = clock
+        self.knowledge = Knowledge([WORKSPACE])
+        self.engine = Engine(
+            bus=bus,
+            view=self.knowledge.view,
+            clock=clock,
+            settings=settings,
+            retention=Retention(),
+            guard=guard,
+        )
+        self._runs = 0
+
+    async def end_run(self, flow: int, status: Status = Status.FAILED) -> None:
+        """Let a job group of a flow end now."""
+        await self.end_runs([flow], status)
+
+    async def end_runs(self, flows: list[int], status: Status = Status.FAILED) -> None:
+        events = [self._ended(flow, status) for flow in flows]
+        change = Change(runs=tuple(one.run for one in events), events=tuple(events))
+        await self.bus.commit(change, timeout_seconds=10)
+
+    def _ended(self, flow: int, status: Status) -> RunEvent:
+        self._runs += 1
+        now = self.clock.now()
+        run = RunState(
+            key=RunKey(WORKSPACE, RunKind.JOB_GROUP, str(self._runs)),
+            status=status,
+            created_at=now - timedelta(seconds=60),
+            started_at=now - timedelta(seconds=50),
+            finished_at=now,
+            pipeline=Pipeline(kind=PipelineKind.FLOW, id=str(flow), name=f"flow {flow}"),
+            confirmed_at=now,
+            confirmed_by=Source.POLL,
+        )
+        return RunEvent(
+            id=run_event_id(run.key, STATUS_EVENTS[status]),
+            type=STATUS_EVENTS[status],
+            run=run,
+            before=Status.RUNNING,
+            occurred_at=now,
+            recorded_at=now,
+            observed_by=Source.POLL,
+        )
+
+    def answers(self, *, well: bool) -> None:
+        """Let the workspace be reachable, or not, as its polls found."""
+        self.knowledge.update_workspace(
+            WORKSPACE,
+            reachability=Reachability.REACHABLE if well else Reachability.UNREACHABLE,
+            reason=None if well else "changes: no answer",
+        )
+
+    async def round(self, seconds: float = 2.0) -> None:
+        """Let time pass, and the engine look."""
+        await self.clock.advance(seconds)
+        await self.engine.look()
+
+    async def told(self) -> list[AlertEvent]:
+        """Return every alert event of the log, oldest first."""
+        found: list[AlertEvent] = []
+        position = 0
+        while rows := await self.bus.events(after=position, limit=1_000):
+            position = rows[-1].position
+            found += [one.event for one in rows if isinstance(one.event, AlertEvent)]
+        return found
+
+    async def words(self, rule: str = "run_failed") -> list[str]:
+        """Return what was told of the alerts of one rule, in order."""
+        return [
+            one.type.removeprefix("alert.") for one in await self.told() if one.alert.name == rule
+        ]
+
+
+@asynccontextmanager
+async def judging(
+    folder: Path, settings: AlertingSettings | None = None, *, start: datetime | None = None
+) -> AsyncIterator[Judging]:
+    """Yield an engine that has looked at a reachable workspace once."""
+    clock = ManualClock() if start is None else ManualClock(start)
+    bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
+    try:
+        found = Judging(bus, clock, settings or AlertingSettings())
+        found.answers(well=True)
+        await found.engine.restore()
+        await found.round()
+        yield found
+    finally:
+        await bus.close()

@@ -1,0 +1,221 @@
+"""Silences, mute times and outages hold back what is told, and nothing that is owed is lost."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.muting import mute_window
+from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings.silences import made_silence
+from monitor.alerting.suppression import is_muted
+from monitor.model.alerts import Silence
+from monitor.model.runs import Status
+from tests.alerting.judging import Judging, judging
+
+HOUR = 3_600.0
+NIGHT = "22:00-06:00 Europe/Berlin"
+
+
+def rules(*, mute: Sequence[str] = (), repeat_seconds: float = 4 * HOUR) -> AlertingSettings:
+    """Return the rules about failures and outages, and no others."""
+    failed = msgspec.structs.replace(
+        default_rule(RuleKind.RUN_FAILED), mute=tuple(mute), repeat_seconds=repeat_seconds
+    )
+    kinds = (RuleKind.WORKSPACE_UNREACHABLE, RuleKind.CALLBACKS_MISSED)
+    return AlertingSettings(rules=(failed, *map(default_rule, kinds)))
+
+
+def silence(story: Judging, *matchers: str, seconds: float = HOUR) -> Silence:
+    """Return a silence that begins now."""
+    now = story.clock.now()
+    return made_silence(
+        matchers=matchers or ("rule=run_failed",),
+        author="eve",
+        comment="the warehouse moves",
+        starts_at=None,
+        ends_at=now + timedelta(seconds=seconds),
+        now=now,
+    )
+
+
+@pytest.fixture
+async def story(tmp_path: Path) -> AsyncIterator[Judging]:
+    async with judging(tmp_path, rules()) as found:
+        yield found
+
+
+async def test_a_silenced_alert_is_told_when_the_silence_ends(story: Judging) -> None:
+    """It is told that it is silent, and once the silence ends that it fires; its end too."""
+    await story.engine.add_silence(silence(story))
+    await story.end_run(1)
+    await story.round()
+    assert await story.words() == ["silenced"]
+    (alert,) = story.engine.picture().alerts
+    assert alert.muted_by[0].startswith("silence:")
+    await story.round(HOUR)
+    await story.end_run(1, Status.SUCCEEDED)
+    await story.round()
+    assert await story.words() == ["silenced", "fired", "resolved"]
+
+
+async def test_a_silence_over_a_told_alert_still_lets_its_end_be_told(story: Judging) -> None:
+    """Whoever heard the beginning hears the end, silence or not."""
+    await story.end_run(1)
+    await story.round()
+    await story.engine.add_silence(silence(story))
+    await story.round()
+    await story.end_run(1, Status.SUCCEEDED)
+    await story.round()
+    assert await story.words() == ["fired", "silenced", "resolved"]
+
+
+async def test_what_ends_under_a_silence_is_never_told(story: Judging) -> None:
+    """Nobody heard of it, so there is no end to tell."""
+    await story.engine.add_silence(silence(story))
+    await story.end_run(1)
+    await story.round()
+    await story.end_run(1, Status.SUCCEEDED)
+    await story.round(2 * HOUR)
+    assert await story.words() == ["silenced"]
+    assert story.engine.picture().alerts == ()
+
+
+async def test_an_expired_silence_holds_nothing_back(story: Judging) -> None:
+    """Taking a silence back is the same as its end."""
+    one = silence(story)
+    await story.engine.add_silence(one)
+    await story.end_run(1)
+    await story.round()
+    assert await story.engine.expire_silence(one.id) is True
+    assert await story.engine.expire_silence(one.id) is False
+    await story.round()
+    assert await story.words() == ["silenced", "fired"]
+
+
+async def test_a_silence_holds_back_only_what_it_names(story: Judging) -> None:
+    """Other pipelines are told as ever."""
+    await story.engine.add_silence(silence(story, "pipeline_id=1"))
+    await story.end_runs([1, 2])
+    await story.round()
+    told = {(one.alert.labels["pipeline_id"], str(one.type)) for one in await story.told()}
+    assert told == {("1", "alert.silenced"), ("2", "alert.fired")}
+
+
+async def test_what_fails_in_a_muted_night_is_told_in_the_morning(tmp_path: Path) -> None:
+    """Nothing at night, and one word at six by the clock on that wall."""
+    start = datetime(2026, 11, 21, 21, 30, tzinfo=UTC)
+    async with judging(tmp_path, rules(mute=[NIGHT]), start=start) as story:
+        await story.end_run(1)
+        await story.round()
+        assert await story.words() == []
+        await story.round(7.4 * HOUR)
+        assert await story.words() == []
+        await story.round(0.2 * HOUR)
+        assert await story.words() == ["fired"]
+        (told,) = await story.told()
+        assert told.alert.starts_at == start + timedelta(seconds=2)
+
+
+async def test_an_outage_adds_one_alert_to_a_storm(story: Judging) -> None:
+    """500 failures are told once each; the outage adds one and holds their reminders back."""
+    await story.end_runs(list(range(500)))
+    await story.round()
+    assert Counter(await story.words()) == {"fired": 500}
+    story.answers(well=False)
+    for _ in range(7):
+        await story.round(HOUR)
+    assert Counter(await story.words()) == {"fired": 500}
+    assert await story.words("workspace_unreachable") == ["fired", "reminded"]
+    story.knowledge.update_workspace("marketing", callbacks_missed=9)
+    await story.round()
+    alerts = story.engine.picture().alerts
+    explained = [one for one in alerts if one.muted_by and one.muted_by[0].startswith("inhib")]
+    assert Counter(one.rule for one in explained) == {"run_failed": 500, "callbacks_missed": 1}
+    story.answers(well=True)
+    await story.round()
+    assert Counter(await story.words()) == {"fired": 500, "reminded": 500}
+    assert (await story.words("workspace_unreachable"))[-1] == "resolved"
+    assert await story.words("callbacks_missed") == ["fired"]
+
+
+async def test_what_an_outage_explains_is_not_told_with_it(story: Judging) -> None:
+    """In the very round in which the outage fires, it already holds back what it explains."""
+    story.answers(well=False)
+    await story.round()
+    await story.clock.advance(121)
+    story.knowledge.update_workspace("marketing", callbacks_missed=9)
+    await story.engine.look()
+    assert await story.words("workspace_unreachable") == ["fired"]
+    assert await story.words("callbacks_missed") == []
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("fail"), st.integers(1, 2)),
+    st.tuples(st.just("succeed"), st.integers(1, 2)),
+    st.tuples(st.just("silence"), st.sampled_from([60, 900, 7_200])),
+    st.tuples(st.just("expire"), st.just(0)),
+    st.tuples(st.just("outage"), st.integers(0, 1)),
+    st.tuples(st.just("wait"), st.sampled_from([2, 130, 1_800, 18_000])),
+)
+
+
+async def act(story: Judging, silences: list[Silence], action: str, number: int) -> None:
+    """Let one thing happen."""
+    if action in ("fail", "succeed"):
+        status = Status.FAILED if action == "fail" else Status.SUCCEEDED
+        await story.end_run(number, status)
+    elif action == "silence":
+        silences.append(silence(story, "pipeline_id=1", seconds=number))
+        await story.engine.add_silence(silences[-1])
+    elif action == "expire" and silences:
+        now = story.clock.now()
+        if await story.engine.expire_silence(silences[-1].id):
+            silences[-1] = msgspec.structs.replace(silences[-1], ends_at=now)
+    elif action == "outage":
+        story.answers(well=number == 0)
+    await story.round(number if action == "wait" else 2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ACTIONS, max_size=25))
+async def test_nothing_is_told_in_silence_but_what_is_owed(story: list[tuple[str, int]]) -> None:
+    """Whatever happens, and each told start has exactly one end once all is well."""
+    with tempfile.TemporaryDirectory() as folder:
+        configured = rules(mute=["Sat 12:00-13:00 UTC"], repeat_seconds=1_000)
+        async with judging(Path(folder), configured) as judged:
+            silences: list[Silence] = []
+            for action, number in story:
+                await act(judged, silences, action, number)
+            judged.answers(well=True)
+            await judged.end_runs([1, 2], Status.SUCCEEDED)
+            await judged.round(2)
+            await judged.round(4 * HOUR)
+            told = await judged.told()
+    starts: Counter[tuple[str, datetime]] = Counter()
+    ends: Counter[tuple[str, datetime]] = Counter()
+    window = mute_window("Sat 12:00-13:00 UTC")
+    for one in told:
+        word, at = one.type.removeprefix("alert."), one.recorded_at
+        episode = (one.alert.fingerprint, one.alert.starts_at)
+        starts[episode] += word in ("fired", "flapping")
+        ends[episode] += word == "resolved"
+        if word in ("fired", "flapping", "reminded") and one.alert.rule == "run_failed":
+            is_first = one.alert.labels["pipeline_id"] == "1"
+            assert not is_muted((window,), at)
+            # What was told at its very first instant was told before it was asked for.
+            under = [held for held in silences if held.starts_at < at < held.ends_at]
+            assert not (is_first and under)
+    assert set((+starts).values()) <= {1}
+    assert +starts == +ends
+    assert len({one.id for one in told}) == len(told)

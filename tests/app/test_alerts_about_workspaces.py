@@ -1,0 +1,125 @@
+"""Every rule about a workspace or the daemon begins and ends once, at broker and Alertmanager."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.config import Configuration
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import DeliverySettings, WebhookSettings
+from monitor.polling.settings import BeyondSettings
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.alarms import alarms, retained_alerts
+from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.notified import Notified
+from tests.app.waiting import eventually
+from tests.app.workspace_scenes import ROUND_SECONDS, WORKSPACE_SCENES, Stage, WorkspaceScene
+from tests.outputs.receiving import PostReceiver
+from tests.servers import free_port
+
+TOGETHER = [one for one in WORKSPACE_SCENES if not one.is_alone]
+ALONE = [one for one in WORKSPACE_SCENES if one.is_alone]
+SIGNING_KEY = Secret(f"whsec_{base64.b64encode(bytes(range(32))).decode()}")
+
+
+def watching(
+    folder: Path, workspace: Sandbox, url: str, *, broker_url: str, webhook_url: str
+) -> Configuration:
+    """Return settings with the scenes' rules only, under which everything is read often."""
+    port = free_port()
+    settings = stage.workspace_configuration(
+        workspace, url, callbacks_port=port, beyond=BeyondSettings(interval_seconds=0.5)
+    )
+    assert settings.callbacks is not None
+    callbacks = msgspec.structs.replace(settings.callbacks, miss_after_seconds=1.0)
+    poll = msgspec.structs.replace(settings.poll, audit_seconds=1.0, names_seconds=1.0)
+    return msgspec.structs.replace(
+        stage.configuration(
+            folder,
+            msgspec.structs.replace(settings, callbacks=callbacks, poll=poll),
+            broker_url=broker_url,
+            callbacks_port=port,
+        ),
+        alerting=AlertingSettings(
+            rules=tuple(scene.settings() for scene in WORKSPACE_SCENES),
+            with_defaults=False,
+            round_seconds=ROUND_SECONDS,
+        ),
+        webhook=WebhookSettings(
+            url=webhook_url,
+            secret=SIGNING_KEY,
+            events=("run.*",),
+            delivery=DeliverySettings(backoff_base_seconds=0.1, backoff_cap_seconds=0.5),
+        ),
+    )
+
+
+def words(subscriber: Subscriber) -> dict[str, list[list[str]]]:
+    """Return what was told of each rule: one list for each alert."""
+    told: defaultdict[str, list[list[str]]] = defaultdict(list)
+    for (rule, _, _), transitions in alarms(subscriber).items():
+        told[rule].append(transitions)
+    return dict(told)
+
+
+async def until_heard(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
+    wanted = {one.rule.value for one in scenes}
+    await eventually(
+        lambda: wanted <= words(subscriber).keys(), why=lambda: f"fired: {words(subscriber)}"
+    )
+
+
+async def until_told(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
+    """Return when each of these scenes was told once, and once as over, and nothing else was."""
+    wanted = {one.rule.value: [["fired", "resolved"]] for one in scenes}
+    await eventually(lambda: words(subscriber) == wanted, why=lambda: f"told: {words(subscriber)}")
+
+
+async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Path) -> None:
+    """Token, quality, callbacks, a lagging output, budget, outage: told once, and once over."""
+    workspace = stage.sandbox()
+    world = workspace.world
+    recipes = {one.flow_id: one for one in world.recipes.live() if world.outputs_of(one.id)}
+    profiled, other = list(recipes.values())[:2]
+    async with (
+        PostReceiver() as receiver,
+        Notified(tmp_path) as notified,
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+        stage.daemon(
+            msgspec.structs.replace(
+                watching(tmp_path, workspace, url, broker_url=broker.url, webhook_url=receiver.url),
+                alertmanager=notified.settings(),
+            )
+        ) as face,
+    ):
+        await eventually(lambda: face.is_following("acme"), why="not followed")
+        at = Stage(
+            workspace=workspace, profiled=profiled, other=other, receiver=receiver, face=face
+        )
+        done: list[WorkspaceScene] = []
+        for scenes in (TOGETHER, *([one] for one in ALONE)):
+            await asyncio.gather(*(one.begin(at) for one in scenes))
+            await until_heard(subscriber, scenes)
+            for scene in scenes:
+                await scene.finish(at)
+            done += scenes
+            await until_told(subscriber, done)
+        await eventually(
+            lambda: list(retained_alerts(subscriber).values()) == ["resolved"] * len(done),
+            why=lambda: f"retained: {retained_alerts(subscriber)}",
+        )
+        await eventually(
+            lambda: notified.words() == {one.rule.value: ["firing", "resolved"] for one in done},
+            why=lambda: f"notified: {notified.words()}",
+        )
+        assert len(done) == len(alarms(subscriber))

@@ -1,0 +1,177 @@
+"""What happens so that each rule about a workspace begins to hold, and what ends it.
+
+Limits are seconds, so that the scenes play on wall time; those that need the workspace as a
+whole play alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Recipe, Token
+from monitor.sandbox.sandbox import Sandbox
+from tests.app.faces import Face
+from tests.app.waiting import eventually, pause
+from tests.outputs.receiving import PostReceiver
+
+ROUND_SECONDS = 0.2
+_GOOD_PROFILES = 3
+_MISSES = 3
+_TASK_SECONDS = 2.2  # clocks tell whole seconds, so of a run made earlier nobody knows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Where the scenes play: one recipe is profiled, another runs; a receiver hears of it."""
+
+    workspace: Sandbox
+    profiled: Recipe
+    other: Recipe
+    receiver: PostReceiver
+    face: Face
+
+    def run(self, recipe: Recipe) -> None:
+        """Let a recipe run to its end, which takes less than a second."""
+        order = Order(
+            recipe_id=recipe.id, outcome=Outcome.COMPLETE, queue_seconds=1, work_seconds=1
+        )
+        self.workspace.engine.order(order)
+        self.workspace.engine.start_job_group(
+            recipe, by=recipe.creator_id, profiling=recipe is self.profiled
+        )
+
+    async def run_with_profile(self) -> None:
+        """Let the recipe run, and return when its profile has been read."""
+
+        async def ratio() -> float | None:
+            return await self.face.metric("dataprep_output_values_ratio", quality="valid")
+
+        before = await ratio()
+        self.run(self.profiled)
+
+        async def is_read() -> bool:
+            return await ratio() not in (before, None)
+
+        await eventually(is_read, why="the profile is not read")
+        await pause(2 * ROUND_SECONDS)  # each one is to be seen by the rule
+
+
+Play = Callable[[Stage], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceScene:
+    """One rule with limits for a test, and how to make it hold and hold no more."""
+
+    rule: RuleKind
+    begin: Play
+    finish: Play
+    changed: dict[str, Any]
+    is_alone: bool = False
+
+    def settings(self) -> RuleSettings:
+        return msgspec.structs.replace(default_rule(self.rule), **self.changed)
+
+
+async def _new_token(stage: Stage) -> None:
+    world = stage.workspace.world
+    own = next(one for one in world.tokens.live() if one.value == stage.workspace.token)
+    world.create(
+        Token,
+        by=own.creator_id,
+        token_id="soon",
+        value="another",
+        expires_at=world.now() + timedelta(days=1),
+    )
+
+
+async def _token_deleted(stage: Stage) -> None:
+    tokens = stage.workspace.world.tokens
+    stage.workspace.world.delete(next(one for one in tokens.live() if one.token_id == "soon"))
+
+
+async def _data_goes_bad(stage: Stage) -> None:
+    for _ in range(_GOOD_PROFILES):
+        await stage.run_with_profile()
+    stage.workspace.world.options.unfit_values = 0.5
+    await stage.run_with_profile()
+
+
+async def _data_is_good_again(stage: Stage) -> None:
+    stage.workspace.world.options.unfit_values = 0.0
+    await stage.run_with_profile()
+
+
+async def _callbacks_get_lost(stage: Stage) -> None:
+    await eventually(stage.face.has_webhook_tasks, why="no tasks")
+    await pause(_TASK_SECONDS)
+    stage.workspace.world.options.callback_lost = 1.0
+    for _ in range(_MISSES):
+        stage.run(stage.other)
+
+
+async def _callbacks_come(stage: Stage) -> None:
+    stage.workspace.world.options.callback_lost = 0.0
+
+
+async def _receiver_refuses(stage: Stage) -> None:
+    stage.receiver.judge = lambda _: 503
+    stage.run(stage.other)
+
+
+async def _receiver_takes(stage: Stage) -> None:
+    stage.receiver.judge = None
+
+
+def _fault(name: str, ratio: float) -> Play:
+    async def play(stage: Stage) -> None:
+        setattr(stage.workspace.world.options, name, ratio)
+
+    return play
+
+
+WORKSPACE_SCENES = (
+    WorkspaceScene(
+        rule=RuleKind.TOKEN_EXPIRING, begin=_new_token, finish=_token_deleted, changed={}
+    ),
+    WorkspaceScene(
+        rule=RuleKind.QUALITY_DROPPED,
+        begin=_data_goes_bad,
+        finish=_data_is_good_again,
+        changed={"minimum": _GOOD_PROFILES},
+    ),
+    WorkspaceScene(
+        rule=RuleKind.CALLBACKS_MISSED,
+        begin=_callbacks_get_lost,
+        finish=_callbacks_come,
+        changed={"threshold": _MISSES, "window_seconds": 3.0},
+    ),
+    WorkspaceScene(
+        rule=RuleKind.MONITOR_DEGRADED,
+        begin=_receiver_refuses,
+        finish=_receiver_takes,
+        changed={"threshold": 3.0, "for_seconds": 0.0},
+    ),
+    WorkspaceScene(
+        rule=RuleKind.BUDGET_EXHAUSTED,
+        begin=_fault("status_429", 1.0),
+        finish=_fault("status_429", 0.0),
+        changed={"for_seconds": 1.0},
+        is_alone=True,
+    ),
+    WorkspaceScene(
+        rule=RuleKind.WORKSPACE_UNREACHABLE,
+        begin=_fault("dropped", 1.0),
+        finish=_fault("dropped", 0.0),
+        changed={"for_seconds": 1.0},
+        is_alone=True,
+    ),
+)

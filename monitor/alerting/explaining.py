@@ -21,13 +21,14 @@ from monitor.alerting.explanations import (
     sighting_steps,
     standing,
 )
-from monitor.alerting.subjects import Whose, of_pipeline, of_run, traits_of
+from monitor.alerting.present import KINDS
+from monitor.alerting.subjects import Whose, of_pipeline, of_run, of_schedule, traits_of
 from monitor.alerting.trail import Evaluation
 from monitor.alerting.verdicts import About, Subject
 from monitor.bus.contract import EventBus, Recorded
-from monitor.model.alerts import Alert, Silence, alert_event_id, fingerprint
+from monitor.model.alerts import Alert, AlertState, Silence, alert_event_id, fingerprint
 from monitor.model.events import STATUS_EVENTS, Event, EventType, run_event_id
-from monitor.model.runs import RunKey, RunState
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState
 from monitor.tracking.knowledge import KnowledgeView
 
 Outputs = Callable[[], Mapping[str, Callable[[Event], bool]]]  # name -> what it takes
@@ -102,21 +103,62 @@ class Explainer:
         about = f"alert {alert.name} ({alert.fingerprint})"
         return _explanation(about, steps, [alert])
 
+    async def pipeline(self, workspace: str, kind: PipelineKind, key: str) -> Explanation | None:
+        """Return what each rule says of a flow or plan as it stands; None where it is not known.
+
+        For what did not happen: a run that never came has no id to ask for.
+        """
+        named = next(
+            (
+                one
+                for one in self._view.pipelines()
+                if (one.workspace, one.kind, one.id) == (workspace, kind, key)
+            ),
+            None,
+        )
+        if named is None:
+            return None
+        pipeline = Pipeline(kind=kind, id=key, name=named.name)
+        subjects = [of_pipeline(workspace, pipeline), *self._schedules_of(workspace, pipeline)]
+        subjects += [of_run(RunKey(workspace, one, ""), pipeline) for one in KINDS[kind]]
+        asked = [
+            self._standing_of(rule, subject)
+            for rule in self._engine.compiled.rules
+            for subject in subjects
+            if subject.about is rule.condition.about
+        ]
+        alerts = [one.alert for one in asked if one.alert is not None]
+        told = await self._told(alerts)
+        steps = _rule_steps(asked, None, self._silences()) + [event_step(one) for one in told]
+        steps += delivery_steps(told, await self._receivers())
+        return _explanation(f"{kind} {key} ({named.label}) of {workspace}", steps, alerts)
+
+    def _standing_of(self, rule: Rule, subject: Subject) -> Asked:
+        """Return how a rule stands to a subject now: its open episode, or its last answer."""
+        key = fingerprint(rule.name, subject.identity())
+        held = (one for one in self._engine.picture().alerts if one.fingerprint == key)
+        return Asked(
+            rule=rule.settings,
+            misfit=self._engine.compiled.why_not(rule, traits_of(self._view, subject)),
+            fingerprint=key,
+            alert=next((one for one in held if one.state is not AlertState.RESOLVED), None),
+            evaluation=self._evaluation(rule.name, key, ()),
+            hears=tuple(rule.condition.hears),
+        )
+
     def _asked(self, run: RunState, whose: Whose, recorded: Sequence[Recorded]) -> Iterable[Asked]:
         """Yield how each rule that is about runs or pipelines judged this one."""
         ids = [one.event.id for one in recorded]
         is_behind = self._engine.position < recorded[-1].position
         own = Whose(key=run.key, pipeline=run.pipeline, run=run)
         for rule in self._engine.compiled.rules:
-            is_own = rule.names_kind or rule.condition.about is not About.PIPELINE
-            judged = own if is_own else whose
-            for subject in self._subjects(rule, judged):
-                traits = traits_of(self._view, subject, judged.run or run)
+            judged = own if rule.names_kind else whose
+            for subject, of in self._subjects(rule.condition.about, judged, run):
                 key = fingerprint(rule.name, subject.identity())
                 alert, word = self._episode(key, run.key, ids)
                 yield Asked(
                     rule=rule.settings,
-                    misfit=self._engine.compiled.why_not(rule, traits),
+                    misfit=self._engine.compiled.why_not(rule, traits_of(self._view, subject, of)),
                     fingerprint=key,
                     alert=alert,
                     ended_word=word,
@@ -125,20 +167,28 @@ class Explainer:
                     is_behind=is_behind,
                 )
 
-    def _subjects(self, rule: Rule, whose: Whose) -> Iterable[Subject]:
-        """Yield what a rule judges when it judges this run; nothing where runs are no question."""
-        about, key, pipeline = rule.condition.about, whose.key, whose.pipeline
+    def _subjects(
+        self, about: About, judged: Whose, run: RunState
+    ) -> Iterable[tuple[Subject, RunState | None]]:
+        """Yield what a rule judges when it judges this run, and the run whose traits count.
+
+        Nothing where the rule is not about runs or pipelines.
+        """
+        workspace, pipeline = run.key.workspace, run.pipeline
         if about is About.PIPELINE:
-            yield of_run(key, pipeline)
+            yield of_run(judged.key, judged.pipeline), judged.run or run
         elif about is About.FLOW_OR_PLAN and pipeline is not None:
-            yield of_pipeline(key.workspace, pipeline)
+            yield of_pipeline(workspace, pipeline), None
         elif about is About.SCHEDULE and pipeline is not None:
-            known = self._view.workspace(key.workspace)
-            for schedule in known.schedules if known is not None else ():
-                if any(
-                    (one.kind, one.id) == (pipeline.kind, pipeline.id) for one in schedule.pipelines
-                ):
-                    yield Subject(about=about, workspace=key.workspace, thing=schedule.id)
+            for subject in self._schedules_of(workspace, pipeline):
+                yield subject, None
+
+    def _schedules_of(self, workspace: str, pipeline: Pipeline) -> Iterable[Subject]:
+        known = self._view.workspace(workspace)
+        wanted = (pipeline.kind, pipeline.id)
+        for schedule in known.schedules if known is not None else ():
+            if wanted in [(one.kind, one.id) for one in schedule.pipelines]:
+                yield of_schedule(workspace, schedule)
 
     def _episode(self, key: str, run: RunKey, ids: Sequence[str]) -> tuple[Alert | None, str]:
         """Return the episode that this run is evidence of, with the word of an untold end."""
@@ -227,7 +277,7 @@ def _inside(run: RunState, whose: Whose) -> list[Step]:
 
 
 def _rule_steps(
-    asked: Sequence[Asked], ids: Sequence[str], silences: Mapping[str, Silence]
+    asked: Sequence[Asked], ids: Sequence[str] | None, silences: Mapping[str, Silence]
 ) -> list[Step]:
     steps = [rule_step(one, ids, silences) for one in asked]
     unfit = [one for one in steps if one.word is Word.NO_MATCHING_RULE]

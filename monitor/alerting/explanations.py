@@ -163,15 +163,19 @@ def event_step(recorded: Recorded) -> Step:
     )
 
 
-def rule_step(asked: Asked, ids: Collection[str], silences: Mapping[str, Silence]) -> Step:
-    """Say what one rule made of a run whose events have those ``ids``."""
+def rule_step(asked: Asked, ids: Collection[str] | None, silences: Mapping[str, Silence]) -> Step:
+    """Say what one rule made of a run whose events have those ``ids``.
+
+    None: no run is asked for, so nothing is more evidence of what was told.
+    """
     if asked.misfit is not None:
         return _step(asked, Word.NO_MATCHING_RULE, asked.misfit)
     if asked.alert is None:
         return _without_alert(asked)
     word, detail = standing(asked.alert, asked.rule, silences, ended_word=asked.ended_word)
     is_told = word in _TOLD
-    if is_told and asked.alert.evidence_count > 1 and not _is_first(asked.alert, ids):
+    is_more = ids is not None and not _is_first(asked.alert, ids)
+    if is_told and asked.alert.evidence_count > 1 and is_more:
         word = Word.DEDUPLICATED
         detail = (
             f"the alert was told already, at {instant(asked.alert.starts_at)}; "

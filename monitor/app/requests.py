@@ -80,6 +80,7 @@ def alerting_requests(
         expire_silence=engine.expire_silence,
         explain_alert=explainer.alert,
         explain_run=explainer.run,
+        explain_pipeline=explainer.pipeline,
         outputs=lambda: outputs.names,
         replay=outputs.replays.replay,
     )

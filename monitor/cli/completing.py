@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import typer
 
 from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
-from monitor.model.runs import RunKind
+from monitor.model.runs import PipelineKind, RunKind
 
 # A value and what it is; bash shows the values only.
 Offer = tuple[str, str]
@@ -82,8 +82,8 @@ def silence_words(ctx: typer.Context) -> list[str]:
 
 
 def explained(ctx: typer.Context) -> list[str]:
-    """Offer the kinds of run; fingerprints and ids only the daemon knows."""
-    return [] if _words(ctx) else list(RunKind)
+    """Offer the kinds of run and pipeline; fingerprints and ids only the daemon knows."""
+    return [] if _words(ctx) else [*RunKind, *PipelineKind]
 
 
 def rules(ctx: typer.Context) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 
 from monitor.cli import asking, completing
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
-from monitor.model.runs import RunKind
+from monitor.model.runs import PipelineKind, RunKind
 
 _COLUMNS = ("stage", "word", "at", "rule", "output", "detail")
 _REPLAY_SECONDS = 3_600.0  # as much as a month of events may take a slow receiver
@@ -22,7 +22,7 @@ def explain(
         list[str],
         typer.Argument(
             metavar="FINGERPRINT|KIND ID",
-            help="An alert by its fingerprint, or a run by kind and id.",
+            help="An alert by its fingerprint; a run, flow or plan by kind and id.",
             autocompletion=completing.explained,
         ),
     ],
@@ -31,7 +31,10 @@ def explain(
     workspace: WorkspaceName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why an alert came, or why none came for a run: the step that swallowed it."""
+    """Say why an alert came, or why none came for a run: the step that swallowed it.
+
+    A flow or plan is asked for where no run came at all: what each rule says of it now.
+    """
     answer = asking.ask(_explained(config, words, workspace))
     if as_json:
         from monitor.cli.tables import print_json  # noqa: PLC0415 - help must answer fast
@@ -82,7 +85,9 @@ async def _question(
         return {"alert": first.rpartition("/")[2]}
     if len(words) == 1 and len(parts := first.split(":", 2)) == _KEY_PARTS:
         return {"run": "/".join(parts)}
-    if len(words) != 2 or first not in list(RunKind):  # noqa: PLR2004 - kind and id
-        kinds = ", ".join(RunKind)
-        raise typer.BadParameter(f"name an alert's fingerprint, or one of {kinds} and an id")
-    return {"run": f"{await asking.workspace_of(config, workspace)}/{first}/{words[1]}"}
+    kinds = [*RunKind, *PipelineKind]
+    if len(words) != 2 or first not in kinds:  # noqa: PLR2004 - kind and id
+        told = ", ".join(kinds)
+        raise typer.BadParameter(f"name an alert's fingerprint, or one of {told} and an id")
+    name = "run" if first in list(RunKind) else "pipeline"
+    return {name: f"{await asking.workspace_of(config, workspace)}/{first}/{words[1]}"}

@@ -91,7 +91,7 @@ COMMANDS = (
     (
         "explain",
         explain.explain,
-        ("explain 9f86d081884c7d65", "explain job_group 7827359 -w acme"),
+        ("explain 9f86d081884c7d65", "explain job_group 7827359 -w acme", "explain flow 11"),
     ),
     (
         "replay",

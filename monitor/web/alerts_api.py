@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TypeVar
 
 from aiohttp import web
 from msgspec import Struct
@@ -15,13 +15,20 @@ from monitor.alerting.settings.silences import instant, made_silence
 from monitor.model.alerts import Alert, AlertingPicture, AlertState, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
-from monitor.model.runs import RunKey, RunKind
+from monitor.model.runs import PipelineKind, RunKey, RunKind
 from monitor.web.asking import answer_json, choice, read_body
 from monitor.web.overview import worst_first
 from monitor.web.pictures import AlertPicture, SilencePicture, alert_picture, silence_picture
 from monitor.web.problems import Problem
 
+K = TypeVar("K", RunKind, PipelineKind)
+
 _SHOWN = 40  # characters of what was asked for
+_ASKED = {
+    "alert": "FINGERPRINT",
+    "run": "WORKSPACE/KIND/ID",
+    "pipeline": "WORKSPACE/KIND/ID",
+}
 _LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
 
 
@@ -35,6 +42,7 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
     expire_silence: Callable[[str], Awaitable[bool]]
     explain_alert: Callable[[str], Awaitable[Explanation | None]]
     explain_run: Callable[[RunKey], Awaitable[Explanation | None]]
+    explain_pipeline: Callable[[str, PipelineKind, str], Awaitable[Explanation | None]]
     outputs: Callable[[], Sequence[str]]
     replay: Callable[[str, datetime], Awaitable[Struct]]  # an output, from when on; what it took
 
@@ -152,19 +160,26 @@ class AlertsApi:
         return answer_json(await self.explained(request))
 
     async def explained(self, request: web.Request) -> Explanation:
-        """Return the answer to ``?alert=`` or ``?run=``, or say in a problem why there is none."""
-        alert, run = request.query.get("alert"), request.query.get("run")
-        if (alert is None) == (run is None):
-            raise Problem(400, "name either alert=FINGERPRINT or run=WORKSPACE/KIND/ID")
-        if alert is not None:
-            explanation = await self._requests.explain_alert(alert)
+        """Return the answer to a query, or say in a problem why there is none."""
+        asked = [(name, request.query[name]) for name in _ASKED if name in request.query]
+        if len(asked) != 1:
+            raise Problem(400, f"name one of {', '.join(f'{k}={v}' for k, v in _ASKED.items())}")
+        name, told = asked[0]
+        if name == "alert":
+            explanation = await self._requests.explain_alert(told)
             if explanation is None:
-                raise self._no_alert(alert)
+                raise self._no_alert(told)
             return explanation
-        key = _run_key(run or "")
-        explanation = await self._requests.explain_run(key)
+        workspace, kind, key = _place(name, told)
+        if name == "run":
+            run = RunKey(workspace, _kind(name, kind, RunKind), key)
+            explanation = await self._requests.explain_run(run)
+        else:
+            of = _kind(name, kind, PipelineKind)
+            explanation = await self._requests.explain_pipeline(workspace, of, key)
         if explanation is None:
-            raise Problem(404, f"run {_one_line(str(key))[:120]} is not known, or was forgotten")
+            shown = _one_line(told)[:120]
+            raise Problem(404, f"{name} {shown} is not known, or was forgotten")
         return explanation
 
     async def _replay(self, request: web.Request) -> web.Response:
@@ -183,14 +198,19 @@ class AlertsApi:
         return Problem(404, f"alert: {_unknown(asked, known)}")
 
 
-def _run_key(told: str) -> RunKey:
-    parts: list[Any] = told.split("/")
+def _place(name: str, told: str) -> tuple[str, str, str]:
+    parts = told.split("/")
     if len(parts) != 3 or not all(parts):  # noqa: PLR2004 - as many as the form has
-        raise Problem(400, f"run: {told[:_SHOWN]!r} is not WORKSPACE/KIND/ID")
-    workspace, kind, run_id = parts
-    if kind not in list(RunKind):
-        raise Problem(400, f"run: kind {kind[:_SHOWN]!r} is none of {', '.join(RunKind)}")
-    return RunKey(workspace, RunKind(kind), run_id)
+        raise Problem(400, f"{name}: {told[:_SHOWN]!r} is not {_ASKED[name]}")
+    return parts[0], parts[1], parts[2]
+
+
+def _kind(name: str, told: str, kinds: type[K]) -> K:
+    try:
+        return kinds(told)
+    except ValueError as exc:
+        fault = f"{name}: kind {told[:_SHOWN]!r} is none of {', '.join(kinds)}"
+        raise Problem(400, fault) from exc
 
 
 def _unknown(asked: str, known: Sequence[str] | Mapping[str, object]) -> str:

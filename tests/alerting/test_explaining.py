@@ -281,3 +281,23 @@ async def test_many_rules_that_do_not_match_are_counted(alerting: Alerting) -> N
     assert len(why.steps) < 80
     assert why.steps[-1].stage is Stage.DELIVERY
     assert any(one.detail.startswith("950 more rules") for one in why.steps)
+
+
+async def test_a_pipeline_is_explained_without_any_run(alerting: Alerting) -> None:
+    """What never ran has no run to ask for: each rule says how it stands to the flow itself."""
+    await alerting.use(*DEFAULT_RULES)
+    flow = failed().pipeline
+    assert flow is not None
+    explain = alerting.explainer.pipeline
+    assert await explain("acme", flow.kind, flow.id) is None
+    alerting.knowledge.name_pipeline("acme", flow.kind, flow.id, flow.name)
+    quiet = await explain("acme", flow.kind, flow.id)
+    assert quiet is not None
+    assert quiet.swallowed_by is Word.NOT_WRONG
+    assert {"schedule_missed", "not_fresh"} <= {one.rule for one in quiet.steps}
+    await alerting.happen(failed(1))
+    await alerting.happen(failed(2))
+    told = await explain("acme", flow.kind, flow.id)
+    assert told is not None
+    assert told.about == "flow 7 (orders) of acme"
+    assert (told.swallowed_by, len(told.alerts)) == (Word.WAITING, 1)

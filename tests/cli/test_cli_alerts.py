@@ -143,7 +143,7 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
         (["silence", "list", "a"], "list takes no further words"),
         (["silence", "expire"], "expire takes the id of one silence"),
         (["silence", "list", "--for", "2h"], "belong to add"),
-        (["explain", "flow", "1"], "name an alert's fingerprint, or one of flow_run"),
+        (["explain", "flows", "1"], "name an alert's fingerprint, or one of flow_run"),
         (["explain", "job_group", "1", "2"], "name an alert's fingerprint, or one of"),
         (["replay", "--to", "mqtt"], "Missing option '--since'"),
         (["replay", "--to", "mqtt", "--since", "today"], "is not an ISO 8601 instant"),
@@ -167,6 +167,7 @@ def test_wrong_usage_exits_2(
         ["job_group", "17"],
         ["job_group", "17", "-w", "acme"],
         ["acme:job_group:17"],
+        ["flow", "7"],
     ],
 )
 async def test_alerts_and_runs_are_explained(asking: Asking, words: list[str]) -> None:
@@ -183,7 +184,7 @@ async def test_alerts_and_runs_are_explained(asking: Asking, words: list[str]) -
 
 async def test_what_is_not_known_is_not_explained(asking: Asking) -> None:
     """An unknown run or alert is one line on stderr and 1."""
-    for words in (["job_group", "9"], ["0000"]):
+    for words in (["job_group", "9"], ["plan", "7"], ["0000"]):
         done = await asking.type("explain", *words)
         assert (done.code, done.out) == (1, "")
         assert "the daemon answered 404" in done.err

@@ -49,7 +49,7 @@ TYPED = [
     ("alerts --rule own", ["own_rule"]),
     ("silence e", ["expire"]),
     ("silence add pipe", ["pipeline=", "pipeline_id="]),
-    ("explain fl", ["flow_run"]),
+    ("explain fl", ["flow", "flow_run"]),
     ("replay --to m", ["mqtt"]),
     ("replay --to alert", ["alertmanager:mail:9093"]),
 ]

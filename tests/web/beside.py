@@ -42,6 +42,7 @@ class Beside:
             expire_silence=self._expire,
             explain_alert=self._explain_alert,
             explain_run=self._explain_run,
+            explain_pipeline=self._explain_pipeline,
             outputs=lambda: ("mqtt", "webhook"),
             replay=self._replay,
         )
@@ -102,6 +103,12 @@ class Beside:
 
     async def _explain_run(self, key: RunKey) -> Explanation | None:
         return _explanation(f"run {key}") if key == KNOWN_RUN else None
+
+    async def _explain_pipeline(
+        self, workspace: str, kind: PipelineKind, key: str
+    ) -> Explanation | None:
+        is_known = (workspace, kind, key) == ("acme", PipelineKind.FLOW, "7")
+        return _explanation("flow 7") if is_known else None
 
     async def _replay(self, output: str, since: datetime) -> Replayed:
         self.replayed.append((output, since))

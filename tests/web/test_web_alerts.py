@@ -88,15 +88,17 @@ async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
          "rule: 'run_faild' is not known; did you mean run_failed?"),
         ("/api/v1/alerts/9f86d081884c7d66", 404,
          "alert: '9f86d081884c7d66' is not known; did you mean 9f86d081884c7d65?"),
-        ("/api/v1/explain", 400, "name either alert=FINGERPRINT or run=WORKSPACE/KIND/ID"),
-        ("/api/v1/explain?alert=a&run=b", 400, "name either alert=FINGERPRINT or run="),
+        ("/api/v1/explain", 400, "name one of alert=FINGERPRINT, run=WORKSPACE/KIND/ID, pipe"),
+        ("/api/v1/explain?alert=a&run=b", 400, "name one of alert=FINGERPRINT"),
         ("/api/v1/explain?alert=zzz", 404,
          "alert: 'zzz' is not known; known: 9f86d081884c7d65"),
         ("/api/v1/explain?run=17", 400, "run: '17' is not WORKSPACE/KIND/ID"),
         ("/api/v1/explain?run=acme//17", 400, "run: 'acme//17' is not WORKSPACE/KIND/ID"),
         ("/api/v1/explain?run=acme/flow/17", 400, "run: kind 'flow' is none of flow_run, job_g"),
-        ("/api/v1/explain?run=acme/job_group/9", 404, "run acme:job_group:9 is not known, or"),
-        ("/explain?run=acme/job_group/9", 404, "run acme:job_group:9 is not known, or"),
+        ("/api/v1/explain?run=acme/job_group/9", 404, "run acme/job_group/9 is not known, or"),
+        ("/api/v1/explain?pipeline=acme/job_group/7", 400, "pipeline: kind 'job_group' is none"),
+        ("/api/v1/explain?pipeline=acme/plan/7", 404, "pipeline acme/plan/7 is not known, or"),
+        ("/explain?run=acme/job_group/9", 404, "run acme/job_group/9 is not known, or"),
     ],
 )  # fmt: skip
 async def test_a_wrong_question_about_alerts_is_told_what_is_wrong(
@@ -200,10 +202,11 @@ async def test_a_foreign_page_cannot_silence(site: Site) -> None:
     assert problem(sent)[0] == 415
 
 
-async def test_a_run_and_an_alert_are_explained(site: Site) -> None:
+async def test_runs_alerts_and_pipelines_are_explained(site: Site) -> None:
     """The answer stands in one sentence, the way to it in steps."""
     site.beside.hold(site.beside.alert())
-    for asked in ("alert=9f86d081884c7d65", "run=acme/job_group/17"):
+    questions = ("alert=9f86d081884c7d65", "run=acme/job_group/17", "pipeline=acme/flow/7")
+    for asked in questions:
         told = (await site.get(f"/api/v1/explain?{asked}")).document
         assert told["swallowed_by"] == "pending"
         assert [one["stage"] for one in told["steps"]] == ["rule"]

@@ -30,7 +30,7 @@ WORDS = st.text(max_size=20) | st.sampled_from(
         *RunKind,
     ]
 )
-NAMES = st.sampled_from(["state", "rule", "workspace", "alert", "run", "other"])
+NAMES = st.sampled_from(["state", "rule", "workspace", "alert", "run", "pipeline", "other"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner),

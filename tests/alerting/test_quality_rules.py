@@ -103,6 +103,7 @@ def test_an_output_that_is_not_known_now_stays_as_it_was() -> None:
     assert one.look(profile(6, 0.5), 20_020) == "wrong"
     assert one.wrong.since == at(20_000)
     assert one.look(gone, 20_030) == "unclear"
+    assert one.again_at == at(20_030 + 7 * DAY)
     assert one.look(gone, 20_030 + 7 * DAY) == "right"
     assert one.memory_bytes == b""
 

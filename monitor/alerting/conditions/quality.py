@@ -68,7 +68,8 @@ def _absent(now: datetime | None, memory: Qualities | None) -> Judged[Qualities]
     since = memory.absent_since or now
     if now - since >= _GONE_AFTER:
         return Judged(verdict=Right(at=now))
-    return Judged(verdict=unclear, memory=replace(memory, absent_since=since))
+    held = replace(memory, absent_since=since)
+    return Judged(verdict=unclear, memory=held, again_at=since + _GONE_AFTER)
 
 
 def _with_profile(

@@ -6,12 +6,36 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from monitor.alerting.verdicts import Heard
 from monitor.model.events import RunEvent
+from monitor.model.runs import RunKey, Status
 
 T = TypeVar("T")
 
+_ERROR_KEPT = 1_000  # characters
+
 WHOLE = ""  # the part that stands for a pipeline without parts, and for parts not told
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What was said to be wrong inside an outermost run. The run itself mostly says nothing."""
+
+    run: str
+    error: str
+
+
+def newest_error(heard: Heard[Any], event: RunEvent, held: Told | None) -> Told | None:
+    """Return the error that was told last, with the outermost run that it is an error of."""
+    if heard.outermost is None or not event.run.error or event.run.status is not Status.FAILED:
+        return held
+    return Told(run=heard.outermost.id, error=event.run.error[:_ERROR_KEPT])
+
+
+def error_of(run: RunKey | None, told: Told | None) -> str | None:
+    """Return what is known of this run's error; what is known of another one is not its."""
+    return told.error if told is not None and run is not None and told.run == run.id else None
 
 
 def is_own(heard: Heard[Any], event: RunEvent) -> bool:

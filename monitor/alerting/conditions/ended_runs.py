@@ -7,14 +7,13 @@ themselves are *parts* of their flow: each has to succeed again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from msgspec import Struct
 
 from monitor.alerting.conditions.repeated_failures import FAILING_REPEATEDLY
 from monitor.alerting.facts import PipelineFacts
-from monitor.alerting.parts import is_own, part_of, told_at, without
+from monitor.alerting.parts import Told, error_of, is_own, newest_error, part_of, told_at, without
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.alerting.verdicts import (
     About,
@@ -26,10 +25,11 @@ from monitor.alerting.verdicts import (
     Wrong,
 )
 from monitor.model.events import EventType, RunEvent, run_event_id
-from monitor.model.runs import RunState, Status
+from monitor.model.runs import Status
 
 _PARTS_KEPT = 100
 
+Facts = dict[str, str | float | None]
 Parts = dict[str, tuple[datetime, str]]  # part -> when it went wrong last, and the event's id
 
 
@@ -37,6 +37,7 @@ class Failing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The parts of one subject whose newest end is a failure, or a cancel."""
 
     parts: Parts = {}
+    told: Told | None = None
 
 
 def hear_failure(
@@ -45,34 +46,47 @@ def hear_failure(
     event = heard.event
     if not isinstance(event, RunEvent):
         return Judged(verdict=None, memory=memory)
-    parts = dict(memory.parts) if memory is not None else {}
+    held = memory or Failing()
     if event.type is EventType.RUN_DETAILED:
-        return Judged(verdict=_late_error(heard, event, parts), memory=memory)
+        return _late_error(heard, event, held)
     if event.run.status is Status.FAILED:
-        return _gone_wrong(heard, event, parts)
+        told = newest_error(heard, event, held.told)
+        failing = Failing(parts=_with_part(heard, event, held), told=told)
+        return Judged(
+            verdict=_wrong(heard, event, _facts(heard, event, failing), failing), memory=failing
+        )
     if event.run.status is not Status.SUCCEEDED or not is_own(heard, event):
         # What succeeds inside a run that goes on ends nothing.
         return Judged(verdict=None, memory=memory)
-    return _gone_well(event, parts)
+    return _gone_well(event, held)
 
 
-def _late_error(heard: Heard[PipelineFacts], event: RunEvent, parts: Parts) -> Wrong | None:
+def _late_error(heard: Heard[PipelineFacts], event: RunEvent, held: Failing) -> Judged[Failing]:
     """The job records came after the failure had been told: it is explained, not told again."""
-    failure = run_event_id(event.run.key, EventType.RUN_FAILED)
-    ends = {event_id: at for at, event_id in parts.values()}
-    if failure not in ends or event.run.error is None:
-        return None
-    return Wrong(
-        since=min(ends.values()),
-        as_of=ends[failure],
+    failures = [event.run.key] if heard.outermost is None else [event.run.key, heard.outermost]
+    known = {event_id: at for at, event_id in held.parts.values()}
+    ids = [run_event_id(one, EventType.RUN_FAILED) for one in failures]
+    failure = next((one for one in ids if one in known), None)
+    told = newest_error(heard, event, held.told)
+    if failure is None or not event.run.error:
+        return Judged(verdict=None, memory=held if held.parts else None)
+    failing = Failing(parts=held.parts, told=told)
+    wrong = Wrong(
+        since=min(known.values()),
+        as_of=known[failure],
         evidence=(failure,),
         run=heard.outermost,
-        facts=_facts_of_failure(event.run, parts),
+        facts=_facts(heard, event, failing),
     )
+    return Judged(verdict=wrong, memory=failing)
 
 
-def _facts_of_failure(run: RunState, parts: Parts) -> dict[str, str | float | None]:
-    return {"error": run.error, "run": run.key.id, "failing": len(parts)}
+def _facts(heard: Heard[PipelineFacts], event: RunEvent, failing: Failing) -> Facts:
+    return {
+        "error": error_of(heard.outermost, failing.told),
+        "run": event.run.key.id,
+        "failing": len(failing.parts),
+    }
 
 
 def hear_cancel(
@@ -81,39 +95,37 @@ def hear_cancel(
     event = heard.event
     if not isinstance(event, RunEvent) or not is_own(heard, event):
         return Judged(verdict=None, memory=memory)
-    parts = dict(memory.parts) if memory is not None else {}
+    held = memory or Failing()
     if event.run.status is Status.CANCELED:
-        return _gone_wrong(heard, event, parts)
-    return _gone_well(event, parts)
+        canceled = Failing(parts=_with_part(heard, event, held))
+        facts: Facts = {"run": event.run.key.id, "owner": event.run.owner}
+        return Judged(verdict=_wrong(heard, event, facts, canceled), memory=canceled)
+    return _gone_well(event, held)
 
 
-def _gone_wrong(heard: Heard[PipelineFacts], event: RunEvent, parts: Parts) -> Judged[Failing]:
-    at = told_at(event)
-    parts[part_of(event, own=is_own(heard, event))] = (at, event.id)
-    parts = dict(sorted(parts.items(), key=lambda one: one[1])[-_PARTS_KEPT:])
-    run = event.run
-    facts: Mapping[str, str | float | None] = (
-        _facts_of_failure(run, parts)
-        if run.status is Status.FAILED
-        else {"run": run.key.id, "owner": run.owner}
-    )
-    wrong = Wrong(
-        since=min(when for when, _ in parts.values()),
-        as_of=at,
+def _with_part(heard: Heard[PipelineFacts], event: RunEvent, held: Failing) -> Parts:
+    part = part_of(event, own=is_own(heard, event))
+    parts = {**held.parts, part: (told_at(event), event.id)}
+    return dict(sorted(parts.items(), key=lambda one: one[1])[-_PARTS_KEPT:])
+
+
+def _wrong(heard: Heard[PipelineFacts], event: RunEvent, facts: Facts, failing: Failing) -> Wrong:
+    return Wrong(
+        since=min(when for when, _ in failing.parts.values()),
+        as_of=told_at(event),
         evidence=(event.id,),
         run=heard.outermost,
-        facts=dict(facts),
+        facts=facts,
     )
-    return Judged(verdict=wrong, memory=Failing(parts=parts))
 
 
-def _gone_well(event: RunEvent, parts: Parts) -> Judged[Failing]:
+def _gone_well(event: RunEvent, held: Failing) -> Judged[Failing]:
     at = told_at(event)
     # A good end that is told late says nothing of what went wrong after it.
-    later = {part: one for part, one in parts.items() if one[0] > at}
-    left = {**without(parts, event), **later}
+    later = {part: one for part, one in held.parts.items() if one[0] > at}
+    left = {**without(held.parts, event), **later}
     if left:
-        return Judged(verdict=None, memory=Failing(parts=left))
+        return Judged(verdict=None, memory=Failing(parts=left, told=held.told))
     return Judged(verdict=Right(at=at, evidence=(event.id,)), memory=None)
 
 

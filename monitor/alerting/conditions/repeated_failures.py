@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.facts import PipelineFacts
-from monitor.alerting.parts import is_own, part_of, told_at
+from monitor.alerting.parts import Told, error_of, is_own, newest_error, part_of, told_at
 from monitor.alerting.settings.defaults import minimum_of, threshold_of
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.alerting.verdicts import About, Condition, Heard, Judged, Right, Wrong
@@ -40,23 +40,39 @@ class Ends(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Those of one subject, by part."""
 
     parts: dict[str, Part] = {}
+    told: Told | None = None
 
 
 def hear(heard: Heard[PipelineFacts], memory: Ends | None, rule: RuleSettings) -> Judged[Ends]:
     event = heard.event
-    if not isinstance(event, RunEvent) or not is_own(heard, event):
+    if not isinstance(event, RunEvent):
         return Judged(verdict=None, memory=memory)
-    parts = dict(memory.parts) if memory is not None else {}
+    held = memory or Ends()
+    told = newest_error(heard, event, held.told)
+    if event.type is EventType.RUN_DETAILED or not is_own(heard, event):
+        return _explained(heard, event, Ends(parts=held.parts, told=told))
+    was_bad = any(one.since for one in held.parts.values())
     name = part_of(event, own=True)
-    was_bad = any(one.since for one in parts.values())
-    parts[name] = part = _with_end(parts.get(name) or Part(), event, rule)
-    parts = dict(sorted(parts.items(), key=lambda one: one[1].ends[-1])[-_PARTS_KEPT:])
-    kept = Ends(parts=parts)
+    part = _with_end(held.parts.get(name) or Part(), event, rule)
+    parts = sorted({**held.parts, name: part}.items(), key=lambda one: one[1].ends[-1])
+    ends = Ends(parts=dict(parts[-_PARTS_KEPT:]), told=told)
     if part.since is not None and event.run.status is Status.FAILED:
-        return Judged(verdict=_wrong(heard, event, part, parts), memory=kept)
-    if was_bad and all(one.since is None for one in parts.values()):
-        return Judged(verdict=Right(at=told_at(event), evidence=(event.id,)), memory=kept)
-    return Judged(verdict=None, memory=kept)
+        return Judged(verdict=_wrong(event.run.key, part, ends), memory=ends)
+    if was_bad and all(one.since is None for one in ends.parts.values()):
+        return Judged(verdict=Right(at=told_at(event), evidence=(event.id,)), memory=ends)
+    return Judged(verdict=None, memory=ends)
+
+
+def _explained(heard: Heard[PipelineFacts], event: RunEvent, ends: Ends) -> Judged[Ends]:
+    """Something inside a run, or its job records, tell why it fails: no end of its own."""
+    memory = None if ends == Ends() else ends
+    bad = (one for one in ends.parts.values() if one.since is not None)
+    part = next(
+        (one for one in bad if heard.outermost and one.ends[-1][2] == heard.outermost.id), None
+    )
+    if part is None or heard.outermost is None or not event.run.error:
+        return Judged(verdict=None, memory=memory)
+    return Judged(verdict=_wrong(heard.outermost, part, ends), memory=memory)
 
 
 def _with_end(part: Part, event: RunEvent, rule: RuleSettings) -> Part:
@@ -99,22 +115,19 @@ def _share(ends: Sequence[End]) -> float:
     return sum(end[1] for end in ends) / len(ends)
 
 
-def _wrong(
-    heard: Heard[PipelineFacts], event: RunEvent, part: Part, parts: dict[str, Part]
-) -> Wrong:
-    row = _row(part.ends)
-    failed = [end[2] for end in part.ends if end[1]]
+def _wrong(run: RunKey, part: Part, ends: Ends) -> Wrong:
+    failed = [end for end in part.ends if end[1]]
     return Wrong(
-        since=min(one.since for one in parts.values() if one.since is not None),
-        as_of=told_at(event),
-        evidence=tuple(_failure(event.run.key, run_id) for run_id in failed),
-        run=heard.outermost,
+        since=min(one.since for one in ends.parts.values() if one.since is not None),
+        as_of=part.ends[-1][0],
+        evidence=tuple(_failure(run, run_id) for _, _, run_id in failed),
+        run=run,
         facts={
-            "failures": len(row),
+            "failures": len(_row(part.ends)),
             "ends": len(part.ends),
             "ratio": _share(part.ends),
-            "error": event.run.error,
-            "run": event.run.key.id,
+            "error": error_of(run, ends.told),
+            "run": run.id,
         },
     )
 
@@ -127,7 +140,7 @@ FAILING_REPEATEDLY = Condition(
     rule=RuleKind.FAILING_REPEATEDLY,
     about=About.PIPELINE,
     memory=Ends,
-    hears=(EventType.RUN_FAILED, EventType.RUN_SUCCEEDED),
+    hears=(EventType.RUN_FAILED, EventType.RUN_SUCCEEDED, EventType.RUN_DETAILED),
     hear=hear,
     template_fields=("failures", "ends", "ratio", "error", "run"),
 )

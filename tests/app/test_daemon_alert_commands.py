@@ -1,0 +1,143 @@
+"""The commands about alerts, against a daemon that runs as a process and a real broker."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.alarms import alarms
+from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.processes import DaemonProcess, Settings, Watched, daemon_process
+from tests.app.waiting import eventually
+from tests.cli.talking import Said, Talking
+
+
+@dataclass
+class Asked:
+    """A workspace in which only the test starts runs, the daemon, and who hears of it."""
+
+    workspace: Sandbox
+    daemon: DaemonProcess
+    subscriber: Subscriber
+    say: Talking
+
+    async def type(self, *arguments: str) -> Said:
+        return await self.say(*arguments, config=self.daemon.settings.path)
+
+    async def json(self, *arguments: str) -> Any:
+        done = await self.type(*arguments, "--json")
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    def recipes(self) -> list[Recipe]:
+        """Return one recipe of each flow."""
+        world = self.workspace.world
+        found = {one.flow_id: one for one in world.recipes.live() if world.outputs_of(one.id)}
+        return list(found.values())
+
+    def run(self, recipe: Recipe, outcome: Outcome) -> str:
+        engine = self.workspace.engine
+        engine.order(Order(outcome=outcome, work_seconds=1, queue_seconds=1))
+        return str(engine.start_job_group(recipe, by=recipe.creator_id).id)
+
+    async def have_ended(self, *run_ids: str) -> bool:
+        rows = (await self.daemon.face.json("/api/v1/runs"))["data"]
+        return set(run_ids) <= {one["id"] for one in rows if one["finished_at"]}
+
+    async def answer(self, run_id: str) -> tuple[str | None, str]:
+        """Return what swallowed the alert of a run, and the sentence that says so."""
+        told = await self.json("explain", "job_group", run_id)
+        return told["swallowed_by"], told["answer"]
+
+    def words(self) -> list[list[str]]:
+        return sorted(alarms(self.subscriber).values())
+
+
+@contextlib.asynccontextmanager
+async def asked(folder: Path) -> AsyncIterator[Asked]:
+    workspace = stage.sandbox(cancel_ratio=0.0)
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(folder) as broker,
+        Subscriber(broker.port) as subscriber,
+    ):
+        watched = Watched("acme", url, workspace.token)
+        settings = Settings(folder, watched, broker_url=broker.url)
+        async with daemon_process(settings) as daemon:
+            await eventually(lambda: daemon.face.is_following("acme"), why="not followed")
+            with contextlib.closing(Talking()) as say:
+                yield Asked(workspace, daemon, subscriber, say)
+
+
+async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> None:
+    """Told, more of the same, silenced, of no matter: each run's answer is its own."""
+    async with asked(tmp_path) as scene:
+        loud, quiet = scene.recipes()[:2]
+        name = next(
+            one.name for one in scene.workspace.world.flows.live() if one.id == quiet.flow_id
+        )
+        begun = datetime.now(UTC) - timedelta(minutes=1)
+        added = await scene.type(
+            *("silence", "add", f"pipeline_id={quiet.flow_id}", "workspace=acme"),
+            *("--for", "2h", "--comment", "planned reload", "--author", "ann"),
+        )
+        assert added.code == 0, added.err
+        first = scene.run(loud, Outcome.FAILED)
+        await eventually(lambda: scene.words() == [["fired"]], why=scene.words)
+        again, hidden = scene.run(loud, Outcome.FAILED), scene.run(quiet, Outcome.FAILED)
+        good = scene.run(scene.recipes()[2], Outcome.COMPLETE)
+        await eventually(lambda: scene.have_ended(again, hidden, good), why="not ended")
+        await eventually(lambda: scene.words() == [["fired"], ["silenced"]], why=scene.words)
+
+        assert await scene.answer(first) == (
+            None,
+            f"run acme:job_group:{first} was told through mqtt",
+        )
+        assert (await scene.answer(again))[0] == "deduplicated"
+        swallowed_by, why = await scene.answer(hidden)
+        assert swallowed_by == "silenced"
+        assert "of ann until" in why
+        assert "planned reload" in why
+        assert (await scene.answer(good))[0] == "nothing wrong by this rule"
+
+        listed = await scene.json("alerts", "--state", "firing")
+        assert {one["rule"] for one in listed} == {"run_failed"}
+        (silent,) = [one for one in listed if one["muted_by"]]
+        assert silent["pipeline"] == name
+        of_flow = await scene.json("explain", "flow", str(quiet.flow_id))
+        assert of_flow["swallowed_by"] == "silenced"
+        of_alert = await scene.json("explain", silent["fingerprint"])
+        assert of_alert["swallowed_by"] == "silenced"
+
+        (silence,) = await scene.json("silence", "list")
+        assert (await scene.type("silence", "expire", silence["id"])).code == 0
+        told = [["fired"], ["silenced", "fired"]]
+        await eventually(lambda: scene.words() == told, why=scene.words)
+        await _try_rules_and_replay(scene, begun)
+
+
+async def _try_rules_and_replay(scene: Asked, begun: datetime) -> None:
+    """The recorded past agrees with the rules that told it, and reaches the broker again."""
+    rows = await scene.json("alerts", "backtest", "--since", begun.isoformat())
+    (failed,) = [one for one in rows if one["rule"] == "run_failed"]
+    assert (failed["would_fire"], failed["did_fire"]) == (2, 2)
+    assert (failed["only_new"], failed["only_old"]) == ([], [])
+
+    before = len(scene.subscriber.messages)
+    done = await scene.json("replay", "--since", begun.isoformat(), "--to", "mqtt")
+    (replayed,) = done
+    assert (replayed["output"], replayed["refused"]) == ("mqtt", 0)
+    assert replayed["sent"] > 0
+    await eventually(
+        lambda: len(scene.subscriber.messages) >= before + replayed["sent"], why="not heard again"
+    )
+    assert scene.words() == [["fired"], ["silenced", "fired"]]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.model.alerts import Alert, AlertingPicture, AlertState, Severity
-from monitor.outputs.mqtt.topics import Topics
+from monitor.model.alerts import Alert, AlertState, Severity
 
 
 class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -37,14 +35,8 @@ class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     reminders: int
 
 
-def alert_states(picture: AlertingPicture, topics: Topics) -> Iterator[tuple[str, AlertStatus]]:
-    """Yield each alert's topic and what it should hold; what is pending is told nowhere."""
-    for alert in picture.alerts:
-        if alert.state is not AlertState.PENDING:
-            yield topics.alert_state(alert), _status(alert)
-
-
-def _status(alert: Alert) -> AlertStatus:
+def status_of(alert: Alert) -> AlertStatus:
+    """Return what the topic of an alert that fires, or did, should hold."""
     return AlertStatus(
         status=alert.state,
         name=alert.name,

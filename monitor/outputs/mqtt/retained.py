@@ -14,12 +14,12 @@ from itertools import islice
 import structlog
 
 from monitor.bus.contract import EventBus, Step
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import Alert, AlertingPicture, AlertState
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
-from monitor.model.events import Event, RunEvent
+from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.outputs.freshness import UNSEEN_FACTOR
-from monitor.outputs.mqtt.alert_states import alert_states
+from monitor.outputs.mqtt.alert_states import status_of
 from monitor.outputs.mqtt.client import Link, Outgoing
 from monitor.outputs.mqtt.connection import JSON, Connection
 from monitor.outputs.mqtt.states import (
@@ -73,7 +73,9 @@ class RetainedStates:
         self._listed: set[str] = set()
         self._told: dict[str, tuple[int, float]] = {}  # topic -> essence, and when; of this link
         self._touched: set[PipelineIdentity] = set()
-        self._has_touched_others = False  # workspaces or alerts, which are few
+        self._has_touched_workspaces = False
+        self._picture: AlertingPicture | None = None  # as told on this link
+        self._alerts: dict[str, Alert] = {}  # of it, by fingerprint; what is pending is not told
 
     async def open(self) -> None:
         """Read the list of topics and put the bridge's own on it; to be called before connecting.
@@ -87,8 +89,10 @@ class RetainedStates:
 
     def touch(self, event: Event) -> None:
         """Look at what the event is about with the next tick."""
+        if isinstance(event, AlertEvent):
+            return  # alerts are compared with every tick
         if not isinstance(event, RunEvent):
-            self._has_touched_others = True
+            self._has_touched_workspaces = True
         elif event.run.pipeline is not None:
             key = event.run.key
             self._touched.add((key.workspace, key.kind, event.run.pipeline.id))
@@ -98,6 +102,7 @@ class RetainedStates:
         while True:
             link = await self._connection.ready()
             self._told.clear()
+            self._picture, self._alerts = None, {}
             try:
                 await self._follow(link)
             except OutputUnavailableError as exc:
@@ -111,16 +116,17 @@ class RetainedStates:
         looked_at_all: float | None = None
         while link is self._connection.link:
             now = self._clock.monotonic()
+            await self._tell_alerts(link)
             if looked_at_all is None or now - looked_at_all >= self._settings.state_scan_seconds:
                 looked_at_all = now
                 await self._look(link, only=None)
-            elif self._touched or self._has_touched_others:
+            elif self._touched or self._has_touched_workspaces:
                 await self._look(link, only=self._touched)
             await self._clock.sleep(self._settings.state_interval_seconds)
 
     async def _look(self, link: Link, *, only: Collection[PipelineIdentity] | None) -> None:
         self._touched = set()
-        self._has_touched_others = False
+        self._has_touched_workspaces = False
         stale = timedelta(seconds=self._settings.state_stale_seconds)
         now = self._clock.now()
         present = Present(
@@ -131,25 +137,31 @@ class RetainedStates:
             seen_since=now - UNSEEN_FACTOR * stale,
         )
         await self._publish(link, self._news(present.workspaces()))
-        alerts = await self._tell_alerts(link)
         identities = iter(present.identities() if only is None else only)
         while some := list(islice(identities, _AT_ONCE)):
             states = [one for identity in some if (one := present.pipeline(identity)) is not None]
             await self._publish(link, self._news(states))
             await self._clock.sleep(0)  # thousands of pipelines must not hold up a callback
         if only is None:
-            await self._delete(link, self._leftovers(present, alerts))
+            await self._delete(link, self._leftovers(present))
 
-    async def _tell_alerts(self, link: Link) -> set[str]:
-        """Publish how alerts stand and return the topics of all that there are."""
-        states = [
-            Retained(topic, status, is_alive=False)
-            for topic, status in alert_states(self._alerting(), self._topics)
-        ]
-        news = iter(self._news(states))
-        while some := list(islice(news, _AT_ONCE)):
-            await self._publish(link, some)
-        return {one.topic for one in states}
+    async def _tell_alerts(self, link: Link) -> None:
+        """Publish how alerts stand, as far as that has changed."""
+        picture = self._alerting()
+        if picture is self._picture:
+            return
+        alerts = {
+            one.fingerprint: one for one in picture.alerts if one.state is not AlertState.PENDING
+        }
+        # An alert that did not change is the same object in each picture.
+        changed = iter([one for key, one in alerts.items() if self._alerts.get(key) is not one])
+        while some := list(islice(changed, _AT_ONCE)):
+            states = [
+                Retained(self._topics.alert_state(one), status_of(one), is_alive=False)
+                for one in some
+            ]
+            await self._publish(link, self._news(states))
+        self._picture, self._alerts = picture, alerts
 
     def _news(self, states: Iterable[AnyRetained]) -> list[tuple[AnyRetained, int]]:
         now = self._clock.monotonic()
@@ -177,9 +189,10 @@ class RetainedStates:
         if len(taken) < len(news):
             log.warning("the broker refused retained states", count=len(news) - len(taken))
 
-    def _leftovers(self, present: Present, alerts: set[str]) -> list[str]:
-        wanted = alerts | {self._topics.bridge_state, self._topics.bridge_info}
+    def _leftovers(self, present: Present) -> list[str]:
+        wanted = {self._topics.bridge_state, self._topics.bridge_info}
         wanted.update(self._topics.pipeline_state(*one) for one in present.identities())
+        wanted.update(self._topics.alert_state(one) for one in self._alerts.values())
         configured = {state.state.workspace: state.topic for state in present.workspaces()}
         wanted.update(configured.values())
         leftovers: list[str] = []

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import aiohttp
 import pytest
 
 from monitor.alerting.conditions.table import CONDITIONS
 from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.alerting.settings.rules import RuleKind
 from monitor.model.alerts import Severity
+from tests.app.waiting import eventually
 from tests.deploy.prometheus_files import PROMETHEUS, document, rules
 from tests.deploy.test_deploy_files import checked
-from tests.servers import program
+from tests.servers import Alertmanager, program
 
 FILE = PROMETHEUS / "alertmanager.yml"
 CONFIGURATION = document(FILE)
@@ -79,14 +82,58 @@ def test_an_outage_holds_back_what_the_monitor_holds_back_too() -> None:
     assert inhibited_by(RuleKind.FAILING_REPEATEDLY) == {RuleKind.RUN_FAILED}
 
 
+SALES = {"workspace": "sales"}
+NIGHTLY = {**SALES, "kind": "plan_run", "pipeline": "nightly"}
+OUTAGE = {"alertname": "workspace_unreachable", "rule": "workspace_unreachable", **SALES}
+BEHIND = {"alertname": "monitor_degraded", "rule": "monitor_degraded", "part": "backlog:mqtt"}
+# What fires, and whether it is held back while all the others fire too.
+TOGETHER: tuple[tuple[dict[str, str], bool], ...] = (
+    (OUTAGE, False),
+    (BEHIND, False),
+    ({"alertname": "late", "rule": "run_overdue", **NIGHTLY}, True),
+    ({"alertname": "DataprepScheduleMissed", "rule": "schedule_missed", **SALES}, True),
+    ({"alertname": "DataprepMonitorPollsFailing", "poll": "changes", **SALES}, True),
+    ({"alertname": "late", "rule": "run_overdue", "workspace": "hr"}, False),
+    ({"alertname": "run_failed", "rule": "run_failed", **SALES}, False),
+    ({"alertname": "failing_repeatedly", "rule": "failing_repeatedly", **NIGHTLY}, False),
+    ({"alertname": "DataprepRunFailed", "rule": "run_failed", **NIGHTLY}, True),
+    ({**BEHIND, "alertname": "DataprepMonitorOutputBehind", "consumer": "mqtt"}, True),
+    ({"alertname": "DataprepMonitorOutputBehind", "part": "backlog:webhook"}, False),
+    ({"alertname": "DataprepMonitorDeadLetters", "part": "dead_letters:mqtt"}, False),
+)
+
+
+async def test_what_explains_something_holds_it_back(tmp_path: Path) -> None:
+    """A real Alertmanager with our file suppresses what is explained, and nothing else."""
+    manager = Alertmanager(tmp_path, notify_url="", group_by="alertname")
+    manager.configure(FILE.read_text())
+    async with manager, aiohttp.ClientSession(manager.url) as session:
+        fired = [{"labels": labels} for labels, _ in TOGETHER]
+        async with session.post("/api/v2/alerts", json=fired) as answer:
+            assert answer.status == 200
+        suppressed: list[dict[str, str]] = []
+
+        async def are_there() -> bool:
+            async with session.get("/api/v2/alerts") as answer:
+                alerts = await answer.json()
+            suppressed[:] = [one["labels"] for one in alerts if one["status"]["inhibitedBy"]]
+            return len(alerts) == len(TOGETHER) and all(
+                one["status"]["state"] != "unprocessed" for one in alerts
+            )
+
+        await eventually(are_there, why="Alertmanager has not judged all alerts")
+    for labels, is_held_back in TOGETHER:
+        assert (labels in suppressed) == is_held_back, labels
+
+
 def test_what_holds_back_and_what_is_held_back_exist() -> None:
     """Every rule, alert and label that an inhibition names is one that alerts really have."""
     names = {rule["alert"] for rule in rules("alert")}
     known = {*SHOWN_LABELS, "instance", "consumer"}
     for one in CONFIGURATION["inhibit_rules"]:
         for matcher in (*one["source_matchers"], *one["target_matchers"]):
-            label, _, values = matcher.partition("=")
+            label, values = re.split(r"[!=~]+", matcher, maxsplit=1)
             assert label in known
             words = set(re.findall(r"\w+", values))
-            assert label not in ("rule", "alertname") or words <= {*RuleKind, *names}
+            assert label not in ("rule", "alertname") or words <= {*RuleKind, *names, "Dataprep"}
         assert set(one["equal"]) <= known

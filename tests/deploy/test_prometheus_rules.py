@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from monitor.alerting.conditions.daemon import BACKLOG, DEAD_LETTERS
 from monitor.alerting.settings.defaults import RULES as OWN_RULES
 from monitor.alerting.settings.rules import RuleKind
 from monitor.model.alerts import Severity
@@ -114,6 +115,15 @@ def test_an_alert_for_one_of_our_rules_is_as_grave(rule: dict[str, Any]) -> None
         assert rule["labels"]["severity"] == OWN_RULES[RuleKind(kind)].severity
     else:
         assert kind is None or rule["labels"]["name"] == "{{ $labels.rule }}"
+
+
+def test_parts_of_the_monitor_are_called_as_it_calls_them() -> None:
+    """By the label `part` an Alertmanager knows that Prometheus and the monitor mean the same."""
+    parts = {rule["alert"]: rule["labels"].get("part") for rule in ALERTS}
+    assert {alert: part for alert, part in parts.items() if part} == {
+        "DataprepMonitorOutputBehind": f"{BACKLOG}:{{{{ $labels.consumer }}}}",
+        "DataprepMonitorDeadLetters": f"{DEAD_LETTERS}:{{{{ $labels.output }}}}",
+    }
 
 
 def test_each_of_our_rules_is_told_by_prometheus_or_known_not_to_be() -> None:

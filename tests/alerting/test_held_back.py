@@ -17,7 +17,7 @@ from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.muting import mute_window
 from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.settings.silences import made_silence
+from monitor.alerting.settings.silences import SilenceSettings, made_silence
 from monitor.alerting.suppression import is_muted
 from monitor.model.alerts import Silence
 from monitor.model.runs import Status
@@ -112,6 +112,43 @@ async def test_a_silence_holds_back_only_what_it_names(story: Judging) -> None:
     assert told == {("1", "alert.silenced"), ("2", "alert.fired")}
 
 
+async def test_a_silence_taken_out_of_the_configuration_holds_nothing_back(tmp_path: Path) -> None:
+    """Silences of the configuration and of people are one list; each leaves it its own way."""
+    ends_at = datetime(2027, 1, 1, tzinfo=UTC)
+    configured = SilenceSettings(matchers=("pipeline_id=1",), comment="why", ends_at=ends_at)
+    with_silence = msgspec.structs.replace(rules(), silences=(configured,))
+    async with judging(tmp_path, with_silence) as story:
+        own = silence(story, "pipeline_id=2")
+        await story.engine.add_silence(own)
+        assert {one.origin for one in story.engine.picture().silences} == {"config", "api"}
+        await story.end_runs([1, 2])
+        await story.round()
+        assert await story.words() == ["silenced", "silenced"]
+        await story.engine.reconfigure(with_silence)
+        await story.round()
+        assert await story.words() == ["silenced", "silenced"]
+        await story.engine.reconfigure(rules())
+        await story.round()
+        assert [one.id for one in story.engine.picture().silences] == [own.id]
+        assert await story.words() == ["silenced", "silenced", "fired"]
+        assert (await story.told())[-1].alert.labels["pipeline_id"] == "1"
+
+
+async def test_a_restart_forgets_no_silence(tmp_path: Path) -> None:
+    """What is silent before a restart is silent behind it, and told once when the silence ends."""
+    async with judging(tmp_path, rules()) as story:
+        await story.engine.add_silence(silence(story))
+        await story.end_run(1)
+        await story.round()
+        await story.engine.restore()
+        await story.round()
+        assert await story.words() == ["silenced"]
+        await story.round(HOUR)
+        await story.engine.restore()
+        await story.round()
+        assert await story.words() == ["silenced", "fired"]
+
+
 async def test_what_fails_in_a_muted_night_is_told_in_the_morning(tmp_path: Path) -> None:
     """Nothing at night, and one word at six by the clock on that wall."""
     start = datetime(2026, 11, 21, 21, 30, tzinfo=UTC)
@@ -165,6 +202,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("succeed"), st.integers(1, 2)),
     st.tuples(st.just("silence"), st.sampled_from([60, 900, 7_200])),
     st.tuples(st.just("expire"), st.just(0)),
+    st.tuples(st.just("restart"), st.just(0)),
     st.tuples(st.just("outage"), st.integers(0, 1)),
     st.tuples(st.just("wait"), st.sampled_from([2, 130, 1_800, 18_000])),
 )
@@ -182,6 +220,8 @@ async def act(story: Judging, silences: list[Silence], action: str, number: int)
         now = story.clock.now()
         if await story.engine.expire_silence(silences[-1].id):
             silences[-1] = msgspec.structs.replace(silences[-1], ends_at=now)
+    elif action == "restart":
+        await story.engine.restore()
     elif action == "outage":
         story.answers(well=number == 0)
     await story.round(number if action == "wait" else 2)

@@ -9,7 +9,8 @@ import pytest
 
 from monitor.alerting.settings.rules import RuleKind
 from monitor.catalogue.operations import operations
-from tests.deploy.documents import ROOT, code
+from monitor.cli.settings_files import weigh_file
+from tests.deploy.documents import ROOT, blocks, code
 from tests.deploy.prometheus_files import recorded, rules
 from tests.deploy.promql import FOREIGN, series
 
@@ -87,3 +88,14 @@ def test_words_to_look_for_in_the_log_are_said() -> None:
     sought = re.findall(r"grep '([^']+)'", RUNBOOKS.read_text())
     assert sought
     assert [words for words in sought if words not in sources] == []
+
+
+def test_the_configuration_that_is_shown_is_right(tmp_path: Path) -> None:
+    """What is to be written into the configuration has no fault beside a workspace."""
+    (tmp_path / "token").write_text("a-secret-for-the-test\n")
+    workspace = '[[workspaces]]\nname = "sales"\nurl = "http://127.0.0.1"\ntoken_file = "token"\n'
+    path = tmp_path / "monitor.toml"
+    shown = blocks("toml", RUNBOOKS)
+    assert shown
+    path.write_text("\n".join([workspace, *shown]))
+    assert weigh_file(path, {}).faults == ()

@@ -1,0 +1,182 @@
+"""Stories that are cut: the process dies at one step of the store, and another one goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from monitor.alerting.engine import Engine
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import RuleKind
+from monitor.bus.contract import Retention, Start, Step
+from monitor.bus.sqlite import SqliteBus
+from monitor.model.alerts import Alert, Silence
+from monitor.model.events import AlertEvent
+from monitor.model.runs import Status
+from tests.alerting.judging import Judging, guard
+from tests.clocks import ManualClock
+
+RECEIVER = "receiver"
+SETTINGS = AlertingSettings(
+    rules=(
+        default_rule(RuleKind.RUN_FAILED),
+        default_rule(RuleKind.FAILING_REPEATEDLY),
+        default_rule(RuleKind.WORKSPACE_UNREACHABLE),
+    )
+)
+
+
+class Killed(BaseException):
+    """The process is gone. Nothing of ours may catch it."""
+
+
+class CutBus:
+    """A store behind which the process dies at the ``cut``-th step, before or after it is taken."""
+
+    def __init__(self, bus: SqliteBus, *, cut: int | None, is_taken: bool) -> None:
+        self._bus = bus
+        self._cut = cut
+        self._is_taken = is_taken
+        self.steps = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def advance(self, step: Step, *, timeout_seconds: float) -> None:
+        self.steps += 1
+        is_cut = self.steps == self._cut
+        if not is_cut or self._is_taken:
+            await self._bus.advance(step, timeout_seconds=timeout_seconds)
+        if is_cut:
+            raise Killed
+
+
+class Scene(Struct, frozen=True):
+    """What happens outside: ends of runs by flow, answers, silences, and time."""
+
+    what: str
+    flow: int = 1
+    seconds: float = 2.0
+
+
+class Seen(Struct):
+    """What somebody outside holds in the end."""
+
+    ids: list[str]  # in the order of their first arrival
+    contents: dict[str, set[str]]  # of each id
+    words: list[str]
+    states: dict[str, Alert]  # by fingerprint, as a retained message shows them
+    steps: int
+
+
+class Play:
+    """One story with one cut."""
+
+    def __init__(self, bus: SqliteBus, clock: ManualClock, cut_bus: CutBus) -> None:
+        self.cut_bus = cut_bus
+        self.judging = Judging(bus, clock, SETTINGS)
+        self.clock = clock
+        self.position = 0
+        self.heard: list[AlertEvent] = []
+        self.engine = self._process()
+
+    def _process(self) -> Engine:
+        return Engine(
+            bus=self.cut_bus,
+            view=self.judging.knowledge.view,
+            clock=self.clock,
+            settings=SETTINGS,
+            retention=Retention(),
+            guard=guard,
+        )
+
+    async def begin(self) -> None:
+        self.judging.answers(well=True)
+        self.position = await self.cut_bus.subscribe(RECEIVER, start=Start.NEWEST)
+        await self._in_a_process(self.engine.restore)
+        await self._in_a_process(self._settle)
+
+    async def show(self, scene: Scene) -> None:
+        """Let something happen outside, and the process do what it does then."""
+        if scene.what == "fails":
+            await self.judging.end_run(scene.flow, Status.FAILED)
+        elif scene.what == "succeeds":
+            await self.judging.end_run(scene.flow, Status.SUCCEEDED)
+        elif scene.what in ("answers", "is silent"):
+            self.judging.answers(well=scene.what == "answers")
+        elif scene.what == "silence":
+            await self._in_a_process(lambda: self.engine.add_silence(self._silence()))
+        elif scene.what == "expire":
+            await self._in_a_process(lambda: self.engine.expire_silence("quiet"))
+        await self.clock.advance(scene.seconds)
+        await self._in_a_process(self._settle)
+
+    def _silence(self) -> Silence:
+        now = self.clock.now()
+        return Silence(
+            id="quiet",
+            matchers=("pipeline_id=1",),
+            author="ann",
+            comment="",
+            starts_at=now,
+            ends_at=now + timedelta(hours=1),
+            origin="api",
+        )
+
+    async def _settle(self) -> None:
+        while await self.engine.take_some():
+            pass
+        await self.engine.look()
+        await self._receive()
+
+    async def _receive(self) -> None:
+        """Do as an output does: hand on, and only then note how far that was."""
+        while batch := await self.cut_bus.events(after=self.position, limit=100):
+            self.heard += [one.event for one in batch if isinstance(one.event, AlertEvent)]
+            step = Step(consumer=RECEIVER, position=batch[-1].position)
+            await self.cut_bus.advance(step, timeout_seconds=10)
+            self.position = batch[-1].position
+
+    async def _in_a_process(self, act: Any) -> None:
+        """Do it; where the process dies, another one takes its place and does it again."""
+        try:
+            await act()
+        except Killed:
+            self.engine = self._process()
+            self.position = await self.cut_bus.subscribe(RECEIVER, start=Start.NEWEST)
+            await self.engine.restore()
+            await (act() if act.__name__ != "restore" else self._settle())
+
+    def seen(self) -> Seen:
+        contents: dict[str, set[str]] = {}
+        for event in self.heard:
+            contents.setdefault(event.id, set()).add(repr(event))
+        return Seen(
+            ids=list(contents),
+            contents=contents,
+            words=[f"{one.alert.name} {one.type}" for one in self.heard],
+            states={one.fingerprint: one for one in self.engine.picture().alerts},
+            steps=self.cut_bus.steps,
+        )
+
+
+async def played(
+    store: Path, story: Sequence[Scene], *, cut: int | None = None, is_taken: bool = False
+) -> Seen:
+    """Return what is seen of a story that is cut at a step, or not at all."""
+    clock = ManualClock()
+    bus = await SqliteBus.open(store, clock=clock, registry=CollectorRegistry())
+    try:
+        play = Play(bus, clock, CutBus(bus, cut=cut, is_taken=is_taken))
+        await play.begin()
+        for scene in story:
+            await play.show(scene)
+        return play.seen()
+    finally:
+        await bus.close()

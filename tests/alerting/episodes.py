@@ -1,0 +1,142 @@
+"""One alert as the life cycle handles it, on a clock that a test moves, and what it tells."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from monitor.alerting.lifecycle import (
+    Episode,
+    Held,
+    Moment,
+    Outcome,
+    Pace,
+    Past,
+    Telling,
+    end,
+    judge,
+    pass_time,
+)
+from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.verdicts import Right, Unclear, Verdict, Wrong
+from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+PACE = Pace(flap_count=3, flap_seconds=3_600, resolved_kept_seconds=3_600)
+SILENCED = ("silence:1",)
+
+
+class Told:
+    """Everything that was told, and whether it makes sense to somebody who only hears it."""
+
+    def __init__(self) -> None:
+        self.tellings: list[Telling] = []
+
+    @property
+    def words(self) -> list[str]:
+        return [one.transition for one in self.tellings]
+
+    @property
+    def ids(self) -> list[str]:
+        return [
+            alert_event_id("f", one.alert.starts_at, one.transition, one.number)
+            for one in self.tellings
+        ]
+
+    def open_start(self) -> datetime | None:
+        """Return the start of the episode that was told and has not ended; fail on nonsense."""
+        begun: datetime | None = None
+        for one in self.tellings:
+            if one.transition in ("fired", "flapping"):
+                assert begun is None, f"{one.transition} while another episode goes on"
+                begun = one.alert.starts_at
+            elif one.transition == "resolved":
+                assert begun == one.alert.starts_at, "resolved what was not told"
+                begun = None
+            elif one.transition == "reminded":
+                assert begun == one.alert.starts_at, "reminded of what was not told"
+        return begun
+
+
+class Story:
+    """One fingerprint from one verdict to the next."""
+
+    def __init__(self, *, for_seconds: float = 0.0, repeat_seconds: float = 0.0) -> None:
+        self.rule = RuleSettings(
+            name="rule",
+            rule=RuleKind.RUN_FAILED,
+            for_seconds=for_seconds,
+            repeat_seconds=repeat_seconds,
+        )
+        self.held: Held = Past()
+        self.told = Told()
+        self.now = NOON
+        self.muted_by: tuple[str, ...] = ()
+        self.wrong_since: datetime | None = None
+        self.number = 0
+
+    @property
+    def state(self) -> AlertState | None:
+        return self.held.alert.state if isinstance(self.held, Episode) else None
+
+    def wrong(self, *, after: float = 0.0, since: datetime | None = None) -> str:
+        """Let the condition hold; return the step's word."""
+        self.now += timedelta(seconds=after)
+        self.wrong_since = since or self.wrong_since or self.now
+        self.number += 1
+        evidence = (f"event-{self.number}",)
+        wrong = Wrong(since=self.wrong_since, as_of=self.now, evidence=evidence)
+        return self._judge(wrong, is_heard=True)
+
+    def right(self, *, after: float = 0.0) -> str:
+        self.now += timedelta(seconds=after)
+        self.wrong_since = None
+        return self._judge(Right(at=self.now))
+
+    def unclear(self, *, after: float = 0.0) -> str:
+        self.now += timedelta(seconds=after)
+        return self._judge(Unclear(why="an outage"))
+
+    def passes(self, seconds: float, *, as_of: datetime | None = None) -> str:
+        """Let time pass and one round come; ``as_of`` None: all is known until now."""
+        self.now += timedelta(seconds=seconds)
+        if not isinstance(self.held, Episode):
+            return ""
+        moment = self._moment(as_of=as_of or self.now)
+        return self._took(pass_time(self.held, self.rule, moment))
+
+    def rule_goes(self) -> str:
+        assert isinstance(self.held, Episode)
+        return self._took(end(self.held, self.now, now=self.now, reason="rule removed"))
+
+    def _judge(self, verdict: Verdict, *, is_heard: bool = False) -> str:
+        fresh = self.held.alert if isinstance(self.held, Episode) else alert(self.now)
+        if isinstance(verdict, Wrong):
+            fresh = alert(verdict.since, evidence=verdict.evidence)
+        moment = self._moment(as_of=self.now, is_heard=is_heard)
+        return self._took(judge(self.held, verdict, fresh, self.rule, moment))
+
+    def _moment(self, *, as_of: datetime | None, is_heard: bool = False) -> Moment:
+        return Moment(
+            now=self.now, as_of=as_of, muted_by=self.muted_by, is_heard=is_heard, pace=PACE
+        )
+
+    def _took(self, outcome: Outcome) -> str:
+        self.held, tellings, word = outcome
+        self.told.tellings += tellings
+        return word
+
+
+def alert(starts_at: datetime, *, evidence: tuple[str, ...] = ()) -> Alert:
+    return Alert(
+        fingerprint="f",
+        name="rule",
+        rule="run_failed",
+        severity=Severity.CRITICAL,
+        state=AlertState.PENDING,
+        labels={"alertname": "rule"},
+        annotations={},
+        starts_at=starts_at,
+        workspace="w",
+        evidence=evidence,
+        evidence_count=len(evidence),
+    )

@@ -1,0 +1,198 @@
+"""The life cycle, row by row: what is held, what comes, what is told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from monitor.alerting.lifecycle import Episode, Past
+from monitor.model.alerts import AlertState
+from tests.alerting.episodes import NOON, SILENCED, Story
+
+
+def test_it_fires_and_resolves() -> None:
+    """Wrong is told at once, right as well, and the end is no earlier than the start."""
+    story = Story()
+
+    assert story.wrong() == "fired"
+    assert story.right(after=60) == "resolved"
+
+    assert story.told.words == ["fired", "resolved"]
+    ended = story.told.tellings[-1].alert
+    assert (ended.starts_at, ended.ends_at) == (NOON, NOON + timedelta(seconds=60))
+    assert story.told.open_start() is None
+
+
+def test_right_where_nothing_was_wrong_is_nothing() -> None:
+    """A success after a success tells nobody anything."""
+    story = Story()
+
+    assert story.right() == "nothing was wrong"
+    assert (story.held, story.told.words) == (Past(), [])
+
+
+def test_it_waits_for_its_time() -> None:
+    """Below `for_seconds` it is pending and told to nobody; then it fires by time alone."""
+    story = Story(for_seconds=300)
+
+    assert story.wrong() == "pending"
+    assert story.wrong(after=100) == "pending"
+    assert story.passes(199) == ""
+    assert story.told.words == []
+    assert story.passes(1) == "fired"
+
+
+def test_what_passes_before_its_time_was_nothing() -> None:
+    """Pending and then right: nobody ever hears of it."""
+    story = Story(for_seconds=300)
+    story.wrong()
+
+    assert story.right(after=299) == "it was over before its time"
+    assert story.told.words == []
+
+
+def test_it_does_not_fire_while_nobody_knows() -> None:
+    """Time passes, but what is known does not go on, or became unclear: no alert."""
+    unknown, unclear = Story(for_seconds=300), Story(for_seconds=300)
+    unknown.wrong()
+    unclear.wrong()
+    unclear.unclear(after=10)
+
+    assert unknown.passes(900, as_of=NOON + timedelta(seconds=299)) == ""
+    assert unclear.passes(900) == ""
+    assert unclear.wrong() == "fired"
+
+
+def test_more_of_the_same_is_evidence() -> None:
+    """Ten more failures are told as none; each event is evidence once."""
+    story = Story()
+    story.wrong()
+
+    assert {story.wrong(after=1) for _ in range(60)} == {"deduplicated"}
+
+    assert isinstance(story.held, Episode)
+    assert story.told.words == ["fired"]
+    assert story.held.alert.evidence_count == 61
+    assert story.held.alert.evidence == tuple(f"event-{number}" for number in range(12, 62))
+
+
+def test_a_silenced_one_is_told_as_silenced_and_later_fires() -> None:
+    """Nobody is alarmed while a silence is at work; when it ends and it is still so, it fires."""
+    story = Story()
+    story.muted_by = SILENCED
+
+    assert story.wrong() == "silenced"
+    assert story.passes(60) == ""
+    story.muted_by = ()
+    assert story.passes(60) == "fired"
+    assert story.told.words == ["silenced", "fired"]
+
+
+def test_a_muted_one_that_passes_was_never_told() -> None:
+    """A mute time tells nothing at all, and no end is owed of what was not begun."""
+    story = Story()
+    story.muted_by = ("mute",)
+
+    assert story.wrong() == "muted"
+    assert story.right(after=60) == "nobody had been told"
+    assert story.told.words == []
+
+
+def test_the_end_is_owed_also_in_silence() -> None:
+    """What was told is told to be over, whoever is silenced meanwhile."""
+    story = Story()
+    story.wrong()
+    story.muted_by = SILENCED
+
+    assert story.passes(60) == "silenced"
+    assert story.right(after=60) == "resolved"
+    assert story.told.words == ["fired", "silenced", "resolved"]
+
+
+def test_the_end_of_a_silence_reminds() -> None:
+    """A silence over a told alert is told at its beginning, and at its end the alert again."""
+    story = Story()
+    story.wrong()
+    for _ in range(2):
+        story.muted_by = SILENCED
+        story.passes(60)
+        story.muted_by = ()
+        story.passes(60)
+
+    assert story.told.words == ["fired", "silenced", "reminded", "silenced", "reminded"]
+    assert [one.number for one in story.told.tellings] == [0, 1, 1, 2, 2]
+
+
+def test_it_reminds_in_its_rhythm() -> None:
+    """Each `repeat_seconds` once, also when it was late, and not where it is switched off."""
+    story, quiet = Story(repeat_seconds=600), Story(repeat_seconds=0)
+    story.wrong()
+    quiet.wrong()
+
+    assert [story.passes(seconds) for seconds in (599, 1, 599, 3_000, 600)] == [
+        "",
+        "reminded",
+        "",
+        "reminded",
+        "reminded",
+    ]
+    assert quiet.passes(86_400) == ""
+
+
+def test_a_clock_set_back_delays_a_reminder_by_one_rhythm_at_most() -> None:
+    """What was told in a future that a restart took back is as told now."""
+    story = Story(repeat_seconds=600)
+    story.wrong(after=86_400)
+    story.now = NOON
+
+    assert [story.passes(seconds) for seconds in (1, 599, 1)] == ["", "", "reminded"]
+
+
+def test_changes_in_quick_succession_are_one_notice() -> None:
+    """The third start within an hour flaps: told as such, over only when it is quiet."""
+    story = Story()
+    for _ in range(3):
+        story.wrong(after=60)
+        story.right(after=60)
+    for _ in range(5):
+        story.wrong(after=60)
+        story.right(after=60)
+
+    assert story.told.words == ["fired", "resolved", "fired", "resolved", "flapping"]
+    assert story.passes(1_799) == ""
+    assert story.passes(1) == "resolved"
+    ended = story.told.tellings[-1].alert
+    assert ended.ends_at is not None
+    assert ended.ends_at == story.now - timedelta(seconds=1_800)
+
+
+def test_what_is_over_is_shown_for_an_hour() -> None:
+    """Then only what keeps a later episode from having its ids stays."""
+    story = Story()
+    story.wrong()
+    story.right(after=60)
+
+    story.passes(3_599)
+    assert story.state is AlertState.RESOLVED
+    story.passes(1)
+    assert story.held == Past(last_end=NOON + timedelta(seconds=60), starts=(NOON,))
+
+
+def test_two_episodes_never_have_one_id() -> None:
+    """Evidence with the same start again, also after an episode nobody heard of: a new start."""
+    story = Story()
+    for muted_by in ((), ("mute",), ()):
+        story.muted_by = muted_by
+        story.wrong(since=NOON)
+        story.right()
+        story.passes(4_000)
+
+    assert len(set(story.told.ids)) == len(story.told.ids) == 4
+
+
+def test_a_rule_that_goes_ends_what_it_began() -> None:
+    """Whoever was told is told the end, and why."""
+    story = Story()
+    story.wrong()
+
+    assert story.rule_goes() == "resolved"
+    assert story.told.tellings[-1].alert.facts == {"reason": "rule removed"}

@@ -1,0 +1,77 @@
+"""A process that dies between any two steps changes nothing in what somebody holds in the end."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.alerting.cutting import Scene, Seen, played
+
+_STORY = (
+    Scene("fails"),
+    Scene("silence"),
+    Scene("fails"),
+    Scene("is silent"),
+    Scene("passes", seconds=130),
+    Scene("fails", flow=2),
+    Scene("answers"),
+    Scene("expire"),
+    Scene("fails"),
+    Scene("succeeds"),
+    Scene("passes", seconds=14_500),
+)
+_SCENES = st.builds(
+    Scene,
+    st.sampled_from(
+        ("fails", "fails", "succeeds", "is silent", "answers", "silence", "expire", "passes")
+    ),
+    st.integers(1, 3),
+    st.sampled_from((2.0, 130.0, 1_900.0, 14_500.0)),
+)
+
+
+def differences(seen: Seen, uncut: Seen) -> dict[str, object]:
+    """Return what somebody could tell apart."""
+    found: dict[str, object] = {}
+    if seen.ids != uncut.ids:
+        found["ids"] = (seen.ids, uncut.ids)
+    if two_faced := [one for one, contents in seen.contents.items() if len(contents) > 1]:
+        found["contents"] = two_faced
+    if seen.states != uncut.states:
+        found["states"] = (seen.states, uncut.states)
+    return found
+
+
+async def test_every_cut_of_one_story(tmp_path: Path) -> None:
+    """Failures, a silence, an outage, reminders: cut before and after each single step."""
+    uncut = await played(tmp_path / "uncut.db", _STORY)
+    words = [one.partition(" ")[2].removeprefix("alert.") for one in uncut.words]
+
+    assert {"fired", "silenced", "reminded", "resolved"} <= set(words)
+    for cut in range(1, uncut.steps + 1):
+        for is_taken in (False, True):
+            store = tmp_path / f"{cut}-{is_taken}.db"
+            seen = await played(store, _STORY, cut=cut, is_taken=is_taken)
+            assert differences(seen, uncut) == {}, f"cut at {cut}, taken: {is_taken}"
+
+
+@given(
+    story=st.lists(_SCENES, min_size=3, max_size=12),
+    cut=st.floats(0, 1),
+    is_taken=st.booleans(),
+)
+@settings(max_examples=20, deadline=None)
+async def test_any_cut_of_any_story(
+    story: list[Scene],
+    cut: float,
+    is_taken: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """Whatever happens outside: dying once in the middle is not seen."""
+    with tempfile.TemporaryDirectory() as folder:
+        uncut = await played(Path(folder) / "uncut.db", story)
+        at = 1 + round(cut * (uncut.steps - 1))
+        seen = await played(Path(folder) / "cut.db", story, cut=at, is_taken=is_taken)
+        assert differences(seen, uncut) == {}

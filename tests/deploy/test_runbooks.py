@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.alerting.explanations import SWALLOWED
 from monitor.alerting.settings.rules import RuleKind
 from monitor.catalogue.operations import operations
 from monitor.cli.settings_files import weigh_file
@@ -58,6 +59,12 @@ def test_links_inside_lead_somewhere() -> None:
     linked = re.findall(r"\]\(#([^)]+)\)", RUNBOOKS.read_text())
     assert linked
     assert [one for one in linked if one not in anchors] == []
+
+
+def test_each_step_that_swallows_an_alert_is_explained() -> None:
+    """What `explain` can answer stands in the table, in the order of the steps."""
+    table = re.findall(r"^\| `([^`]+)` \|", section("When nothing came"), re.MULTILINE)
+    assert table == list(SWALLOWED)
 
 
 def test_operations_that_are_named_exist() -> None:

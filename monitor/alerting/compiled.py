@@ -7,16 +7,16 @@ candidates are matched wholly. So the cost grows with the rules that match, not 
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from monitor.alerting.conditions.table import CONDITIONS
 from monitor.alerting.settings.defaults import RULES
+from monitor.alerting.settings.matching import EXCLUDES, Globs, read_globs
 from monitor.alerting.settings.muting import MuteWindow, mute_window
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
 from monitor.alerting.settings.templates import Template, template
@@ -52,15 +52,23 @@ _TELLING = ("pipeline", "folder", "owner", "workspace", "trigger", "kind")
 
 
 class Demand(Struct, frozen=True, kw_only=True):
-    """One field of ``match``: its globs as written, and one expression that fits any of them."""
+    """One field of ``match``."""
 
     field: str
-    globs: tuple[str, ...]
-    fits: Callable[[str], object | None]
+    globs: Globs
 
     def takes(self, traits: Traits) -> bool:
         words = traits.of(self.field)
-        return words is None or any(self.fits(word) is not None for word in words)
+        return words is None or self.globs.take(words)
+
+    def why_not(self, traits: Traits) -> str:
+        """Return why the traits do not fit; call only where they do not."""
+        words = [word for word in traits.of(self.field) or () if word]
+        told = " and ".join(repr(word) for word in words) or "not known"
+        barring = [one for one in self.globs.excluded if not read_globs([f"!{one}"]).take(words)]
+        if barring:
+            return f"{self.field}: {told} is excluded by {f'{EXCLUDES}{barring[0]}'!r}"
+        return f"{self.field}: {told} fits none of {', '.join(map(repr, self.globs.wanted))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +101,7 @@ def rule_of(settings: RuleSettings, condition: AnyCondition) -> Rule:
     """Return the rule with its globs, templates and mute times read.
 
     Raises:
-        ConfigurationError: a template or a mute time cannot be read; `config` refuses such ones.
+        ConfigurationError: a glob, a template or a mute time cannot be read; `config` refuses it.
     """
     fields = RULES[settings.rule].template_fields
     return Rule(
@@ -102,15 +110,11 @@ def rule_of(settings: RuleSettings, condition: AnyCondition) -> Rule:
         annotations={name: template(text, fields) for name, text in settings.annotations.items()},
         mute=tuple(mute_window(text) for text in settings.mute),
         demands=tuple(
-            _demand(name, globs) for name in _FIELDS if (globs := getattr(settings.match, name))
+            Demand(field=name, globs=read_globs(globs))
+            for name in _FIELDS
+            if (globs := getattr(settings.match, name))
         ),
     )
-
-
-def _demand(name: str, globs: tuple[str, ...]) -> Demand:
-    # Case counts: names of a workspace may differ by nothing else.
-    pattern = "|".join(fnmatch.translate(glob) for glob in globs)
-    return Demand(field=name, globs=globs, fits=re.compile(pattern).match)
 
 
 class Compiled:
@@ -158,10 +162,7 @@ class Compiled:
         """Return the first field of ``match`` that does not fit, as a sentence; None if all do."""
         for demand in rule.demands:
             if not demand.takes(traits):
-                words = [word for word in traits.of(demand.field) or () if word]
-                told = " and ".join(repr(word) for word in words) or "not known"
-                globs = ", ".join(repr(glob) for glob in demand.globs)
-                return f"{demand.field}: {told} fits none of {globs}"
+                return demand.why_not(traits)
         return None
 
 
@@ -180,8 +181,9 @@ class _Index:
 
     def add(self, number: int, rule: Rule) -> None:
         self._rules[number] = rule
+        wanted = {demand.field: demand.globs.wanted for demand in rule.demands}
         for name in _TELLING:
-            globs = getattr(rule.settings.match, name)
+            globs = wanted.get(name, ())
             if globs and all(_parts(glob) for glob in globs):
                 for glob in globs:
                     self._shelves[name].add(glob, number)

@@ -6,16 +6,18 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import TypeVar
 
+from monitor.alerting.settings.matching import EXCLUDES, read_globs
 from monitor.alerting.settings.muting import mute_window, zone_names
 from monitor.alerting.settings.nearest import meant
 from monitor.config.cron import quartz_expression
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind, Trigger
 
+T = TypeVar("T")
+
 RULE_NAME = r"[a-z0-9][a-z0-9_-]{0,62}"
-LONGEST_GLOB = 500  # characters
-MOST_GLOBS = 1_000
 
 AN_INSTANT = datetime(2026, 12, 24, 18, tzinfo=UTC)
 AN_EARLIER_INSTANT = datetime(2026, 12, 24, 6, tzinfo=UTC)
@@ -35,7 +37,7 @@ def cron(text: str) -> str | None:
     return _first_fault([text], quartz_expression)
 
 
-def _first_fault(texts: Iterable[str], read: Callable[[str], object]) -> str | None:
+def _first_fault(texts: Iterable[T], read: Callable[[T], object]) -> str | None:
     try:
         for text in texts:
             read(text)
@@ -53,12 +55,7 @@ def time_zone(name: str) -> str | None:
 
 
 def globs(found: str | list[str]) -> str | None:
-    texts = [found] if isinstance(found, str) else found
-    if not all(texts):
-        return 'must not be empty; leave the key out, or write "*"'
-    if len(texts) > MOST_GLOBS or any(len(one) > LONGEST_GLOB for one in texts):
-        return f"must be at most {MOST_GLOBS:,} globs of {LONGEST_GLOB} characters each"
-    return None
+    return _first_fault([[found] if isinstance(found, str) else found], read_globs)
 
 
 def run_kinds(found: str | list[str]) -> str | None:
@@ -72,7 +69,8 @@ def triggers(found: str | list[str]) -> str | None:
 def fits_some(found: str | Iterable[str], words: Iterable[str], what: str) -> str | None:
     """Return the way out where a glob fits none of the words that there are."""
     words = [str(one) for one in words]
-    for glob in [found] if isinstance(found, str) else found:
+    for text in [found] if isinstance(found, str) else found:
+        glob = text.removeprefix(EXCLUDES)
         if not any(fnmatch.fnmatchcase(word, glob) for word in words):
             hint = meant(glob, words) or f"; there are {', '.join(words) or 'none'}"
             return f'no {what} fits "{glob}"{hint}'

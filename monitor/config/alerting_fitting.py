@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ import msgspec
 from monitor.alerting.settings.defaults import RULES, Quantity, combined, default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.labels import SHOWN_LABELS
+from monitor.alerting.settings.matching import read_globs
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
 from monitor.alerting.settings.silences import SilenceSettings, silence_faults
 from monitor.alerting.settings.templates import template
@@ -181,15 +181,11 @@ def _needs(part: Part, kind: RuleKind, workspaces: list[Part], faults: Faults) -
     if kind not in _NEEDS or part.get("is_enabled") is False or "match" not in part.parts:
         return
     table, key, way_out = _NEEDS[kind]
-    globs = part.parts["match"].get("workspace") or ("*",)
-    watched = [one for one in workspaces if _is_any(one.get("name"), globs)]
+    globs = read_globs(part.parts["match"].get("workspace"))
+    watched = [one for one in workspaces if globs.take([one.get("name") or ""])]
     if watched and not any(_has(one, table, key) for one in watched):
-        names = ", ".join(one.get("name") for one in watched)
+        names = ", ".join(one.get("name") or one.path for one in watched)
         faults.add(f"{part.path}.rule", kind.value, f"sees nothing of {names}; {way_out}")
-
-
-def _is_any(name: str | None, globs: tuple[str, ...]) -> bool:
-    return name is not None and any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
 def _has(workspace: Part, table: str, key: str) -> bool:

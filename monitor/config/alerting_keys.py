@@ -202,7 +202,8 @@ MATCH = Section(
     path="alerts.match",
     target=Match,
     about="What the rule is about: globs with *, ? and [abc], one or a list of them. Several of "
-    "one key mean any, several keys mean all; without a key, everything.",
+    "one key mean any, several keys mean all; without a key, everything. One that begins with ! "
+    "excludes what it fits.",
     keys=(
         Key(
             name="workspace",

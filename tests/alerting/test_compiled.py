@@ -54,6 +54,10 @@ def names(rules: tuple[Rule, ...]) -> list[str]:
     return [one.name for one in rules]
 
 
+def fits(words: list[str | None], glob: str) -> bool:
+    return any(fnmatch.fnmatchcase(word or "", glob) for word in words)
+
+
 def is_naive_match(match: Match, traits: Traits) -> bool:
     """Hold every field against every glob, as the documentation says it."""
     for name in FIELDS:
@@ -65,14 +69,19 @@ def is_naive_match(match: Match, traits: Traits) -> bool:
             words.append(traits.pipeline_id)
         if all(word is None for word in words):
             continue
-        if not any(fnmatch.fnmatchcase(word or "", glob) for word in words for glob in globs):
+        if any(fits(words, glob[1:]) for glob in globs if glob.startswith("!")):
+            return False
+        wanted = [glob for glob in globs if not glob.startswith("!")]
+        if wanted and not any(fits(words, glob) for glob in wanted):
             return False
     return True
 
 
 # Few letters, so that what is drawn for a glob and for a word often meets.
 WORDS = st.text("abA1[]!-é\n", max_size=6)
-GLOBS = st.text("abA1[]!-é*?\n", min_size=1, max_size=8)
+GLOBS = st.text("abA1[]!-é*?\n", min_size=1, max_size=8).filter(
+    lambda glob: not glob.startswith("!") or glob.strip("!*") != ""
+)
 MATCHES = st.builds(Match, **{name: st.lists(GLOBS, max_size=2).map(tuple) for name in FIELDS})
 FEW_FIELDS = st.sampled_from(FIELDS).flatmap(
     lambda name: st.builds(Match, **{name: st.lists(GLOBS, min_size=1, max_size=2).map(tuple)})
@@ -80,7 +89,7 @@ FEW_FIELDS = st.sampled_from(FIELDS).flatmap(
 TRAITS = st.builds(Traits, **{name: st.none() | WORDS for name in Traits.__struct_fields__})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(matches=st.lists(FEW_FIELDS | MATCHES, max_size=8), traits=TRAITS)
 @example(matches=[Match(pipeline=("[!]",)), Match(pipeline=("[",))], traits=Traits(pipeline="[!]"))
 @example(matches=[Match(folder=("a[",))], traits=Traits(folder="a["))
@@ -99,7 +108,7 @@ def test_the_index_finds_what_asking_every_rule_would_find(
     assert found.hearing(EventType.RUN_STARTED, traits) == ()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(match=MATCHES, traits=TRAITS)
 def test_why_not_names_a_field_that_really_does_not_fit(match: Match, traits: Traits) -> None:
     """There is a reason exactly where the rule does not match, and it is a true one."""
@@ -123,6 +132,37 @@ def test_why_not_says_what_was_asked_and_what_was_there() -> None:
     assert held.why_not(one, orders) == ("pipeline: 'orders' and '7' fits none of 'sales*', '12'")
     assert held.why_not(one, Traits(workspace="")) == (
         "workspace: not known fits none of 'marketing'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("globs", "taken"),
+    [
+        (("!Month end*",), ["Orders", "Sales", "Month begin"]),
+        (("Month*", "!Month end*"), ["Month begin"]),
+        (("!Orders", "!7"), ["Month begin", "Month end 4"]),
+        (("Orders", "!Orders"), []),
+    ],
+)
+def test_a_glob_that_excludes_takes_away(globs: tuple[str, ...], taken: list[str]) -> None:
+    """Alone it leaves all others, beside others it leaves the rest of what they take."""
+    held = compiled(rule("one", Match(pipeline=globs)))
+    ids = {"Orders": "1", "Sales": "7", "Month begin": "3", "Month end 4": "4"}
+    found = [
+        name
+        for name, number in ids.items()
+        if held.hearing(EventType.RUN_FAILED, Traits(pipeline=name, pipeline_id=number))
+    ]
+    assert found == taken
+
+
+def test_why_not_names_what_excludes() -> None:
+    """An operator who forgot an exclusion finds it."""
+    held = compiled(rule("one", Match(pipeline=("*", "!Sales", "!Month end*"))))
+    (one,) = held.rules
+
+    assert held.why_not(one, Traits(pipeline="Month end 4", pipeline_id="4")) == (
+        "pipeline: 'Month end 4' and '4' is excluded by '!Month end*'"
     )
 
 

@@ -30,8 +30,9 @@ def test_a_rule_needs_what_it_is_judged_by(rule: str, beyond: str) -> None:
     assert not faults({"workspaces": [off]})
     assert not faults({"workspaces": [off, workspace("on")], "alerts": [alert(rule)]})
     assert not faults({"workspaces": [off], "alerts": [alert(rule, enabled=False)]})
-    elsewhere = alert(rule, match={"workspace": "off"})
-    assert faults({"workspaces": [off, workspace("on")], "alerts": [elsewhere]})
+    for glob in ("off", "!on"):
+        elsewhere = alert(rule, match={"workspace": glob})
+        assert faults({"workspaces": [off, workspace("on")], "alerts": [elsewhere]})
 
 
 def test_a_rule_for_callbacks_needs_callbacks() -> None:

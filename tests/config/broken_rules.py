@@ -288,6 +288,13 @@ BROKEN_RULES: tuple[Row, ...] = (
         "x" * 501,
         f'"{"x" * 79}...: must be at most 1,000 globs of 500 characters each',
     ),
+    ("alerts[0].match.pipeline", "!", '"!": ' + NO_GLOB),
+    ("alerts[0].match.pipeline", ["!*"], '["!*"]: "!*" excludes everything; remove it'),
+    (
+        "alerts[0].match.kind",
+        ["!job_grup"],
+        '["!job_grup"]: no kind of run fits "job_grup"; did you mean job_group?',
+    ),
     ("alerts[0].match.folder", "", '"": ' + NO_GLOB),
     ("alerts[0].match.owner", "", '"": ' + NO_GLOB),
     (

@@ -251,7 +251,7 @@ def examples() -> list[str]:
 
 def test_the_examples_of_the_readme_can_be_used() -> None:
     """Each block of settings is judged without a fault."""
-    assert len(examples()) == 3
+    assert len(examples()) == 4
     assert all(judged(text) for text in examples())
 
 

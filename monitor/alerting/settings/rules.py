@@ -28,7 +28,10 @@ class RuleKind(StrEnum):
 
 
 class Match(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a rule is about. Globs; several of one field mean any, several fields mean all."""
+    """What a rule is about. Globs; several of one field mean any, several fields mean all.
+
+    One that begins with ``!`` excludes what it fits.
+    """
 
     workspace: tuple[str, ...] = ()
     kind: tuple[str, ...] = ()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
+
+_MINUTE = timedelta(minutes=1)
 
 # Nights of the clock change: an hour, half an hour, midnight itself; and zones without any.
 NIGHTS = [
@@ -22,6 +24,43 @@ NIGHTS = [
 ]
 
 
+class Minutes:
+    """Every minute from ``begin`` to ``end``, and what the wall shows in it."""
+
+    def __init__(self, zone: ZoneInfo, begin: datetime, end: datetime) -> None:
+        self._begin, self._end = begin, end
+        # A day around the stretch, so that a wall time's first pass is always seen.
+        around = timedelta(days=1)
+        count = (end - begin + 2 * around) // _MINUTE
+        self._real = [begin - around + _MINUTE * one for one in range(count)]
+        self._walls = [one.astimezone(zone).replace(tzinfo=None) for one in self._real]
+        self._first_pass: dict[datetime, datetime] = {}
+        for one, wall in zip(self._real, self._walls, strict=True):
+            self._first_pass.setdefault(wall, one)
+
+    def times(
+        self, fits: Callable[[datetime], bool], *, is_every_hour: bool = False
+    ) -> list[datetime]:
+        """Return when the wall fits: each real minute, or each minute of the wall once."""
+        if is_every_hour:
+            pairs = zip(self._real, self._walls, strict=True)
+            found = {one for one, wall in pairs if fits(wall)}
+        else:
+            found = {self._passed(wall) for wall in self._wall_minutes() if fits(wall)}
+        return sorted(one for one in found if self._begin < one <= self._end)
+
+    def _wall_minutes(self) -> Iterator[datetime]:
+        wall = self._walls[0]
+        while wall < self._walls[-1]:
+            yield wall
+            wall += _MINUTE
+
+    def _passed(self, wall: datetime) -> datetime:
+        while wall not in self._first_pass:
+            wall += _MINUTE
+        return self._first_pass[wall]
+
+
 def times_by_minutes(
     fits: Callable[[datetime], bool],
     *,
@@ -30,27 +69,5 @@ def times_by_minutes(
     end: datetime,
     is_every_hour: bool = False,
 ) -> list[datetime]:
-    """Return the times of one or two days at most.
-
-    Looks at every real minute, and at every minute of the wall where not every hour fits.
-    """
-    minute = timedelta(minutes=1)
-    # A day around the stretch, so that a wall time's first pass is always seen.
-    grid = [begin - timedelta(days=1) + minute * one for one in range(4 * 1440)]
-    walls = [one.astimezone(zone).replace(tzinfo=None) for one in grid]
-    found: set[datetime] = set()
-    if is_every_hour:
-        found = {one for one, wall in zip(grid, walls, strict=True) if fits(wall)}
-    else:
-        first_pass: dict[datetime, datetime] = {}
-        for one, wall in zip(grid, walls, strict=True):
-            first_pass.setdefault(wall, one)
-        wall = walls[0]
-        while wall < walls[-1]:
-            if fits(wall):
-                after_gap = wall
-                while after_gap not in first_pass:
-                    after_gap += minute
-                found.add(first_pass[after_gap])
-            wall += minute
-    return sorted(one for one in found if begin < one <= end)
+    """Return the times of a day or so: see `Minutes`."""
+    return Minutes(zone, begin, end).times(fits, is_every_hour=is_every_hour)

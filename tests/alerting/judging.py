@@ -15,7 +15,7 @@ from monitor.alerting.settings.engine import AlertingSettings
 from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import STATUS_EVENTS, AlertEvent, RunEvent, run_event_id
-from monitor.model.knowledge import Reachability
+from monitor.model.knowledge import BudgetStanding, PollStanding, Reachability
 from monitor.model.runs import (
     Pipeline,
     PipelineKind,
@@ -92,6 +92,21 @@ class Judging:
             WORKSPACE,
             reachability=Reachability.REACHABLE if well else Reachability.UNREACHABLE,
             reason=None if well else "changes: no answer",
+        )
+
+    def spend(self, *, remaining: int) -> None:
+        """Let so many requests be left, as the newest poll found."""
+        budget = BudgetStanding(scope="own", limit=120, remaining=remaining)
+        self.knowledge.update_workspace(WORKSPACE, budgets=(budget,))
+        now = self.clock.now()
+        self.knowledge.record_poll(
+            PollStanding(
+                workspace=WORKSPACE,
+                poll="changes",
+                last_attempt_at=now,
+                last_success_at=now,
+                last_outcome="ok",
+            )
         )
 
     async def round(self, seconds: float = 2.0) -> None:

@@ -28,12 +28,13 @@ NIGHT = "22:00-06:00 Europe/Berlin"
 
 
 def rules(*, mute: Sequence[str] = (), repeat_seconds: float = 4 * HOUR) -> AlertingSettings:
-    """Return the rules about failures and outages, and no others."""
+    """Return the rules about failures, outages and budgets, and no others."""
     failed = msgspec.structs.replace(
         default_rule(RuleKind.RUN_FAILED), mute=tuple(mute), repeat_seconds=repeat_seconds
     )
-    kinds = (RuleKind.WORKSPACE_UNREACHABLE, RuleKind.CALLBACKS_MISSED)
-    return AlertingSettings(rules=(failed, *map(default_rule, kinds)))
+    starved = msgspec.structs.replace(default_rule(RuleKind.BUDGET_EXHAUSTED), for_seconds=0.0)
+    outage = default_rule(RuleKind.WORKSPACE_UNREACHABLE)
+    return AlertingSettings(rules=(failed, starved, outage))
 
 
 def silence(story: Judging, *matchers: str, seconds: float = HOUR) -> Silence:
@@ -174,16 +175,17 @@ async def test_an_outage_adds_one_alert_to_a_storm(story: Judging) -> None:
         await story.round(HOUR)
     assert Counter(await story.words()) == {"fired": 500}
     assert await story.words("workspace_unreachable") == ["fired", "reminded"]
-    story.knowledge.update_workspace("marketing", callbacks_missed=9)
+    story.spend(remaining=0)
     await story.round()
     alerts = story.engine.picture().alerts
     explained = [one for one in alerts if one.muted_by and one.muted_by[0].startswith("inhib")]
-    assert Counter(one.rule for one in explained) == {"run_failed": 500, "callbacks_missed": 1}
+    assert Counter(one.rule for one in explained) == {"run_failed": 500, "budget_exhausted": 1}
     story.answers(well=True)
+    story.spend(remaining=100)
     await story.round()
     assert Counter(await story.words()) == {"fired": 500, "reminded": 500}
     assert (await story.words("workspace_unreachable"))[-1] == "resolved"
-    assert await story.words("callbacks_missed") == ["fired"]
+    assert await story.words("budget_exhausted") == []
 
 
 async def test_what_an_outage_explains_is_not_told_with_it(story: Judging) -> None:
@@ -191,10 +193,13 @@ async def test_what_an_outage_explains_is_not_told_with_it(story: Judging) -> No
     story.answers(well=False)
     await story.round()
     await story.clock.advance(121)
-    story.knowledge.update_workspace("marketing", callbacks_missed=9)
+    story.spend(remaining=0)
     await story.engine.look()
     assert await story.words("workspace_unreachable") == ["fired"]
-    assert await story.words("callbacks_missed") == []
+    assert await story.words("budget_exhausted") == []
+    story.answers(well=True)
+    await story.round()
+    assert await story.words("budget_exhausted") == ["fired"]
 
 
 ACTIONS = st.one_of(

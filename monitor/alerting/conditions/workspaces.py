@@ -21,13 +21,21 @@ from monitor.alerting.verdicts import (
     Unclear,
     Wrong,
 )
-from monitor.model.knowledge import BudgetStanding, PollStanding, Reachability
+from monitor.model.knowledge import (
+    BudgetStanding,
+    PollStanding,
+    Reachability,
+    WorkspaceStanding,
+)
 
 _NOT_KNOWN_YET: Unclear = Unclear(why="the workspace has not been asked yet")
 # A token that expired so long ago, while the workspace still answers, is not the one in use.
 _EXPIRED_SHOWN = timedelta(days=1)
 # A minute holds what its callbacks add, so an hour's window is at most sixty steps.
 _STEPS_PER_WINDOW = 60
+# A run that ended in an outage is told, and its callback counted as missed, only behind it.
+_AFTERMATH = 1 / 6  # of the window
+_NOTED_EVERY = timedelta(minutes=1)
 # One failed attempt may be bad luck; the next one shows that nothing is left.
 _STARVED_ATTEMPTS = 2
 _STARVED_OUTCOMES = frozenset({"budget", "throttled"})
@@ -97,6 +105,7 @@ class Misses(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     total: int
     steps: tuple[tuple[datetime, int], ...] = ()
+    silent_at: datetime | None = None  # when the workspace was last seen not to answer
 
 
 def look_misses(
@@ -105,7 +114,7 @@ def look_misses(
     now = looked.as_of
     if now is None:
         return Judged(verdict=_NOT_KNOWN_YET, memory=memory)
-    held = _grown(memory, looked.facts.standing.callbacks_missed, now, rule.window_seconds)
+    held = _grown(memory, looked.facts.standing, now, rule.window_seconds)
     missed = sum(count for _, count in held.steps)
     most = rule.threshold or 1.0
     if missed >= most:
@@ -116,11 +125,17 @@ def look_misses(
     return Judged(verdict=Right(at=now), memory=held)
 
 
-def _grown(held: Misses | None, total: int, now: datetime, window_seconds: float) -> Misses:
+def _grown(
+    held: Misses | None, standing: WorkspaceStanding, now: datetime, window_seconds: float
+) -> Misses:
+    total = standing.callbacks_missed
     if held is None:
-        return Misses(total=total)  # what was missed before the rule was there is not its matter
+        held = Misses(total=total)  # what was missed before the rule was there is not its matter
     # The count begins anew with each life of the daemon.
     more = total - held.total if total >= held.total else total
+    silent_at = _silent_at(held, standing, now, window_seconds)
+    if silent_at is not None:
+        more = 0  # what stayed away in an outage, ours or theirs, is explained
     since = now - timedelta(seconds=window_seconds)
     steps = tuple(step for step in held.steps if step[0] > since)
     if more:
@@ -129,9 +144,20 @@ def _grown(held: Misses | None, total: int, now: datetime, window_seconds: float
             steps = (*steps[:-1], (steps[-1][0], steps[-1][1] + more))
         else:
             steps = (*steps, (now, more))
-    if total == held.total and steps == held.steps:
-        return held
-    return Misses(total=total, steps=steps)
+    return Misses(total=total, steps=steps, silent_at=silent_at)
+
+
+def _silent_at(
+    held: Misses, standing: WorkspaceStanding, now: datetime, window_seconds: float
+) -> datetime | None:
+    """Return since when callbacks may stay away because of an outage; None once that is over."""
+    before = held.silent_at
+    if standing.reachability in (Reachability.UNKNOWN, Reachability.UNREACHABLE):
+        # Noted now and then only, since each note is a write.
+        is_noted = before is not None and now - before < _NOTED_EVERY
+        return before if is_noted else now
+    aftermath = timedelta(seconds=window_seconds * _AFTERMATH)
+    return None if before is None or now - before >= aftermath else before
 
 
 class Starved(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -193,7 +193,7 @@ class Evaluator:
             verdict = msgspec.structs.replace(verdict, was_there=True)
         if isinstance(held, Episode) and held.alert.state is not AlertState.RESOLVED:
             # What a later failure does not tell does not take back what an earlier one told.
-            told = {name: one for name, one in verdict.facts.items() if one is not None}
+            told = {name: one for name, one in _bounded(verdict.facts).items() if one is not None}
             verdict = msgspec.structs.replace(verdict, facts={**held.alert.facts, **told})
         url = event.run.url if event is not None else self._url_of(verdict.run)
         fresh = fresh_alert(self._view, rule, case.subject, verdict, url)
@@ -327,7 +327,12 @@ def _memory_key(case: Case) -> str:
     return f"{case.rule.name}:{key_of(case.subject)}"
 
 
-def _bounded(
-    facts: Mapping[str, str | float | None],
-) -> dict[str, str | float | None]:
-    return {name: one[:_TEXT_KEPT] if isinstance(one, str) else one for name, one in facts.items()}
+def _bounded(facts: Mapping[str, str | float | None]) -> dict[str, str | float | None]:
+    """Return the facts as the store gives them back: texts of a bounded length, and no integers."""
+    return {name: _fact(one) for name, one in facts.items()}
+
+
+def _fact(value: str | float | None) -> str | float | None:
+    if value is None:
+        return None
+    return value[:_TEXT_KEPT] if isinstance(value, str) else float(value)

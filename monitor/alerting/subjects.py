@@ -76,6 +76,8 @@ class Subjects:
             pipeline = state.pipeline if state is not None else None
             if pipeline is None and above.kind is RunKind.FLOW_RUN:
                 pipeline = whose.pipeline  # a job group runs in a flow run of its own flow
+            if pipeline is None:
+                break  # only its id is known, and an alert must say what failed
             whose = Whose(key=above, pipeline=pipeline, run=state)
         return whose
 

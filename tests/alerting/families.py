@@ -1,0 +1,80 @@
+"""A plan, a flow that it runs, and when their runs fail and are linked to each other."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from monitor.bus.contract import Change
+from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
+from monitor.model.runs import (
+    Parents,
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+)
+from tests.alerting.judging import WORKSPACE, Judging
+
+PLAN = Pipeline(kind=PipelineKind.PLAN, id="70", name="nightly")
+FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+_CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
+
+
+class Family:
+    """One plan run with one flow run inside, whose link is not known at first."""
+
+    def __init__(self, judging: Judging, number: int = 1) -> None:
+        self.judging = judging
+        now = judging.clock.now()
+        self.plan_run = _run(RunKind.PLAN_RUN, f"p{number}", PLAN, now - timedelta(seconds=60))
+        self.flow_run = _run(RunKind.FLOW_RUN, f"f{number}", FLOW, now - timedelta(seconds=30))
+        judging.knowledge.update_workspace(WORKSPACE, capabilities=_CAPABILITIES)
+
+    def _run_of(self, run: RunState) -> RunEvent:
+        return RunEvent(
+            id=run_event_id(run.key, STATUS_EVENTS[run.status]),
+            type=STATUS_EVENTS[run.status],
+            run=run,
+            before=Status.RUNNING,
+            occurred_at=run.finished_at,
+            recorded_at=self.judging.clock.now(),
+            observed_by=Source.POLL,
+        )
+
+    async def child_ends(self, status: Status = Status.FAILED) -> None:
+        self.flow_run = await self._ends(self.flow_run, status)
+
+    async def plan_ends(self, status: Status = Status.FAILED) -> None:
+        self.plan_run = await self._ends(self.plan_run, status)
+
+    async def link(self) -> None:
+        """Let it become known that the flow run was a part of the plan run; nothing is told."""
+        parents = Parents(plan_run=self.plan_run.key.id)
+        self.flow_run = msgspec.structs.replace(self.flow_run, parents=parents)
+        await self._keep(Change(runs=(self.flow_run,)))
+
+    async def _ends(self, run: RunState, status: Status) -> RunState:
+        now = self.judging.clock.now()
+        run = msgspec.structs.replace(run, status=status, finished_at=now)
+        await self._keep(Change(runs=(run,), events=(self._run_of(run),)))
+        return run
+
+    async def _keep(self, change: Change) -> None:
+        await self.judging.bus.commit(change, timeout_seconds=10)
+
+
+def _run(kind: RunKind, run_id: str, pipeline: Pipeline, created_at: datetime) -> RunState:
+    return RunState(
+        key=RunKey(WORKSPACE, kind, run_id),
+        status=Status.RUNNING,
+        created_at=created_at,
+        started_at=created_at,
+        pipeline=pipeline,
+        confirmed_at=created_at,
+        confirmed_by=Source.POLL,
+    )

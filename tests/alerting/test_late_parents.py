@@ -1,0 +1,128 @@
+"""What fails inside a plan is told once, in whatever order it becomes known."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from monitor.model.alerts import AlertState
+from monitor.model.runs import Status
+from tests.alerting.families import Family
+from tests.alerting.judging import Judging, judging
+
+_STEPS = ("child fails", "link", "plan fails")
+
+
+async def show(family: Family, step: str) -> None:
+    if step == "child fails":
+        await family.child_ends()
+    elif step == "link":
+        await family.link()
+    else:
+        await family.plan_ends()
+
+
+async def evidence(one: Judging) -> list[set[str]]:
+    """Return what each alert that fires is held up by."""
+    await one.round()
+    alerts = [alert for alert in one.engine.picture().alerts if alert.state is AlertState.FIRING]
+    return [set(alert.evidence) for alert in alerts if alert.name == "run_failed"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(_STEPS)), ids="-".join)
+@pytest.mark.parametrize("is_heard_at_once", [True, False], ids=["each", "together"])
+async def test_both_failures_are_one_alert(
+    tmp_path: Path,
+    order: tuple[str, ...],
+    is_heard_at_once: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """In any order, heard one by one or in one batch: one `fired`, with both as evidence."""
+    async with judging(tmp_path) as one:
+        family = Family(one)
+        for step in order:
+            await show(family, step)
+            if is_heard_at_once:
+                await one.round()
+
+        assert await evidence(one) == [
+            {"marketing:flow_run:f1:failed", "marketing:plan_run:p1:failed"}
+        ]
+        assert await one.words() == ["fired"]
+
+
+async def test_a_link_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    """After fifteen seconds the plan's failure is told by itself."""
+    async with judging(tmp_path) as one:
+        family = Family(one)
+        await family.child_ends()
+        await one.round()
+        await family.plan_ends()
+        await one.round()
+
+        await one.round(14)
+        assert await one.words() == ["fired"]
+        await one.round(1)
+        assert await one.words() == ["fired", "fired"]
+
+
+async def test_a_failure_that_waits_is_heard_before_the_next_success(tmp_path: Path) -> None:
+    """The plan fails and soon succeeds again: nothing that fired late stays on for ever."""
+    async with judging(tmp_path) as one:
+        first = Family(one)
+        await first.child_ends()
+        await one.round()
+        await first.plan_ends()
+        await one.round()
+        again = Family(one, number=2)
+        await again.plan_ends(Status.SUCCEEDED)
+        await again.child_ends(Status.SUCCEEDED)
+        for _ in range(10):
+            await one.round()
+
+        assert await evidence(one) == []
+
+
+async def test_a_failure_that_waits_survives_a_restart(tmp_path: Path) -> None:
+    """What waits is in the store: the next process finds the link, or tells it in time."""
+    async with judging(tmp_path) as one:
+        family = Family(one)
+        await family.child_ends()
+        await one.round()
+        await family.plan_ends()
+        await one.round()
+        await one.engine.restore()
+        await family.link()
+
+        assert len(await evidence(one)) == 1
+        await one.round(60)
+        assert await one.words() == ["fired"]
+
+
+async def test_what_was_told_alone_ends_when_it_succeeds_inside(tmp_path: Path) -> None:
+    """A flow run fails by itself; the next one runs inside a plan that is known: it is over."""
+    async with judging(tmp_path) as one:
+        alone = Family(one)
+        await alone.child_ends()
+        await one.round()
+        inside = Family(one, number=2)
+        await inside.plan_ends(Status.SUCCEEDED)
+        await inside.link()
+        await inside.child_ends(Status.SUCCEEDED)
+        await one.round()
+
+        assert await one.words() == ["fired", "resolved"]
+
+
+async def test_plans_that_have_nothing_to_do_with_it_wait_for_nothing(tmp_path: Path) -> None:
+    """A flow run that failed before the plan run began delays the plan's failure by nothing."""
+    async with judging(tmp_path) as one:
+        before = Family(one)
+        await before.child_ends()
+        await one.round(120)
+        later = Family(one, number=2)
+        await later.plan_ends()
+        await one.round()
+
+        assert await one.words() == ["fired", "fired"]

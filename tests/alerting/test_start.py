@@ -1,0 +1,194 @@
+"""Starts, restarts, other rules and rules that break: what was told stays told, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from monitor.alerting.engine import Engine
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import Match, RuleKind
+from monitor.bus.contract import Retention
+from monitor.model.alerts import AlertState
+from monitor.model.knowledge import PipelineStanding
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
+from monitor.supervisor import Supervisor
+from tests.alerting.judging import WORKSPACE, Judging, guard, judging
+
+_STALE = msgspec.structs.replace(default_rule(RuleKind.NOT_FRESH), threshold=3_600)
+
+
+def stand(one: Judging, flows: int) -> None:
+    """Let so many flows have succeeded last two hours ago, and let that be known for certain."""
+    now = one.clock.now()
+    for number in range(flows):
+        pipeline = Pipeline(kind=PipelineKind.FLOW, id=str(number), name=f"flow {number}")
+        one.knowledge.name_pipeline(WORKSPACE, pipeline.kind, pipeline.id, pipeline.name)
+        one.knowledge.standings[WORKSPACE, RunKind.JOB_GROUP, pipeline.id, None] = PipelineStanding(
+            workspace=WORKSPACE,
+            run_kind=RunKind.JOB_GROUP,
+            pipeline=pipeline,
+            last_success_at=now - timedelta(hours=2),
+            last_finished_at=now - timedelta(hours=2),
+            last_status=Status.SUCCEEDED,
+        )
+    for kind in (RunKind.JOB_GROUP, RunKind.FLOW_RUN):
+        one.knowledge.confirm(WORKSPACE, kind, now, complete_at=now)
+
+
+async def test_the_first_start_tells_what_was_there_once_and_as_such(tmp_path: Path) -> None:
+    """500 flows have long been stale when the rule is judged first: one each, marked."""
+    async with judging(tmp_path, AlertingSettings(rules=(_STALE,))) as one:
+        stand(one, 500)
+        for _ in range(3):
+            await one.round()
+
+        told = await one.told()
+        assert len(told) == len({event.alert.fingerprint for event in told}) == 500
+        assert all(event.alert.was_there for event in told)
+
+
+async def test_what_goes_wrong_later_was_not_there(tmp_path: Path) -> None:
+    """Once a rule has been judged, what begins is told as beginning."""
+    async with judging(tmp_path, AlertingSettings(rules=(_STALE,))) as one:
+        stand(one, 1)
+        await one.round()
+        stand(one, 2)
+        await one.round()
+        await one.clock.advance(60)
+        stand(one, 3)
+        for _ in range(40):
+            await one.round()
+
+        assert [event.alert.was_there for event in await one.told()][:1] == [True]
+        assert not any(event.alert.was_there for event in (await one.told())[1:])
+
+
+async def test_a_restart_tells_nothing_again(tmp_path: Path) -> None:
+    """A new process holds the same alerts, and tells the ends that are owed."""
+    async with judging(tmp_path) as one:
+        await one.end_runs(list(range(50)))
+        await one.round()
+        before = one.engine.picture().alerts
+        one.engine = Engine(
+            bus=one.bus,
+            view=one.knowledge.view,
+            clock=one.clock,
+            settings=AlertingSettings(),
+            retention=Retention(),
+            guard=guard,
+        )
+        await one.engine.restore()
+        assert {a.fingerprint: a for a in one.engine.picture().alerts} == {
+            a.fingerprint: a for a in before
+        }
+        await one.round()
+        assert await one.words() == ["fired"] * 50
+
+        await one.end_runs(list(range(50)), Status.SUCCEEDED)
+        await one.round()
+        assert await one.words() == ["fired"] * 50 + ["resolved"] * 50
+
+
+async def test_a_rule_that_goes_ends_what_it_began(tmp_path: Path) -> None:
+    """After a reload without it, and after one that matches something else."""
+    async with judging(tmp_path) as one:
+        await one.end_runs([1, 2])
+        await one.round()
+        narrow = msgspec.structs.replace(
+            default_rule(RuleKind.RUN_FAILED), match=Match(pipeline=("2",))
+        )
+        await one.engine.reconfigure(AlertingSettings(rules=(narrow,)))
+        await one.round()
+        assert await one.words() == ["fired", "fired", "resolved"]
+        await one.engine.reconfigure(AlertingSettings(rules=()))
+        await one.round()
+
+        assert await one.words() == ["fired", "fired", "resolved", "resolved"]
+        assert (await one.told())[-1].alert.facts["reason"] == "rule removed"
+
+
+async def test_a_rule_that_stays_keeps_what_it_knows_over_a_reload(tmp_path: Path) -> None:
+    """Another threshold of the same rule begins no new episode."""
+    rule = default_rule(RuleKind.FAILING_REPEATEDLY)
+    async with judging(tmp_path, AlertingSettings(rules=(rule,))) as one:
+        for _ in range(2):
+            await one.end_run(1)
+            await one.round()
+        other = msgspec.structs.replace(rule, repeat_seconds=9.0)
+        await one.engine.reconfigure(AlertingSettings(rules=(other,)))
+        await one.end_run(1)
+        await one.round()
+
+        assert await one.words(rule.name) == ["fired"]
+
+
+async def test_a_rule_that_raises_leaves_the_others_alone(tmp_path: Path) -> None:
+    """It is counted and named, and what the other rule says of the same event is told."""
+    async with judging(tmp_path) as one:
+        supervisor = Supervisor(clock=one.clock, registry=CollectorRegistry())
+
+        def contain(name: str, call: Callable[[], Any], on_failure: Callable[[str], None]) -> Any:
+            def break_down() -> Any:
+                raise ZeroDivisionError("by design")
+
+            is_chosen = name == "rule failing_repeatedly"
+            return supervisor.contain(name, break_down if is_chosen else call, on_failure)
+
+        one.engine = Engine(
+            bus=one.bus,
+            view=one.knowledge.view,
+            clock=one.clock,
+            settings=AlertingSettings(),
+            retention=Retention(),
+            guard=contain,
+        )
+        await one.engine.restore()
+        await one.end_runs([1, 2])
+        await one.round()
+
+        picture = one.engine.picture()
+        assert await one.words() == ["fired", "fired"]
+        assert picture.failures == {"failing_repeatedly": 2}
+        assert "ZeroDivisionError" in picture.failing_rules["failing_repeatedly"]
+
+
+async def test_jumps_of_our_clock_raise_nothing(tmp_path: Path) -> None:
+    """The wall clock is set an hour on and back while things are well, pending and firing."""
+    async with judging(tmp_path) as one:
+        await one.end_run(1)
+        await one.round()
+        for hours in (1, -2, 1):
+            one.clock.set_wall(one.clock.now() + timedelta(hours=hours))
+            await one.round()
+        assert await one.words() == ["fired"]
+
+        one.answers(well=False)
+        await one.round()
+        for hours in (1, -1):
+            one.clock.set_wall(one.clock.now() + timedelta(hours=hours))
+            await one.round()
+        assert await one.words("workspace_unreachable") == []
+        await one.round(120)
+        assert await one.words("workspace_unreachable") == ["fired"]
+        assert await one.words() == ["fired"]
+
+
+async def test_alerts_are_not_judged_themselves(tmp_path: Path) -> None:
+    """The engine reads what it has told, and is moved by it to nothing."""
+    async with judging(tmp_path) as one:
+        await one.end_run(1)
+        await one.round()
+        position = one.engine.position
+        await one.round()
+
+        assert one.engine.position > position or await one.engine.take_some() == 0
+        assert await one.words() == ["fired"]
+        firing = [a for a in one.engine.picture().alerts if a.state is AlertState.FIRING]
+        assert len(firing) == 1

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from monitor.alerting.settings.rules import RuleKind
 from monitor.bus.settings import store_path
 from monitor.cli.settings_files import weigh_file
 from monitor.config import Verdict
@@ -17,7 +18,7 @@ from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
 from monitor.config.table import SECTIONS, below, written_keys
 from monitor.polling.settings import followed_run
-from tests.config.settings_tables import weighed, workspace
+from tests.config.settings_tables import everything, weighed, workspace
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.dates()
@@ -63,6 +64,38 @@ def test_a_fault_in_one_workspace_leaves_the_other_alone(changes: dict[str, Any]
     """Faults name the workspace that they are in."""
     verdict = weighed({"workspaces": [workspace("a"), {**workspace("b"), **changes}]})
     assert all(fault.key.startswith("workspaces[1]") for fault in verdict.faults)
+
+
+def keys_of(path: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Return tables of a section's own keys, with whatever behind them."""
+    names = [name for one in SECTIONS if one.path == path for name in written_keys(one)]
+    texts = st.text(max_size=8)
+    values = VALUES | texts | st.lists(texts, max_size=3) | st.dictionaries(texts, texts)
+    instants = st.datetimes() | st.datetimes(timezones=st.timezones())
+    return st.dictionaries(st.sampled_from(names), values | instants, max_size=4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rule=keys_of("alerts"),
+    match=keys_of("alerts.match"),
+    silence=keys_of("silences"),
+    webhook=keys_of("webhook"),
+    kind=st.sampled_from(sorted(RuleKind)),
+)
+def test_every_rule_silence_and_webhook_gets_a_verdict(
+    rule: dict[str, Any],
+    match: dict[str, Any],
+    silence: dict[str, Any],
+    webhook: dict[str, Any],
+    kind: str,
+) -> None:
+    """Whatever stands behind their keys: faults or a configuration."""
+    mapping = everything()
+    mapping["alerts"] = [{"rule": kind, **rule, "match": match}]
+    mapping["silences"][0].update(silence)
+    mapping["webhook"].update(webhook)
+    assert_verdict(weighed(mapping))
 
 
 LEAST = b'[[workspaces]]\nname = "a"\nurl = "https://x.example"\n'

@@ -24,7 +24,8 @@ from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.standings import Standings
 
-_ROUND_SECONDS = 2.0  # events that lie so close together are judged together, as they were then
+# Events that lie so close together are judged together; the less where rules count seconds.
+_LEAST_ROUND_SECONDS, _MOST_ROUND_SECONDS = 2.0, 30.0
 _LOOK_SECONDS = 60.0  # between two looks while no event comes
 _IDLE_LOOK_SECONDS = 600.0  # while nothing runs and nothing is pending either
 _AFTERWARDS = timedelta(hours=1)
@@ -73,13 +74,20 @@ class Backtest:
     """A store, a present and an engine of their own. Open it by `opened`, close it at the end."""
 
     def __init__(
-        self, bus: SqliteBus, knowledge: Knowledge, engine: Engine, clock: RecordedClock
+        self,
+        bus: SqliteBus,
+        knowledge: Knowledge,
+        engine: Engine,
+        clock: RecordedClock,
+        *,
+        round_seconds: float,
     ) -> None:
         self._bus = bus
         self._knowledge = knowledge
         self._standings = Standings(knowledge)
         self._engine = engine
         self._clock = clock
+        self._round_seconds = round_seconds
         self._runs: dict[RunKey, RunState] = {}
 
     @classmethod
@@ -110,14 +118,14 @@ class Backtest:
             guard=_unguarded,
         )
         await engine.restore()
-        return cls(bus, knowledge, engine, clock)
+        return cls(bus, knowledge, engine, clock, round_seconds=_round_seconds(settings))
 
     async def close(self) -> None:
         await self._bus.close()
 
     async def judge(self, recorded: Sequence[Recorded], until: Sequence[datetime]) -> None:
         """Let the events happen again; alerts that were told then are left out."""
-        for first, last in _together(recorded):
+        for first, last in _together(recorded, self._round_seconds):
             some = [one.event for one in recorded[first:last]]
             await self._pass(some[0].recorded_at, until[first])
             self._clock.move(some[-1].recorded_at)
@@ -188,14 +196,20 @@ def judged_again(settings: AlertingSettings) -> AlertingSettings:
     return msgspec.structs.replace(settings, rules=rules, silences=())
 
 
-def _together(recorded: Sequence[Recorded]) -> Iterator[tuple[int, int]]:
+def _round_seconds(settings: AlertingSettings) -> float:
+    waits = [one.for_seconds for one in settings.rules if one.for_seconds > 0]
+    shortest = min(waits, default=4 * _MOST_ROUND_SECONDS)
+    return max(_LEAST_ROUND_SECONDS, min(_MOST_ROUND_SECONDS, shortest / 4))
+
+
+def _together(recorded: Sequence[Recorded], seconds: float) -> Iterator[tuple[int, int]]:
     """Yield from where to where events were recorded together."""
     first = 0
     for index in range(1, len(recorded) + 1):
         begun = recorded[first].event.recorded_at
         if (
             index == len(recorded)
-            or (recorded[index].event.recorded_at - begun).total_seconds() > _ROUND_SECONDS
+            or (recorded[index].event.recorded_at - begun).total_seconds() > seconds
         ):
             yield first, index
             first = index

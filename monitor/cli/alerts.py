@@ -62,7 +62,8 @@ def alerts(
     """List alerts, or try other rules on what the daemon has recorded.
 
     ``alerts backtest --since 30d -c new.toml`` judges the recorded events by the rules of
-    another file and shows what they would have told, beside what really was told.
+    another file and shows what they would have told, beside what really was told. Limits are
+    learned anew from the first of these events, and schedules are taken as they stand today.
     """
     if action == "backtest":
         from monitor.cli.backtest import backtest  # noqa: PLC0415 - help must answer fast

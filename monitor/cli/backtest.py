@@ -30,7 +30,7 @@ from monitor.model.secrets import Secret
 
 _MOST_EVENTS = 1_000_000
 _PAGE = 1_000
-_SLICE = 5_000
+_SLICE = 500
 _SHOWN = 50  # differences in the table; --json has them all
 _DECODER = msgspec.json.Decoder(Recorded)
 _ENCODER = msgspec.json.Encoder()
@@ -82,6 +82,7 @@ async def _compare(settings: AlertingSettings, daemon: Path, start: datetime) ->
         spool = Path(folder) / "events.jsonl"
         async with AdminClient.of(daemon) as client:
             workspaces = await _workspaces(client)
+            start = max(start, await _oldest(client) or start)
             times = await _fetched(client, start, spool)
         if not times:
             raise MonitorError("the daemon has recorded no events since then; nothing is judged")
@@ -92,13 +93,23 @@ async def _compare(settings: AlertingSettings, daemon: Path, start: datetime) ->
         until = known_until(times)
         try:
             for first, some in _slices(spool):
+                _tell_progress(some[0])
                 await test.judge(some, until[first : first + len(some)])
                 did += firings(one.event for one in some)
             await test.end()
+            if sys.stderr.isatty():
+                sys.stderr.write("\r\n")
             would = firings(await test.told())
         finally:
             await test.close()
     return compared(settings.rules, would, did)
+
+
+async def _oldest(client: AdminClient) -> datetime | None:
+    """Return when the log begins: of what was before, nobody knows whether it happened."""
+    page = await client.get("/api/v1/events", {"limit": "1"})
+    some = msgspec.convert(page["data"], list[Recorded])
+    return some[0].event.recorded_at if some else None
 
 
 async def _workspaces(client: AdminClient) -> list[WorkspaceStanding]:
@@ -139,6 +150,12 @@ async def _fetched(
                     f"--since: there are more than {_MOST_EVENTS:,} events; begin later"
                 )
             query = {"limit": str(_PAGE), "after": str(page["next"])}
+
+
+def _tell_progress(recorded: Recorded) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\rjudging {recorded.event.recorded_at:%Y-%m-%d %H:%M}")
+        sys.stderr.flush()
 
 
 def _times(recorded: Recorded) -> tuple[datetime, datetime]:

@@ -14,7 +14,18 @@ import pytest
 from monitor.bus.contract import Change
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
 from monitor.model.events import AlertEvent, EventType, RunEvent, run_event_id
-from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
+from monitor.model.knowledge import ScheduleKnown
+from monitor.model.runs import (
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+    Trigger,
+)
+from monitor.model.triggers import HourlyTrigger
 from monitor.web.settings import ServerSettings
 from tests.cli.talking import Said, Talking
 from tests.web.serving import serving
@@ -35,7 +46,14 @@ class Past:
     say: Talking
 
     async def run(
-        self, number: int, *, at: timedelta, lasts: timedelta, ends: Status, lag: timedelta = LAG
+        self,
+        number: int,
+        *,
+        at: timedelta,
+        lasts: timedelta,
+        ends: Status,
+        lag: timedelta = LAG,
+        trigger: Trigger = Trigger.MANUAL,
     ) -> None:
         """Let a run have been recorded: its start and its end."""
         started = BEGIN + at
@@ -45,6 +63,7 @@ class Past:
             created_at=started,
             started_at=started,
             pipeline=ORDERS,
+            trigger=trigger,
             confirmed_at=started + lag,
             confirmed_by=Source.POLL,
         )
@@ -176,6 +195,23 @@ async def test_a_rule_that_must_last_is_tried_too(past: Past) -> None:
     await past.run(3, at=60 * MINUTE, lasts=MINUTE, ends=Status.FAILED)
     row = (await past.rows(f"{FAILED}\nfor_seconds = 600"))["run_failed"]
     assert [one["starts_at"] for one in row["only_new"]] == ["2026-11-20T11:01:00Z"]
+
+
+async def test_schedules_are_tried_as_they_stand_today(past: Past) -> None:
+    """A start that an hourly schedule should have made is missed, and those that came are not."""
+    schedule = ScheduleKnown(
+        id="3",
+        name="hourly",
+        is_enabled=True,
+        triggers=(HourlyTrigger(minute_of_hour=30),),
+        pipelines=(ORDERS,),
+    )
+    past.site.knowledge.update_workspace("acme", schedules=(schedule,), followed_since=BEGIN)
+    for number, hour in enumerate((0, 1, 2, 4, 5)):
+        at = timedelta(hours=hour, minutes=30, seconds=2)
+        await past.run(number, at=at, lasts=MINUTE, ends=Status.SUCCEEDED, trigger=Trigger.SCHEDULE)
+    row = (await past.rows('[[alerts]]\nrule = "schedule_missed"'))["schedule_missed"]
+    assert [one["starts_at"] for one in row["only_new"]] == ["2026-11-20T13:30:00Z"]
 
 
 async def test_nothing_recorded_is_said(past: Past) -> None:

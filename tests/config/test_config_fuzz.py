@@ -75,7 +75,7 @@ def keys_of(path: str) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.sampled_from(names), values | instants, max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     rule=keys_of("alerts"),
     match=keys_of("alerts.match"),

@@ -192,6 +192,12 @@ class TestBudget:
         ]
         assert words == ["right", "right", "wrong"]
         assert looking.wrong.since == at(2)
+        assert looking.wrong.facts == {
+            "scope": "workspace",
+            "remaining": None,
+            "limit": None,
+            "polls": "names",
+        }
         good = poll("ok", 1_200, name="names")
         assert looking.look(standing(Reachability.REACHABLE, fine, good), 1_202) == "right"
         assert looking.memory_bytes == b""
@@ -205,10 +211,29 @@ class TestBudget:
         )
         assert looking.look(standing(Reachability.REACHABLE, poll("ok", 0), budgets=budgets), 5)
         assert looking.wrong.since == at(5)
-        assert looking.wrong.facts == {"scope": "user", "remaining": 0.0, "limit": 50.0}
+        assert looking.wrong.facts == {
+            "scope": "user",
+            "remaining": 0.0,
+            "limit": 50.0,
+            "polls": None,
+        }
         left = (budgets[0],)
         facts = standing(Reachability.REACHABLE, poll("ok", 9), budgets=left)
         assert looking.look(facts, 10) == "right"
+
+    @pytest.mark.parametrize(("outcome", "scope"), [("budget", "own"), ("throttled", "user")])
+    def test_it_says_whose_requests_are_short(self, outcome: str, scope: str) -> None:
+        """Our own budget refuses by one word, the workspace by another; both have their figures."""
+        looking = Looking(RuleKind.BUDGET_EXHAUSTED)
+        budgets = (
+            BudgetStanding(scope="own", limit=120, remaining=10),
+            BudgetStanding(scope="user", limit=50, remaining=20),
+        )
+        for seconds in (0, 60):
+            polls = [poll(outcome, seconds, name=name) for name in ("tokens", "names")]
+            looking.look(standing(Reachability.REACHABLE, *polls, budgets=budgets), seconds)
+        assert looking.wrong.facts["scope"] == scope
+        assert looking.wrong.facts["polls"] == "names, tokens"
 
     def test_a_workspace_that_was_not_asked_yet_shows_nothing(self) -> None:
         """After a restart an episode stays as it is until the first poll."""

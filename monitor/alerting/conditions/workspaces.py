@@ -5,6 +5,7 @@ All are judged by our own clock: what an outage hides is the workspace's clock t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -38,7 +39,10 @@ _AFTERMATH = 1 / 6  # of the window
 _NOTED_EVERY = timedelta(minutes=1)
 # One failed attempt may be bad luck; the next one shows that nothing is left.
 _STARVED_ATTEMPTS = 2
-_STARVED_OUTCOMES = frozenset({"budget", "throttled"})
+_THROTTLED = "throttled"
+_STARVED_OUTCOMES = frozenset({"budget", _THROTTLED})
+_OWN = "own"  # the scope of our own budget
+_POLLS_NAMED = 10
 
 
 class Since(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -169,6 +173,9 @@ class Starved(Struct, frozen=True, kw_only=True, omit_defaults=True):
     scopes: dict[str, datetime] = {}
     polls: dict[str, tuple[datetime, datetime, int]] = {}
 
+    def failures(self, poll: str) -> int:
+        return self.polls[poll][2] if poll in self.polls else 0
+
 
 def look_budget(
     looked: Looked[WorkspaceFacts], memory: Starved | None, _: RuleSettings
@@ -178,21 +185,31 @@ def look_budget(
         return Judged(verdict=_NOT_KNOWN_YET, memory=memory)
     held = _starved(memory or Starved(), facts, now)
     begun = [*held.scopes.values()]
-    begun += [first for first, _, count in held.polls.values() if count >= _STARVED_ATTEMPTS]
+    begun += [held.polls[one][0] for one in held.polls if held.failures(one) >= _STARVED_ATTEMPTS]
     kept = held if held.scopes or held.polls else None
     if not begun:
         return Judged(verdict=Right(at=now), memory=kept)
-    least = _least(facts.standing.budgets)
-    wrong = Wrong(
-        since=min(begun),
-        as_of=now,
-        facts={
-            "scope": least.scope if least is not None else None,
-            "remaining": float(least.remaining) if least is not None else None,
-            "limit": float(least.limit) if least is not None else None,
-        },
-    )
+    short = [one for one in facts.polls if held.failures(one.poll) >= _STARVED_ATTEMPTS]
+    wrong = Wrong(since=min(begun), as_of=now, facts=_shortage(facts.standing.budgets, short))
     return Judged(verdict=wrong, memory=kept)
+
+
+def _shortage(
+    budgets: tuple[BudgetStanding, ...], short: Sequence[PollStanding]
+) -> dict[str, str | float | None]:
+    """Return what is used up, and the polls that cannot ask for want of it."""
+    is_theirs = any(one.last_outcome == _THROTTLED for one in short)
+    empty = [one for one in budgets if one.remaining <= 0]
+    # 429 may come without any header that tells of a quota.
+    meant = empty or [one for one in budgets if (one.scope != _OWN) is is_theirs]
+    least = min(meant, key=lambda one: one.remaining / max(1, one.limit), default=None)
+    names = sorted(one.poll for one in short)[:_POLLS_NAMED]
+    return {
+        "scope": least.scope if least is not None else "workspace",
+        "remaining": float(least.remaining) if least is not None else None,
+        "limit": float(least.limit) if least is not None else None,
+        "polls": ", ".join(names) or None,
+    }
 
 
 def _starved(held: Starved, facts: WorkspaceFacts, now: datetime) -> Starved:
@@ -204,10 +221,6 @@ def _starved(held: Starved, facts: WorkspaceFacts, now: datetime) -> Starved:
             is_another = one.last_attempt_at != newest
             polls[one.poll] = (first, one.last_attempt_at, min(count + is_another, 1_000))
     return Starved(scopes={name: held.scopes.get(name, now) for name in empty}, polls=polls)
-
-
-def _least(budgets: tuple[BudgetStanding, ...]) -> BudgetStanding | None:
-    return min(budgets, key=lambda one: one.remaining / max(1, one.limit), default=None)
 
 
 def _written(at: datetime) -> str:
@@ -260,6 +273,6 @@ CONDITIONS: tuple[AnyCondition, ...] = (
         about=About.WORKSPACE,
         memory=Starved,
         look=look_budget,
-        template_fields=("scope", "remaining", "limit"),
+        template_fields=("scope", "remaining", "limit", "polls"),
     ),
 )

@@ -204,9 +204,9 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
     RuleKind.BUDGET_EXHAUSTED: RuleKindDefaults(
         about="The requests that a workspace or our own settings allow are used up.",
         severity=Severity.WARNING,
-        summary="No requests are left for {workspace}",
-        description="{remaining} of {limit} are left ({scope}), so what happens is told late.",
-        fields=("scope", "remaining", "limit"),
+        summary="Requests to {workspace} run short",
+        description="Late for want of requests: {polls}. Left: {remaining} of {limit} ({scope}).",
+        fields=("scope", "remaining", "limit", "polls"),
         match=_WORKSPACE,
         for_seconds=10 * MINUTE,
     ),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from monitor.cli import durations
+from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError
 
 Rows = list[dict[str, Any]]
@@ -72,17 +74,28 @@ def cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def instant(option: str, told: str) -> datetime:
-    """Return the instant that an option names.
+def since(told: str) -> datetime:
+    """Return from when on: an instant, or a span up to now.
 
     Raises:
         ConfigurationError: before the daemon is asked, which would say the same.
     """
+    span = durations.in_seconds(told)
+    if span is None:
+        return instant("--since", told, or_else=", or a span as 30d or 2h")
+    try:
+        return SystemClock().now() - timedelta(seconds=span)
+    except OverflowError as exc:
+        raise ConfigurationError(f"--since: {told[:40]!r} is before all time") from exc
+
+
+def instant(option: str, told: str, *, or_else: str = "") -> datetime:
+    """Return the instant that an option names; raises as `since` does."""
     shown = f"{option}: {told[:40]!r}"
     try:
         at = datetime.fromisoformat(told)
     except ValueError as exc:
-        way_out = "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z"
+        way_out = f"is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z{or_else}"
         raise ConfigurationError(f"{shown} {way_out}") from exc
     if at.tzinfo is None:
         raise ConfigurationError(f"{shown} names no time zone; add Z or an offset")

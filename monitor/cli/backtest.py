@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -17,12 +17,11 @@ from monitor.alerting.backtest import Compared, Firing, compared, firings
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.app.backtesting import Backtest, known_until
 from monitor.bus.contract import Recorded
-from monitor.cli import asking, durations
+from monitor.cli import asking
 from monitor.cli.admin import AdminClient
 from monitor.cli.settings_files import read_toml
 from monitor.cli.tables import print_json, print_table
 from monitor.config import SecretSource, judge
-from monitor.model.clock import SystemClock
 from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.model.events import RunEvent
 from monitor.model.knowledge import ScheduleKnown, WorkspaceStanding
@@ -52,7 +51,7 @@ def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
     # What the private engine logs is of a past that is over.
     logs.configure(level="error")
     settings = judge(read_toml(config), os.environ, places=_Unread()).alerting
-    start = _start(since)
+    start = asking.since(since)
     rows = asyncio.run(_compare(settings, daemon, start))
     if as_json:
         print_json(rows)
@@ -69,12 +68,6 @@ def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
         )
         if len(differences) > _SHOWN:
             sys.stderr.write(f"{len(differences) - _SHOWN} more differences: see --json\n")
-
-
-def _start(since: str) -> datetime:
-    if any(one in since for one in "-:T"):
-        return asking.instant("--since", since)
-    return SystemClock().now() - timedelta(seconds=durations.seconds("--since", since))
 
 
 async def _compare(settings: AlertingSettings, daemon: Path, start: datetime) -> list[Compared]:

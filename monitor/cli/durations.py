@@ -16,12 +16,18 @@ def seconds(option: str, told: str) -> float:
     Raises:
         ConfigurationError: it is no length of time, or none that is above zero.
     """
+    total = in_seconds(told)
+    if total is None:
+        way_out = "is no length of time; write one as 90s, 30m, 2h, 7d or 1h30m"
+        raise ConfigurationError(f"{option}: {told[:40]!r} {way_out}")
+    return total
+
+
+def in_seconds(told: str) -> float | None:
+    """Return a length of time, None where it is none that is above zero."""
     found = _FORM.fullmatch(told.strip())
     parts = found.groups() if found is not None else ()
     total = sum(
         int(part) * unit for part, unit in zip(parts, _SECONDS.values(), strict=False) if part
     )
-    if total <= 0:
-        way_out = "is no length of time; write one as 90s, 30m, 2h, 7d or 1h30m"
-        raise ConfigurationError(f"{option}: {told[:40]!r} {way_out}")
-    return float(total)
+    return float(total) if total > 0 else None

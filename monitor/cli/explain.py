@@ -48,7 +48,7 @@ def explain(
 def replay(
     config: ConfigFile = CONFIG_FILE,
     *,
-    since: Annotated[str, typer.Option(help="From when on: ISO 8601 with its zone.")],
+    since: Annotated[str, typer.Option(help="From when on: ISO 8601 with its zone, or as 2h.")],
     to: Annotated[
         str,
         typer.Option(
@@ -63,8 +63,7 @@ def replay(
 
     Its position stays where it is; a subscriber that knows the ids takes nothing twice.
     """
-    at = asking.instant("--since", since)
-    body = {"output": to, "since": at.isoformat()}
+    body = {"output": to, "since": asking.since(since).isoformat()}
     replaying = asking.post(config, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
     answer = asking.ask(replaying)
     asking.show([answer], tuple(answer), as_json=as_json)

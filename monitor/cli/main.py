@@ -96,7 +96,7 @@ COMMANDS = (
     (
         "replay",
         explain.replay,
-        ("replay --since 2026-11-21T10:00:00Z --to mqtt",),
+        ("replay --since 2h --to webhook", "replay --since 2026-11-21T10:00:00Z --to mqtt"),
     ),
     ("track", steer.track, ("track job_group 7827359",)),
     (

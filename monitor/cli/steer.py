@@ -37,13 +37,13 @@ def events(
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they happen.")] = False,
     since: Annotated[
-        str | None, typer.Option(help="ISO 8601 instant with its zone; default: the last 100.")
+        str | None,
+        typer.Option(help="ISO 8601 instant with its zone, or as 2h; default: the last 100."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print events, one a line, as the log of the daemon has them."""
-    if since is not None:
-        asking.instant("--since", since)
+    since = None if since is None else asking.since(since).isoformat()
     try:
         asyncio.run(_print_events(config, follow=follow, since=since, as_json=as_json))
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ import getpass
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -195,5 +196,9 @@ async def test_an_output_is_sent_the_past_again(asking: Asking) -> None:
     done = await asking.type("replay", "--since", "2026-11-21T11:00:00+01:00", "--to", "mqtt")
     assert (done.code, done.out.split()) == (0, ["sent", "3"])
     assert asking.beside.replayed == [("mqtt", asking.site.clock.now())]
+    before = datetime.now(UTC) - timedelta(hours=2)
+    assert (await asking.type("replay", "--since", "2h", "--to", "webhook")).code == 0
+    output, since = asking.beside.replayed[-1]
+    assert (output, abs(since - before) < timedelta(minutes=1)) == ("webhook", True)
     wrong = await asking.type("replay", "--since", "2026-11-21T11:00:00Z", "--to", "mqt")
     assert (wrong.code, "did you mean mqtt?" in wrong.err) == (1, True)

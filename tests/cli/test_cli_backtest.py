@@ -224,7 +224,7 @@ async def test_nothing_recorded_is_said(past: Past) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "fault"),
     [
-        (("--since", "thirty"), 2, "--since: 'thirty' is no length of time"),
+        (("--since", "thirty"), 2, "--since: 'thirty' is not an ISO 8601 instant"),
         (("--since", "2026-11-20T10:00:00"), 2, "names no time zone"),
         (("--since", "30d", "--daemon", "/nowhere.toml"), 2, "there is no such file"),
     ],

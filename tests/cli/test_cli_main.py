@@ -10,6 +10,8 @@ import pytest
 from monitor import __version__
 from monitor.cli.main import COMMANDS, main
 
+NO_INSTANT = "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z, or a span as 30d or 2h"
+
 
 def in_a_process(code: str) -> subprocess.CompletedProcess[str]:
     """Run Python code that uses the command, in a process of its own."""
@@ -110,11 +112,14 @@ def test_a_reader_that_leaves_is_no_drama() -> None:
 @pytest.mark.parametrize(
     ("since", "sentence"),
     [
-        ("nonsense", "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z"),
-        ("", "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z"),
-        ("2026-02-30T10:00:00Z", "is not an ISO 8601 instant; write one as 2026-11-21T10:00:00Z"),
+        ("nonsense", NO_INSTANT),
+        ("", NO_INSTANT),
+        ("2026-02-30T10:00:00Z", NO_INSTANT),
         ("2026-11-21T10:00:00", "names no time zone; add Z or an offset"),
         ("2026-11-21", "names no time zone; add Z or an offset"),
+        ("0h", NO_INSTANT),
+        ("2 h", NO_INSTANT),
+        ("999999999w", "is before all time"),
     ],
 )
 def test_no_instant_is_refused_before_the_daemon_is_asked(

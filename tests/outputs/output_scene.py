@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import DeadLetter, Start
+from monitor.bus.contract import DeadLetter, Start, Step
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import AlertingPicture
 from monitor.model.clock import SystemClock
@@ -29,6 +29,34 @@ QUICK = DeliverySettings(
     backoff_cap_seconds=0.05,
     wait_seconds=0.5,
 )
+
+
+class Killed(BaseException):
+    """The process is gone. Nothing of ours may catch it."""
+
+
+class MortalBus:
+    """A store as one process has it: once that is dead, it stores nothing more."""
+
+    def __init__(self, bus: SqliteBus, *, cut: int | None = None, is_taken: bool = False) -> None:
+        """``cut`` is the step at which it dies, counted from 1, before it is taken or after."""
+        self._bus = bus
+        self._cut = cut
+        self._is_taken = is_taken
+        self.is_dead = False
+        self.steps = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def advance(self, step: Step, *, timeout_seconds: float) -> None:
+        self.steps += 1
+        is_cut = self.steps == self._cut
+        if not self.is_dead and (not is_cut or self._is_taken):
+            await self._bus.advance(step, timeout_seconds=timeout_seconds)
+        self.is_dead |= is_cut
+        if self.is_dead:
+            raise Killed
 
 
 class RunningOutput(Output, Protocol):
@@ -52,6 +80,7 @@ class OutputScene:
     async def __aenter__(self) -> Self:
         path = self._folder / "state.db"
         self.bus = await SqliteBus.open(path, clock=self.clock, registry=CollectorRegistry())
+        self.store = MortalBus(self.bus)
         self.output = self._build()
         await self.bus.subscribe(self.output.name, start=Start.NEWEST)
         return self
@@ -70,7 +99,9 @@ class OutputScene:
         self.metrics = DeliveryMetrics(self.registry)
         return self._make(self)
 
-    async def start(self) -> None:
+    async def start(self, *, cut: int | None = None, is_taken: bool = False) -> None:
+        """Run the output; ``cut`` and ``is_taken`` say at which step of the store it dies."""
+        self.store = MortalBus(self.bus, cut=cut, is_taken=is_taken)
         self.output = self._build()
         self._task = asyncio.create_task(self.output.run())
 
@@ -81,17 +112,33 @@ class OutputScene:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
+    async def kill(self) -> None:
+        """End the output so that nothing more of it is stored, as `kill -9` does."""
+        self.store.is_dead = True
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled() or task.exception() is not None
+
     async def tell(self, *events: Event) -> None:
         await self.bus.commit(change(*events), timeout_seconds=5)
 
     async def until_delivered(self) -> None:
         """Wait until all that the log holds is settled and the position durable."""
-        drained = asyncio.create_task(self.output.drain(timeout_seconds=LIMIT_SECONDS))
+        assert await self.is_delivered()
+
+    async def is_delivered(self) -> bool:
+        """Wait likewise, but return False if the output dies at the step that was named."""
         assert self._task is not None
+        drained = asyncio.create_task(self.output.drain(timeout_seconds=LIMIT_SECONDS))
         await asyncio.wait([drained, self._task], return_when=asyncio.FIRST_COMPLETED)
+        if self.store.is_dead:
+            drained.cancel()
+            return False
         if self._task.done():
             await self._task
-        assert await drained
+        return await drained
 
     async def until(self, condition: Callable[[], bool]) -> None:
         await eventually(condition, why="the output does not get there")

@@ -46,7 +46,7 @@ def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> Alert
     return AlertmanagerOutput(
         receiver.url,
         settings=msgspec.structs.replace(settings, **more),
-        bus=scene.bus,
+        bus=scene.store,
         clock=scene.clock,
         metrics=scene.metrics,
         alerting=lambda: scene.picture,

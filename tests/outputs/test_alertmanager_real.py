@@ -59,7 +59,7 @@ def output_to(url: str, **more: Any) -> Callable[[OutputScene], AlertmanagerOutp
     return lambda scene: AlertmanagerOutput(
         url,
         settings=settings,
-        bus=scene.bus,
+        bus=scene.store,
         clock=scene.clock,
         metrics=scene.metrics,
         alerting=lambda: scene.picture,

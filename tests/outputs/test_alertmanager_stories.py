@@ -31,7 +31,7 @@ class Step(Struct, frozen=True):
 
 STEPS = st.one_of(
     st.builds(Step, st.just("change"), st.integers(1, 3)),
-    st.builds(Step, st.sampled_from(["picture", "restart", "wait"])),
+    st.builds(Step, st.sampled_from(["picture", "restart", "kill", "wait"])),
     st.builds(Step, st.just("fail"), st.sampled_from([500, 503, BROKEN])),
 )
 
@@ -49,9 +49,9 @@ class Story:
             await self._change(step.number)
         elif step.what == "picture":
             self.scene.picture = AlertingPicture(alerts=tuple(self.truth.values()))
-        elif step.what == "restart":
+        elif step.what in ("restart", "kill"):
             # The engine is restored before the outputs, so that its picture is never behind them.
-            await self.scene.stop()
+            await (self.scene.stop() if step.what == "restart" else self.scene.kill())
             self.scene.picture = AlertingPicture(alerts=tuple(self.truth.values()))
             await self.scene.start()
         elif step.what == "fail":
@@ -99,7 +99,7 @@ async def told(steps: list[Step], folder: Path) -> Story:
             settings=AlertmanagerSettings(
                 urls=(receiver.url,), resend_seconds=RESEND_SECONDS, delivery=QUICK
             ),
-            bus=scene.bus,
+            bus=scene.store,
             clock=scene.clock,
             metrics=scene.metrics,
             alerting=lambda: scene.picture,
@@ -121,7 +121,7 @@ async def told(steps: list[Step], folder: Path) -> Story:
 @settings(max_examples=15, deadline=None)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
 def test_what_was_posted_last_is_the_truth(steps: list[Step]) -> None:
-    """Failures, restarts and a picture that lags let no alert fire that is over, nor end early."""
+    """Failures, kills and a picture that lags let no alert fire that is over, nor end early."""
     with tempfile.TemporaryDirectory() as folder:
         story = asyncio.run(told(steps, Path(folder)))
     assert story.believed() == story.expected()

@@ -57,7 +57,7 @@ def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> Webho
     )
     return WebhookOutput(
         msgspec.structs.replace(settings, **more),
-        bus=scene.bus,
+        bus=scene.store,
         clock=scene.clock,
         metrics=scene.metrics,
     )

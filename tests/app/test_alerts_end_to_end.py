@@ -2,28 +2,56 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
+from monitor.alerting.settings.rules import RuleKind
+from monitor.catalogue.operations import Edition
 from monitor.sandbox.engine.engine import Order, Outcome
-from tests.app import stage
-from tests.app.hearing import Subscriber, keeping_broker
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage, test_alerts_about_schedules
+from tests.app.alarms import alarms
+from tests.app.hearing import Subscriber, ends_in, keeping_broker
+from tests.app.run_scenes import RUN_SCENES
 from tests.app.waiting import eventually
+from tests.app.workspace_scenes import WORKSPACE_SCENES
 
 
-def alerts(subscriber: Subscriber) -> dict[str, dict[str, Any]]:
-    """Return the alert events that were heard, by id, in the order of their first arrival."""
-    heard: dict[str, dict[str, Any]] = {}
-    for one in list(subscriber.messages):
-        if "/alert/" in one.topic and one.topic.endswith("/event"):
-            event = json.loads(one.payload)
-            heard.setdefault(event["id"], event)
-    return heard
+def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
+    """Let the next run of the first recipe that can run end so."""
+    world = workspace.world
+    recipe = next(one for one in world.recipes.live() if world.outputs_of(one.id))
+    workspace.engine.order(Order(outcome=outcome, queue_seconds=1, work_seconds=1))
+    workspace.engine.start_job_group(recipe, by=recipe.creator_id)
 
 
-async def test_a_failure_is_told_once_and_its_end_too(tmp_path: Path) -> None:
-    """With no rule configured: a run fails, one alert; the next one succeeds, it is over."""
+def words(subscriber: Subscriber) -> list[list[str]]:
+    return list(alarms(subscriber).values())
+
+
+async def until_told(workspace: Sandbox, subscriber: Subscriber, told: list[str]) -> None:
+    """Return when every run that ended was told, and of alerts this."""
+    await eventually(lambda: not workspace.ledger.active(), why="the run does not end")
+    ended = ends_in(workspace.ledger, stage.kinds_of(Edition.RL))
+    await eventually(lambda: subscriber.told().ends() == ended, why="the run was not told")
+    await eventually(lambda: words(subscriber) == [told], why=lambda: words(subscriber))
+
+
+def test_every_rule_has_its_scene() -> None:
+    """No kind of rule is left out of those that a real broker and Alertmanager are told of."""
+    schedules = test_alerts_about_schedules
+    shown = [
+        *(scene.rule for scene in RUN_SCENES),
+        *(scene.rule for scene in WORKSPACE_SCENES),
+        schedules.MISSED,
+        schedules.DISABLED,
+        schedules.STALE,
+    ]
+
+    assert sorted(shown) == sorted(RuleKind)
+
+
+async def test_a_failure_is_told_once_over_restarts(tmp_path: Path) -> None:
+    """With no rule configured: a failure fires, the daemon starts anew, a success resolves it."""
     workspace = stage.sandbox()
     async with (
         stage.started(workspace) as url,
@@ -33,22 +61,13 @@ async def test_a_failure_is_told_once_and_its_end_too(tmp_path: Path) -> None:
         settings = stage.configuration(
             tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
         )
-        async with stage.daemon(settings) as face:
-            await eventually(lambda: face.is_following("acme"), why="not followed")
-            recipe = next(
-                one for one in workspace.world.recipes.live() if workspace.world.outputs_of(one.id)
-            )
-            for outcome, word in ((Outcome.FAILED, "fired"), (Outcome.COMPLETE, "resolved")):
-                workspace.engine.order(Order(outcome=outcome, queue_seconds=1, work_seconds=1))
-                workspace.engine.start_job_group(recipe, by=recipe.creator_id)
-                await eventually(
-                    lambda word=word: any(  # type: ignore[misc]  # bound at once
-                        one["type"] == f"dataprep.alert.{word}.v1"
-                        for one in alerts(subscriber).values()
-                    ),
-                    why=f"{word} was not heard",
-                )
-        assert [one["type"].split(".")[2] for one in alerts(subscriber).values()] == [
-            "fired",
-            "resolved",
-        ]
+        for outcome, told in (
+            (Outcome.FAILED, ["fired"]),
+            (Outcome.FAILED, ["fired"]),
+            (Outcome.COMPLETE, ["fired", "resolved"]),
+        ):
+            async with stage.daemon(settings) as face:
+                await eventually(lambda: face.is_following("acme"), why="not followed")
+                end_a_run(workspace, outcome)
+                await until_told(workspace, subscriber, told)
+        assert words(subscriber) == [["fired", "resolved"]]

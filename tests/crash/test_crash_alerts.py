@@ -1,0 +1,75 @@
+"""``kill -9`` while pipelines fail and recover: each alert is told once, and so is its end."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Recipe
+from tests.app.alarms import Alarm, alarms
+from tests.app.waiting import eventually, pause
+from tests.crash.conftest import Say
+from tests.crash.scene import Scene, scene
+
+KILLS = 3  # of each half
+_PATIENCE_SECONDS = 60.0
+
+
+def recipes_of(one: Scene) -> list[Recipe]:
+    """Return one recipe of each flow that can run."""
+    world = one.workspace.world
+    found = {
+        recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
+    }
+    return list(found.values())
+
+
+def told(one: Scene) -> dict[Alarm, list[str]]:
+    """Return what was told of failures; an id that came with two contents fails the test."""
+    return {
+        alarm: words for alarm, words in alarms(one.subscriber).items() if alarm[0] == "run_failed"
+    }
+
+
+async def end_runs(one: Scene, recipes: list[Recipe], outcome: Outcome) -> None:
+    """Let one job group of each flow end so, one after the other, for a few seconds."""
+    for recipe in recipes:
+        seconds = one.chance.uniform(0.2, 1.0)
+        order = Order(
+            flow_id=recipe.flow_id, outcome=outcome, queue_seconds=0.1, work_seconds=seconds
+        )
+        one.workspace.engine.order(order)
+        one.workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+        await pause(one.chance.uniform(0.0, 0.4))
+
+
+async def kill_until(one: Scene, wanted: list[list[str]]) -> None:
+    """Kill the daemon at random moments while runs end, and then wait for what is to be told."""
+    for _ in range(KILLS):
+        await pause(one.chance.uniform(0.0, 1.2))
+        await one.kill()
+    await eventually(
+        lambda: list(told(one).values()) == wanted,
+        why=lambda: f"seed {one.seed}: {told(one)}\n{one.daemon.log[-3000:]}",
+        within_seconds=_PATIENCE_SECONDS,
+    )
+
+
+async def test_kills_while_pipelines_fail_and_recover(tmp_path: Path, seed: int, say: Say) -> None:
+    """Six kills: every flow that failed fired once, every one that recovered resolved once."""
+    async with scene(tmp_path, seed=seed) as one:
+        recipes = recipes_of(one)
+        for outcome, words in (
+            (Outcome.FAILED, ["fired"]),
+            (Outcome.COMPLETE, ["fired", "resolved"]),
+        ):
+            ending = asyncio.create_task(end_runs(one, recipes, outcome))
+            await kill_until(one, [words] * len(recipes))
+            await ending
+        await pause(2)
+
+        assert list(told(one).values()) == [["fired", "resolved"]] * len(recipes)
+        assert await one.daemon.end() == 0
+        assert "Traceback" not in one.daemon.log
+        say("kills among alerts", seed=seed, alerts=len(recipes), kills=one.kills)

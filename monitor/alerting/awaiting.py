@@ -27,8 +27,6 @@ from monitor.model.triggers import CronTrigger
 _AT_ONCE = 500  # expected times in one look; more of them wait for the next
 _KEPT_STARTS = 1_000
 _KEPT_MISSED = 50
-# What started just before the first look may have been heard before there was a memory.
-_FIRST = timedelta(seconds=60)
 
 
 class Waiting(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,10 +68,11 @@ def begun(
     """Return what is awaited from now on; None where nothing is expected at all."""
     if not facts.schedules and rule.expect is None:
         return None
-    # What has already started was heard before there was a memory to keep it.
+    # What has already started was heard before there was a memory to keep it, and may have been
+    # a little before its time.
     started = [one.last_started_at for one in facts.standings if one.last_started_at is not None]
     created = [one.run.created_at for one in facts.active if one.run.created_at is not None]
-    begin = max(as_of, read_at, *started, *created) + _FIRST
+    begin = max(as_of, read_at, *(one + EARLY for one in (*started, *created)))
     memory = Waiting(judged_until=begin, read_at=read_at, expect=expectation(rule))
     if rule.expect is None:
         definitions = changed((), facts.schedules, Readings(held_at=read_at, read_at=read_at))

@@ -43,6 +43,7 @@ class Judging:
     def __init__(self, bus: SqliteBus, clock: ManualClock, settings: AlertingSettings) -> None:
         self.bus = bus
         self.clock = clock
+        self._settings = settings
         self.knowledge = Knowledge([WORKSPACE])
         self.engine = Engine(
             bus=bus,
@@ -53,6 +54,13 @@ class Judging:
             guard=guard,
         )
         self._runs = 0
+
+    async def restarted(self) -> Judging:
+        """Return the next life of the daemon, which has asked the workspace nothing yet."""
+        later = Judging(self.bus, self.clock, self._settings)
+        later._runs = self._runs
+        await later.engine.restore()
+        return later
 
     async def end_run(self, flow: int, status: Status = Status.FAILED) -> None:
         """Let a job group of a flow end now."""
@@ -132,14 +140,19 @@ class Judging:
 
 @asynccontextmanager
 async def judging(
-    folder: Path, settings: AlertingSettings | None = None, *, start: datetime | None = None
+    folder: Path,
+    settings: AlertingSettings | None = None,
+    *,
+    start: datetime | None = None,
+    is_asked: bool = True,
 ) -> AsyncIterator[Judging]:
-    """Yield an engine that has looked at a reachable workspace once."""
+    """Yield an engine that has looked once, at a workspace that answers where it ``is_asked``."""
     clock = ManualClock() if start is None else ManualClock(start)
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
     try:
         found = Judging(bus, clock, settings or AlertingSettings())
-        found.answers(well=True)
+        if is_asked:
+            found.answers(well=True)
         await found.engine.restore()
         await found.round()
         yield found

@@ -1,0 +1,149 @@
+"""An outage is told once and once over, whatever restarts and clock jumps lie in between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import RuleKind
+from tests.alerting.judging import Judging, judging
+
+RULE = "workspace_unreachable"
+SETTINGS = AlertingSettings(
+    rules=(default_rule(RuleKind.WORKSPACE_UNREACHABLE), default_rule(RuleKind.MONITOR_DEGRADED))
+)
+HOUR = 3_600.0
+TWO_MINUTES = 120.0
+
+
+@pytest.fixture
+async def story(tmp_path: Path) -> AsyncIterator[Judging]:
+    async with judging(tmp_path, SETTINGS) as found:
+        yield found
+
+
+def jump(story: Judging, seconds: float) -> None:
+    story.clock.set_wall(story.clock.now() + timedelta(seconds=seconds))
+
+
+async def test_an_outage_shorter_than_two_minutes_is_not_told(story: Judging) -> None:
+    """It was over before its time."""
+    story.answers(well=False)
+    await story.round()
+    await story.round(118)
+    story.answers(well=True)
+    await story.round()
+    await story.round(HOUR)
+    assert await story.words(RULE) == []
+
+
+@pytest.mark.parametrize("seconds", [-HOUR, HOUR])
+async def test_a_jump_of_the_wall_clock_neither_hastens_nor_delays(
+    story: Judging, seconds: float
+) -> None:
+    """Two minutes are two minutes, whatever the wall clock shows; and nothing else is told."""
+    story.answers(well=False)
+    await story.round()
+    jump(story, seconds)
+    await story.round(110)
+    assert await story.words(RULE) == []
+    await story.round(12)
+    assert await story.words(RULE) == ["fired"]
+    jump(story, -seconds)
+    story.answers(well=True)
+    await story.round()
+    assert await story.words(RULE) == ["fired", "resolved"]
+    assert await story.words("monitor_degraded") == []
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+async def test_a_restart_in_an_outage_tells_nothing_twice(story: Judging, *, is_told: bool) -> None:
+    """Whether it waited or had been told, the next life goes on with it and ends it."""
+    story.answers(well=False)
+    await story.round()
+    await story.round(150 if is_told else 60)
+    assert await story.words(RULE) == (["fired"] if is_told else [])
+    later = await story.restarted()
+    await later.round()
+    later.answers(well=False)
+    await later.round()
+    await later.round(100)
+    assert await later.words(RULE) == ["fired"]
+    later.answers(well=True)
+    await later.round()
+    assert await later.words(RULE) == ["fired", "resolved"]
+
+
+async def test_an_outage_that_ended_while_the_daemon_was_down_is_over(story: Judging) -> None:
+    """The next life ends what the one before told, once the workspace answers."""
+    story.answers(well=False)
+    await story.round()
+    await story.round(150)
+    later = await story.restarted()
+    await later.round()
+    assert await later.words(RULE) == ["fired"]
+    later.answers(well=True)
+    await later.round()
+    assert await later.words(RULE) == ["fired", "resolved"]
+
+
+async def test_a_workspace_that_never_answered_was_so_before(tmp_path: Path) -> None:
+    """Told once, and as something that was there when the daemon began to look."""
+    async with judging(tmp_path, SETTINGS, is_asked=False) as story:
+        story.answers(well=False)
+        await story.round()
+        await story.round(150)
+        (told,) = await story.told()
+        assert (str(told.type), told.alert.was_there) == ("alert.fired", True)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("answers"), st.sampled_from([0, 1])),
+    st.tuples(st.just("restart"), st.just(0)),
+    st.tuples(st.just("jump"), st.sampled_from([-3_600, -60, 60, 3_600])),
+    st.tuples(st.just("wait"), st.sampled_from([2, 60, 130, 700])),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(STEPS, max_size=25))
+async def test_every_outage_is_told_once_and_once_over(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    """By an observer with a stopwatch: each outage of two minutes and more, and no other."""
+    async with judging(tmp_path_factory.mktemp("outages"), SETTINGS) as story:
+        is_well = True
+        seen_down: float | None = None  # by the stopwatch
+        long_outages = 0
+        for step, number in [*steps, ("answers", 1)]:
+            if step == "answers":
+                is_well = bool(number)
+                story.answers(well=is_well)
+            elif step == "restart":
+                story = await story.restarted()  # noqa: PLW2901 - the story goes on
+                story.answers(well=is_well)
+            elif step == "jump":
+                jump(story, number)
+            before = None if seen_down is None else story.clock.monotonic() - seen_down
+            await story.round(number if step == "wait" else 2)
+            now = story.clock.monotonic()
+            seen_down = None if is_well else now if seen_down is None else seen_down
+            lasted = None if seen_down is None else now - seen_down
+            long_outages += lasted is not None and (before or 0) < TWO_MINUTES <= lasted
+        await story.round(2 * HOUR)
+        told = await story.told()
+    starts = [one.alert.starts_at for one in told if one.type in ("alert.fired", "alert.flapping")]
+    ends = [one.alert.starts_at for one in told if one.type == "alert.resolved"]
+    assert starts == ends
+    assert len({one.id for one in told}) == len(told)
+    # Over a restart the wall clock is the only one; and a flapping one holds several outages.
+    if not any(step == "jump" for step, _ in steps):
+        is_flapping = any(one.type == "alert.flapping" for one in told)
+        assert len(starts) == long_outages or (is_flapping and len(starts) < long_outages)

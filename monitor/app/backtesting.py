@@ -28,6 +28,7 @@ from monitor.tracking.standings import Standings
 _LEAST_ROUND_SECONDS, _MOST_ROUND_SECONDS = 2.0, 30.0
 _LOOK_SECONDS = 60.0  # between two looks while no event comes
 _IDLE_LOOK_SECONDS = 600.0  # while nothing runs and nothing is pending either
+_SCHEDULES_READ = timedelta(minutes=5)  # between two readings, each of which is judged
 _AFTERWARDS = timedelta(hours=1)
 # What became known later than this is taken as what it is: a straggler, not an outage.
 _LATEST = timedelta(hours=6)
@@ -187,7 +188,10 @@ class Backtest:
         for name in self._knowledge.workspaces:
             for kind in RunKind:
                 self._knowledge.confirm(name, kind, now, complete_at=at)
-            self._knowledge.update_workspace(name, known_at=now, schedules_read_at=at)
+            read_at = self._knowledge.workspaces[name].schedules_read_at
+            if read_at is None or at - read_at >= _SCHEDULES_READ:
+                read_at = at
+            self._knowledge.update_workspace(name, known_at=now, schedules_read_at=read_at)
 
 
 def judged_again(settings: AlertingSettings) -> AlertingSettings:

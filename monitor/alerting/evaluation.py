@@ -301,7 +301,7 @@ def fresh_alert(
         run=verdict.run,
         evidence=verdict.evidence,
         evidence_count=len(verdict.evidence),
-        facts=_bounded(verdict.facts),
+        facts=_bounded(verdict.facts if url is None else {**verdict.facts, "url": url}),
         was_there=verdict.was_there,
     )
 

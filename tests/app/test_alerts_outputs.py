@@ -115,6 +115,9 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
     told_by_broker = [event for _, event in alert_events(subscriber)]
     told_by_webhook = [Webhook(KEY).verify(one.body, one.headers) for one in receiver.got]
     assert told_by_webhook == told_by_broker
+    run_url = told_by_broker[0]["data"]["facts"]["url"]
+    assert notified.addresses() == {run_url}
+    assert run_url.startswith(url)
 
 
 async def test_a_receiver_that_is_away_is_named_and_told_again_on_request(tmp_path: Path) -> None:

@@ -45,6 +45,12 @@ class Waiting(Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 0  # of all that were ever missed
     expect: str | None = None  # the rule's own expression and its zone, where it has one
 
+    @property
+    def is_over(self) -> bool:
+        """True where nothing is left to wait for: every schedule is gone, and nothing is open."""
+        is_listed = any(one.is_listed for one in newest(self.definitions).values())
+        return not (is_listed or self.missed or self.expect)
+
     def is_due(self, due_at: datetime) -> bool:
         return self.next_at is not None and self.next_at <= due_at
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.verdicts import Right, Unclear, Wrong
+from monitor.alerting.verdicts import Unclear, Wrong
 from monitor.model.knowledge import ActiveRun, PipelineStanding
 from monitor.model.runs import RunKind, Source, Trigger
 from monitor.model.triggers import (
@@ -216,7 +216,8 @@ def test_nobody_waits_any_more_for_what_was_switched_off() -> None:
     gone.schedules = ()
     gone.look(at("11:10"))
     assert gone.told == ["21 10:30", "-21 11:10"]
-    assert isinstance(gone.last, Right | None)
+    gone.look(at("11:20"))
+    assert gone.memory is None
 
 
 def test_a_rule_may_expect_starts_that_no_visible_schedule_tells() -> None:

@@ -79,6 +79,8 @@ def look_for_starts(
         again_at = None if memory is None else next_look(memory, grace, as_of=as_of)
         return Judged(verdict=None, memory=memory, again_at=again_at)
     memory = read(memory, facts, rule, read_at=read_at)
+    if memory.is_over:
+        return Judged(verdict=None)
     due_at = min(as_of - grace, read_at)
     if not (memory.missed or memory.starts or memory.is_due(due_at)):
         return Judged(verdict=None, memory=memory, again_at=next_look(memory, grace, as_of=as_of))

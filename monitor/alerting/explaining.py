@@ -155,7 +155,7 @@ class Explainer:
             judged = own if rule.names_kind else whose
             for subject, of in self._subjects(rule.condition.about, judged, run):
                 key = fingerprint(rule.name, subject.identity())
-                alert, word = self._episode(key, run.key, ids)
+                alert, word = self._episode(rule.name, key, run.key, ids)
                 yield Asked(
                     rule=rule.settings,
                     misfit=self._engine.compiled.why_not(rule, traits_of(self._view, subject, of)),
@@ -190,9 +190,13 @@ class Explainer:
             if wanted in [(one.kind, one.id) for one in schedule.pipelines]:
                 yield of_schedule(workspace, schedule)
 
-    def _episode(self, key: str, run: RunKey, ids: Sequence[str]) -> tuple[Alert | None, str]:
+    def _episode(
+        self, rule: str, key: str, run: RunKey, ids: Sequence[str]
+    ) -> tuple[Alert | None, str]:
         """Return the episode that this run is evidence of, with the word of an untold end."""
-        for alert, word in self._episodes(key):
+        # Also one about another subject: what a run is a part of may have become known later.
+        others = ((one, "") for one in self._engine.picture().alerts if one.name == rule)
+        for alert, word in (*self._episodes(key), *others):
             if alert.run == run or not set(ids).isdisjoint(alert.evidence):
                 return alert, word
         return None, ""

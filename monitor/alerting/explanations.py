@@ -74,6 +74,7 @@ SWALLOWED = (
 
 _TOLD = (Word.TOLD, Word.RESOLVED)
 _DELIVERED = Word.DELIVERED
+_WORDS = {"unclear": Word.UNCLEAR, "raised": Word.RAISED, "postponed": Word.PENDING}
 _NOTHING = ("no verdict", "nothing was wrong")  # words of evaluations
 
 
@@ -253,7 +254,7 @@ def _without_alert(asked: Asked) -> Step:
     if said is None:
         hears = ", ".join(asked.hears) or "nothing: it looks by itself"
         return _step(asked, Word.NOT_WRONG, f"nothing is known that it found wrong; hears {hears}")
-    word = {"unclear": Word.UNCLEAR, "raised": Word.RAISED}.get(said.word, Word.NOT_WRONG)
+    word = _WORDS.get(said.word, Word.NOT_WRONG)
     found = "found nothing wrong" if said.word in _NOTHING else said.word
     detail = f"asked at {instant(said.at)}: {found}"
     return _step(asked, word, detail + (f" ({said.detail})" if said.detail else ""))

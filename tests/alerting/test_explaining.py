@@ -227,6 +227,29 @@ async def test_a_run_inside_another_is_told_as_that_one(alerting: Alerting) -> N
     assert (alert.kind, why.swallowed_by) == (RunKind.PLAN_RUN, Word.WAITING)
 
 
+async def test_a_parent_that_became_known_later_is_evidence_of_what_was_told(
+    alerting: Alerting,
+) -> None:
+    """The flow run was told; its plan's failure belongs to that, and both say so."""
+    begun = END - timedelta(minutes=5)
+    flow_run = failed(1, kind=RunKind.FLOW_RUN, created_at=begun)
+    await alerting.happen(flow_run)
+    linked = state(
+        1,
+        Status.FAILED,
+        kind=RunKind.FLOW_RUN,
+        created_at=begun,
+        finished_at=flow_run.finished_at,
+        parents=Parents(plan_run="5"),
+    )
+    plan_run = failed(5, kind=RunKind.PLAN_RUN, created_at=begun - timedelta(seconds=5))
+    await alerting.bus.commit(Change(runs=(linked,)), timeout_seconds=5)
+    await alerting.happen(plan_run)
+    for run, swallowed_by in ((linked, Word.WAITING), (plan_run, Word.DEDUPLICATED)):
+        why = await alerting.why(run)
+        assert (why.swallowed_by, len(why.alerts)) == (swallowed_by, 1), why.answer
+
+
 async def test_historical_and_unknown(alerting: Alerting) -> None:
     """A run from before is historical, one without events says so, an unknown one is None."""
     before = RunState(

@@ -105,6 +105,7 @@ SWALLOWING = [
     (Asked(rule=RULE, alert=alert(is_told=True, evidence=("other", FAILED), evidence_count=2)),
      Word.DEDUPLICATED, "this is more evidence of it (2 in all)"),
     (Asked(rule=RULE, alert=alert(is_told=True, evidence_count=70)), Word.DEDUPLICATED, "70 in"),
+    (Asked(rule=RULE, evaluation=said("postponed", "for its plan")), Word.PENDING, "for its plan"),
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
+from monitor.bus.contract import Start
 from tests.alerting.judging import Judging, judging
 
 RULE = "workspace_unreachable"
@@ -102,6 +103,21 @@ async def test_a_workspace_that_never_answered_was_so_before(tmp_path: Path) -> 
         await story.round(150)
         (told,) = await story.told()
         assert (str(told.type), told.alert.was_there) == ("alert.fired", True)
+
+
+async def test_an_output_that_is_gone_lags_no_more(story: Judging) -> None:
+    """What was told of it is over with the start that takes it out of the store."""
+    await story.bus.subscribe("webhook", start=Start.NEWEST)
+    await story.end_run(1)
+    await story.round(310)
+    await story.round(62)
+    assert await story.words("monitor_degraded") == ["fired"]
+    (alert,) = story.engine.picture().alerts
+    assert alert.labels["part"] == "backlog:webhook"
+    await story.bus.keep_only(["alerting"])
+    later = await story.restarted()
+    await later.round()
+    assert await later.words("monitor_degraded") == ["fired", "resolved"]
 
 
 STEPS = st.one_of(

@@ -42,12 +42,11 @@ class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def parts(bus: BusStanding) -> tuple[str, ...]:
     """Return the things that the rule is to be asked about, one subject each."""
-    consumers = [one.consumer for one in bus.consumers]
-    return (
-        STORE,
-        *(f"{BACKLOG}:{one}" for one in consumers if not one.startswith(_WAITING_CONSUMERS)),
-        *(f"{DEAD_LETTERS}:{one}" for one in consumers),
-    )
+    consumers = [
+        one.consumer for one in bus.consumers if not one.consumer.startswith(_WAITING_CONSUMERS)
+    ]
+    kinds = (BACKLOG, DEAD_LETTERS)
+    return (STORE, *(f"{kind}:{one}" for one in consumers for kind in kinds))
 
 
 def look_daemon(

@@ -166,7 +166,7 @@ SUCCESS_AGE_LIMIT = _watched(
 EXPECTED_START = _watched(
     "expected_start_timestamp_seconds",
     Form.GAUGE,
-    "When a flow or plan should start next, by the schedules that the token may see.",
+    "The next start by the schedules that the token may see; one in the past is within its grace.",
     *PIPELINE,
 )
 MISSED_RUNS = _watched(

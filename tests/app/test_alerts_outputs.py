@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -52,6 +53,17 @@ def telling(
     )
 
 
+def told_to_all(
+    subscriber: Subscriber, notified: Notified, receiver: PostReceiver
+) -> dict[str, object]:
+    """Return the words that each output's receivers have heard, the webhook's by their number."""
+    return {
+        "broker": list(alarms(subscriber).values()),
+        "alertmanager": notified.words(),
+        "webhook": len(receiver.got),
+    }
+
+
 async def is_well(face: Face, output: str, *, ok: bool) -> bool:
     """True when readiness judges the output so."""
     return (await face.readiness()).checks[output]["ok"] is ok
@@ -75,13 +87,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
             notified=notified,
             hook=f"{receiver.url}/hook",
         )
-
-        def told() -> dict[str, object]:
-            return {
-                "broker": list(alarms(subscriber).values()),
-                "alertmanager": notified.words(),
-                "webhook": len(receiver.got),
-            }
+        told = partial(told_to_all, subscriber, notified, receiver)
 
         async with stage.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")

@@ -30,20 +30,22 @@ def rule_name(name: str) -> str | None:
 
 
 def mute_times(texts: list[str]) -> str | None:
-    return _first_fault(texts, mute_window)
+    return _faults(texts, mute_window)
 
 
 def cron(text: str) -> str | None:
-    return _first_fault([text], quartz_expression)
+    return _faults([text], quartz_expression)
 
 
-def _first_fault(texts: Iterable[T], read: Callable[[T], object]) -> str | None:
-    try:
-        for text in texts:
+def _faults(texts: Iterable[T], read: Callable[[T], object]) -> str | None:
+    """Return what is wrong with each of them, as one text; None where nothing is."""
+    found: dict[str, None] = {}
+    for text in texts:
+        try:
             read(text)
-    except ConfigurationError as exc:
-        return exc.faults[0]
-    return None
+        except ConfigurationError as exc:
+            found.update(dict.fromkeys(exc.faults))
+    return "; and ".join(found) or None
 
 
 def time_zone(name: str) -> str | None:
@@ -55,7 +57,7 @@ def time_zone(name: str) -> str | None:
 
 
 def globs(found: str | list[str]) -> str | None:
-    return _first_fault([[found] if isinstance(found, str) else found], read_globs)
+    return _faults([[found] if isinstance(found, str) else found], read_globs)
 
 
 def run_kinds(found: str | list[str]) -> str | None:

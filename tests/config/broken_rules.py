@@ -222,6 +222,14 @@ BROKEN_RULES: tuple[Row, ...] = (
     ),
     (
         "alerts[0].mute",
+        ["Mn UTC", "Sat UTC", "Sun Mars"],
+        (
+            '["Mn UTC", "Sat UTC", "Sun Mars"]: \'Mn\' is no day; did you mean Mon?; and '
+            "'Mars' is no time zone: write one of the IANA list, such as Europe/Berlin or UTC"
+        ),
+    ),
+    (
+        "alerts[0].mute",
         ["always"],
         (
             '["always"]: write days, times or both, and a time zone, such as "Mon-Fri '

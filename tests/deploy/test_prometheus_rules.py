@@ -112,7 +112,9 @@ def test_an_alert_for_one_of_our_rules_is_as_grave(rule: dict[str, Any]) -> None
     """Whoever changes from Prometheus' alerts to the monitor's own is woken by the same things."""
     kind = rule["labels"].get("rule")
     if kind:
-        assert rule["labels"]["severity"] == OWN_RULES[RuleKind(kind)].severity
+        own = OWN_RULES[RuleKind(kind)]
+        assert rule["labels"]["severity"] == own.severity
+        assert not own.for_seconds or rule["for"] == f"{own.for_seconds / 60:.0f}m"
     else:
         assert kind is None or rule["labels"]["name"] == "{{ $labels.rule }}"
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+
+from msgspec import Struct
 
 from monitor.alerting.compiled import Rule
-from monitor.alerting.draft import Ended
 from monitor.alerting.engine import Engine
 from monitor.alerting.explanations import (
     Asked,
@@ -39,6 +42,20 @@ _REMINDERS_SHOWN = 5
 _SILENCED_SHOWN = 20
 _DEAD_LETTERS = 1_000
 _RUN_EVENTS = (*STATUS_EVENTS.values(), EventType.RUN_DETAILED)
+
+
+class Held(Struct, frozen=True):
+    """The alerts of one moment, found without a search for each rule."""
+
+    by_fingerprint: dict[str, Alert]
+    by_rule: dict[str, list[Alert]]
+
+    @classmethod
+    def of(cls, alerts: Sequence[Alert]) -> Held:
+        by_rule: defaultdict[str, list[Alert]] = defaultdict(list)
+        for one in alerts:
+            by_rule[one.name].append(one)
+        return cls({one.fingerprint: one for one in alerts}, by_rule)
 
 
 class Explainer:
@@ -78,7 +95,8 @@ class Explainer:
 
     async def alert(self, key: str) -> Explanation | None:
         """Return how the newest episode of a fingerprint came about; None where there is none."""
-        alert, ended_word = self._newest(key)
+        held = Held.of(self._engine.picture().alerts)
+        alert, ended_word = next(iter(self._episodes(held, key)), (None, ""))
         if alert is None:
             return None
         rules = {one.name: one.settings for one in self._engine.compiled.rules}
@@ -121,8 +139,9 @@ class Explainer:
         pipeline = Pipeline(kind=kind, id=key, name=named.name)
         subjects = [of_pipeline(workspace, pipeline), *self._schedules_of(workspace, pipeline)]
         subjects += [of_run(RunKey(workspace, one, ""), pipeline) for one in KINDS[kind]]
+        held = Held.of(self._engine.picture().alerts)
         asked = [
-            self._standing_of(rule, subject)
+            self._standing_of(rule, subject, held)
             for rule in self._engine.compiled.rules
             for subject in subjects
             if subject.about is rule.condition.about
@@ -133,16 +152,17 @@ class Explainer:
         steps += delivery_steps(told, await self._receivers())
         return _explanation(f"{kind} {key} ({named.label}) of {workspace}", steps, alerts)
 
-    def _standing_of(self, rule: Rule, subject: Subject) -> Asked:
+    def _standing_of(self, rule: Rule, subject: Subject, held: Held) -> Asked:
         """Return how a rule stands to a subject now: its open episode, or its last answer."""
         key = fingerprint(rule.name, subject.identity())
-        held = (one for one in self._engine.picture().alerts if one.fingerprint == key)
+        alert = held.by_fingerprint.get(key)
+        is_open = alert is not None and alert.state is not AlertState.RESOLVED
         return Asked(
             rule=rule.settings,
             misfit=self._engine.compiled.why_not(rule, traits_of(self._view, subject)),
             fingerprint=key,
-            alert=next((one for one in held if one.state is not AlertState.RESOLVED), None),
-            evaluation=self._evaluation(rule.name, key, ()),
+            alert=alert if is_open else None,
+            looked=self._engine.trail.last_look(rule.name, key),
             hears=tuple(rule.condition.hears),
         )
 
@@ -151,18 +171,24 @@ class Explainer:
         ids = [one.event.id for one in recorded]
         is_behind = self._engine.position < recorded[-1].position
         own = Whose(key=run.key, pipeline=run.pipeline, run=run)
+        held = Held.of(self._engine.picture().alerts)
         for rule in self._engine.compiled.rules:
             judged = own if rule.names_kind else whose
             for subject, of in self._subjects(rule.condition.about, judged, run):
+                traits = traits_of(self._view, subject, of)
+                misfit = self._engine.compiled.why_not(rule, traits)
                 key = fingerprint(rule.name, subject.identity())
-                alert, word = self._episode(rule.name, key, run.key, ids)
+                found: tuple[Alert | None, str] = (None, "")
+                if misfit is None:
+                    found = self._episode(held, rule.name, key, run.key, ids)
                 yield Asked(
                     rule=rule.settings,
-                    misfit=self._engine.compiled.why_not(rule, traits_of(self._view, subject, of)),
+                    misfit=misfit,
                     fingerprint=key,
-                    alert=alert,
-                    ended_word=word,
-                    evaluation=self._evaluation(rule.name, key, ids),
+                    alert=found[0],
+                    ended_word=found[1],
+                    heard=self._heard(rule.name, key, ids),
+                    looked=self._engine.trail.last_look(rule.name, key),
                     hears=tuple(rule.condition.hears),
                     is_behind=is_behind,
                 )
@@ -191,35 +217,30 @@ class Explainer:
                 yield of_schedule(workspace, schedule)
 
     def _episode(
-        self, rule: str, key: str, run: RunKey, ids: Sequence[str]
+        self, held: Held, rule: str, key: str, run: RunKey, ids: Sequence[str]
     ) -> tuple[Alert | None, str]:
         """Return the episode that this run is evidence of, with the word of an untold end."""
         # Also one about another subject: what a run is a part of may have become known later.
-        others = ((one, "") for one in self._engine.picture().alerts if one.name == rule)
-        for alert, word in (*self._episodes(key), *others):
+        others = ((one, "") for one in held.by_rule.get(rule, ()))
+        for alert, word in chain(self._episodes(held, key), others):
             if alert.run == run or not set(ids).isdisjoint(alert.evidence):
                 return alert, word
         return None, ""
 
-    def _newest(self, key: str) -> tuple[Alert | None, str]:
-        return next(iter(self._episodes(key)), (None, ""))
-
-    def _episodes(self, key: str) -> Iterable[tuple[Alert, str]]:
+    def _episodes(self, held: Held, key: str) -> Iterable[tuple[Alert, str]]:
         """Yield the episodes of a fingerprint, the newest first."""
-        for alert in self._engine.picture().alerts:
-            if alert.fingerprint == key:
-                yield alert, ""
-        ended: Sequence[Ended] = self._engine.ended(key)
-        for one in reversed(ended):
+        if key in held.by_fingerprint:
+            yield held.by_fingerprint[key], ""
+        for one in reversed(self._engine.ended(key)):
             yield one.alert, "" if one.alert.is_told else one.word
 
-    def _evaluation(self, rule: str, key: str, ids: Sequence[str]) -> Evaluation | None:
-        """Return what the rule said last to an event of the run, else what it saw by itself."""
+    def _heard(self, rule: str, key: str, ids: Sequence[str]) -> Evaluation | None:
+        """Return what a rule said to the newest event of a run that it was asked about."""
         for event_id in reversed(ids):
             for one in self._engine.trail.of_event(event_id):
                 if (one.rule, one.fingerprint) == (rule, key):
                     return one
-        return self._engine.trail.last_look(rule, key)
+        return None
 
     def _silences(self) -> dict[str, Silence]:
         return {one.id: one for one in self._engine.picture().silences}

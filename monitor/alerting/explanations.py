@@ -74,8 +74,19 @@ SWALLOWED = (
 
 _TOLD = (Word.TOLD, Word.RESOLVED)
 _DELIVERED = Word.DELIVERED
-_WORDS = {"unclear": Word.UNCLEAR, "raised": Word.RAISED, "postponed": Word.PENDING}
-_NOTHING = ("no verdict", "nothing was wrong")  # words of evaluations
+# By words of evaluations. What a look has found is about the subject, and not about this run.
+_LOOKED = {"unclear": Word.UNCLEAR, "raised": Word.RAISED}
+_HEARD = {
+    **_LOOKED,
+    "postponed": Word.PENDING,
+    "pending": Word.PENDING,
+    "muted": Word.MUTED,
+    "silenced": Word.SILENCED,
+    "deduplicated": Word.DEDUPLICATED,
+    "fired": Word.TOLD,
+    "flapping": Word.TOLD,
+}
+_NOTHING = ("no verdict", "nothing was wrong")
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -109,7 +120,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     alert: Alert | None = None  # the episode that took an event of the run as evidence
     ended_word: str = ""  # how that episode ended, where nobody had been told of it
-    evaluation: Evaluation | None = None
+    heard: Evaluation | None = None  # what the rule said to an event of the run
+    looked: Evaluation | None = None  # what it said when it last looked by itself
     hears: tuple[str, ...] = ()  # the types of events that the rule is asked about
     is_behind: bool = False  # alerting has not come to the run's newest event
 
@@ -248,16 +260,21 @@ def instant(at: datetime) -> str:
 
 
 def _without_alert(asked: Asked) -> Step:
-    said = asked.evaluation
     if asked.is_behind:
         return _step(asked, Word.NOT_JUDGED, "alerting has not come to its newest event yet")
-    if said is None:
-        hears = ", ".join(asked.hears) or "nothing: it looks by itself"
-        return _step(asked, Word.NOT_WRONG, f"nothing is known that it found wrong; hears {hears}")
-    word = _WORDS.get(said.word, Word.NOT_WRONG)
-    found = "found nothing wrong" if said.word in _NOTHING else said.word
-    detail = f"asked at {instant(said.at)}: {found}"
-    return _step(asked, word, detail + (f" ({said.detail})" if said.detail else ""))
+    if asked.heard is not None:
+        word = _HEARD.get(asked.heard.word, Word.NOT_WRONG)
+        return _step(asked, word, f"asked at {_said(asked.heard)}")
+    if asked.looked is not None:
+        word = _LOOKED.get(asked.looked.word, Word.NOT_WRONG)
+        return _step(asked, word, f"looked at {_said(asked.looked)}")
+    hears = ", ".join(asked.hears) or "nothing: it looks by itself"
+    return _step(asked, Word.NOT_WRONG, f"nothing is known that it found wrong; hears {hears}")
+
+
+def _said(one: Evaluation) -> str:
+    found = "found nothing wrong" if one.word in _NOTHING else one.word
+    return f"{instant(one.at)}: {found}" + (f" ({one.detail})" if one.detail else "")
 
 
 def _is_first(alert: Alert, ids: Collection[str]) -> bool:

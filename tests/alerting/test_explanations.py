@@ -84,11 +84,11 @@ SWALLOWING = [
     (Asked(rule=RULE, misfit="pipeline: 'orders' fits none of 'sales*'"), Word.NO_MATCHING_RULE,
      "pipeline: 'orders' fits none of 'sales*'"),
     (Asked(rule=RULE, hears=("run.failed",)), Word.NOT_WRONG, "hears run.failed"),
-    (Asked(rule=RULE, evaluation=said("no verdict")), Word.NOT_WRONG,
+    (Asked(rule=RULE, heard=said("no verdict")), Word.NOT_WRONG,
      "asked at 2026-11-21 10:00:00 UTC: found nothing wrong"),
-    (Asked(rule=RULE, evaluation=said("unclear", "an outage")),
+    (Asked(rule=RULE, heard=said("unclear", "an outage")),
      Word.UNCLEAR, "unclear (an outage)"),
-    (Asked(rule=RULE, evaluation=said("raised", "KeyError")),
+    (Asked(rule=RULE, heard=said("raised", "KeyError")),
      Word.RAISED, "KeyError"),
     (Asked(rule=RULE, is_behind=True), Word.NOT_JUDGED, "alerting has not come to"),
     (Asked(rule=RULE, alert=alert(state=AlertState.PENDING)), Word.PENDING,
@@ -105,7 +105,10 @@ SWALLOWING = [
     (Asked(rule=RULE, alert=alert(is_told=True, evidence=("other", FAILED), evidence_count=2)),
      Word.DEDUPLICATED, "this is more evidence of it (2 in all)"),
     (Asked(rule=RULE, alert=alert(is_told=True, evidence_count=70)), Word.DEDUPLICATED, "70 in"),
-    (Asked(rule=RULE, evaluation=said("postponed", "for its plan")), Word.PENDING, "for its plan"),
+    (Asked(rule=RULE, heard=said("deduplicated", "evidence of aa11")), Word.DEDUPLICATED, "aa11"),
+    (Asked(rule=RULE, looked=said("unclear", "an outage")), Word.UNCLEAR, "looked at 2026-11-21"),
+    (Asked(rule=RULE, looked=said("fired")), Word.NOT_WRONG, "looked at 2026-11-21"),
+    (Asked(rule=RULE, heard=said("postponed", "for its plan")), Word.PENDING, "for its plan"),
 ]  # fmt: skip
 
 

@@ -14,7 +14,16 @@ import structlog
 
 from monitor.alerting import housekeeping
 from monitor.alerting.compiled import Compiled, Traits
-from monitor.alerting.draft import ENDED, LEARNED, SILENCE, Draft, Ended, empty_tables, tables_of
+from monitor.alerting.draft import (
+    ENDED,
+    EPISODE,
+    LEARNED,
+    SILENCE,
+    Draft,
+    Ended,
+    empty_tables,
+    tables_of,
+)
 from monitor.alerting.evaluation import (
     Evaluator,
     Guard,
@@ -22,6 +31,7 @@ from monitor.alerting.evaluation import (
     changes_suppression,
     suppression_of,
 )
+from monitor.alerting.firing_runs import FiringRuns
 from monitor.alerting.hearing import Hearing
 from monitor.alerting.lifecycle import Pace
 from monitor.alerting.pictures import Pictures
@@ -79,6 +89,7 @@ class Engine:
         self._rounds = Rounds(view=view, clock=clock)
         self._complete: Complete = {}
         self._suppression = Suppression()
+        self._firing = FiringRuns()
         self._stored_position = 0
         self._stored_at = clock.monotonic()
         self._next_look = clock.monotonic()
@@ -107,6 +118,7 @@ class Engine:
         self._hearing = Hearing(
             self._evaluator,
             subjects=self.subjects,
+            firing=self._firing,
             view=self._view,
             touch=self._rounds.touch,
             parents_wait_seconds=settings.parents_wait_seconds,
@@ -146,6 +158,7 @@ class Engine:
             tables = tables_of(await self._bus.consumer_state(CONSUMER))
             self._tables, self.position, self._stored_position = tables, position, position
             self._suppression = suppression_of(self._draft())
+            self._firing.restore(tables[EPISODE])
             self._rounds.begin_anew()
             await self._reconcile()
             await self._pictures.learn_all(tables, self.compiled.rules, self._clock)
@@ -298,6 +311,7 @@ class Engine:
         draft.apply()
         if is_other:
             self._suppression = suppression_of(self._draft())
+        self._firing.changed(draft)
         self._pictures.changed(draft, self.compiled.rules)
 
     def _sweep(self, draft: Draft) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from monitor.alerting.baselines import learn
 from monitor.alerting.draft import LEARNED, Draft
 from monitor.alerting.evaluation import Case, Evaluator, Sitting
+from monitor.alerting.firing_runs import FiringRuns
 from monitor.alerting.late_parents import LateParents
 from monitor.alerting.lifecycle import Episode
 from monitor.alerting.present import read_learned
@@ -28,6 +29,7 @@ class Hearing:
         evaluator: Evaluator,
         *,
         subjects: Subjects,
+        firing: FiringRuns,
         view: KnowledgeView,
         touch: Callable[[Subject], None],
         parents_wait_seconds: float,
@@ -36,7 +38,7 @@ class Hearing:
         self._subjects = subjects
         self._view = view
         self._touch = touch
-        self._late_parents = LateParents(evaluator, wait_seconds=parents_wait_seconds)
+        self._late_parents = LateParents(evaluator, firing, wait_seconds=parents_wait_seconds)
         rules = evaluator.compiled.rules
         self._by_kind = {t for rule in rules if rule.names_kind for t in rule.condition.hears}
         self._as_such = {

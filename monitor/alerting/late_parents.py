@@ -7,16 +7,15 @@ Where a link is likely and not there yet, the second failure waits for it, for a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import chain
 
 import msgspec
 from msgspec import Struct
 
 from monitor.alerting.draft import EPISODE, POSTPONED, Draft, Postponed
 from monitor.alerting.evaluation import Case, Evaluator, Sitting
+from monitor.alerting.firing_runs import FiringRuns
 from monitor.alerting.lifecycle import Episode
 from monitor.alerting.verdicts import Subject
 from monitor.bus.contract import EventBus
@@ -28,7 +27,6 @@ _BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
 # Each can be a part of those behind it.
 _SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
 _FLOW_RUN, _JOB_GROUP = RunKind.FLOW_RUN, RunKind.JOB_GROUP
-_CANDIDATES = 200  # episodes that one failure is held against
 _PARTS = 100  # of one plan run whose own parts are asked for
 
 
@@ -42,8 +40,9 @@ class Family(Struct, frozen=True, kw_only=True):
 class LateParents:
     """Decides for each failure whether it is one to be told by itself."""
 
-    def __init__(self, evaluator: Evaluator, *, wait_seconds: float) -> None:
+    def __init__(self, evaluator: Evaluator, firing: FiringRuns, *, wait_seconds: float) -> None:
         self._evaluator = evaluator
+        self._firing = firing
         self._wait = timedelta(seconds=wait_seconds)
         self._families: dict[RunKey, Family] = {}
         self._due: dict[str, datetime] = {}
@@ -64,8 +63,8 @@ class LateParents:
         alone = [run for run in failures if run.parents == Parents()]
         if not alone:
             return
-        candidates = _Candidates(chain(_firing(draft), (_place(run) for run in alone)))
-        wanted = {run.key: candidates.of(run) for run in alone}
+        beside = FiringRuns.of(alone)
+        wanted = {run.key: [*beside.near(run), *self._firing.near(run)] for run in alone}
         asked = {key for keys in wanted.values() for key in keys}
         states = {run.key: run for run in alone}
         states |= await bus.runs(asked - states.keys()) if asked - states.keys() else {}
@@ -118,44 +117,6 @@ class LateParents:
                 sitting.draft.put(POSTPONED, key, None)
                 is_over = before is not None or sitting.present.now >= row.due_at
                 yield event, row.rule, is_over
-
-
-Place = tuple[RunKey, str]  # a run, and the id of its pipeline
-
-
-class _Candidates:
-    """Failed runs that no larger one is known for, found by what they could be a part of."""
-
-    def __init__(self, places: Iterable[Place]) -> None:
-        self._of_kind: defaultdict[tuple[str, RunKind], list[RunKey]] = defaultdict(list)
-        self._of_pipeline: defaultdict[tuple[str, RunKind, str], list[RunKey]] = defaultdict(list)
-        for key, pipeline_id in places:
-            self._of_kind[key.workspace, key.kind].append(key)
-            self._of_pipeline[key.workspace, key.kind, pipeline_id].append(key)
-
-    def of(self, run: RunState) -> list[RunKey]:
-        """Return the runs that may be inside it, or that it may be inside of."""
-        (workspace, kind), (_, pipeline_id) = (run.key.workspace, run.key.kind), _place(run)
-        if kind is RunKind.PLAN_RUN:
-            found = [*self._of_kind[workspace, _FLOW_RUN], *self._of_kind[workspace, _JOB_GROUP]]
-        else:
-            other = _FLOW_RUN if kind is _JOB_GROUP else _JOB_GROUP
-            found = [
-                *self._of_pipeline[workspace, other, pipeline_id],
-                *self._of_kind[workspace, RunKind.PLAN_RUN],
-            ]
-        return found[-_CANDIDATES:]
-
-
-def _firing(draft: Draft) -> Iterator[Place]:
-    for _, episode in draft.rows(EPISODE):
-        alert = episode.alert
-        if alert.state is AlertState.FIRING and alert.run is not None:
-            yield alert.run, alert.pipeline.id if alert.pipeline is not None else ""
-
-
-def _place(run: RunState) -> Place:
-    return run.key, run.pipeline.id if run.pipeline is not None else ""
 
 
 async def _family(run: RunState, others: Sequence[RunState], bus: EventBus) -> Family:

@@ -1,0 +1,89 @@
+"""The index of runs that alerts fire about: what it finds is what a look at all would find."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.alerting.draft import EPISODE, Draft, empty_tables
+from monitor.alerting.firing_runs import FiringRuns
+from monitor.alerting.lifecycle import Episode
+from monitor.model.alerts import Alert, AlertState, Severity
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
+from tests.alerting.run_stories import END, state
+
+STATES = st.sampled_from((AlertState.FIRING, AlertState.RESOLVED, AlertState.PENDING, None))
+CHANGES = st.tuples(
+    st.integers(0, 5), STATES, st.sampled_from(list(RunKind)), st.integers(0, 9), st.integers(0, 2)
+)
+
+
+def episode(name: int, kind: RunKind, run: int, flow: int, is_what: AlertState) -> Episode:
+    alert = Alert(
+        fingerprint=str(name),
+        name="run_failed",
+        rule="run_failed",
+        severity=Severity.CRITICAL,
+        state=is_what,
+        labels={},
+        annotations={},
+        starts_at=END,
+        workspace="acme",
+        kind=kind,
+        pipeline=Pipeline(kind=PipelineKind.FLOW, id=str(flow)),
+        run=RunKey("acme", kind, str(run)),
+    )
+    return Episode(alert=alert)
+
+
+def asking(kind: RunKind, flow: int) -> RunState:
+    pipeline = Pipeline(kind=PipelineKind.FLOW, id=str(flow))
+    return msgspec.structs.replace(state(99, Status.FAILED, kind=kind), pipeline=pipeline)
+
+
+def by_looking_at_all(episodes: dict[str, Episode], run: RunState) -> set[RunKey]:
+    found = set()
+    for one in (held.alert for held in episodes.values()):
+        assert one.run is not None
+        assert run.pipeline is not None
+        is_near = one.run.kind is not run.key.kind and (
+            RunKind.PLAN_RUN in (one.run.kind, run.key.kind) or one.pipeline == run.pipeline
+        )
+        if one.state is AlertState.FIRING and is_near:
+            found.add(one.run)
+    return found
+
+
+@given(st.lists(st.lists(CHANGES, max_size=4), max_size=12))
+def test_each_step_leaves_what_a_look_at_all_finds(
+    steps: list[list[tuple[int, AlertState | None, RunKind, int, int]]],
+) -> None:
+    """Whatever begins, changes, ends and is forgotten, and after a restart too."""
+    tables, firing = empty_tables(), FiringRuns()
+    for step in steps:
+        draft = Draft(tables, wall_now=END)
+        for name, is_what, kind, run, flow in step:
+            row = None if is_what is None else episode(name, kind, run, flow, is_what)
+            draft.put(EPISODE, str(name), row)
+        draft.apply()
+        firing.changed(draft)
+    restored = FiringRuns()
+    restored.restore(tables[EPISODE])
+    for kind in RunKind:
+        for flow in range(3):
+            run = asking(kind, flow)
+            wanted = by_looking_at_all(tables[EPISODE], run)
+            assert set(firing.near(run)) == wanted == set(restored.near(run))
+
+
+def test_the_newest_are_asked_first_and_not_too_many() -> None:
+    """A plan that fails after five hundred flow runs is held against the last two hundred."""
+    firing = FiringRuns()
+    runs = {
+        str(number): episode(number, RunKind.FLOW_RUN, number, number, AlertState.FIRING)
+        for number in range(500)
+    }
+    firing.restore(runs)
+    near = firing.near(asking(RunKind.PLAN_RUN, 1))
+    assert [one.id for one in near] == [str(number) for number in range(499, 299, -1)]

@@ -34,7 +34,7 @@ def episode(name: int, kind: RunKind, run: int, flow: int, is_what: AlertState) 
         pipeline=Pipeline(kind=PipelineKind.FLOW, id=str(flow)),
         run=RunKey("acme", kind, str(run)),
     )
-    return Episode(alert=alert)
+    return Episode(alert=alert, since=END)
 
 
 def asking(kind: RunKind, flow: int) -> RunState:
@@ -72,9 +72,9 @@ def test_each_step_leaves_what_a_look_at_all_finds(
     restored.restore(tables[EPISODE])
     for kind in RunKind:
         for flow in range(3):
-            run = asking(kind, flow)
-            wanted = by_looking_at_all(tables[EPISODE], run)
-            assert set(firing.near(run)) == wanted == set(restored.near(run))
+            asked = asking(kind, flow)
+            wanted = by_looking_at_all(tables[EPISODE], asked)
+            assert set(firing.near(asked)) == wanted == set(restored.near(asked))
 
 
 def test_the_newest_are_asked_first_and_not_too_many() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import asking, completing, durations
-from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
+from monitor.cli.options import CONFIG_FILE, FILE_VARIABLE, AsJson, ConfigFile
 from monitor.model.alerts import AlertState
 from monitor.model.errors import ConfigurationError
 
@@ -54,7 +55,8 @@ def alerts(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="backtest: configuration of the running daemon, where --config names the new one.",
+            help="backtest: configuration of the running daemon; default: the file that would be "
+            "taken without -c, else the one that -c names.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -68,7 +70,8 @@ def alerts(
     if action == "backtest":
         from monitor.cli.backtest import backtest  # noqa: PLC0415 - help must answer fast
 
-        backtest(config, daemon=daemon or config, since=since or "30d", as_json=as_json)
+        running = daemon or _configuration_of_the_daemon() or config
+        backtest(config, daemon=running, since=since or "30d", as_json=as_json)
         return
     if action != "list":
         raise typer.BadParameter(f"{action!r} is none of list, backtest")
@@ -77,6 +80,12 @@ def alerts(
     query = {"state": state, "rule": rule, "workspace": workspace}
     answer = asking.ask(asking.get(config, "/api/v1/alerts", query))
     asking.show(answer["data"], _ALERT_COLUMNS, as_json=as_json)
+
+
+def _configuration_of_the_daemon() -> Path | None:
+    told = os.environ.get(FILE_VARIABLE)
+    path = Path(told) if told else CONFIG_FILE
+    return path if path.exists() else None
 
 
 def silence(

@@ -238,6 +238,22 @@ async def test_what_cannot_be_tried_is_refused(
     assert fault in done.err
 
 
+async def test_the_new_file_need_not_reach_the_daemon(past: Past) -> None:
+    """Another file says where the daemon is; secrets of the new one are not even looked for."""
+    await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.FAILED)
+    await past.test(FAILED)
+    running = past.folder / "running.toml"
+    (past.folder / "new.toml").rename(running)
+    new = past.folder / "elsewhere.toml"
+    new.write_text(
+        '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "nowhere"\n'
+        '[webhook]\nurl = "https://example.com/"\nsecret_file = "nowhere"\n'
+    )
+    done = await past.say("alerts", "backtest", *SINCE, "--daemon", str(running), config=new)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[1].split() == ["run_failed", "1", "0", "1", "0"]
+
+
 async def test_wrong_rules_are_told_as_check_tells_them(past: Past) -> None:
     """The new file is judged first, and all its faults are told."""
     done = await past.test('[[alerts]]\nrule = "run_faild"')

@@ -232,7 +232,7 @@ async def act(story: Judging, silences: list[Silence], action: str, number: int)
     await story.round(number if action == "wait" else 2)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(ACTIONS, max_size=25))
 async def test_nothing_is_told_in_silence_but_what_is_owed(story: list[tuple[str, int]]) -> None:
     """Whatever happens, and each told start has exactly one end once all is well."""

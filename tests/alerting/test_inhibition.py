@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from monitor.alerting.settings.muting import mute_window
@@ -49,6 +50,12 @@ def test_an_outage_explains_nothing_else(rule: str) -> None:
 def test_every_rule_has_its_place() -> None:
     """No rule is forgotten when it is said what an outage explains."""
     assert {*DOUBTFUL, *SEEN, *UNTOUCHED} == set(RuleKind)
+
+
+def test_an_outage_that_nobody_hears_of_explains_all_the_same() -> None:
+    """Whoever silences the outage does not want to hear of its consequences either."""
+    outage = msgspec.structs.replace(OUTAGE, muted_by=("silence:7",))
+    assert reasons(an_alert("not_fresh"), outage) == (f"inhibited:{outage.fingerprint}",)
 
 
 def test_an_outage_explains_its_own_workspace_only() -> None:

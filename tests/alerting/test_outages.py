@@ -128,7 +128,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(STEPS, max_size=25))
 async def test_every_outage_is_told_once_and_once_over(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]

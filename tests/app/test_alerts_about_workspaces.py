@@ -36,7 +36,7 @@ def watching(
     """Return settings with the scenes' rules only, under which everything is read often."""
     port = free_port()
     settings = stage.workspace_configuration(
-        workspace, url, callbacks_port=port, beyond=BeyondSettings(interval_seconds=0.5)
+        workspace, url, callbacks_port=port, beyond=BeyondSettings(interval_seconds=0.25)
     )
     assert settings.callbacks is not None
     callbacks = msgspec.structs.replace(settings.callbacks, miss_after_seconds=1.0)

@@ -131,6 +131,11 @@ async def _receiver_takes(stage: Stage) -> None:
     stage.receiver.judge = None
 
 
+async def _refused(stage: Stage) -> None:
+    stage.workspace.world.options.retry_after_seconds = 0.2
+    stage.workspace.world.options.status_429 = 1.0
+
+
 def _fault(name: str, ratio: float) -> Play:
     async def play(stage: Stage) -> None:
         setattr(stage.workspace.world.options, name, ratio)
@@ -152,7 +157,7 @@ WORKSPACE_SCENES = (
         rule=RuleKind.CALLBACKS_MISSED,
         begin=_callbacks_get_lost,
         finish=_callbacks_come,
-        changed={"threshold": _MISSES, "window_seconds": 3.0},
+        changed={"threshold": _MISSES, "window_seconds": 2.5},
     ),
     WorkspaceScene(
         rule=RuleKind.MONITOR_DEGRADED,
@@ -162,16 +167,16 @@ WORKSPACE_SCENES = (
     ),
     WorkspaceScene(
         rule=RuleKind.BUDGET_EXHAUSTED,
-        begin=_fault("status_429", 1.0),
+        begin=_refused,
         finish=_fault("status_429", 0.0),
-        changed={"for_seconds": 1.0},
+        changed={"for_seconds": 0.5},
         is_alone=True,
     ),
     WorkspaceScene(
         rule=RuleKind.WORKSPACE_UNREACHABLE,
         begin=_fault("dropped", 1.0),
         finish=_fault("dropped", 0.0),
-        changed={"for_seconds": 1.0},
+        changed={"for_seconds": 0.5},
         is_alone=True,
     ),
 )

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
 from ruamel.yaml import YAML
 
+from monitor.callbacks.listener import OUTCOMES as CALLBACK_OUTCOMES
+from monitor.callbacks.registrar import STATES
+from monitor.model.alerts import AlertState, Severity
+from monitor.model.runs import RunKind, Status
+from monitor.outputs.metrics.beyond import QUALITIES
+from monitor.polling.polls import _OUTCOMES as POLL_OUTCOMES
+from monitor.polling.polls import IDLE, OK
 from tests.deploy.documents import ROOT
 from tests.deploy.promql import FOREIGN, TARGET_LABELS, Query, series
 
@@ -48,6 +57,37 @@ def recorded() -> dict[str, frozenset[str]]:
         rule["record"]: frozenset(rule["record"].partition(":")[0].split("_"))
         for rule in rules("record")
     }
+
+
+# Labels with few words, and what each may say, by the metric where they differ.
+_WORDS: dict[str, Collection[str]] = {
+    "kind": frozenset(RunKind),
+    "result": frozenset(Status),
+    "status": frozenset(Status),
+    "severity": frozenset(Severity),
+    "state": (*AlertState, *STATES, "active"),
+    "quality": QUALITIES,
+    "job": ("dataprep-monitor",),
+}
+_OUTCOMES = {
+    "dataprep_monitor_polls_total": (OK, IDLE, *(word for _, word in POLL_OUTCOMES)),
+    "dataprep_monitor_callback_requests_total": CALLBACK_OUTCOMES,
+}
+
+
+def unspoken(expression: str) -> list[str]:
+    """Return the words that a query looks for and that the label never says."""
+    known = dict(_WORDS)
+    for name, outcomes in _OUTCOMES.items():
+        if name in expression:
+            known["outcome"] = outcomes
+    sought = re.findall(r'(\w+)(?:=~|!~|!=|=)"([^"$]*)"', expression)
+    return [
+        f"{label}={word}"
+        for label, words in sought
+        for word in words.split("|")
+        if label not in known or word not in known[label]
+    ]
 
 
 def strangers(query: Query) -> list[str]:

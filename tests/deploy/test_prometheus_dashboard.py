@@ -15,7 +15,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from ruamel.yaml import YAML
 
-from tests.deploy.prometheus_files import dashboard, strangers
+from tests.deploy.prometheus_files import dashboard, strangers, unspoken
 from tests.deploy.promql import TARGET_LABELS, read, series
 from tests.deploy.test_deploy_files import checked
 from tests.servers import program
@@ -93,6 +93,7 @@ def test_queries_ask_only_for_what_is_there(expression: str) -> None:
     query = read(plain(expression))
     assert query.metrics
     assert strangers(query) == []
+    assert unspoken(expression) == []
 
 
 def test_variables_are_filled_and_used() -> None:

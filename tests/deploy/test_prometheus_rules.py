@@ -20,6 +20,7 @@ from tests.deploy.prometheus_files import (
     rule_tests,
     rules,
     strangers,
+    unspoken,
 )
 from tests.deploy.promql import Query, read, series
 from tests.deploy.test_deploy_files import checked
@@ -82,10 +83,11 @@ def test_each_recorded_rule_is_computed_once() -> None:
 
 @pytest.mark.parametrize("rule", [*ALERTS, *RECORDS], ids=name_of)
 def test_rules_ask_only_for_what_is_there(rule: dict[str, Any]) -> None:
-    """Each metric is one of ours or recorded from ours, and has the labels that are asked for."""
+    """Each metric is ours or recorded from ours, has the labels asked for, and says such words."""
     query = read(rule["expr"])
     assert query.metrics
     assert strangers(query) == []
+    assert unspoken(rule["expr"]) == []
 
 
 @pytest.mark.parametrize("rule", RECORDS, ids=name_of)
@@ -148,6 +150,7 @@ def test_queries_are_read_rightly() -> None:
         "by_nobody",
         "dataprep_runs_total{colour}",
     ]
+    assert unspoken('x{kind="plan_run|plan", colour="red"}') == ["kind=plan", "colour=red"]
 
 
 def test_metrics_are_found_where_they_are_made() -> None:

@@ -36,6 +36,7 @@ from monitor.alerting.hearing import Hearing
 from monitor.alerting.lifecycle import Pace
 from monitor.alerting.pictures import Pictures
 from monitor.alerting.present import Complete, Present
+from monitor.alerting.retiring import Forgetting
 from monitor.alerting.rounds import Rounds
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.subjects import Subjects, traits_of
@@ -99,6 +100,7 @@ class Engine:
         self._step_taking = asyncio.Lock()
         self._is_restored = False
         self._pictures = Pictures(view)
+        self._forgetting = Forgetting()
         self._use(settings)
 
     def _use(self, settings: AlertingSettings) -> None:
@@ -227,14 +229,14 @@ class Engine:
             return True
 
     async def reconfigure(self, settings: AlertingSettings) -> None:
-        """Judge by other rules from now on. Episodes go on where their rule does.
-
-        Raises:
-            BusUnavailableError: the rules are in force; the store learns of it with a later step.
-        """
+        """Judge by other rules from now on. Episodes go on where their rule does."""
         async with self._step_taking:
             self._use(settings)
-            await self._reconcile()
+            try:
+                await self._reconcile()
+            except BusUnavailableError as exc:
+                # They are in force; what is stored is made to fit when the store answers again.
+                log.warning("the store does not know the new rules yet", reason=str(exc))
 
     def picture(self) -> AlertingPicture:
         """Return what is held now; no later change alters it."""
@@ -319,6 +321,7 @@ class Engine:
         if now >= self._next_sweep:
             self._next_sweep = now + _SWEEP_SECONDS
             housekeeping.sweep(draft, wall_now=self._clock.now())
+            self._forgetting.go_on(draft, self._view)
 
     async def _keep_silence(self, silence: Silence) -> None:
         draft = self._draft()

@@ -164,6 +164,11 @@ class Evaluator:
         _take(sitting, key, held, (after, (), "deduplicated"))
         self._note(sitting, case, "deduplicated", f"evidence of {key}")
 
+    def note_postponed(self, sitting: Sitting, case: Case, due_at: datetime) -> None:
+        """Say to whoever asks that the event waits."""
+        detail = f"at most until {due_at:%H:%M:%S} UTC, for what its run may be a part of"
+        self._note(sitting, case, "postponed", detail)
+
     def _settle(self, sitting: Sitting, case: Case, judged: Judged[Any] | None) -> None:
         if judged is None:
             self._note(sitting, case, "raised", self.failing.get(case.rule.name, ""))

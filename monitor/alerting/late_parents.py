@@ -99,6 +99,7 @@ class LateParents:
             )
             sitting.draft.put(POSTPONED, f"{row.rule}:{row.event_id}", row)
             self.waiting[event.id] = event
+            self._evaluator.note_postponed(sitting, case, row.due_at)
             return True
         return False
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from operator import itemgetter
 
 from msgspec import Struct
 
 from monitor.alerting.agenda import Agenda, Domain
 from monitor.alerting.draft import EPISODE, FIRST, FirstJudged
-from monitor.alerting.evaluation import Case, Evaluator, Sitting, end, first_key
+from monitor.alerting.evaluation import Case, Evaluator, Sitting, first_key
 from monitor.alerting.labels import subject_of
-from monitor.alerting.lifecycle import Episode
 from monitor.alerting.present import KINDS
+from monitor.alerting.retiring import retire
 from monitor.alerting.subjects import key_of, of_pipeline, of_run, of_schedule, traits_of
 from monitor.alerting.verdicts import About, Subject
-from monitor.model.alerts import BRIDGE, AlertState
 from monitor.model.beyond import OutputQuality
 from monitor.model.clock import Clock
 from monitor.model.knowledge import ScheduleKnown, WorkspaceStanding
@@ -26,8 +26,6 @@ _IN_ONE_GO = 50  # subjects, without letting others have a turn
 _SLOW_ROUNDS = 30  # between two looks at what changes slowly, though nothing has been read
 _EVERY_ROUND = frozenset({About.DAEMON, About.WORKSPACE})
 _OF_RUNS = frozenset({About.PIPELINE, About.FLOW_OR_PLAN})
-_REMOVED = "rule removed"
-_UNWATCHED = "workspace removed"
 
 
 class Read(Struct, frozen=True):
@@ -63,19 +61,19 @@ class Rounds:
 
     async def look(self, sitting: Sitting, evaluator: Evaluator) -> None:
         """Judge all that is to be judged now. What explains others comes first."""
-        if self._is_new:
-            _retire(sitting, evaluator, self._view)
+        if self._is_new or self._number % _SLOW_ROUNDS == 0:
+            retire(sitting, evaluator, self._view)
         vital = list(_vital(sitting, evaluator))
         for subject in vital:
             self._look(sitting, evaluator, subject, explaining=True)
-        _pass_time(sitting, evaluator, explaining=True)
+        await self._pass_time(sitting, evaluator, explaining=True)
         sitting.suppress()
         due = self._due(sitting, evaluator)
         for number, subject in enumerate([*vital, *due], 1):
             self._look(sitting, evaluator, subject, explaining=False)
             if number % _IN_ONE_GO == 0:
                 await self._clock.sleep(0)  # thousands must not hold up a callback
-        _pass_time(sitting, evaluator, explaining=False)
+        await self._pass_time(sitting, evaluator, explaining=False)
         _note_firsts(sitting, evaluator, [*vital, *due])
 
     def has_looked(self) -> None:
@@ -83,6 +81,16 @@ class Rounds:
         self._touched.clear()
         self._is_new = False
         self._number += 1
+
+    async def _pass_time(self, sitting: Sitting, evaluator: Evaluator, *, explaining: bool) -> None:
+        # In an order that does not depend on what this process has lived through.
+        episodes = sorted(sitting.draft.rows(EPISODE), key=itemgetter(0))
+        for number, (key, episode) in enumerate(episodes, 1):
+            rule = evaluator.rules.get(episode.alert.name)
+            if rule is not None and bool(rule.condition.explains) is explaining:
+                evaluator.pass_time(sitting, key, episode, rule)
+                if number % _IN_ONE_GO == 0:
+                    await self._clock.sleep(0)
 
     def _look(
         self, sitting: Sitting, evaluator: Evaluator, subject: Subject, *, explaining: bool
@@ -115,7 +123,7 @@ class Rounds:
             if as_of is not None:
                 for subject in self._agenda.take_due(domain, as_of):
                     due.setdefault(key_of(subject), subject)
-        return list(due.values())
+        return [due[key] for key in sorted(due)]
 
     def _unseen(self, sitting: Sitting) -> Iterator[Subject]:
         """Yield what has not been looked at since the start, and what was edited."""
@@ -144,7 +152,7 @@ class Rounds:
         name, beyond = standing.workspace, standing.beyond
         before = self._read.get(name, Read())
         is_time = self._number % _SLOW_ROUNDS == 0
-        if is_time or before.schedules_read_at != standing.schedules_read_at:
+        if before.schedules_read_at != standing.schedules_read_at:
             gone = {one.id: one for one in before.schedules}
             for schedule in (gone | {one.id: one for one in standing.schedules}).values():
                 yield of_schedule(name, schedule)
@@ -206,34 +214,3 @@ def _note_first(sitting: Sitting, key: str, at: datetime) -> None:
 
 def _domain(sitting: Sitting, subject: Subject) -> Domain:
     return subject.workspace, sitting.present.domain(subject)
-
-
-def _pass_time(sitting: Sitting, evaluator: Evaluator, *, explaining: bool) -> None:
-    for key, episode in list(sitting.draft.rows(EPISODE)):
-        rule = evaluator.rules.get(episode.alert.name)
-        if rule is not None and bool(rule.condition.explains) is explaining:
-            evaluator.pass_time(sitting, key, episode, rule)
-
-
-def _retire(sitting: Sitting, evaluator: Evaluator, view: KnowledgeView) -> None:
-    """End the episodes that no rule and no workspace stands behind any more."""
-    watched = {standing.workspace for standing in view.workspaces()} | {BRIDGE}
-    for key, episode in list(sitting.draft.rows(EPISODE)):
-        alert = episode.alert
-        if alert.state is AlertState.RESOLVED:
-            continue
-        rule = evaluator.rules.get(alert.name)
-        if rule is None or rule.settings.rule != alert.rule:
-            end(sitting, key, episode, _REMOVED)
-        elif alert.workspace not in watched:
-            end(sitting, key, episode, _UNWATCHED)
-        elif not _still_matches(episode, evaluator, view):
-            end(sitting, key, episode, _REMOVED)
-
-
-def _still_matches(episode: Episode, evaluator: Evaluator, view: KnowledgeView) -> bool:
-    rule = evaluator.rules[episode.alert.name]
-    subject = subject_of(rule, episode.alert)
-    match = rule.settings.match
-    traits = traits_of(view, subject)
-    return rule.takes(traits) or bool(match.owner or match.folder)

@@ -60,6 +60,10 @@ class KnowledgeView:
         """Return the name that the pipeline's series carry; ``unknown`` where none was told."""
         return self._knowledge.label(workspace, pipeline)
 
+    def knows(self, workspace: str, pipeline: Pipeline) -> bool:
+        """True where the pipeline was listed, or named by a run, and not found to be gone."""
+        return self._knowledge.knows(workspace, pipeline)
+
     def place(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
         """Return the folder and the owner of a pipeline, None where they are not told."""
         return self._knowledge.place_of(workspace, pipeline)
@@ -173,6 +177,9 @@ class Knowledge:
             if one[0] == workspace and one[2] == pipeline_id and standing.pipeline.kind is kind
         ]:
             del self.standings[identity]
+
+    def knows(self, workspace: str, pipeline: Pipeline) -> bool:
+        return (workspace, pipeline.kind, pipeline.id) in self._names
 
     def name_of(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> str | None:
         return self._names.get((workspace, kind, pipeline_id))

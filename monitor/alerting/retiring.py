@@ -1,0 +1,104 @@
+"""Ends and forgets what nobody will ever judge again: its rule, workspace or pipeline is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from operator import itemgetter
+from urllib.parse import unquote
+
+from monitor.alerting.draft import EPISODE, LEARNED, MEMORY, Draft
+from monitor.alerting.evaluation import Evaluator, Sitting, end
+from monitor.alerting.labels import subject_of
+from monitor.alerting.lifecycle import Episode
+from monitor.alerting.subjects import traits_of
+from monitor.model.alerts import BRIDGE, AlertState
+from monitor.model.runs import Pipeline, PipelineKind, RunKind
+from monitor.tracking.knowledge import KnowledgeView
+
+RULE_REMOVED = "rule removed"
+WORKSPACE_REMOVED = "workspace removed"
+PIPELINE_REMOVED = "pipeline removed"
+
+_LISTS = {PipelineKind.FLOW: "list_flows", PipelineKind.PLAN: "list_plans"}
+_INVENTORY = "names"  # the poll that reads which pipelines there are
+_ROWS_AT_ONCE = 500  # of what is remembered, with each sweep
+
+
+class Gone:
+    """Knows what is no longer there, by the lists that have been read in this life."""
+
+    def __init__(self, view: KnowledgeView) -> None:
+        self._view = view
+        self._watched = {standing.workspace: standing for standing in view.workspaces()}
+        self._read = {
+            one.workspace
+            for one in view.polls()
+            if one.poll == _INVENTORY and one.last_success_at is not None
+        }
+
+    def why(self, workspace: str, pipeline: Pipeline | None) -> str | None:
+        """Return what is gone, as a reason; None where all may still be there."""
+        standing = self._watched.get(workspace)
+        if standing is None:
+            return None if workspace == BRIDGE else WORKSPACE_REMOVED
+        if pipeline is None or workspace not in self._read:
+            return None
+        if _LISTS[pipeline.kind] not in standing.capabilities:
+            return None
+        return None if self._view.knows(workspace, pipeline) else PIPELINE_REMOVED
+
+
+def retire(sitting: Sitting, evaluator: Evaluator, view: KnowledgeView) -> None:
+    """End the episodes that nothing stands behind any more."""
+    gone = Gone(view)
+    for key, episode in sorted(sitting.draft.rows(EPISODE), key=itemgetter(0)):
+        alert = episode.alert
+        if alert.state is not AlertState.RESOLVED:
+            reason = gone.why(alert.workspace, alert.pipeline)
+            if not _has_rule(episode, evaluator, view):
+                reason = RULE_REMOVED
+            if reason is not None:
+                end(sitting, key, episode, reason)
+
+
+def _has_rule(episode: Episode, evaluator: Evaluator, view: KnowledgeView) -> bool:
+    alert = episode.alert
+    rule = evaluator.rules.get(alert.name)
+    if rule is None or rule.settings.rule != alert.rule:
+        return False
+    match = rule.settings.match
+    # Owner and folder may not have been read yet, and were judged when it began.
+    return bool(match.owner or match.folder) or rule.takes(traits_of(view, subject_of(rule, alert)))
+
+
+class Forgetting:
+    """Goes through what is remembered, a part at a time, and drops what is about nothing."""
+
+    def __init__(self) -> None:
+        self._left: Iterator[tuple[str, str]] = iter(())
+
+    def go_on(self, draft: Draft, view: KnowledgeView) -> None:
+        """Look at the next rows; after the last one all over again."""
+        rows = list(islice(self._left, _ROWS_AT_ONCE))
+        if not rows:
+            keys = [(MEMORY, key) for key, _ in draft.rows(MEMORY)]
+            keys += [(LEARNED, key) for key, _ in draft.rows(LEARNED)]
+            self._left = iter(keys)
+            rows = list(islice(self._left, _ROWS_AT_ONCE))
+        gone = Gone(view)
+        for letter, key in rows:
+            subject_key = key.partition(":")[2] if letter == MEMORY else key
+            if _is_gone(subject_key, gone):
+                draft.put(letter, key, None)
+
+
+def _is_gone(subject_key: str, gone: Gone) -> bool:
+    _, workspace, kind, pipeline_id, _ = map(unquote, subject_key.split(":"))
+    pipeline = None
+    if pipeline_id and kind:
+        is_plan = kind == RunKind.PLAN_RUN
+        pipeline = Pipeline(
+            kind=PipelineKind.PLAN if is_plan else PipelineKind.FLOW, id=pipeline_id
+        )
+    return gone.why(workspace, pipeline) is not None

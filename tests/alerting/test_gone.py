@@ -1,0 +1,72 @@
+"""What an alert was about is gone: it is told to be over, and nothing of it is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from monitor.model.knowledge import PollStanding
+from monitor.model.runs import PipelineKind, Status
+from tests.alerting.judging import WORKSPACE, Judging, judging
+
+
+def list_flows(one: Judging, *flows: int) -> None:
+    """Let the inventory have been read, with these flows in it."""
+    now = one.clock.now()
+    one.knowledge.update_workspace(WORKSPACE, capabilities=frozenset({"list_flows"}))
+    for flow in flows:
+        one.knowledge.name_pipeline(WORKSPACE, PipelineKind.FLOW, str(flow), f"flow {flow}")
+    one.knowledge.record_poll(
+        PollStanding(
+            workspace=WORKSPACE,
+            poll="names",
+            last_attempt_at=now,
+            last_success_at=now,
+            last_outcome="ok",
+        )
+    )
+
+
+async def ended(one: Judging) -> list[object]:
+    """Return why alerts ended."""
+    for _ in range(60):
+        await one.round()
+    return [event.alert.facts.get("reason") for event in await one.told() if event.alert.ends_at]
+
+
+async def remembered(one: Judging) -> set[str]:
+    state = await one.bus.consumer_state("alerting")
+    return {key for key in state if key.startswith(("m:", "b:")) and ":pipeline:" in key}
+
+
+async def test_a_deleted_flow_fails_no_more(tmp_path: Path) -> None:
+    """The workspace lists it no more: over, and what was learned of it is dropped."""
+    async with judging(tmp_path) as one:
+        list_flows(one, 1, 2)
+        await one.end_runs([1, 2], Status.SUCCEEDED)
+        await one.end_runs([1, 2])
+        await one.round()
+        one.knowledge.forget_pipeline(WORKSPACE, PipelineKind.FLOW, "1")
+
+        assert await ended(one) == ["pipeline removed"]
+        assert await one.words() == ["fired", "fired", "resolved"]
+        assert not any(":1:" in key for key in await remembered(one))
+        assert any(":2:" in key for key in await remembered(one))
+
+
+async def test_a_workspace_that_is_watched_no_more_has_no_alerts(tmp_path: Path) -> None:
+    """Its alerts are over with the reload that takes it out."""
+    async with judging(tmp_path) as one:
+        await one.end_runs([1, 2])
+        await one.round()
+        one.knowledge.remove_workspace(WORKSPACE)
+
+        assert await ended(one) == ["workspace removed", "workspace removed"]
+
+
+async def test_what_no_list_can_show_is_not_taken_for_gone(tmp_path: Path) -> None:
+    """Flows that only runs have named, and lists that were not read: alerts stay."""
+    async with judging(tmp_path) as one:
+        await one.end_runs([1])
+
+        assert await ended(one) == []
+        assert await one.words() == ["fired"]

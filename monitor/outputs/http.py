@@ -37,6 +37,7 @@ _FINAL = frozenset(
 _SUCCESS = range(200, 300)
 _REDIRECTION = range(300, 400)
 _LONGEST_PAUSE_SECONDS = 300.0  # however long a receiver asks us to wait
+_CLOCKS_AGREE_SECONDS = 5.0
 _ANSWER_BYTES = 2_048  # more than a sentence says nothing more
 
 
@@ -64,6 +65,7 @@ class Receiver:
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | bool | None = None
         self._not_before = 0.0  # monotonic; the receiver asked for a pause until then
+        self.ahead_seconds = 0.0  # how far its clock is ahead of ours, by its last answer
 
     async def ready(self) -> None:
         """Return when the receiver's own wish for a pause is over; at once where there is none."""
@@ -108,6 +110,7 @@ class Receiver:
             ssl=self._tls,
             allow_redirects=False,
         ) as answer:
+            self._compare_clocks(answer.headers.get("Date"))
             if answer.status in _SUCCESS:
                 return
             reason = f"answered {answer.status}"
@@ -116,6 +119,15 @@ class Receiver:
             if self._shows_answers:
                 reason += _quoted(await answer.content.read(_ANSWER_BYTES), hidden=own.values())
             self._judge(answer.status, answer.headers.get("Retry-After"), reason)
+
+    def _compare_clocks(self, date: str | None) -> None:
+        try:
+            theirs = parsedate_to_datetime(date or "")
+            seconds = (theirs - self._clock.now()).total_seconds()
+        except (ValueError, TypeError):  # no date, or one without a zone
+            return
+        # The header tells whole seconds, and the answer was on its way.
+        self.ahead_seconds = seconds if abs(seconds) > _CLOCKS_AGREE_SECONDS else 0.0
 
     def _judge(self, status: int, retry_after: str | None, reason: str) -> None:
         if status in _FINAL:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,27 @@ async def test_an_alertmanager_that_cannot_take_them_is_asked_again(
     await scene.until_delivered()
     assert {one for got in receiver.taken for one in ids(got)} == {"1", "2"}
     assert await scene.letters() == []
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_an_alertmanager_with_another_time_is_told_by_its_own(
+    scene: OutputScene, receiver: PostReceiver, hours: int
+) -> None:
+    """What its answer shows to have lapsed, or not to have ended, is posted again at once."""
+    theirs = scene.clock.now() + timedelta(hours=hours)
+    receiver.headers = {"Date": format_datetime(theirs, usegmt=True)}
+    await scene.start()
+    await scene.tell(fired(1))
+    await scene.until_delivered()
+    await scene.tell(resolved(2, ends_at=scene.clock.now()))
+    await scene.until_delivered()
+    lapses, ends = (
+        datetime.fromisoformat(got.json()[0]["endsAt"])
+        for got in (receiver.got[1], receiver.got[2])
+    )
+    assert abs(lapses - theirs - timedelta(minutes=4)) < timedelta(seconds=10)
+    assert ends <= theirs + timedelta(seconds=10)
+    assert [ids(got) for got in receiver.got] == [["1"], ["1"], ["2"]]
 
 
 async def test_the_standing_says_whether_it_answers(

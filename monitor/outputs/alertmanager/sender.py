@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 import structlog
@@ -165,22 +165,43 @@ class Sender:
             return None if ended is None else ended.alert
         return None if (key, alert.starts_at) in self._refused else alert
 
-    async def _tell(self, alerts: list[Alert]) -> list[OutputError | None]:
-        """Post the alerts in one request and return what became of each; None where it is taken."""
-        body = body_of(alerts, now=self._clock.now(), resend_seconds=self._resend_seconds)
+    async def _tell(
+        self, alerts: list[Alert], *, is_again: bool = False
+    ) -> list[OutputError | None]:
+        """Post the alerts in one request and return what became of each; None where it is taken.
+
+        Where the answer shows that its clock is not what we believed, they are posted again.
+        """
+        ahead = self._receiver.ahead_seconds
+        # By its own clock: on one that is minutes ahead of ours, every alert would have lapsed.
+        now = self._clock.now() + timedelta(seconds=ahead)
+        body = body_of(alerts, now=now, resend_seconds=self._resend_seconds)
         try:
             await self._receiver.post(body, headers=_JSON)
             self.reason = None
         except OutputRefusedError as exc:
             self.reason = None
             if len(alerts) > 1:
-                # One that cannot be taken is refused with all that came along.
-                return [(await self._tell([one]))[0] for one in alerts]
+                return await self._tell_apart(alerts)
             return [exc]
         except OutputUnavailableError as exc:
             self.reason = str(exc)
             return [exc] * len(alerts)
+        found = self._receiver.ahead_seconds
+        if abs(found - ahead) > self._resend_seconds and not is_again:
+            log.warning("clocks differ", output=self._name, ahead_seconds=round(found))
+            return await self._tell(alerts, is_again=True)
         return [None] * len(alerts)
+
+    async def _tell_apart(self, alerts: list[Alert]) -> list[OutputError | None]:
+        """Post one after the other, because one that is refused takes all beside it along."""
+        failures: list[OutputError | None] = []
+        for one in alerts:
+            if failures and isinstance(failures[-1], OutputUnavailableError):
+                failures.append(failures[-1])  # so that a silent receiver is waited for once
+            else:
+                failures += await self._tell([one])
+        return failures
 
 
 def _taken(queue: deque[T]) -> list[T]:

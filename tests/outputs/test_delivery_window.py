@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from monitor.model.runs import Pipeline, PipelineKind, Status
 from monitor.outputs.delivery_window import CAREFUL_AFTER, Entry, State, Window
 from tests.outputs.stories import run_event
@@ -114,3 +117,29 @@ def test_a_gap_passes_by_itself() -> None:
     window = Window()
     window.append(9, None)
     assert [one.position for one in window.take_settled()] == [9]
+
+
+ROUNDS = st.lists(
+    st.lists(st.sampled_from(["settled", "refused", "skipped", "failed", "broken"]), min_size=12),
+    max_size=8,
+)
+
+
+@given(rounds=ROUNDS)
+def test_the_count_of_what_is_unsettled_is_right(rounds: list[list[str]]) -> None:
+    """Whatever is answered, sent again or given up, room in the window is neither lost nor made."""
+    flows = (FLOW, OTHER_FLOW, None)
+    window = window_of(*[(str(number % 5), flows[number % 3]) for number in range(12)])
+    for answers in rounds:
+        for entry, answer in zip(send_all(window), answers, strict=False):
+            if answer == "skipped":
+                window.mark_skipped(entry)
+            elif answer in ("settled", "refused"):
+                window.mark_settled(entry, reason=None if answer == "settled" else answer)
+            else:
+                window.mark_failed(entry, is_connection_lost=answer == "broken")
+        window.take_settled()
+        window.rewind(attempts=ATTEMPTS)
+        open_ones = [one for one in window._entries if one.state is not State.SETTLED]
+        assert window.unsettled == len(open_ones)
+        assert window.sent == 0

@@ -44,13 +44,10 @@ TYPED = [
     ("sandbox --fault latency=1,status_5", ["latency=1,status_500", "latency=1,status_503"]),
     ("webhooks s", ["sync"]),
     ("track plan", ["plan_run"]),
-    ("alerts --state f", ["firing"]),
-    ("alerts --rule run_", ["run_failed", "run_overdue", "run_stuck"]),
     ("alerts --rule own", ["own_rule"]),
     ("silence e", ["expire"]),
     ("silence add pipe", ["pipeline=", "pipeline_id="]),
     ("explain fl", ["flow", "flow_run"]),
-    ("replay --to m", ["mqtt"]),
     ("replay --to alert", ["alertmanager:mail:9093"]),
 ]
 # The other shells ask the same command, so they are asked for one of each form.

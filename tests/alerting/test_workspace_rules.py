@@ -84,8 +84,10 @@ class TestUnreachable:
         refused = poll("unauthorized", 60, good=50)
         old = poll("ok", 10, name="names", good=10)
         assert looking.look(standing(Reachability.DEGRADED, refused, old), 62) == "wrong"
-        newer = poll("ok", 70, name="audit", good=70)
-        assert looking.look(standing(Reachability.DEGRADED, refused, newer), 72) == "right"
+        idle = poll("ok", 70, name="progress", good=70)
+        assert looking.look(standing(Reachability.DEGRADED, refused, old, idle), 72) == "wrong"
+        newer = poll("ok", 80, name="plan_runs", good=80)
+        assert looking.look(standing(Reachability.DEGRADED, refused, newer), 82) == "right"
 
     def test_a_degraded_workspace_is_reachable(self) -> None:
         """That one list fails says nothing about the others."""

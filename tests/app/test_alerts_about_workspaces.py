@@ -10,7 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import RuleKind
 from monitor.config import Configuration
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import DeliverySettings, WebhookSettings
@@ -20,7 +22,7 @@ from tests.app import stage
 from tests.app.alarms import alarms, retained_alerts
 from tests.app.hearing import Subscriber, keeping_broker
 from tests.app.notified import Notified
-from tests.app.waiting import eventually
+from tests.app.waiting import eventually, pause
 from tests.app.workspace_scenes import ROUND_SECONDS, WORKSPACE_SCENES, Stage, WorkspaceScene
 from tests.outputs.receiving import PostReceiver
 from tests.servers import free_port
@@ -123,3 +125,34 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
             why=lambda: f"notified: {notified.words()}",
         )
         assert len(done) == len(alarms(subscriber))
+
+
+async def test_a_refused_token_is_told_as_an_outage(tmp_path: Path) -> None:
+    """The workspace answers every request, with a refusal: that is told once, and once over."""
+    workspace = stage.sandbox()
+    async with stage.started(workspace) as url:
+        rule = msgspec.structs.replace(
+            default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=1.0
+        )
+        settings = msgspec.structs.replace(
+            stage.configuration(tmp_path, stage.workspace_configuration(workspace, url)),
+            alerting=AlertingSettings(rules=(rule,), with_defaults=False, round_seconds=0.2),
+        )
+        async with stage.daemon(settings) as face:
+
+            async def told() -> list[str]:
+                rows = (await face.json("/api/v1/events?limit=1000"))["data"]
+                events = [row.get("event", row) for row in rows]
+                return [one["type"] for one in events if one["type"].startswith("alert.")]
+
+            async def has_told(*types: str) -> bool:
+                return await told() == [f"alert.{one}" for one in types]
+
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            token = next(one for one in workspace.world.tokens.live())
+            held, token.value = token.value, "revoked"
+            await eventually(lambda: has_told("fired"), why="the refusal is not told")
+            await pause(3.0)
+            assert await has_told("fired")
+            token.value = held
+            await eventually(lambda: has_told("fired", "resolved"), why="nor that it is over")

@@ -30,6 +30,8 @@ from monitor.model.knowledge import (
 )
 
 _NOT_KNOWN_YET: Unclear = Unclear(why="the workspace has not been asked yet")
+# The others succeed without a request where there is nothing to ask for.
+_ALWAYS_ASKING = frozenset({"connect", "changes", "plan_runs", "names", "schedules"})
 # A token that expired so long ago, while the workspace still answers, is not the one in use.
 _EXPIRED_SHOWN = timedelta(days=1)
 # A minute holds what its callbacks add, so an hour's window is at most sixty steps.
@@ -77,8 +79,9 @@ def look_unreachable(
 
 def _is_refused(polls: tuple[PollStanding, ...]) -> bool:
     """True where the token is refused, and nothing has been told to us since."""
-    refused = [one.last_attempt_at for one in polls if one.last_outcome == "unauthorized"]
-    answered = [one.last_success_at for one in polls if one.last_success_at is not None]
+    asking = [one for one in polls if one.poll in _ALWAYS_ASKING]
+    refused = [one.last_attempt_at for one in asking if one.last_outcome == "unauthorized"]
+    answered = [one.last_success_at for one in asking if one.last_success_at is not None]
     return bool(refused) and all(at < max(refused) for at in answered)
 
 

@@ -69,11 +69,13 @@ def triggers(found: str | list[str]) -> str | None:
 
 
 def fits_some(found: str | Iterable[str], words: Iterable[str], what: str) -> str | None:
-    """Return the way out where a glob fits none of the words that there are."""
+    """Return the way out where globs fit none of the words that there are, each once."""
     words = [str(one) for one in words]
-    for text in [found] if isinstance(found, str) else found:
+
+    def read(text: str) -> None:
         glob = text.removeprefix(EXCLUDES)
         if not any(fnmatch.fnmatchcase(word, glob) for word in words):
             hint = meant(glob, words) or f"; there are {', '.join(words) or 'none'}"
-            return f'no {what} fits "{glob}"{hint}'
-    return None
+            raise ConfigurationError(f'no {what} fits "{glob}"{hint}')
+
+    return _faults([found] if isinstance(found, str) else found, read)

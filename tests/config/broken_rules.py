@@ -303,6 +303,14 @@ BROKEN_RULES: tuple[Row, ...] = (
         ["!job_grup"],
         '["!job_grup"]: no kind of run fits "job_grup"; did you mean job_group?',
     ),
+    (
+        "alerts[0].match.trigger",
+        ["scheduled", "schedule", "manuel"],
+        (
+            '["scheduled", "schedule", "manuel"]: no trigger fits "scheduled"; did you mean '
+            'schedule?; and no trigger fits "manuel"; did you mean manual?'
+        ),
+    ),
     ("alerts[0].match.folder", "", '"": ' + NO_GLOB),
     ("alerts[0].match.owner", "", '"": ' + NO_GLOB),
     (

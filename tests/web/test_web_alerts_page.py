@@ -17,6 +17,7 @@ async def test_what_is_wrong_stands_first(site: Site) -> None:
     alert = site.beside.alert
     site.beside.hold(
         alert("aa", muted_by=("silence:5d3c",), is_told=False),
+        alert("ab", muted_by=("mute",)),
         alert("bb", state=AlertState.PENDING, name="queue_slow"),
         alert("cc", state=AlertState.RESOLVED, ends_at=site.clock.now(), name="run_stuck"),
         alert("dd", name="monitor_degraded", workspace="bridge", kind=None, pipeline=None,
@@ -27,9 +28,10 @@ async def test_what_is_wrong_stands_first(site: Site) -> None:
     text = (await site.get("/")).text
     assert text.index('id="alerts"') < text.index('id="workspaces"')
     for shown in (
-        "2 firing, 1 pending",
+        "3 firing, 1 pending",
         "orders has failed",
         "not told: silence:5d3c",
+        "held back by mute",
         "pipeline=daily*",
         "planned reload",
         "backlog:mqtt",

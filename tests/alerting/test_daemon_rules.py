@@ -14,7 +14,12 @@ RETENTION = Retention(events_hard_cap=1_000)
 
 
 def consumer(
-    name: str = "mqtt", *, backlog: int = 0, oldest: float | None = None, dead_letters: int = 0
+    name: str = "mqtt",
+    *,
+    backlog: int = 0,
+    oldest: float | None = None,
+    dead_letters: int = 0,
+    lost: int = 0,
 ) -> ConsumerStanding:
     """Return how far a consumer is; ``oldest`` is when its oldest unread event was recorded."""
     return ConsumerStanding(
@@ -23,7 +28,7 @@ def consumer(
         backlog=backlog,
         oldest_at=None if oldest is None else at(oldest),
         dead_letters=dead_letters,
-        lost=0,
+        lost=lost,
     )
 
 
@@ -88,6 +93,19 @@ def test_new_dead_letters_are_wrong_for_an_hour() -> None:
     assert one.wrong.facts["reason"] == "webhook refuses events for good; 3 are kept aside"
 
 
+def test_events_that_nobody_read_are_wrong_for_an_hour() -> None:
+    """What the full store let go is told, for each output that had not read it."""
+    one = looking("lost:mqtt")
+    story = [(0, 0), (70, 60), (70, 3_650), (70, 3_660)]
+    words = [one.look(facts(consumer(lost=count)), seconds) for count, seconds in story]
+    assert words == ["right", "wrong", "wrong", "right"]
+    one.look(facts(consumer(lost=1_100)), 9_000)
+    assert one.wrong.facts == {
+        "what": "mqtt",
+        "reason": "1,100 events went from the full store before mqtt had read them",
+    }
+
+
 def test_a_store_near_its_cap_is_wrong() -> None:
     """From nine tenths of the hard cap on, and until it has clearly shrunk."""
     one = looking("store")
@@ -104,7 +122,7 @@ def test_a_consumer_that_is_gone_lags_no_more() -> None:
 def test_every_part_is_named_once() -> None:
     """Each consumer is asked about twice, but for those that stay behind on purpose."""
     bus = facts(consumer("mqtt"), consumer("misses/marketing")).bus
-    assert parts(bus) == ("store", "backlog:mqtt", "dead_letters:mqtt")
+    assert parts(bus) == ("store", "backlog:mqtt", "dead_letters:mqtt", "lost:mqtt")
 
 
 def test_before_the_first_round_nobody_can_tell() -> None:

@@ -24,16 +24,17 @@ from monitor.bus.contract import BusStanding, ConsumerStanding
 STORE = "store"
 BACKLOG = "backlog"
 DEAD_LETTERS = "dead_letters"
+LOST = "lost"
 
 # They stay behind on purpose, until a callback that has not come counts as missed.
 _WAITING_CONSUMERS = "misses/"
 # Of the hard cap, at which events go although somebody needs them.
 _STORE_FULL, _STORE_WELL = 0.9, 0.85
-_DEAD_LETTERS_SHOWN = timedelta(hours=1)  # after the last one
+_LOSS_SHOWN = timedelta(hours=1)  # after the last one
 
 
-class DeadLetters(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many there were, and from when to when the newest ones came."""
+class Losses(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many events an output did not tell, and from when to when the newest of them came."""
 
     count: int
     since: datetime | None = None
@@ -45,13 +46,13 @@ def parts(bus: BusStanding) -> tuple[str, ...]:
     consumers = [
         one.consumer for one in bus.consumers if not one.consumer.startswith(_WAITING_CONSUMERS)
     ]
-    kinds = (BACKLOG, DEAD_LETTERS)
+    kinds = (BACKLOG, DEAD_LETTERS, LOST)
     return (STORE, *(f"{kind}:{one}" for one in consumers for kind in kinds))
 
 
 def look_daemon(
-    looked: Looked[DaemonFacts], memory: DeadLetters | None, rule: RuleSettings
-) -> Judged[DeadLetters]:
+    looked: Looked[DaemonFacts], memory: Losses | None, rule: RuleSettings
+) -> Judged[Losses]:
     now, facts = looked.as_of, looked.facts
     if now is None:
         return Judged(verdict=Unclear(why="the daemon has just started"), memory=memory)
@@ -62,11 +63,17 @@ def look_daemon(
     if consumer is None:
         return Judged(verdict=Right(at=now))  # it is no longer configured
     if kind == DEAD_LETTERS:
-        return _look_dead_letters(consumer, memory, now)
+        count = consumer.dead_letters
+        reason = f"{name} refuses events for good; {count:,} are kept aside"
+        return _look_losses(name, count, reason, memory, now)
+    if kind == LOST:
+        count = consumer.lost
+        reason = f"{count:,} events went from the full store before {name} had read them"
+        return _look_losses(name, count, reason, memory, now)
     return _look_backlog(consumer, facts.wall_now or now, now, rule.threshold or 0.0)
 
 
-def _look_store(facts: DaemonFacts, now: datetime) -> Judged[DeadLetters]:
+def _look_store(facts: DaemonFacts, now: datetime) -> Judged[Losses]:
     held = facts.bus.newest_position - facts.bus.oldest_position + 1
     cap = facts.retention.events_hard_cap
     if held >= _STORE_FULL * cap:
@@ -79,7 +86,7 @@ def _look_store(facts: DaemonFacts, now: datetime) -> Judged[DeadLetters]:
 
 def _look_backlog(
     consumer: ConsumerStanding, wall_now: datetime, now: datetime, most_seconds: float
-) -> Judged[DeadLetters]:
+) -> Judged[Losses]:
     lag_seconds = 0.0
     if consumer.backlog and consumer.oldest_at is not None:
         # Both instants are of the wall clock, so a jump moves at most what waited through it.
@@ -101,25 +108,21 @@ def _look_backlog(
     return Judged(verdict=Right(at=now))
 
 
-def _look_dead_letters(
-    consumer: ConsumerStanding, memory: DeadLetters | None, now: datetime
-) -> Judged[DeadLetters]:
-    count = consumer.dead_letters
+def _look_losses(
+    name: str, count: int, reason: str, memory: Losses | None, now: datetime
+) -> Judged[Losses]:
     if memory is None:
         # Those from before the rule was there have been looked at, or will not be.
-        return Judged(verdict=Right(at=now), memory=DeadLetters(count=count))
+        return Judged(verdict=Right(at=now), memory=Losses(count=count))
     if count > memory.count:
-        memory = DeadLetters(count=count, since=memory.since or now, grew_at=now)
+        memory = Losses(count=count, since=memory.since or now, grew_at=now)
     elif count < memory.count:
-        memory = DeadLetters(count=count, since=memory.since, grew_at=memory.grew_at)
+        memory = Losses(count=count, since=memory.since, grew_at=memory.grew_at)
     if memory.since is None or memory.grew_at is None:
         return Judged(verdict=Right(at=now), memory=memory)
-    if now - memory.grew_at >= _DEAD_LETTERS_SHOWN:
-        return Judged(verdict=Right(at=now), memory=DeadLetters(count=count))
-    reason = f"{consumer.consumer} refuses events for good; {count:,} are kept aside"
-    wrong = Wrong(
-        since=memory.since, as_of=now, facts={"what": consumer.consumer, "reason": reason}
-    )
+    if now - memory.grew_at >= _LOSS_SHOWN:
+        return Judged(verdict=Right(at=now), memory=Losses(count=count))
+    wrong = Wrong(since=memory.since, as_of=now, facts={"what": name, "reason": reason})
     return Judged(verdict=wrong, memory=memory)
 
 
@@ -127,7 +130,7 @@ CONDITIONS: tuple[AnyCondition, ...] = (
     Condition(
         rule=RuleKind.MONITOR_DEGRADED,
         about=About.DAEMON,
-        memory=DeadLetters,
+        memory=Losses,
         look=look_daemon,
         template_fields=("what", "reason"),
         explains=DOUBTFUL_IN_AN_OUTAGE,

@@ -15,5 +15,5 @@ SHOWN_LABELS = (
     "schedule",
     "output",
     "token_id",
-    "part",  # of the daemon: "backlog:mqtt", "dead_letters:mqtt", "store"
+    "part",  # of the daemon: "backlog:mqtt", "dead_letters:mqtt", "lost:mqtt", "store"
 )

@@ -217,3 +217,19 @@ async def test_the_store_needs_no_trace(house: House) -> None:
     with structlog.testing.capture_logs() as logged:
         await house.start("metrics", Worker(BusSchemaError("an event cannot be understood")))
     assert (logged[0]["reason"], logged[0]["exc_info"]) == ("an event cannot be understood", False)
+
+
+async def test_a_part_that_fails_is_left_out(house: House) -> None:
+    """Its failure is logged with its trace once, said on request, and stops nobody."""
+    said: list[str] = []
+
+    def break_down() -> int:
+        raise ValueError("password is hunter22")
+
+    with structlog.testing.capture_logs() as logged:
+        answers = [house.supervisor.contain("rule x", break_down, said.append) for _ in range(3)]
+        answers.append(house.supervisor.contain("rule y", lambda: 7, said.append))
+
+    assert answers == [None, None, None, 7]
+    assert said == ["ValueError, see the log"] * 3
+    assert [line["part"] for line in logged] == ["rule x"]

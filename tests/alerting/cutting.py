@@ -17,6 +17,7 @@ from monitor.alerting.settings.rules import RuleKind
 from monitor.bus.contract import Retention, Start, Step
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import Alert, Silence
+from monitor.model.errors import BusUnavailableError
 from monitor.model.events import AlertEvent
 from monitor.model.runs import Status
 from tests.alerting.judging import Judging, guard
@@ -36,13 +37,23 @@ class Killed(BaseException):
     """The process is gone. Nothing of ours may catch it."""
 
 
-class CutBus:
-    """A store behind which the process dies at the ``cut``-th step, before or after it is taken."""
+class Cut(Struct, frozen=True):
+    """At which step of the store something happens, and whether that step is taken all the same.
 
-    def __init__(self, bus: SqliteBus, *, cut: int | None, is_taken: bool) -> None:
+    The process dies, or, where it does not, the store says that it failed.
+    """
+
+    at: int
+    is_taken: bool
+    is_killed: bool = True
+
+
+class CutBus:
+    """A store that one step of many is not like the others for."""
+
+    def __init__(self, bus: SqliteBus, cut: Cut | None) -> None:
         self._bus = bus
         self._cut = cut
-        self._is_taken = is_taken
         self.steps = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -50,11 +61,11 @@ class CutBus:
 
     async def advance(self, step: Step, *, timeout_seconds: float) -> None:
         self.steps += 1
-        is_cut = self.steps == self._cut
-        if not is_cut or self._is_taken:
+        cut = self._cut if self._cut is not None and self._cut.at == self.steps else None
+        if cut is None or cut.is_taken:
             await self._bus.advance(step, timeout_seconds=timeout_seconds)
-        if is_cut:
-            raise Killed
+        if cut is not None:
+            raise Killed if cut.is_killed else BusUnavailableError("it took too long")
 
 
 class Scene(Struct, frozen=True):
@@ -144,11 +155,12 @@ class Play:
             self.position = batch[-1].position
 
     async def _in_a_process(self, act: Any) -> None:
-        """Do it; where the process dies, another one takes its place and does it again."""
+        """Do it; where the process dies, another one takes its place, and it is done again."""
         try:
             await act()
-        except Killed:
-            self.engine = self._process()
+        except (Killed, BusUnavailableError) as exc:
+            if isinstance(exc, Killed):
+                self.engine = self._process()
             self.position = await self.cut_bus.subscribe(RECEIVER, start=Start.NEWEST)
             await self.engine.restore()
             await (act() if act.__name__ != "restore" else self._settle())
@@ -166,14 +178,12 @@ class Play:
         )
 
 
-async def played(
-    store: Path, story: Sequence[Scene], *, cut: int | None = None, is_taken: bool = False
-) -> Seen:
+async def played(store: Path, story: Sequence[Scene], cut: Cut | None = None) -> Seen:
     """Return what is seen of a story that is cut at a step, or not at all."""
     clock = ManualClock()
     bus = await SqliteBus.open(store, clock=clock, registry=CollectorRegistry())
     try:
-        play = Play(bus, clock, CutBus(bus, cut=cut, is_taken=is_taken))
+        play = Play(bus, clock, CutBus(bus, cut))
         await play.begin()
         for scene in story:
             await play.show(scene)

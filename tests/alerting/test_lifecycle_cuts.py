@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.alerting.cutting import Scene, Seen, played
+from tests.alerting.cutting import Cut, Scene, Seen, played
 
 _STORY = (
     Scene("fails"),
@@ -54,24 +55,19 @@ async def test_every_cut_of_one_story(tmp_path: Path) -> None:
     for cut in range(1, uncut.steps + 1):
         for is_taken in (False, True):
             store = tmp_path / f"{cut}-{is_taken}.db"
-            seen = await played(store, _STORY, cut=cut, is_taken=is_taken)
+            seen = await played(store, _STORY, Cut(cut, is_taken))
             assert differences(seen, uncut) == {}, f"cut at {cut}, taken: {is_taken}"
 
 
 @given(
     story=st.lists(_SCENES, min_size=3, max_size=12),
-    cut=st.floats(0, 1),
-    is_taken=st.booleans(),
+    cut=st.builds(Cut, st.integers(1, 40), st.booleans(), st.booleans()),
 )
 @settings(max_examples=20, deadline=None)
-async def test_any_cut_of_any_story(
-    story: list[Scene],
-    cut: float,
-    is_taken: bool,  # noqa: FBT001 - drawn
-) -> None:
-    """Whatever happens outside: dying once in the middle is not seen."""
+async def test_any_cut_of_any_story(story: list[Scene], cut: Cut) -> None:
+    """Whatever happens outside: dying once, or a store that fails once, is not seen."""
     with tempfile.TemporaryDirectory() as folder:
         uncut = await played(Path(folder) / "uncut.db", story)
-        at = 1 + round(cut * (uncut.steps - 1))
-        seen = await played(Path(folder) / "cut.db", story, cut=at, is_taken=is_taken)
+        cut = msgspec.structs.replace(cut, at=1 + cut.at % uncut.steps)
+        seen = await played(Path(folder) / "cut.db", story, cut)
         assert differences(seen, uncut) == {}

@@ -135,7 +135,7 @@ def event_line(event: dict[str, Any]) -> str:
         return f"{at} {event['type']} {told}" + (f": {error}" if error else "")
     if event["form"] == "alert":
         alert = event["alert"]
-        thing = alert["labels"].get("pipeline") or alert["labels"].get("thing") or ""
-        told = f"{alert['workspace']} {alert['name']} {alert['fingerprint']} {thing}"
-        return f"{at} {event['type']} {told.rstrip()}"
+        told = f"{alert['workspace']} {alert['name']} {alert['fingerprint']}"
+        summary = alert["annotations"].get("summary")
+        return f"{at} {event['type']} {told}" + (f": {summary}" if summary else "")
     return f"{at} {event['type']} {event['workspace']} {event['what']}: {event['after']}"

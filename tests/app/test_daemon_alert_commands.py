@@ -122,6 +122,9 @@ async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> N
         assert (await scene.type("silence", "expire", silence["id"])).code == 0
         told = [["fired"], ["silenced", "fired"]]
         await eventually(lambda: scene.words() == told, why=scene.words)
+        lines = (await scene.type("events", "--since", "1h")).out.splitlines()
+        (line,) = [one for one in lines if " alert.silenced " in one]
+        assert f" alert.silenced acme run_failed {silent['fingerprint']}: {name} failed" in line
         await _try_rules_and_replay(scene, begun)
 
 

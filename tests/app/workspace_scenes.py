@@ -163,7 +163,7 @@ WORKSPACE_SCENES = (
         rule=RuleKind.MONITOR_DEGRADED,
         begin=_receiver_refuses,
         finish=_receiver_takes,
-        changed={"threshold": 3.0, "for_seconds": 0.0},
+        changed={"threshold": 4.0, "for_seconds": 0.0},
     ),
     WorkspaceScene(
         rule=RuleKind.BUDGET_EXHAUSTED,

@@ -21,7 +21,7 @@ from monitor.bus.contract import Change, DeadLetter, Retention, Start, Step
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import Severity, Silence
 from monitor.model.events import Event
-from monitor.model.knowledge import Reachability
+from monitor.model.knowledge import ActiveRun, Reachability
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Status
 from monitor.tracking.knowledge import Knowledge
 from tests.alerting.run_stories import END, key, run_event, state
@@ -181,6 +181,31 @@ async def test_muted(alerting: Alerting) -> None:
     await alerting.happen(failed())
     why = await alerting.why(failed())
     assert (why.swallowed_by, "mute times" in why.answer) == (Word.MUTED, True)
+
+
+async def test_inhibited(alerting: Alerting) -> None:
+    """What an unreachable workspace explains names the alert that does."""
+    await alerting.use(
+        RuleSettings(name="away", rule=RuleKind.WORKSPACE_UNREACHABLE),
+        RuleSettings(name="late", rule=RuleKind.RUN_OVERDUE, threshold=60.0),
+    )
+    begun = alerting.clock.now()
+    run = state(1, Status.RUNNING, created_at=begun, started_at=begun)
+    await alerting.happen(run)
+    active = ActiveRun(run=run, confirmed_at=begun, confirmed_by=run.confirmed_by)
+    alerting.knowledge.active[run.key] = active
+    alerting.knowledge.update_workspace(
+        "acme", reachability=Reachability.UNREACHABLE, since=begun, reason="no answer"
+    )
+    for _ in range(4):
+        await alerting.clock.advance(100)
+        now = alerting.clock.now()
+        alerting.knowledge.confirm("acme", RunKind.JOB_GROUP, now, complete_at=now)
+        await alerting.engine.look()
+    why = await alerting.why(run)
+    (away,) = [one for one in alerting.engine.picture().alerts if one.name == "away"]
+    assert why.swallowed_by is Word.INHIBITED
+    assert f"alert {away.fingerprint} explains it" in why.answer
 
 
 async def test_deduplicated(alerting: Alerting) -> None:

@@ -63,7 +63,7 @@ class Receiver:
         self._headers = headers
         self._shows_answers = shows_answers
         self._session: aiohttp.ClientSession | None = None
-        self._tls: ssl.SSLContext | bool | None = None
+        self._tls: ssl.SSLContext | None = None
         self._not_before = 0.0  # monotonic; the receiver asked for a pause until then
         self.ahead_seconds = 0.0  # how far its clock is ahead of ours, by its last answer
 
@@ -101,7 +101,7 @@ class Receiver:
 
     async def _post(self, body: bytes, headers: Mapping[str, str]) -> None:
         if self._tls is None:
-            self._tls = await asyncio.to_thread(_tls, self._settings)
+            self._tls = await asyncio.to_thread(tls_context, self._settings)
         own = self._headers()
         async with self._open_session().post(
             self._url,
@@ -157,20 +157,20 @@ class Receiver:
         return self._session
 
 
-def _tls(settings: ReceiverSettings) -> ssl.SSLContext | bool:
-    """Return how TLS is spoken. Reads a file, so it belongs off the event loop.
+def tls_context(settings: ReceiverSettings) -> ssl.SSLContext:
+    """Return how TLS is spoken. Reads files, so it belongs off the event loop.
 
     Raises:
         OutputUnavailableError: the file is missing or is not what it should be.
     """
-    if not settings.verify_tls:
-        return False
-    if settings.ca_file is None:
-        return True
     try:
-        return ssl.create_default_context(cafile=settings.ca_file)
+        context = ssl.create_default_context(cafile=settings.ca_file)
     except (OSError, ssl.SSLError) as exc:
         raise OutputUnavailableError(f"ca_file cannot be used: {exc}") from exc
+    if not settings.verify_tls:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _quoted(said: bytes, *, hidden: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from monitor.cli.doctor_checks.lines import Line
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.secrets import Secret
-from monitor.outputs.settings import MqttSettings
+from monitor.outputs.settings import AlertmanagerSettings, MqttSettings, WebhookSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
 from tests.polling.tiny_workspace import NO_ROUTE, Row, TinyWorkspace
@@ -87,6 +87,8 @@ async def asked(
     mqtt: MqttSettings | None = None,
     server: ServerSettings | None = None,
     callbacks: ListenerSettings | None = None,
+    alertmanager: AlertmanagerSettings | None = None,
+    webhook: WebhookSettings | None = None,
     store: Path | None = None,
 ) -> Told:
     """Return every line of ``doctor`` by its subject."""
@@ -95,6 +97,8 @@ async def asked(
         mqtt=mqtt,
         server=server or ServerSettings(port=0),
         callbacks=callbacks,
+        alertmanager=alertmanager,
+        webhook=webhook,
         storage=StorageSettings(url=f"sqlite://{store or folder / 'state.db'}"),
     )
     lines: list[Line] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -34,7 +35,8 @@ class Got(Struct, frozen=True):
 class PostReceiver:
     """Listens on a free port, or again on the one that it had."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.port = 0
         self.got: list[Got] = []
         self.answers: deque[int] = deque()  # statuses of the next answers; then 200
@@ -50,7 +52,7 @@ class PostReceiver:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}"
 
     @property
     def taken(self) -> list[Got]:
@@ -63,7 +65,9 @@ class PostReceiver:
         app.router.add_post("/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, shutdown_timeout=1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        site = web.TCPSite(
+            self._runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self._tls
+        )
         await site.start()
         (address,) = self._runner.addresses
         self.port = int(address[1])

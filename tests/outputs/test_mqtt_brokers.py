@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,52 +14,13 @@ from amqtt.broker import Broker
 from monitor.model.runs import Status
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import MqttProtocol, MqttSettings
+from tests.certificates import Certificates
 from tests.outputs.mqtt_scene import MqttScene, settings_for
 from tests.outputs.stories import run_event
 from tests.servers import Mosquitto, Relay, free_port, program
 
 CONNECT_VERSION_5 = b"\x00\x04MQTT\x05"  # how the protocol's name and level are written
 VERSION_REFUSED = b"\x20\x02\x00\x01"  # the answer of a broker that knows 3.1.1 only
-
-
-class Certificates:
-    """An authority, and a server's and a client's certificate that it signed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._openssl = program("openssl")
-        self.authority = folder / "ca.pem"
-        self._run(
-            *("req", "-x509", "-days", "2", "-subj", "/CN=test authority", "-out", "ca.pem"),
-            *("-addext", "keyUsage=keyCertSign", *self._new_key("ca")),
-        )
-        self.server = self._sign("server", "subjectAltName=IP:127.0.0.1")
-        self.client = self._sign("client", "extendedKeyUsage=clientAuth")
-
-    def key_of(self, certificate: Path) -> Path:
-        return certificate.with_suffix(".key")
-
-    def _sign(self, name: str, extension: str) -> Path:
-        self._run("req", "-subj", f"/CN={name}", "-out", f"{name}.csr", *self._new_key(name))
-        (self._folder / f"{name}.ext").write_text(extension)
-        self._run(
-            *("x509", "-req", "-days", "2", "-in", f"{name}.csr", "-out", f"{name}.pem"),
-            *("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", f"{name}.ext"),
-        )
-        return self._folder / f"{name}.pem"
-
-    def _new_key(self, name: str) -> tuple[str, ...]:
-        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
-        return (*curve, "-nodes", "-keyout", f"{name}.key")
-
-    def _run(self, *arguments: str) -> None:
-        subprocess.run(
-            [self._openssl, *arguments],
-            cwd=self._folder,
-            check=True,
-            capture_output=True,
-            timeout=20,
-        )
 
 
 @pytest.fixture(scope="module")

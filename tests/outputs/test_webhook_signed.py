@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from monitor.model.secrets import Secret
 from monitor.outputs.settings import DeliverySettings, WebhookSettings
 from monitor.outputs.webhook.output import WebhookOutput
 from monitor.outputs.webhook.signature import signed_headers
+from tests.certificates import Certificates
 from tests.outputs.alert_stories import alert, event_of, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import BROKEN, DEAF, Got, PostReceiver
@@ -249,6 +251,40 @@ async def test_what_was_sent_but_not_acknowledged_comes_again(
         await scene.start()
         await scene.until_delivered()
         assert ids(receiver.got) == [fired(1).id, fired(1).id]
+
+
+async def test_a_certificate_is_believed_by_the_authority_of_the_settings(tmp_path: Path) -> None:
+    """Without that authority nothing is sent, unless the check is switched off."""
+    certificates = Certificates(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificates.server, certificates.key_of(certificates.server))
+    chosen: list[dict[str, Any]] = [
+        {},
+        {"ca_file": str(tmp_path / "missing.pem")},
+        {"ca_file": str(certificates.authority)},
+        {"verify_tls": False},
+    ]
+    async with PostReceiver(tls=tls) as receiver:
+
+        def make(scene: OutputScene) -> WebhookOutput:
+            return output_for(scene, receiver, **chosen[0])
+
+        async with OutputScene(tmp_path, make) as scene:
+            await scene.tell(fired(1))
+            for reason in ("no connection: ", "ca_file cannot be used: "):
+                await scene.start()
+                await scene.until(lambda: scene.count("failed") > 0)
+                assert isinstance(scene.output, WebhookOutput)
+                assert scene.output.standing.startswith(f"does not answer: {reason}")
+                await scene.stop()
+                del chosen[0]
+            for number in (1, 2):
+                await scene.start()
+                await scene.tell(fired(number + 1))
+                await scene.until_delivered()
+                assert len(receiver.taken) == number + 1
+                await scene.stop()
+                chosen = chosen[1:]
 
 
 async def test_keys_and_address_are_never_shown(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
 from monitor.cli.check import summary
 from monitor.cli.doctor_checks.addresses import callback_address, server_address
 from monitor.cli.doctor_checks.broker import check_broker
 from monitor.cli.doctor_checks.lines import Line, bounded, failed, ok
+from monitor.cli.doctor_checks.receivers import check_alertmanagers, check_webhook
 from monitor.cli.doctor_checks.storage import check_storage
 from monitor.cli.doctor_checks.workspaces import Surroundings, check_workspace
 from monitor.config import Configuration, Fault, WorkspaceConfiguration
@@ -68,6 +69,7 @@ async def examine(
                 "mqtt connection": bounded(
                     "mqtt connection", check_broker(configuration.mqtt, clock=clock)
                 ),
+                **_receivers(configuration, clock=clock),
                 **{
                     one.name: bounded(
                         one.name, check_workspace(one, surroundings), seconds=_WORKSPACE_SECONDS
@@ -82,6 +84,18 @@ async def examine(
             _tell_all(tell, [*serving.lines, *listening.lines])
             for one in asking:
                 _tell_all(tell, await one)
+
+
+def _receivers(
+    configuration: Configuration, *, clock: Clock
+) -> dict[str, Coroutine[None, None, list[Line]]]:
+    checks: dict[str, Coroutine[None, None, list[Line]]] = {}
+    if (alertmanager := configuration.alertmanager) is not None:
+        check = check_alertmanagers(alertmanager, clock=clock)
+        checks["alertmanager"] = bounded("alertmanager", check)
+    if (webhook := configuration.webhook) is not None:
+        checks["webhook"] = bounded("webhook", check_webhook(webhook, clock=clock))
+    return checks
 
 
 def _tell_all(tell: Callable[[Line], None], lines: Sequence[Line]) -> None:

@@ -10,7 +10,7 @@ from monitor.bus.contract import EventBus, Recorded, Start
 from monitor.model.alerts import AlertingPicture
 from monitor.model.clock import Clock
 from monitor.model.events import AlertEvent, Event, EventType
-from monitor.outputs.alertmanager.sender import Sender
+from monitor.outputs.alertmanager.sender import JSON, Sender
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.http import Receiver
 from monitor.outputs.settings import AlertmanagerSettings, receiver_of
@@ -40,13 +40,7 @@ class AlertmanagerOutput:
     ) -> None:
         self.name = _name(url)
         self._bus = bus
-        self._receiver = Receiver(
-            url.rstrip("/") + _PATH,
-            settings=settings,
-            clock=clock,
-            headers=lambda: _credentials(settings),
-            shows_answers=True,
-        )
+        self._receiver = _receiver(url, settings=settings, clock=clock)
         self._sender = Sender(
             self._receiver,
             name=self.name,
@@ -96,6 +90,30 @@ class AlertmanagerOutput:
     def wants(self, event: Event) -> bool:
         """True where the event is told to this output."""
         return event.type in _TOLD
+
+
+async def try_alertmanager(url: str, *, settings: AlertmanagerSettings, clock: Clock) -> float:
+    """Post no alert at all and return how many seconds its clock is ahead of ours.
+
+    Raises:
+        OutputError: it would not take alerts either.
+    """
+    receiver = _receiver(url, settings=settings, clock=clock)
+    try:
+        await receiver.post(b"[]", headers=JSON)
+    finally:
+        await receiver.close()
+    return receiver.ahead_seconds
+
+
+def _receiver(url: str, *, settings: AlertmanagerSettings, clock: Clock) -> Receiver:
+    return Receiver(
+        url.rstrip("/") + _PATH,
+        settings=settings,
+        clock=clock,
+        headers=lambda: _credentials(settings),
+        shows_answers=True,
+    )
 
 
 def _name(url: str) -> str:

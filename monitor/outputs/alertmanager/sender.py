@@ -30,7 +30,7 @@ T = TypeVar("T")
 _AT_ONCE = 64  # alerts in one request
 _RESOLVED_KEPT_SECONDS = 900.0  # for so long an end is told again, as Prometheus does
 _SOONER = 4  # after a failure the next repetition comes so many times sooner
-_JSON = {"Content-Type": "application/json"}
+JSON = {"Content-Type": "application/json"}
 
 
 class _Ended(Struct, frozen=True):
@@ -177,7 +177,7 @@ class Sender:
         now = self._clock.now() + timedelta(seconds=ahead)
         body = body_of(alerts, now=now, resend_seconds=self._resend_seconds)
         try:
-            await self._receiver.post(body, headers=_JSON)
+            await self._receiver.post(body, headers=JSON)
             self.reason = None
         except OutputRefusedError as exc:
             self.reason = None

@@ -1,0 +1,99 @@
+"""Whether Alertmanagers and the webhook's receiver can be told of alerts."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+import msgspec
+
+from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
+from monitor.cli.doctor_checks.lines import Line, bounded, failed, ok, warning
+from monitor.config.checks import is_loopback
+from monitor.model.clock import Clock
+from monitor.model.errors import OutputError, OutputUnavailableError
+from monitor.outputs.alertmanager.output import try_alertmanager
+from monitor.outputs.http import tls_context
+from monitor.outputs.settings import (
+    AlertmanagerSettings,
+    ReceiverSettings,
+    WebhookSettings,
+    receiver_of,
+)
+
+_ANSWER_SECONDS = 5.0
+_WEBHOOK = "webhook"
+
+
+async def check_alertmanagers(settings: AlertmanagerSettings, *, clock: Clock) -> list[Line]:
+    """Post an empty list to each, with the credentials and TLS of the settings."""
+    found = await asyncio.gather(
+        *(
+            bounded(_subject(url), _check_alertmanager(url, settings, clock=clock))
+            for url in settings.urls
+        )
+    )
+    return [line for lines in found for line in lines]
+
+
+async def check_webhook(settings: WebhookSettings, *, clock: Clock) -> list[Line]:
+    """Connect, and post nothing: whatever is posted is news to a receiver."""
+    tls = await _check_tls(_WEBHOOK, settings.url, settings, clock=clock)
+    parts = urlsplit(settings.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            _, writer = await asyncio.open_connection(parts.hostname, port)
+    except OSError as exc:
+        way_out = "see that the receiver runs, and mend url in [webhook]"
+        return [
+            failed(_WEBHOOK, f"no connection: {str(exc) or 'no answer in time'}", way_out),
+            *tls,
+        ]
+    writer.close()
+    return [ok(_WEBHOOK, "accepts connections; nothing was posted"), *tls]
+
+
+def _subject(url: str) -> str:
+    return f"alertmanager {receiver_of(url)}"
+
+
+async def _check_alertmanager(
+    url: str, settings: AlertmanagerSettings, *, clock: Clock
+) -> list[Line]:
+    subject = _subject(url)
+    hasty = msgspec.structs.replace(
+        settings, timeout_seconds=min(settings.timeout_seconds, _ANSWER_SECONDS)
+    )
+    tls = await _check_tls(subject, url, settings, clock=clock)
+    try:
+        ahead = await try_alertmanager(url, settings=hasty, clock=clock)
+    except OutputError as exc:
+        way_out = "see that it runs, and mend urls, username, password or token in [alertmanager]"
+        return [failed(subject, f"takes no alerts: {exc}", way_out), *tls]
+    clocks = f"; its clock is {ahead:+.0f} s off ours, which is allowed for" if ahead else ""
+    return [ok(subject, f"took an empty list of alerts{clocks}"), *tls]
+
+
+async def _check_tls(
+    subject: str, url: str, settings: ReceiverSettings, *, clock: Clock
+) -> list[Line]:
+    parts = urlsplit(url)
+    host, named = parts.hostname or "", f"{subject} TLS"
+    section = subject.partition(" ")[0]
+    if parts.scheme == "https":
+        try:
+            context = await asyncio.to_thread(tls_context, settings)
+        except OutputUnavailableError as exc:
+            return [failed(named, str(exc), f"mend the file that [{section}] names")]
+        endpoint = Endpoint(host=host, port=parts.port or 443, settings=section)
+        return await check_certificate(named, endpoint, context, now=clock.now())
+    if is_loopback(host):
+        return [ok(named, "not used, and not needed on this machine")]
+    return [
+        warning(
+            named,
+            "alerts travel in the clear, credentials included",
+            f"let the receiver speak TLS and write https:// in [{section}]",
+        )
+    ]

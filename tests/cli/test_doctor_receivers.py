@@ -1,0 +1,86 @@
+"""``doctor`` says whether Alertmanagers and the webhook's receiver can be told of alerts."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+
+from monitor.model.clock import SystemClock
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import AlertmanagerSettings, WebhookSettings
+from tests.cli.doctoring import asked, verdicts
+from tests.outputs.receiving import PostReceiver
+from tests.servers import Alertmanager, free_port
+
+KEY = Secret(f"whsec_{base64.b64encode(bytes(range(32))).decode()}")
+
+
+async def test_a_real_alertmanager_takes_the_question(tmp_path: Path) -> None:
+    """An empty list is answered well, and nobody is notified of it."""
+    async with (
+        PostReceiver() as receiver,
+        Alertmanager(tmp_path, notify_url=receiver.url, group_by="alertname") as alertmanager,
+    ):
+        settings = AlertmanagerSettings(urls=(alertmanager.url,))
+        told = await asked(tmp_path, alertmanager=settings)
+        subject = f"alertmanager 127.0.0.1:{alertmanager.port}"
+        assert told[subject].found == "took an empty list of alerts"
+        assert set(verdicts(told).values()) == {"ok"}
+        assert receiver.got == []
+
+
+@pytest.mark.parametrize("status", [401, 404, 503])
+async def test_one_that_takes_nothing_fails_and_the_others_are_asked(
+    tmp_path: Path, status: int
+) -> None:
+    """Each has a line of its own, with the answer and the way out."""
+    async with PostReceiver() as well, PostReceiver() as ill:
+        ill.judge = lambda _: status
+        settings = AlertmanagerSettings(urls=(well.url, ill.url), token=Secret("s3cret"))
+        told = await asked(tmp_path, alertmanager=settings)
+        assert told[f"alertmanager 127.0.0.1:{well.port}"].verdict == "ok"
+        line = told[f"alertmanager 127.0.0.1:{ill.port}"]
+        assert (line.verdict, line.found) == ("failed", f"takes no alerts: answered {status}")
+        assert "[alertmanager]" in (line.way_out or "")
+        assert [one.body for one in (*well.got, *ill.got)] == [b"[]", b"[]"]
+        assert "s3cret" not in str(told)
+
+
+async def test_a_clock_that_is_off_is_told(tmp_path: Path) -> None:
+    """It does no harm, but whoever reads time stamps should know."""
+    async with PostReceiver() as receiver:
+        theirs = SystemClock().now() + timedelta(hours=1)
+        receiver.headers = {"Date": format_datetime(theirs, usegmt=True)}
+        told = await asked(tmp_path, alertmanager=AlertmanagerSettings(urls=(receiver.url,)))
+        line = told[f"alertmanager 127.0.0.1:{receiver.port}"]
+        assert line.verdict == "ok"
+        assert "s off ours, which is allowed for" in line.found
+
+
+async def test_the_webhook_is_connected_to_and_posted_nothing(tmp_path: Path) -> None:
+    """A receiver could not tell a question from news."""
+    async with PostReceiver() as receiver:
+        settings = WebhookSettings(url=f"{receiver.url}/hook", secret=KEY)
+        told = await asked(tmp_path, webhook=settings)
+        assert told["webhook"].found == "accepts connections; nothing was posted"
+        assert told["webhook TLS"].verdict == "ok"
+        assert receiver.got == []
+
+
+async def test_a_webhook_that_is_not_there_fails(tmp_path: Path) -> None:
+    """The reason is told, and no part of the address that could be a secret."""
+    url = f"http://127.0.0.1:{free_port()}/hook?key=hidden"
+    told = await asked(tmp_path, webhook=WebhookSettings(url=url, secret=KEY))
+    assert told["webhook"].verdict == "failed"
+    assert told["webhook"].found.startswith("no connection:")
+    assert "hidden" not in str(told)
+
+
+async def test_what_is_not_configured_is_not_spoken_of(tmp_path: Path) -> None:
+    """Both are a choice."""
+    told = await asked(tmp_path)
+    assert not [one for one in told if one.startswith(("alertmanager", "webhook"))]

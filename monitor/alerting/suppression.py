@@ -24,9 +24,10 @@ MUTE = "mute"
 
 _WILDCARDS = frozenset("*?[")
 
-# Parts of the daemon without which nothing that did not happen can be told for certain; an output
-# that lags does not touch what others are told.
-_VITAL_PARTS = frozenset({"store", "backlog:alerting"})
+# Without it nothing that did not happen can be told for certain. An output that lags, and a store
+# that fills because of it, do not touch what is judged; they may last for weeks, and the others
+# are to hear all the same.
+_VITAL_PARTS = frozenset({"backlog:alerting"})
 # These tell what somebody saw happen. What explains them holds back their reminders alone.
 _SEEN = frozenset(SEEN_BEFORE_IT)
 # Asked of every episode at every step, so by the word that an alert carries.

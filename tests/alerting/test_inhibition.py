@@ -73,14 +73,14 @@ def test_only_what_fires_holds_back(state: AlertState) -> None:
 @pytest.mark.parametrize(
     ("part", "is_held_back"),
     [
-        ("store", True),
         ("backlog:alerting", True),
+        ("store", False),
         ("backlog:mqtt", False),
         ("dead_letters:webhook", False),
     ],
 )
 def test_a_lagging_output_does_not_silence_the_others(part: str, *, is_held_back: bool) -> None:
-    """Only what all judging rests on explains anything, and it does so in every workspace."""
+    """Only what all judging waits for explains anything, and it does so in every workspace."""
     degraded = an_alert("monitor_degraded", workspace=BRIDGE, labels={"part": part})
     expected = (f"inhibited:{degraded.fingerprint}",) if is_held_back else ()
     assert reasons(an_alert("not_fresh"), degraded) == expected

@@ -12,7 +12,7 @@ from monitor.alerting.agenda import Agenda, Domain
 from monitor.alerting.draft import EPISODE, FIRST, FirstJudged
 from monitor.alerting.evaluation import Case, Evaluator, Sitting, first_key
 from monitor.alerting.labels import subject_of
-from monitor.alerting.present import KINDS
+from monitor.alerting.present import KINDS, Running
 from monitor.alerting.retiring import retire
 from monitor.alerting.subjects import key_of, of_pipeline, of_run, of_schedule, traits_of
 from monitor.alerting.verdicts import About, Subject
@@ -22,7 +22,7 @@ from monitor.model.knowledge import ScheduleKnown, WorkspaceStanding
 from monitor.model.runs import Pipeline, PipelineKind, RunKey
 from monitor.tracking.knowledge import KnowledgeView
 
-_IN_ONE_GO = 50  # subjects, without letting others have a turn
+_IN_ONE_GO = 20  # subjects, without letting others have a turn
 _SLOW_ROUNDS = 30  # between two looks at what changes slowly, though nothing has been read
 _EVERY_ROUND = frozenset({About.DAEMON, About.WORKSPACE})
 _OF_RUNS = frozenset({About.PIPELINE, About.FLOW_OR_PLAN})
@@ -52,6 +52,7 @@ class Rounds:
         self._seen: set[Domain] = set()
         self._pipelines: set[tuple[str, PipelineKind, str]] = set()
         self._read: dict[str, Read] = {}
+        self._running: dict[str, Running] = {}  # as they were at their last look
         self._number = 0
         self._is_new = True
 
@@ -107,7 +108,7 @@ class Rounds:
     def _due(self, sitting: Sitting, evaluator: Evaluator) -> list[Subject]:
         """Return the pipelines to be looked at in this round, each once."""
         due: dict[str, Subject] = dict(self._touched)
-        for running in sitting.present.running().values():
+        for running in self._moved(sitting):
             due[key_of(running.subject)] = running.subject
         for _, episode in sitting.draft.rows(EPISODE):
             rule = evaluator.rules.get(episode.alert.name)
@@ -124,6 +125,20 @@ class Rounds:
                 for subject in self._agenda.take_due(domain, as_of):
                     due.setdefault(key_of(subject), subject)
         return [due[key] for key in sorted(due)]
+
+    def _moved(self, sitting: Sitting) -> list[Running]:
+        """Return those whose active runs are others than before, or were seen again since.
+
+        Of the rest nothing becomes late but at the time that its rules have asked for.
+        """
+        present = sitting.present
+        known = {
+            key: running
+            for key, running in present.running().items()
+            if present.as_of(running.subject) is not None
+        }
+        before, self._running = self._running, known
+        return [one for key, one in present.running().items() if before.get(key) != one]
 
     def _unseen(self, sitting: Sitting) -> Iterator[Subject]:
         """Yield what has not been looked at since the start, and what was edited."""

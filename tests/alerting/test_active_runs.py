@@ -166,6 +166,7 @@ def test_a_flow_run_whose_parts_are_over_may_be_over() -> None:
     outer = running(9, kind=RunKind.FLOW_RUN)
 
     assert watch.look(outer, as_of=700, kind=RunKind.FLOW_RUN) is None
+    assert watch.again_at == at(720)
     assert isinstance(watch.look(outer, inner, as_of=700, kind=RunKind.FLOW_RUN), Wrong)
     assert isinstance(watch.look(outer, as_of=710, kind=RunKind.FLOW_RUN), Wrong)
     later = Watch(RUN_OVERDUE, threshold=600)

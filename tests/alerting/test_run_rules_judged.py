@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 
 from monitor.alerting.settings.rules import RuleKind
+from monitor.model.alerts import fingerprint
 from monitor.model.events import EventType
 from monitor.model.runs import JobsSeen, Parents, RunKind, RunState, Status
 from tests.alerting.run_stage import on_stage
-from tests.alerting.run_stories import at, key, state
+from tests.alerting.run_stories import at, key, state, subject
 
 STUCK, QUEUE, FAILED = RuleKind.RUN_STUCK, RuleKind.QUEUE_SLOW, RuleKind.RUN_FAILED
 
@@ -109,3 +110,18 @@ async def test_a_jump_of_our_clock_makes_nothing_late(tmp_path: Path) -> None:
             run = state(1, Status.PENDING, created_at=at(0))
             assert await stage.look(100, run, working(2, read=100, beat=90)) == []
         assert await stage.told() == []
+
+
+async def test_what_does_not_move_is_looked_at_when_it_is_due(tmp_path: Path) -> None:
+    """Rounds pass over a run that is as it was, and come to it when it would be late."""
+    waiting = state(1, Status.PENDING, created_at=at(0))
+    fp = fingerprint("queue_slow", subject().identity())
+    async with on_stage(tmp_path, QUEUE) as stage:
+        looked_at = set()
+        for seconds in range(0, 700, 50):
+            assert bool(await stage.look(seconds, waiting)) == (seconds >= 600)
+            last = stage.engine.trail.last_look("queue_slow", fp)
+            assert last is not None
+            looked_at.add(round((last.at - at(0)).total_seconds()))
+            await stage.clock.advance(50)
+        assert looked_at == {0, 600, 650}

@@ -96,11 +96,16 @@ def _look(
         over=tuple(name for name in held.over if name in active),
         signs={name: one.sign for name, one in found.items() if one.sign is not None},
     )
-    dues = [one.due for name, one in found.items() if one.due is not None and name not in late]
+    # What was looked at some time ago, or with delay, is late only as much later.
+    times = [
+        one.due + (as_of - one.as_of)
+        for name, one in found.items()
+        if one.due is not None and name not in late
+    ]
     return Judged(
         verdict=_verdict(found, late, held, looked, is_unclear=bool(unclear)),
         memory=None if kept == Late() else kept,
-        again_at=min(dues, default=None),
+        again_at=min(times, default=None),
     )
 
 

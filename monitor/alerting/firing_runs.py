@@ -8,7 +8,6 @@ from itertools import islice
 
 from monitor.alerting.draft import EPISODE, Draft
 from monitor.alerting.lifecycle import Episode
-from monitor.model.alerts import AlertState
 from monitor.model.runs import RunKey, RunKind, RunState
 
 _NEAR = 200  # that one run is held against, the newest ones
@@ -82,10 +81,10 @@ def _shelves(place: Place) -> tuple[Hashable, Hashable]:
 
 
 def _place(episode: Episode) -> Place | None:
-    alert = episode.alert
-    if alert.state is not AlertState.FIRING or alert.run is None:
+    alert, run = episode.alert, episode.newest_run or episode.alert.run
+    if not episode.is_open or run is None:
         return None
-    return alert.run, alert.pipeline.id if alert.pipeline is not None else ""
+    return run, alert.pipeline.id if alert.pipeline is not None else ""
 
 
 def _pipeline_id(run: RunState) -> str:

@@ -19,7 +19,6 @@ from monitor.alerting.firing_runs import FiringRuns
 from monitor.alerting.lifecycle import Episode
 from monitor.alerting.verdicts import Subject
 from monitor.bus.contract import EventBus
-from monitor.model.alerts import AlertState
 from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.runs import Parents, RunKey, RunKind, RunState
 
@@ -80,18 +79,20 @@ class LateParents:
         if event is None or family is None or event.type not in _BAD_ENDS:
             return False
         own = sitting.draft.held(case.fingerprint)
-        if isinstance(own, Episode) and own.alert.state is AlertState.FIRING:
+        if isinstance(own, Episode) and own.is_open:
             return False
         episodes = [
             (key, one)
             for key, one in sitting.draft.rows(EPISODE)
-            if one.alert.name == case.rule.name and one.alert.state is AlertState.FIRING
+            if one.alert.name == case.rule.name and one.is_open
         ]
         for key, episode in episodes:
             if not family.inside.isdisjoint(episode.alert.evidence):
                 self._evaluator.add_evidence(sitting, key, case)
                 return True
-        if may_wait and any(one.alert.run in family.relatives for _, one in episodes):
+        if may_wait and any(
+            (one.newest_run or one.alert.run) in family.relatives for _, one in episodes
+        ):
             row = Postponed(
                 event_id=event.id,
                 rule=case.rule.name,

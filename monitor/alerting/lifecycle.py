@@ -10,6 +10,7 @@ from msgspec import Struct
 from monitor.alerting.settings.rules import RuleSettings
 from monitor.alerting.verdicts import Right, Unclear, Verdict, Wrong
 from monitor.model.alerts import Alert, AlertState
+from monitor.model.runs import RunKey
 
 _EVIDENCE_KEPT = 50
 _SILENCE = "silence:"
@@ -55,6 +56,12 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     clear_since: datetime | None = None  # of a flapping one: by its own clock
     quiet_since: datetime | None = None  # the same, when it was noticed
     silenced: int = 0  # how often
+    newest_run: RunKey | None = None  # of the evidence; None: the alert's own
+
+    @property
+    def is_open(self) -> bool:
+        """True where it is pending or firing."""
+        return self.alert.state is not AlertState.RESOLVED
 
 
 class Telling(Struct, frozen=True, kw_only=True):
@@ -169,7 +176,12 @@ def with_evidence(held: Episode, verdict: Wrong, fresh: Alert, *, is_news: bool)
     elif held.is_wrong and held.clear_since is None:
         return held
     return msgspec.structs.replace(
-        held, alert=alert, clear_since=None, quiet_since=None, is_wrong=True
+        held,
+        alert=alert,
+        clear_since=None,
+        quiet_since=None,
+        is_wrong=True,
+        newest_run=(verdict.run if new else None) or held.newest_run,
     )
 
 

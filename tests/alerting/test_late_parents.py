@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import RuleKind
 from monitor.model.alerts import AlertState
-from monitor.model.runs import Status
+from monitor.model.runs import RunKind, Status
 from tests.alerting.families import Family
-from tests.alerting.judging import Judging, judging
+from tests.alerting.judging import WORKSPACE, Judging, judging
 
 _STEPS = ("child fails", "link", "plan fails")
 
@@ -113,6 +118,44 @@ async def test_what_was_told_alone_ends_when_it_succeeds_inside(tmp_path: Path) 
         await one.round()
 
         assert await one.words() == ["fired", "resolved"]
+
+
+async def test_the_next_night_is_the_same_trouble(tmp_path: Path) -> None:
+    """The flow fails in each night's plan and never recovers: one alert for all of them."""
+    async with judging(tmp_path) as one:
+        for number in (1, 2, 3):
+            family = Family(one, number=number)
+            await family.child_ends()
+            await one.round()
+            await family.plan_ends()
+            await one.round()
+            await family.link()
+            await one.round(86_400)
+
+        assert len(await evidence(one)) == 1
+        assert {word for word in await one.words() if word != "reminded"} == {"fired"}
+        assert (await one.words()).count("fired") == 1
+
+
+async def test_what_is_pending_takes_the_plan_in_too(tmp_path: Path) -> None:
+    """A rule that waits for a minute tells both failures as one, in any case."""
+    rule = msgspec.structs.replace(default_rule(RuleKind.RUN_FAILED), for_seconds=60)
+    async with judging(tmp_path, AlertingSettings(rules=(rule,))) as one:
+        family = Family(one)
+        await family.child_ends()
+        await family.plan_ends()
+        await one.round()
+        await family.link()
+        one.knowledge.confirm(
+            WORKSPACE,
+            RunKind.FLOW_RUN,
+            one.clock.now(),
+            complete_at=one.clock.now() + timedelta(days=1),
+        )
+        await one.round(90)
+
+        assert len(await evidence(one)) == 1
+        assert await one.words() == ["fired"]
 
 
 async def test_plans_that_have_nothing_to_do_with_it_wait_for_nothing(tmp_path: Path) -> None:

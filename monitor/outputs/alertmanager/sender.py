@@ -85,6 +85,7 @@ class Sender:
 
     async def _remind(self) -> None:
         while True:
+            await self._receiver.ready()
             self._due = deque(self._standing())
             self._has_work.set()
             await self._clock.sleep(self._resend_seconds / (1 if self.reason is None else _SOONER))

@@ -27,6 +27,8 @@ from monitor.model.triggers import CronTrigger
 _AT_ONCE = 500  # expected times in one look; more of them wait for the next
 _KEPT_STARTS = 1_000
 _KEPT_MISSED = 50
+_KEPT_USED = 50
+_USED_FOR = timedelta(days=1)
 
 
 class Waiting(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -215,14 +217,12 @@ def _judged(
     )
     open_since = after.open_since
     kept = [one for one in memory.starts if one.at >= open_since]
+    # The last job group of a flow run may begin long after the run, and is no start of its own.
+    spent = (*memory.used, *(one for one in kept if one.key in used))
     after = msgspec.structs.replace(
         after,
         starts=tuple(one for one in kept if one.key not in used),
-        used=tuple(
-            one
-            for one in (*memory.used, *(one for one in kept if one.key in used))
-            if one.at >= open_since
-        ),
+        used=tuple(one for one in spent[-_KEPT_USED:] if one.at >= open_since - _USED_FOR),
     )
     has_more = after.is_due(due_at) or over(after) is not None
     return Settled(memory=after, has_more=has_more)

@@ -145,6 +145,28 @@ def test_the_parts_of_one_start_are_one_start() -> None:
     assert story.missed_ever == loose.missed_ever == 1
 
 
+def test_what_a_long_flow_run_begins_later_is_no_start() -> None:
+    """Its last job group comes an hour after the first, just when the next run should."""
+    story = Story(schedule(HALF_PAST))
+    for clock in ("10:30:02", "11:30:02"):
+        story.start(at(clock), flow_run=clock)
+        story.look(at(clock) + timedelta(minutes=12))
+    story.start(at("12:30:05"), flow_run="10:30:02", recipe="9")
+    story.look(at("12:45"))
+    assert story.told == ["21 12:30"]
+
+
+def test_schedules_that_are_not_seen_are_not_guessed() -> None:
+    """Somebody else's schedule starts a flow each hour, and then no more: nobody told us of it."""
+    story = Story()
+    for hour in range(11, 20):
+        story.start(at(f"{hour}:30:01"))
+        story.look(at(f"{hour}:50"))
+    story.look(at("22 12:00"))
+    assert story.told == []
+    assert story.memory is None
+
+
 def test_a_jam_that_dissolves_makes_up_for_what_was_missed() -> None:
     """Two starts close together after an hour without any: both times have been served."""
     story = Story(schedule(HALF_PAST))

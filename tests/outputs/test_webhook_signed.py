@@ -240,14 +240,14 @@ async def test_one_alert_stays_in_order_while_many_are_told(
 async def test_what_was_sent_but_not_acknowledged_comes_again(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
-    """A daemon that ends between request and answer tells it again, under the same id."""
+    """A daemon that is killed between request and answer tells it again, under the same id."""
     settings = {"timeout_seconds": 10, "delivery": DeliverySettings(window=8)}
     async with OutputScene(tmp_path, lambda one: output_for(one, receiver, **settings)) as scene:
         receiver.answers.append(DEAF)
         await scene.start()
         await scene.tell(fired(1))
         await receiver.until(lambda: len(receiver.got) == 1)
-        await scene.stop()
+        await scene.kill()
         await scene.start()
         await scene.until_delivered()
         assert ids(receiver.got) == [fired(1).id, fired(1).id]

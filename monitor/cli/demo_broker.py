@@ -84,7 +84,7 @@ class Subscriber:
     async def _listen(self, client: Any) -> None:
         while True:
             message = await client.deliver_message()
-            if message is not None and "/event/" in message.topic:
+            if message is not None and "event" in message.topic.split("/")[-2:]:
                 self._take(json.loads(message.data))
 
     def _take(self, event: dict[str, Any]) -> None:

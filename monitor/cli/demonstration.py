@@ -270,13 +270,17 @@ def _print_event(event: dict[str, Any]) -> None:
     # Never our own time in the workspace's place: a line would seem to come after the next one.
     at = event.get("time") or _TIME_NOT_TOLD
     what = event["type"].removeprefix("dataprep.").removesuffix(".v1")
+    if what.startswith("alert."):
+        summary = data["annotations"].get("summary") or data["labels"]["alertname"]
+        _say(f"{at}  {what:<14}  {data['labels']['severity']}  {summary}")
+        return
     run = data.get("run")
     if run is None:
-        _say(f"{at}  {what:<13}  {data['what']}: {data['before']} -> {data['after']}")
+        _say(f"{at}  {what:<14}  {data['what']}: {data['before']} -> {data['after']}")
         return
     pipeline = data["pipeline"].get("name") or "unknown"
     error = f": {run['error']}" if run.get("error") else ""
-    _say(f"{at}  {what:<13}  {run['kind']} {run['id']}  {pipeline}{error}")
+    _say(f"{at}  {what:<14}  {run['kind']} {run['id']}  {pipeline}{error}")
 
 
 def _say(line: str) -> None:

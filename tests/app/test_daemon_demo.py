@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from pathlib import Path
 
@@ -16,12 +17,14 @@ def entries(folder: Path) -> list[str]:
 
 
 async def test_the_demo_sums_up_three_counts_that_agree() -> None:
-    """In edition RL runs of every kind end while it lasts, and all three counted the same."""
+    """In edition RL runs of every kind end, all three count the same; failures are alerts too."""
     done = await command("demo", "--for", "8", "--port", "0")
     assert "the three counts agree" in done.out, done.out + done.err
     assert done.code == 0
     assert "run.started" in done.out
     assert "http://127.0.0.1:" in done.out
+    assert "run.failed" in done.out
+    assert re.search(r"  alert\.fired     critical  .+ failed in demo\n", done.out), done.out
     assert [kind for kind in ("flow_run", "job_group", "plan_run") if kind not in done.out] == []
 
 

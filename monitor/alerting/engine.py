@@ -321,7 +321,7 @@ class Engine:
         if now >= self._next_sweep:
             self._next_sweep = now + _SWEEP_SECONDS
             housekeeping.sweep(draft, wall_now=self._clock.now())
-            self._forgetting.go_on(draft, self._view)
+            self._forgetting.go_on(draft, self._view, wall_now=self._clock.now())
 
     async def _keep_silence(self, silence: Silence) -> None:
         draft = self._draft()

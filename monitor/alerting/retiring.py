@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from operator import itemgetter
 from urllib.parse import unquote
 
+from monitor.alerting.baselines import is_idle
 from monitor.alerting.draft import EPISODE, LEARNED, MEMORY, Draft
 from monitor.alerting.evaluation import Evaluator, Sitting, end
 from monitor.alerting.labels import subject_of
 from monitor.alerting.lifecycle import Episode
+from monitor.alerting.present import read_learned
 from monitor.alerting.subjects import traits_of
 from monitor.model.alerts import BRIDGE, AlertState
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
@@ -78,7 +81,7 @@ class Forgetting:
     def __init__(self) -> None:
         self._left: Iterator[tuple[str, str]] = iter(())
 
-    def go_on(self, draft: Draft, view: KnowledgeView) -> None:
+    def go_on(self, draft: Draft, view: KnowledgeView, *, wall_now: datetime) -> None:
         """Look at the next rows; after the last one all over again."""
         rows = list(islice(self._left, _ROWS_AT_ONCE))
         if not rows:
@@ -89,8 +92,14 @@ class Forgetting:
         gone = Gone(view)
         for letter, key in rows:
             subject_key = key.partition(":")[2] if letter == MEMORY else key
-            if _is_gone(subject_key, gone):
+            if _is_gone(subject_key, gone) or _is_idle(draft, letter, key, wall_now):
                 draft.put(letter, key, None)
+
+
+def _is_idle(draft: Draft, letter: str, key: str, wall_now: datetime) -> bool:
+    """True for what is learned of a pipeline that no list tells to be gone and nobody runs."""
+    learned = read_learned(draft.get(LEARNED, key)) if letter == LEARNED else None
+    return learned is not None and is_idle(learned, wall_now)
 
 
 def _is_gone(subject_key: str, gone: Gone) -> bool:

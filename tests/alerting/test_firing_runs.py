@@ -44,13 +44,14 @@ def asking(kind: RunKind, flow: int) -> RunState:
 
 def by_looking_at_all(episodes: dict[str, Episode], run: RunState) -> set[RunKey]:
     found = set()
-    for one in (held.alert for held in episodes.values()):
+    for held in episodes.values():
+        one = held.alert
         assert one.run is not None
         assert run.pipeline is not None
         is_near = one.run.kind is not run.key.kind and (
             RunKind.PLAN_RUN in (one.run.kind, run.key.kind) or one.pipeline == run.pipeline
         )
-        if one.state is AlertState.FIRING and is_near:
+        if held.is_open and is_near:
             found.add(one.run)
     return found
 

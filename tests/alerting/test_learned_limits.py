@@ -68,3 +68,14 @@ async def test_a_new_name_begins_nothing_anew(tmp_path: Path) -> None:
         run = msgspec.structs.replace(run, pipeline=renamed)
         await stage.tell(run)
         assert [one.runs for one in stage.engine.picture().limits] == [11]
+
+
+async def test_what_nobody_runs_for_ninety_days_is_forgotten(tmp_path: Path) -> None:
+    """Where no list tells that a pipeline is gone, what was learned of it goes in the end."""
+    async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
+        await succeed(stage, 0, seconds=400)
+        for days, is_kept in ((89, True), (2, False)):
+            await stage.clock.advance(days * 86_400.0)
+            await stage.look(HOUR)
+            kept = await stage.bus.consumer_state("alerting")
+            assert any(key.startswith("b:") for key in kept) is is_kept

@@ -81,7 +81,7 @@ class TestUnreachable:
     def test_a_refused_token_is_an_outage_of_ours(self) -> None:
         """The workspace answers, but only that it tells us nothing: that is told too."""
         looking = Looking(RuleKind.WORKSPACE_UNREACHABLE)
-        refused = poll("unauthorized", 60, good=50)
+        refused = poll("unauthorized", 60, name="schedules", good=50)
         old = poll("ok", 10, name="names", good=10)
         assert looking.look(standing(Reachability.DEGRADED, refused, old), 62) == "wrong"
         idle = poll("ok", 70, name="progress", good=70)
@@ -89,10 +89,27 @@ class TestUnreachable:
         newer = poll("ok", 80, name="plan_runs", good=80)
         assert looking.look(standing(Reachability.DEGRADED, refused, newer), 82) == "right"
 
-    def test_a_degraded_workspace_is_reachable(self) -> None:
-        """That one list fails says nothing about the others."""
+    @pytest.mark.parametrize(
+        ("name", "outcome", "word"),
+        [
+            ("names", "rejected", "right"),
+            ("objects", "unreachable", "right"),
+            ("changes", "throttled", "right"),
+            ("changes", "budget", "right"),
+            ("changes", "incomplete", "right"),
+            ("plan_runs", "store", "right"),
+            ("plan_runs", "not_available", "right"),
+            ("changes", "unreadable", "wrong"),
+            ("changes", "rejected", "wrong"),
+            ("plan_runs", "unreachable", "wrong"),
+        ],
+    )
+    def test_what_hides_runs_counts(self, name: str, outcome: str, word: str) -> None:
+        """A list of runs that fails is told like an outage; what costs no run is not."""
         looking = Looking(RuleKind.WORKSPACE_UNREACHABLE)
-        assert looking.look(standing(Reachability.DEGRADED, poll("rejected", 0)), 2) == "right"
+        failing = poll(outcome, 60, name=name, good=0)
+        well = poll("ok", 61, name="schedules", good=61)
+        assert looking.look(standing(Reachability.DEGRADED, failing, well), 62) == word
 
 
 class TestToken:

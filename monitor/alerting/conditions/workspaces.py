@@ -30,6 +30,12 @@ from monitor.model.knowledge import (
 )
 
 _NOT_KNOWN_YET: Unclear = Unclear(why="the workspace has not been asked yet")
+# Where one of these fails, a kind of run goes on unseen, however well all else is answered.
+_LISTS = frozenset({"changes", "plan_runs"})
+# What passes by itself, is a matter of budgets or of our own store has other rules.
+_TELLS_NOTHING = frozenset(
+    {"unreachable", "unauthorized", "unreadable", "rejected", "no_such_object", "failed"}
+)
 # The others succeed without a request where there is nothing to ask for.
 _ALWAYS_ASKING = frozenset({"connect", "changes", "plan_runs", "names", "schedules"})
 # A token that expired so long ago, while the workspace still answers, is not the one in use.
@@ -64,8 +70,10 @@ def look_unreachable(
         if looked.first_judged_at is None:
             memory = Since(since=looked.as_of, was_there=True)
         return Judged(verdict=_NOT_KNOWN_YET, memory=memory)
-    is_refused = _is_refused(looked.facts.polls)
-    if standing.reachability is not Reachability.UNREACHABLE and not is_refused:
+    polls = looked.facts.polls
+    is_blind = any(one.poll in _LISTS and one.last_outcome in _TELLS_NOTHING for one in polls)
+    is_cut_off = standing.reachability is Reachability.UNREACHABLE
+    if not (is_cut_off or is_blind or _is_refused(polls)):
         return Judged(verdict=Right(at=looked.as_of))
     held = memory or Since(since=looked.as_of)
     wrong = Wrong(

@@ -161,7 +161,7 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         is_on=False,  # people cancel on purpose
     ),
     RuleKind.WORKSPACE_UNREACHABLE: RuleKindDefaults(
-        about="A workspace does not answer, or refuses our token.",
+        about="A workspace does not answer, refuses our token, or a list of its runs fails.",
         severity=Severity.CRITICAL,
         summary="{workspace} cannot be asked",
         description="{reason}",

@@ -229,7 +229,7 @@ ALERTMANAGER = Section(
             minimum=1,
             maximum=3_600,
             about="An alert that fires is sent again so often; four times that without a word "
-            "from us and it is over there. Their clock must agree with ours.",
+            "from us and it is over there. Each is told by its own clock, as its answers show it.",
         ),
         _TIMEOUT,
         _CA_FILE,

@@ -20,7 +20,8 @@ AT_LEAST_LIMIT_SECONDS = 300.0
 AT_LEAST_AGE_SECONDS = 3_600.0
 
 _CENTROIDS = 50
-_VALUES_OF_ONE = 100
+_VALUES_OF_ONE = 80
+_VALUES_AT_ONCE = 20
 _LIMIT_FACTOR = 2.0
 _AGE_FACTOR = 3.0
 _RECURRING_FACTOR = 1.25  # on top of a gap that has been seen twice, such as a weekend's
@@ -43,17 +44,20 @@ class Digest(Struct, frozen=True, kw_only=True):
 
 
 class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Two sketches of a hundred values each: the older one goes when the newer one is full.
+    """Two sketches, of which the older one goes when the newer one is full, and newest values.
 
-    So what is usual follows what has changed, at the latest after two hundred values.
+    So what is usual follows what has changed, at the latest after two hundred values. The newest
+    values go into a sketch together, because that costs as much for twenty as for one.
     """
 
-    newer: Digest
+    newer: Digest | None = None
     older: Digest | None = None
+    recent: tuple[float, ...] = ()
 
     @property
     def count(self) -> int:
-        return self.newer.count + (self.older.count if self.older is not None else 0)
+        sketched = (one.count for one in (self.newer, self.older) if one is not None)
+        return len(self.recent) + sum(sketched)
 
 
 class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -121,14 +125,16 @@ def age_seconds(
 
 def with_value(held: Baseline | None, value: float) -> Baseline:
     """Return the baseline with one more value, which is kept to the millisecond."""
-    value = round(value, 3)
-    if held is None:
-        return Baseline(newer=_of_one(value))
-    if held.newer.count >= _VALUES_OF_ONE:
-        return Baseline(newer=_of_one(value), older=held.newer)
-    sketch = _sketch(held.newer)
-    sketch.update(value)
-    return Baseline(newer=_digest(sketch), older=held.older)
+    held = held or Baseline()
+    recent = (*held.recent, round(value, 3))
+    if len(recent) < _VALUES_AT_ONCE:
+        return Baseline(newer=held.newer, older=held.older, recent=recent)
+    newer, older = held.newer, held.older
+    if newer is not None and newer.count >= _VALUES_OF_ONE:
+        newer, older = None, newer
+    sketch = _sketch(newer)
+    sketch.batch_update(recent)
+    return Baseline(newer=_digest(sketch), older=older)
 
 
 def quantile(held: Baseline, share: float) -> float:
@@ -136,11 +142,15 @@ def quantile(held: Baseline, share: float) -> float:
     sketch = _sketch(held.newer)
     if held.older is not None:
         sketch.merge_inplace(_sketch(held.older))
+    if held.recent:
+        sketch.batch_update(held.recent)
     return float(sketch.quantile(share))
 
 
 def _second_largest(held: Baseline) -> float:
-    pairs = [*held.newer.pairs, *(held.older.pairs if held.older is not None else ())]
+    pairs = [(value, 1) for value in held.recent]
+    for one in (held.newer, held.older):
+        pairs += one.pairs if one is not None else ()
     values = 0
     for mean, count in sorted(pairs, reverse=True):
         values += count
@@ -149,11 +159,9 @@ def _second_largest(held: Baseline) -> float:
     return pairs[-1][0]
 
 
-def _of_one(value: float) -> Digest:
-    return Digest(pairs=((value, 1),), least=value, most=value)
-
-
-def _sketch(held: Digest) -> TDigest:
+def _sketch(held: Digest | None) -> TDigest:
+    if held is None:
+        return TDigest(max_centroids=_CENTROIDS)
     return TDigest.from_dict(
         {
             "max_centroids": _CENTROIDS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
@@ -154,13 +154,27 @@ class Evaluator:
             self._note(sitting, case, outcome[2])
 
     def add_evidence(self, sitting: Sitting, key: str, case: Case) -> None:
-        """Let a failure belong to the episode that began with something inside it."""
-        held = sitting.draft.held(key)
-        if not isinstance(held, Episode) or case.event_id is None:
+        """Let a failure belong to the episode that began with something inside or around it.
+
+        The error of what failed inside is told where the episode knows none yet.
+        """
+        held, event = sitting.draft.held(key), case.event
+        if not isinstance(held, Episode) or event is None:
             return
-        at = held.alert.starts_at
-        wrong = Wrong(since=at, as_of=at, evidence=(case.event_id,))
-        after = lifecycle.with_evidence(held, wrong, held.alert, is_news=False)
+        at, facts = held.alert.starts_at, held.alert.facts
+        if event.run.error is not None and facts.get("error") is None:
+            facts = {**facts, **_bounded({"error": event.run.error})}
+        wrong = Wrong(since=at, as_of=at, evidence=(event.id,), facts=facts)
+        subject = subject_of(case.rule, held.alert)
+        fresh = fresh_alert(
+            self._view,
+            case.rule,
+            subject,
+            wrong,
+            url=event.run.url,
+            known=held.alert.evidence,
+        )
+        after = lifecycle.with_evidence(held, wrong, fresh, is_news=False)
         _take(sitting, key, held, (after, (), "deduplicated"))
         self._note(sitting, case, "deduplicated", f"evidence of {key}")
 
@@ -196,12 +210,14 @@ class Evaluator:
             return lifecycle.judge(held, verdict, held.alert, rule.settings, moment)
         if not is_heard and _first(sitting, case) is None:
             verdict = msgspec.structs.replace(verdict, was_there=True)
-        if isinstance(held, Episode) and held.alert.state is not AlertState.RESOLVED:
+        known: tuple[str, ...] = ()
+        if isinstance(held, Episode) and held.is_open:
+            known = held.alert.evidence
             # What a later failure does not tell does not take back what an earlier one told.
             told = {name: one for name, one in _bounded(verdict.facts).items() if one is not None}
             verdict = msgspec.structs.replace(verdict, facts={**held.alert.facts, **told})
         url = event.run.url if event is not None else self._url_of(verdict.run)
-        fresh = fresh_alert(self._view, rule, case.subject, verdict, url)
+        fresh = fresh_alert(self._view, rule, case.subject, verdict, url=url, known=known)
         muted_by: tuple[str, ...] = ()
         if not isinstance(held, Episode) or held.alert.state is not AlertState.FIRING:
             wall_now = sitting.present.wall_now
@@ -277,9 +293,15 @@ def _take(sitting: Sitting, key: str, before: Held, outcome: Outcome) -> None:
 
 
 def fresh_alert(
-    view: KnowledgeView, rule: Rule, subject: Subject, verdict: Wrong, url: str | None
+    view: KnowledgeView,
+    rule: Rule,
+    subject: Subject,
+    verdict: Wrong,
+    *,
+    url: str | None,
+    known: Collection[str] = (),
 ) -> Alert:
-    """Return the alert as it would begin now."""
+    """Return the alert as it would begin now; ``known`` is the evidence that there was before."""
     settings = rule.settings
     labels = labels_of(view, settings, subject)
     values = {
@@ -288,7 +310,7 @@ def fresh_alert(
         "rule": settings.name,
         "severity": settings.severity,
         "starts_at": verdict.since,
-        "evidence_count": float(len(verdict.evidence)),
+        "evidence_count": float(len({*verdict.evidence, *known})),
         "url": url,
     }
     return Alert(

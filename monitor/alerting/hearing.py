@@ -10,7 +10,7 @@ from monitor.alerting.baselines import learn
 from monitor.alerting.draft import LEARNED, Draft
 from monitor.alerting.evaluation import Case, Evaluator, Sitting
 from monitor.alerting.firing_runs import FiringRuns
-from monitor.alerting.late_parents import LateParents
+from monitor.alerting.late_parents import LateParents, Patience
 from monitor.alerting.lifecycle import Episode
 from monitor.alerting.present import read_learned
 from monitor.alerting.subjects import Subjects, Whose, key_of, of_pipeline, of_run, traits_of
@@ -18,6 +18,7 @@ from monitor.alerting.verdicts import About, Subject
 from monitor.bus.contract import EventBus
 from monitor.model.alerts import AlertState
 from monitor.model.events import EventType, RunEvent
+from monitor.model.runs import RunKey
 from monitor.tracking.knowledge import KnowledgeView
 
 
@@ -38,7 +39,13 @@ class Hearing:
         self._subjects = subjects
         self._view = view
         self._touch = touch
-        self._late_parents = LateParents(evaluator, firing, wait_seconds=parents_wait_seconds)
+        self._late_parents = LateParents(
+            evaluator,
+            firing,
+            subjects=subjects,
+            view=view,
+            wait_seconds=parents_wait_seconds,
+        )
         rules = evaluator.compiled.rules
         self._by_kind = {t for rule in rules if rule.names_kind for t in rule.condition.hears}
         self._as_such = {
@@ -55,22 +62,20 @@ class Hearing:
             BusUnavailableError: the store does not answer.
         """
         await self._late_parents.prepare(draft, events, bus)
-        waiting = self._late_parents.waiting.values()
-        await self._subjects.prepare(event.run for event in (*events, *waiting))
 
     def take_up(self, sitting: Sitting, *, before: Subject | None = None) -> None:
         """Hear what waited for what it is a part of, where that is known now or waited enough.
 
-        ``before`` narrows it to what must be heard before a success of that pipeline.
+        ``before`` narrows it to what a success of that pipeline has overtaken.
         """
-        for event, name, is_over in self._late_parents.take_due(sitting, before=before):
+        for event, name, patience in self._late_parents.take_due(sitting, before=before):
             rule = self._evaluator.rules.get(name)
             if rule is None:
                 continue
             whose = self._subjects.outermost(event.run)
             subject = of_run(whose.key, whose.pipeline)
             case = Case(rule=rule, subject=subject, event=event)
-            self._hear_outermost(sitting, case, whose, may_wait=not is_over)
+            self._hear_outermost(sitting, case, whose.key, patience)
 
     def hear(self, sitting: Sitting, event: RunEvent) -> None:
         """Let every rule hear the event that it concerns."""
@@ -100,14 +105,13 @@ class Hearing:
         for rule in self._evaluator.compiled.hearing(event.type, traits):
             if not rule.names_kind and rule.condition.about is About.PIPELINE:
                 case = Case(rule=rule, subject=outer, event=event)
-                self._hear_outermost(sitting, case, whose, may_wait=True)
+                self._hear_outermost(sitting, case, whose.key, Patience.WAIT)
 
     def _hear_outermost(
-        self, sitting: Sitting, case: Case, whose: Whose, *, may_wait: bool
+        self, sitting: Sitting, case: Case, whose: RunKey, patience: Patience
     ) -> None:
-        is_own = case.event is not None and case.event.run.key == whose.key
-        if not (is_own and self._late_parents.takes(sitting, case, may_wait=may_wait)):
-            self._evaluator.hear(sitting, case, whose.key)
+        if not self._late_parents.takes(sitting, case, whose, patience):
+            self._evaluator.hear(sitting, case, whose)
 
     def _hear_beside(self, sitting: Sitting, event: RunEvent, own: Subject) -> None:
         """Let a success inside another run end what was told before that run was known."""

@@ -9,39 +9,63 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from enum import Enum, auto
 
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.compiled import Rule
 from monitor.alerting.draft import EPISODE, POSTPONED, Draft, Postponed
 from monitor.alerting.evaluation import Case, Evaluator, Sitting
 from monitor.alerting.firing_runs import FiringRuns
 from monitor.alerting.lifecycle import Episode
+from monitor.alerting.subjects import Subjects, of_run
 from monitor.alerting.verdicts import Subject
 from monitor.bus.contract import EventBus
 from monitor.model.events import EventType, RunEvent, run_event_id
-from monitor.model.runs import Parents, RunKey, RunKind, RunState
+from monitor.model.runs import Parents, RunKey, RunKind, RunState, Trigger
+from monitor.tracking.knowledge import KnowledgeView
 
 _BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
 # Each can be a part of those behind it.
 _SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
 _FLOW_RUN, _JOB_GROUP = RunKind.FLOW_RUN, RunKind.JOB_GROUP
+_PLAN = "plan"  # why a job group ran, in the workspace's word
 _PARTS = 100  # of one plan run whose own parts are asked for
 
 
-class Family(Struct, frozen=True, kw_only=True):
-    """What may belong to a failed run: what is known to be inside it, and what is likely to be."""
+class Patience(Enum):
+    """What becomes of waiting for a link."""
 
-    inside: frozenset[str] = frozenset()  # ids of the bad ends
-    relatives: frozenset[RunKey] = frozenset()
+    WAIT = auto()
+    OVER = auto()  # it took too long
+    OVERTAKEN = auto()  # by a success, so that there is nothing left to tell by itself
+
+
+class Family(Struct, frozen=True, kw_only=True):
+    """What a failed run may belong to, or have inside it."""
+
+    inside: frozenset[str] = frozenset()  # ids of the bad ends of what is known to be inside it
+    relatives: frozenset[RunKey] = frozenset()  # not linked, but likely to be
+    around: tuple[Subject, ...] = ()  # plans whose active runs it must be a part of one of
 
 
 class LateParents:
     """Decides for each failure whether it is one to be told by itself."""
 
-    def __init__(self, evaluator: Evaluator, firing: FiringRuns, *, wait_seconds: float) -> None:
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        firing: FiringRuns,
+        *,
+        subjects: Subjects,
+        view: KnowledgeView,
+        wait_seconds: float,
+    ) -> None:
         self._evaluator = evaluator
         self._firing = firing
+        self._subjects = subjects
+        self._view = view
         self._wait = timedelta(seconds=wait_seconds)
         self._families: dict[RunKey, Family] = {}
         self._due: dict[str, datetime] = {}
@@ -57,59 +81,79 @@ class LateParents:
         self._due = {row.event_id: row.due_at for _, row in draft.rows(POSTPONED)}
         if self._due:
             self.waiting = await _as_known(self._due, bus)
-        failures = [one.run for one in (*events, *self.waiting.values()) if one.type in _BAD_ENDS]
-        # What is known to be inside something is told under that, and never by itself.
-        alone = [run for run in failures if run.parents == Parents()]
-        if not alone:
+        known = [*events, *self.waiting.values()]
+        await self._subjects.prepare(event.run for event in known)
+        outermost = {run.key: run for run in map(self._outermost, known) if run is not None}
+        if not outermost:
             return
-        beside = FiringRuns.of(alone)
-        wanted = {run.key: [*beside.near(run), *self._firing.near(run)] for run in alone}
-        asked = {key for keys in wanted.values() for key in keys}
-        states = {run.key: run for run in alone}
-        states |= await bus.runs(asked - states.keys()) if asked - states.keys() else {}
-        for run in alone:
-            others = [states[key] for key in wanted[run.key] if key in states]
-            if others:
-                self._families[run.key] = await _family(run, others, bus)
+        beside = FiringRuns.of(outermost.values())
+        wanted = {
+            key: [*beside.near(run), *self._firing.near(run)] for key, run in outermost.items()
+        }
+        asked = {key for keys in wanted.values() for key in keys} - outermost.keys()
+        states = outermost | (await bus.runs(asked) if asked else {})
+        for key, run in outermost.items():
+            others = [states[other] for other in wanted[key] if other in states]
+            around = self._around(run)
+            if others or around:
+                family = await _family(run, others, bus)
+                self._families[key] = msgspec.structs.replace(family, around=around)
 
-    def takes(self, sitting: Sitting, case: Case, *, may_wait: bool) -> bool:
-        """True where the failure of an outermost run is evidence of another episode, or waits."""
-        event = case.event
-        family = self._families.get(event.run.key) if event is not None else None
+    def takes(self, sitting: Sitting, case: Case, whose: RunKey, patience: Patience) -> bool:
+        """True where a failure is evidence of another episode than its own, or waits."""
+        event, family = case.event, self._families.get(whose)
         if event is None or family is None or event.type not in _BAD_ENDS:
             return False
         own = sitting.draft.held(case.fingerprint)
         if isinstance(own, Episode) and own.is_open:
             return False
-        episodes = [
-            (key, one)
-            for key, one in sitting.draft.rows(EPISODE)
-            if one.alert.name == case.rule.name and one.is_open
-        ]
-        for key, episode in episodes:
-            if not family.inside.isdisjoint(episode.alert.evidence):
-                self._evaluator.add_evidence(sitting, key, case)
-                return True
-        if may_wait and any(
-            (one.newest_run or one.alert.run) in family.relatives for _, one in episodes
-        ):
-            row = Postponed(
-                event_id=event.id,
-                rule=case.rule.name,
-                due_at=self._due.get(event.id, sitting.present.now + self._wait),
-            )
-            sitting.draft.put(POSTPONED, f"{row.rule}:{row.event_id}", row)
-            self.waiting[event.id] = event
-            self._evaluator.note_postponed(sitting, case, row.due_at)
+        related, likely = _related(sitting.draft, case.rule, family)
+        if related is None and likely is None:
+            return False
+        if related is None and patience is Patience.WAIT:
+            self._postpone(sitting, case, event)
             return True
-        return False
+        if related is None and patience is Patience.OVER:
+            return False
+        self._evaluator.add_evidence(sitting, related or likely or "", case)
+        return True
+
+    def _postpone(self, sitting: Sitting, case: Case, event: RunEvent) -> None:
+        due_at = self._due.get(event.id, sitting.present.now + self._wait)
+        row = Postponed(event_id=event.id, rule=case.rule.name, due_at=due_at)
+        sitting.draft.put(POSTPONED, f"{row.rule}:{row.event_id}", row)
+        self.waiting[event.id] = event
+        self._evaluator.note_postponed(sitting, case, due_at)
+
+    def _around(self, run: RunState) -> tuple[Subject, ...]:
+        """Return the plans that run now and that a run which a plan has started may be part of."""
+        if run.key.kind is RunKind.PLAN_RUN or not _is_of_a_plan(run) or run.created_at is None:
+            return ()
+        return tuple(
+            of_run(one.run.key, one.run.pipeline)
+            for one in self._view.active_runs(run.key.workspace)
+            if one.run.key.kind is RunKind.PLAN_RUN
+            and one.run.created_at is not None
+            and one.run.created_at <= run.created_at
+        )
+
+    def _outermost(self, event: RunEvent) -> RunState | None:
+        """Return the outermost run of a failure as it is known, if by its id alone."""
+        if event.type not in _BAD_ENDS:
+            return None
+        whose = self._subjects.outermost(event.run)
+        if whose.run is not None:
+            return whose.run
+        return msgspec.structs.replace(
+            event.run, key=whose.key, pipeline=whose.pipeline, parents=Parents()
+        )
 
     def take_due(
         self, sitting: Sitting, *, before: Subject | None = None
-    ) -> Iterator[tuple[RunEvent, str, bool]]:
-        """Yield what waits, with the name of its rule, and whether its time is over.
+    ) -> Iterator[tuple[RunEvent, str, Patience]]:
+        """Yield what waits, with the name of its rule, and what becomes of its waiting.
 
-        ``before`` narrows it to what must be heard before a success of that pipeline.
+        ``before`` narrows it to what a success of that pipeline has overtaken.
         """
         for key, row in list(sitting.draft.rows(POSTPONED)):
             event = self.waiting.get(row.event_id)
@@ -117,8 +161,33 @@ class LateParents:
                 sitting.draft.put(POSTPONED, key, None)  # the log holds it no more
             elif before is None or _is_of(event, before):
                 sitting.draft.put(POSTPONED, key, None)
-                is_over = before is not None or sitting.present.now >= row.due_at
-                yield event, row.rule, is_over
+                patience = Patience.OVERTAKEN
+                if before is None:
+                    is_over = sitting.present.now >= row.due_at
+                    patience = Patience.OVER if is_over else Patience.WAIT
+                yield event, row.rule, patience
+
+
+def _related(draft: Draft, rule: Rule, family: Family) -> tuple[str | None, str | None]:
+    """Return the episode that is known to be of the family, and one that is likely to be."""
+    around = {_fingerprint_of(rule, subject) for subject in family.around}
+    found: set[str] = set()
+    likely: str | None = None
+    for key, episode in draft.rows(EPISODE):
+        if episode.alert.name != rule.name or not episode.is_open:
+            continue
+        if not family.inside.isdisjoint(episode.alert.evidence):
+            return key, None
+        if key in around:
+            found.add(key)
+        if (episode.newest_run or episode.alert.run) in family.relatives:
+            likely = key
+    # Whichever of those plans it is, somebody has been told of it.
+    return (min(found) if found and found == around else None), likely
+
+
+def _fingerprint_of(rule: Rule, subject: Subject) -> str:
+    return Case(rule=rule, subject=subject).fingerprint
 
 
 async def _family(run: RunState, others: Sequence[RunState], bus: EventBus) -> Family:
@@ -137,12 +206,19 @@ def _are_likely_related(one: RunState, other: RunState) -> bool:
     """True where the smaller is not known to be inside anything, and ran while the larger did."""
     smaller, larger = sorted((one, other), key=lambda run: _SIZES[run.key.kind])
     is_plan = larger.key.kind is RunKind.PLAN_RUN
+    if is_plan and not _is_of_a_plan(smaller) and smaller.trigger is not Trigger.UNKNOWN:
+        return False
     if (smaller.parents.plan_run if is_plan else smaller.parents.flow_run) is not None:
         return False
     if smaller.created_at is None or larger.created_at is None:
         return False
     ended_at = larger.finished_at or smaller.created_at
     return larger.created_at <= smaller.created_at <= ended_at
+
+
+def _is_of_a_plan(run: RunState) -> bool:
+    """True where the workspace says that a plan started it, if not which."""
+    return run.trigger is Trigger.PLAN or run.ran_for == _PLAN
 
 
 async def _as_known(ids: Iterable[str], bus: EventBus) -> dict[str, RunEvent]:

@@ -75,12 +75,13 @@ class Stage:
 
 
 @asynccontextmanager
-async def on_stage(folder: Path, *kinds: RuleKind) -> AsyncIterator[Stage]:
-    """Open the store of a folder and restore an engine from it, with rules of these kinds."""
+async def on_stage(folder: Path, *rules: RuleKind | RuleSettings) -> AsyncIterator[Stage]:
+    """Open the store of a folder and restore an engine from it, with rules or default ones."""
     clock = ManualClock()
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
     try:
-        stage = Stage(bus, clock, tuple(default_rule(kind) for kind in kinds))
+        made = (default_rule(one) if isinstance(one, RuleKind) else one for one in rules)
+        stage = Stage(bus, clock, tuple(made))
         await stage.engine.restore()
         yield stage
     finally:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.model.alerts import fingerprint
 from monitor.model.events import EventType
 from monitor.model.runs import JobsSeen, Parents, RunKind, RunState, Status
@@ -77,6 +78,29 @@ async def test_a_job_group_that_waits_is_told_of_its_flow_run(tmp_path: Path) ->
         await stage.tell(msgspec.structs.replace(inner, status=Status.RUNNING))
         assert stage.firing() == []
         assert await stage.told() == ["queue_slow fired", "queue_slow resolved"]
+
+
+async def test_a_rule_that_names_a_kind_is_about_those_runs(tmp_path: Path) -> None:
+    """It is told of the job group itself, beside what is told of the flow run around it."""
+    of_groups = msgspec.structs.replace(
+        default_rule(QUEUE), name="slow-groups", match=Match(kind=("job_group",))
+    )
+    parents = Parents(flow_run="9")
+    inner = state(1, Status.PENDING, created_at=at(0), parents=parents)
+    outer = state(9, Status.RUNNING, kind=RunKind.FLOW_RUN, created_at=at(0))
+    async with on_stage(tmp_path, QUEUE, of_groups) as stage:
+        alerts = await stage.look(700, inner, outer)
+        assert {(one.name, one.kind, one.run) for one in alerts} == {
+            ("queue_slow", RunKind.FLOW_RUN, key(9, RunKind.FLOW_RUN)),
+            ("slow-groups", RunKind.JOB_GROUP, key(1)),
+        }
+        await stage.tell(msgspec.structs.replace(inner, status=Status.RUNNING))
+        assert sorted(await stage.told()) == [
+            "queue_slow fired",
+            "queue_slow resolved",
+            "slow-groups fired",
+            "slow-groups resolved",
+        ]
 
 
 async def test_a_parent_that_is_known_late_leaves_no_alert_behind(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from monitor.bus.contract import Change
 from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
+from monitor.model.knowledge import ActiveRun
 from monitor.model.runs import (
     Parents,
     Pipeline,
@@ -17,6 +18,7 @@ from monitor.model.runs import (
     RunState,
     Source,
     Status,
+    Trigger,
 )
 from tests.alerting.judging import WORKSPACE, Judging
 
@@ -31,8 +33,10 @@ class Family:
     def __init__(self, judging: Judging, number: int = 1) -> None:
         self.judging = judging
         now = judging.clock.now()
+        self._began_at = now - timedelta(seconds=20)
         self.plan_run = _run(RunKind.PLAN_RUN, f"p{number}", PLAN, now - timedelta(seconds=60))
-        self.flow_run = _run(RunKind.FLOW_RUN, f"f{number}", FLOW, now - timedelta(seconds=30))
+        flow_run = _run(RunKind.FLOW_RUN, f"f{number}", FLOW, now - timedelta(seconds=30))
+        self.flow_run = msgspec.structs.replace(flow_run, trigger=Trigger.PLAN)
         judging.knowledge.update_workspace(WORKSPACE, capabilities=_CAPABILITIES)
 
     def _run_of(self, run: RunState) -> RunEvent:
@@ -46,8 +50,23 @@ class Family:
             observed_by=Source.POLL,
         )
 
-    async def child_ends(self, status: Status = Status.FAILED) -> None:
+    async def child_ends(self, status: Status = Status.FAILED, *, error: str | None = None) -> None:
+        self.flow_run = msgspec.structs.replace(self.flow_run, error=error)
         self.flow_run = await self._ends(self.flow_run, status)
+
+    async def part_of_child_fails(self) -> None:
+        """Let a job group inside the flow run fail, which goes on for now."""
+        job_group = _run(RunKind.JOB_GROUP, f"j-{self.flow_run.key.id}", FLOW, self._began_at)
+        parents = Parents(flow_run=self.flow_run.key.id)
+        job_group = msgspec.structs.replace(job_group, parents=parents, trigger=Trigger.PLAN)
+        await self._ends(job_group, Status.FAILED)
+
+    def begin(self) -> None:
+        """Let both be known to run."""
+        for run in (self.plan_run, self.flow_run):
+            self.judging.knowledge.active[run.key] = ActiveRun(
+                run=run, confirmed_at=self._began_at, confirmed_by=Source.POLL
+            )
 
     async def plan_ends(self, status: Status = Status.FAILED) -> None:
         self.plan_run = await self._ends(self.plan_run, status)
@@ -61,6 +80,7 @@ class Family:
     async def _ends(self, run: RunState, status: Status) -> RunState:
         now = self.judging.clock.now()
         run = msgspec.structs.replace(run, status=status, finished_at=now)
+        self.judging.knowledge.active.pop(run.key, None)
         await self._keep(Change(runs=(run,), events=(self._run_of(run),)))
         return run
 

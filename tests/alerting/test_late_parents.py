@@ -137,6 +137,67 @@ async def test_the_next_night_is_the_same_trouble(tmp_path: Path) -> None:
         assert (await one.words()).count("fired") == 1
 
 
+async def test_what_fails_in_a_plan_that_is_told_of_is_not_told_again(tmp_path: Path) -> None:
+    """The plan failed last night and runs again: what fails in it now is evidence, at once."""
+    async with judging(tmp_path) as one:
+        await Family(one).plan_ends()
+        await one.round(3_600)
+        tonight = Family(one, number=2)
+        tonight.begin()
+        await tonight.part_of_child_fails()
+        await one.round()
+        await tonight.child_ends()
+        await one.round()
+
+        assert await evidence(one) == [
+            {
+                "marketing:plan_run:p1:failed",
+                "marketing:job_group:j-f2:failed",
+                "marketing:flow_run:f2:failed",
+            }
+        ]
+        assert await one.words() == ["fired"]
+
+
+async def test_a_part_that_fails_after_its_plan_waits_as_well(tmp_path: Path) -> None:
+    """Told first is the plan, then a job group of its flow run, then the link: one alert."""
+    async with judging(tmp_path) as one:
+        family = Family(one)
+        family.begin()
+        await family.plan_ends()
+        await one.round()
+        await family.part_of_child_fails()
+        await one.round()
+        assert await one.words() == ["fired"]
+        await family.child_ends()
+        await family.link()
+        await one.round()
+
+        assert await one.words() == ["fired"]
+        assert len(await evidence(one)) == 1
+
+
+async def test_an_alert_takes_the_error_of_what_failed_inside(tmp_path: Path) -> None:
+    """The plan run tells none: the message of its flow run is told in its place, in any order."""
+    for order in (("plan", "child"), ("child", "plan")):
+        folder = tmp_path / order[0]
+        folder.mkdir()
+        async with judging(folder) as one:
+            family = Family(one)
+            for step in order:
+                if step == "plan":
+                    await family.plan_ends()
+                else:
+                    await family.child_ends(error="no such table")
+                await one.round()
+            await family.link()
+            await one.round()
+
+            (alert,) = one.engine.picture().alerts
+            assert alert.facts["error"] == "no such table"
+            assert "no such table" in alert.annotations["description"]
+
+
 async def test_what_is_pending_takes_the_plan_in_too(tmp_path: Path) -> None:
     """A rule that waits for a minute tells both failures as one, in any case."""
     rule = msgspec.structs.replace(default_rule(RuleKind.RUN_FAILED), for_seconds=60)

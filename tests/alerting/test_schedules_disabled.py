@@ -25,7 +25,7 @@ def read(one: ScheduleKnown | None, seconds: float, *, written: float = -1e6) ->
 def test_switching_off_is_told_from_when_it_was_done_until_it_is_undone() -> None:
     """With its name and the reason; as of the writing that a reading brought."""
     rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    assert rule.look(read(ON, 0), 5) == "none"
+    assert rule.look(read(ON, 0), 5) == "right"
     assert rule.look(read(ON, 300), 305) == "none"
     assert rule.look(read(OFF, 600, written=450), 605) == "wrong"
     assert (rule.wrong.since, rule.wrong.as_of) == (at(450), at(600))

@@ -274,6 +274,20 @@ def test_another_expression_begins_anew() -> None:
     assert story.missed_ever == 0
 
 
+def test_an_alert_whose_memory_is_gone_is_over() -> None:
+    """Another expression, or a memory that nobody can read: else it would stand for ever."""
+    story = Story(expect="0 30 * * * ?")
+    story.look(at("10:45"))
+    story.rule = msgspec.structs.replace(story.rule, expect="0 50 * * * ?")
+    story.look(at("10:46"))
+    assert story.told == ["21 10:30", "-21 10:46"]
+    lost = Story(schedule(HALF_PAST))
+    lost.look(at("10:45"))
+    lost.memory_bytes = b""
+    lost.look(at("10:47"))
+    assert lost.told == ["21 10:30", "-21 10:47"]
+
+
 def test_days_without_news_write_nothing() -> None:
     """A look that changes nothing leaves the memory as it is, so nothing is stored."""
     story = Story(schedule(DailyTrigger(hour_of_day=2, minute_of_hour=0)))

@@ -77,7 +77,8 @@ def look_for_starts(
     if memory is None or memory.expect != expectation(rule):
         memory = begun(facts, rule, as_of=as_of, read_at=read_at)
         again_at = None if memory is None else next_look(memory, grace, as_of=as_of)
-        return Judged(verdict=None, memory=memory, again_at=again_at)
+        # What was told by a memory that is gone, or by another expression, is over.
+        return Judged(verdict=Right(at=as_of), memory=memory, again_at=again_at)
     memory = read(memory, facts, rule, read_at=read_at)
     if memory.is_over:
         return Judged(verdict=None)
@@ -135,7 +136,8 @@ def look_at_switch(
     if schedule is None:
         return Judged(verdict=Right(at=read_at) if memory is not None else None)
     if memory is None:
-        return Judged(verdict=None, memory=Switch(is_enabled=schedule.is_enabled, read_at=read_at))
+        fresh = Switch(is_enabled=schedule.is_enabled, read_at=read_at)
+        return Judged(verdict=Right(at=read_at) if schedule.is_enabled else None, memory=fresh)
     if schedule.is_enabled:
         verdict = None if memory.is_enabled else Right(at=_switched_at(schedule, memory, read_at))
         fresh = memory if memory.is_enabled else Switch(is_enabled=True, read_at=read_at)

@@ -132,13 +132,14 @@ class Engine:
         failures = 0
         while True:
             try:
+                # Also where somebody else's step failed, such as that of a silence.
                 if not self._is_restored:
                     await self.restore()
-                while True:
-                    await self._go_on()
-                    failures = 0
+                await self._go_on()
+                failures = 0
             except BusUnavailableError as exc:
                 # Whatever became of the last step: the store is asked again before going on.
+                self._is_restored = False
                 failures += 1
                 wait_seconds = min(
                     _RETRY_SECONDS * 2.0 ** min(failures - 1, 16), _RETRY_CAP_SECONDS
@@ -147,6 +148,9 @@ class Engine:
                     "alerting waits for the store", reason=str(exc), retry_in_seconds=wait_seconds
                 )
                 await self._clock.sleep(wait_seconds)
+            except BaseException:
+                self._is_restored = False  # a look may have been left half-way
+                raise
 
     async def restore(self) -> None:
         """Take position and state from the store, in place of what was held.
@@ -274,6 +278,8 @@ class Engine:
             log.warning("events were lost before they were judged", lost=batch.gap.lost)
         events = [one.event for one in batch.events if isinstance(one.event, RunEvent)]
         draft = self._draft()
+        if batch.gap is not None:
+            housekeeping.forget_awaited(draft, self.compiled.rules)
         await self._hearing.prepare(draft, events, self._bus)
         await self._hear(self._sitting(draft, None), events)
         moved, before = position - self.position, self.position

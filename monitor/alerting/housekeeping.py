@@ -9,6 +9,7 @@ import msgspec
 
 from monitor.alerting.compiled import Rule
 from monitor.alerting.draft import ENDED, FIRST, MEMORY, PAST, RULE, SILENCE, Draft, RuleKept
+from monitor.alerting.settings.rules import RuleKind
 from monitor.alerting.settings.silences import SilenceSettings, configured_silence
 from monitor.model.alerts import Silence
 
@@ -62,6 +63,14 @@ def forget_rules(draft: Draft, rules: Iterable[Rule]) -> None:
         draft.put(RULE, name, None)
     for name, kind in kinds.items():
         draft.put(RULE, name, RuleKept(rule=kind))
+
+
+def forget_awaited(draft: Draft, rules: Iterable[Rule]) -> None:
+    """Let rules await starts anew: those that came may be among events that were lost."""
+    names = {rule.name for rule in rules if rule.settings.rule is RuleKind.SCHEDULE_MISSED}
+    for key, _ in list(draft.rows(MEMORY)):
+        if key.partition(":")[0] in names:
+            draft.put(MEMORY, key, None)
 
 
 def _begun(silence: Silence, draft: Draft) -> Silence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,9 @@ from monitor.model.alerts import AlertState
 from monitor.model.knowledge import PipelineStanding
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.supervisor import Supervisor
+from tests.alerting.cutting import Cut, CutBus
 from tests.alerting.judging import WORKSPACE, Judging, guard, judging
+from tests.app.waiting import eventually
 
 _STALE = msgspec.structs.replace(default_rule(RuleKind.NOT_FRESH), threshold=3_600)
 
@@ -192,3 +195,32 @@ async def test_alerts_are_not_judged_themselves(tmp_path: Path) -> None:
         assert await one.words() == ["fired"]
         firing = [a for a in one.engine.picture().alerts if a.state is AlertState.FIRING]
         assert len(firing) == 1
+
+
+async def test_it_goes_on_when_the_store_answers_again(tmp_path: Path) -> None:
+    """A step that the store refuses is taken again from what it holds, by the same task."""
+    async with judging(tmp_path) as one:
+        cut = CutBus(one.bus, Cut(at=1, is_taken=False, is_killed=False))
+        engine = Engine(
+            bus=cut,
+            view=one.knowledge.view,
+            clock=one.clock,
+            settings=AlertingSettings(round_seconds=0.1),
+            retention=Retention(),
+            guard=guard,
+        )
+        await one.end_runs([1, 2])
+
+        async def are_told() -> bool:
+            return await one.words() == ["fired", "fired"]
+
+        running = asyncio.create_task(engine.run())
+        try:
+            await eventually(lambda: cut.steps == 1, why="nothing was stored")
+            await one.clock.advance(1)
+            await eventually(are_told, why="nothing was told")
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+        assert await are_told()

@@ -102,7 +102,7 @@ class Evaluator:
         self._view = view
         self._guard = guard
         self._trail = trail
-        self._pace = pace
+        self.pace = pace
 
     def hear(self, sitting: Sitting, case: Case, outermost: RunKey) -> None:
         """Let a rule hear an event of a subject."""
@@ -243,7 +243,7 @@ class Evaluator:
             is_ours=case.subject.about in OURS,
             muted_by=muted_by,
             is_heard=is_heard,
-            pace=self._pace,
+            pace=self.pace,
         )
 
     def _asked(self, rule: Rule, ask: Callable[[], Judged[Any]]) -> Judged[Any] | None:

@@ -15,7 +15,7 @@ from monitor.alerting.labels import subject_of
 from monitor.alerting.lifecycle import Episode
 from monitor.alerting.present import read_learned
 from monitor.alerting.subjects import traits_of
-from monitor.model.alerts import BRIDGE, AlertState
+from monitor.model.alerts import BRIDGE
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.tracking.knowledge import KnowledgeView
 
@@ -57,12 +57,19 @@ def retire(sitting: Sitting, evaluator: Evaluator, view: KnowledgeView) -> None:
     gone = Gone(view)
     for key, episode in sorted(sitting.draft.rows(EPISODE), key=itemgetter(0)):
         alert = episode.alert
-        if alert.state is not AlertState.RESOLVED:
-            reason = gone.why(alert.workspace, alert.pipeline)
-            if not _has_rule(episode, evaluator, view):
-                reason = RULE_REMOVED
-            if reason is not None:
-                end(sitting, key, episode, reason)
+        if not episode.is_open:
+            # Of those whose rule is there, its time takes care.
+            age_seconds = (sitting.present.now - episode.since).total_seconds()
+            if alert.name not in evaluator.rules and (
+                age_seconds >= evaluator.pace.resolved_kept_seconds
+            ):
+                sitting.draft.hold(key, episode, episode.past, "")
+            continue
+        reason = gone.why(alert.workspace, alert.pipeline)
+        if not _has_rule(episode, evaluator, view):
+            reason = RULE_REMOVED
+        if reason is not None:
+            end(sitting, key, episode, reason)
 
 
 def _has_rule(episode: Episode, evaluator: Evaluator, view: KnowledgeView) -> bool:

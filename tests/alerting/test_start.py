@@ -115,6 +115,10 @@ async def test_a_rule_that_goes_ends_what_it_began(tmp_path: Path) -> None:
 
         assert await one.words() == ["fired", "fired", "resolved", "resolved"]
         assert (await one.told())[-1].alert.facts["reason"] == "rule removed"
+        await one.round(3_600)
+        for _ in range(30):
+            await one.round()
+        assert one.engine.picture().alerts == ()
 
 
 async def test_a_rule_that_stays_keeps_what_it_knows_over_a_reload(tmp_path: Path) -> None:

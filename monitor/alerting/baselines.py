@@ -10,10 +10,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 from fastdigest import TDigest
 from msgspec import Struct
 
 from monitor.model.events import EventType, RunEvent
+from monitor.model.runs import Parents, RunState, Trigger
 
 MINIMUM_RUNS = 10
 AT_LEAST_LIMIT_SECONDS = 300.0
@@ -67,6 +69,7 @@ class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gaps: Baseline | None = None
     # By recipe: the recipes of one flow succeed side by side, and each has its own rhythm.
     succeeded_at: dict[str, datetime] = {}
+    newest_at: datetime | None = None  # of all successes, also of those inside other runs
 
 
 def learn(held: Learned | None, event: RunEvent) -> Learned | None:
@@ -75,21 +78,33 @@ def learn(held: Learned | None, event: RunEvent) -> Learned | None:
     if event.type is not EventType.RUN_SUCCEEDED or run.finished_at is None:
         return held
     learned = held or Learned()
-    durations, gaps = learned.durations, learned.gaps
+    durations = learned.durations
     if run.duration_seconds is not None:
         durations = with_value(durations, run.duration_seconds)
+    learned = msgspec.structs.replace(
+        learned,
+        durations=durations,
+        newest_at=max(run.finished_at, learned.newest_at or run.finished_at),
+    )
+    # What runs inside another run has no rhythm of its own.
+    is_inside = run.parents != Parents() or run.trigger is Trigger.PLAN
+    return learned if is_inside else _with_gap(learned, run, run.finished_at)
+
+
+def _with_gap(learned: Learned, run: RunState, finished_at: datetime) -> Learned:
+    gaps = learned.gaps
     recipe = run.recipe.id if run.recipe is not None else ""
     before = learned.succeeded_at.get(recipe)
-    if before is not None and run.finished_at > before:
-        gaps = with_value(gaps, (run.finished_at - before).total_seconds())
-    succeeded_at = {**learned.succeeded_at, recipe: max(run.finished_at, before or run.finished_at)}
+    if before is not None and finished_at > before:
+        gaps = with_value(gaps, (finished_at - before).total_seconds())
+    succeeded_at = {**learned.succeeded_at, recipe: max(finished_at, before or finished_at)}
     newest = sorted(succeeded_at.items(), key=lambda one: one[1])[-_RECIPES_KEPT:]
-    return Learned(durations=durations, gaps=gaps, succeeded_at=dict(newest))
+    return msgspec.structs.replace(learned, gaps=gaps, succeeded_at=dict(newest))
 
 
 def is_idle(learned: Learned, now: datetime) -> bool:
     """True where nothing has succeeded for so long that it need not be kept."""
-    return all(now - at > _IDLE for at in learned.succeeded_at.values())
+    return learned.newest_at is None or now - learned.newest_at > _IDLE
 
 
 def limit_seconds(

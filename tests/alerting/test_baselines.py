@@ -22,7 +22,7 @@ from monitor.alerting.baselines import (
     quantile,
     with_value,
 )
-from monitor.model.runs import Status
+from monitor.model.runs import Parents, Status
 from tests.alerting.run_stories import END, run_event, state
 
 DURATIONS = st.floats(min_value=0.1, max_value=86_400.0)
@@ -136,6 +136,21 @@ def test_recipes_side_by_side_each_have_their_rhythm() -> None:
             learned = learn(learned, run_event(run))
 
     assert age_seconds(learned) == pytest.approx(3 * 86_400.0)
+
+
+def test_what_runs_inside_another_run_has_no_rhythm() -> None:
+    """Its duration is learned; how often a plan or a flow run has it run is no cadence of its."""
+    learned = None
+    for number in range(20):
+        finished_at = END + timedelta(hours=number)
+        for parents in (Parents(flow_run="1"), Parents(plan_run="2")):
+            run = state(number, Status.SUCCEEDED, finished_at=finished_at, parents=parents)
+            learned = learn(learned, run_event(run))
+
+    assert learned is not None
+    assert age_seconds(learned) is None
+    assert limit_seconds(learned) == 300.0
+    assert not is_idle(learned, END + timedelta(days=80))
 
 
 def working_hours(weeks: int) -> list[datetime]:

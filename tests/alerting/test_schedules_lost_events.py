@@ -1,0 +1,52 @@
+"""Starts that retention took from the log before anybody heard of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import RuleKind
+from monitor.bus.contract import Change, Retention
+from monitor.model.runs import RunKind
+from tests.alerting.judging import WORKSPACE, Judging, judging
+from tests.alerting.schedule_stories import FLOW, HALF_PAST, queued, run_of, schedule
+
+HOUR = 3_600.0
+RULES = AlertingSettings(rules=(default_rule(RuleKind.SCHEDULE_MISSED),))
+TINY = Retention(events_seconds=0, events_count=1, events_hard_cap=1)
+
+
+async def poll(stage: Judging) -> None:
+    """Let a complete poll and a reading of the schedules be, and the engine look at them."""
+    now = stage.clock.now()
+    stage.knowledge.name_pipeline(WORKSPACE, FLOW.kind, FLOW.id, FLOW.name)
+    stage.knowledge.update_workspace(
+        WORKSPACE, schedules=(schedule(HALF_PAST),), schedules_read_at=now
+    )
+    for kind in RunKind:
+        stage.knowledge.confirm(WORKSPACE, kind, now, complete_at=now)
+    await stage.engine.look()
+    await stage.engine.look()
+
+
+async def start(stage: Judging, number: int) -> None:
+    run = run_of(number, stage.clock.now())
+    await stage.bus.commit(Change(runs=(run,), events=(queued(run),)), timeout_seconds=5)
+
+
+async def test_what_was_lost_with_the_log_is_not_missed(tmp_path: Path) -> None:
+    """Nobody knows whether anything started then; what comes after is judged again."""
+    async with judging(tmp_path, RULES) as stage:
+        await poll(stage)
+        await stage.clock.advance(HOUR / 2)
+        await start(stage, 1)
+        await start(stage, 2)
+        await stage.bus.prune(TINY, now=stage.clock.now() + timedelta(days=1))
+        await stage.clock.advance(HOUR / 2)
+        await poll(stage)
+        assert await stage.words("schedule_missed") == []
+        await stage.clock.advance(HOUR)
+        await poll(stage)
+        assert await stage.words("schedule_missed") == ["fired"]

@@ -153,7 +153,9 @@ class Evaluator:
         if outcome[2]:
             self._note(sitting, case, outcome[2])
 
-    def add_evidence(self, sitting: Sitting, key: str, case: Case) -> None:
+    def add_evidence(
+        self, sitting: Sitting, key: str, case: Case, *, run: RunKey | None = None
+    ) -> None:
         """Let a failure belong to the episode that began with something inside or around it.
 
         The error of what failed inside is told where the episode knows none yet.
@@ -164,7 +166,7 @@ class Evaluator:
         at, facts = held.alert.starts_at, held.alert.facts
         if event.run.error is not None and facts.get("error") is None:
             facts = {**facts, **_bounded({"error": event.run.error})}
-        wrong = Wrong(since=at, as_of=at, evidence=(event.id,), facts=facts)
+        wrong = Wrong(since=at, as_of=at, evidence=(event.id,), run=run, facts=facts)
         subject = subject_of(case.rule, held.alert)
         fresh = fresh_alert(
             self._view,

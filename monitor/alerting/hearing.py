@@ -10,7 +10,7 @@ from monitor.alerting.baselines import learn
 from monitor.alerting.draft import LEARNED, Draft
 from monitor.alerting.evaluation import Case, Evaluator, Sitting
 from monitor.alerting.firing_runs import FiringRuns
-from monitor.alerting.late_parents import LateParents, Patience
+from monitor.alerting.late_parents import BAD_ENDS, LateParents, Patience
 from monitor.alerting.lifecycle import Episode
 from monitor.alerting.present import read_learned
 from monitor.alerting.subjects import Subjects, Whose, key_of, of_pipeline, of_run, traits_of
@@ -110,8 +110,25 @@ class Hearing:
     def _hear_outermost(
         self, sitting: Sitting, case: Case, whose: RunKey, patience: Patience
     ) -> None:
-        if not self._late_parents.takes(sitting, case, whose, patience):
+        if not (
+            self._is_told_of_inner(sitting, case)
+            or self._late_parents.takes(sitting, case, whose, patience)
+        ):
             self._evaluator.hear(sitting, case, whose)
+
+    def _is_told_of_inner(self, sitting: Sitting, case: Case) -> bool:
+        """True where a failure goes on with what was told before more was known around it."""
+        event = case.event
+        if event is None or event.type not in BAD_ENDS:
+            return False
+        for inner in self._subjects.line(event.run)[:-1]:
+            subject = of_run(inner.key, inner.pipeline)
+            key = Case(rule=case.rule, subject=subject).fingerprint
+            held = sitting.draft.held(key)
+            if isinstance(held, Episode) and held.is_open:
+                self._evaluator.add_evidence(sitting, key, case, run=inner.key)
+                return True
+        return False
 
     def _hear_beside(self, sitting: Sitting, event: RunEvent, own: Subject) -> None:
         """Let a success inside another run end what was told before that run was known."""

@@ -26,7 +26,7 @@ from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Trigger
 from monitor.tracking.knowledge import KnowledgeView
 
-_BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
+BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
 # Each can be a part of those behind it.
 _SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
 _FLOW_RUN, _JOB_GROUP = RunKind.FLOW_RUN, RunKind.JOB_GROUP
@@ -102,7 +102,7 @@ class LateParents:
     def takes(self, sitting: Sitting, case: Case, whose: RunKey, patience: Patience) -> bool:
         """True where a failure is evidence of another episode than its own, or waits."""
         event, family = case.event, self._families.get(whose)
-        if event is None or family is None or event.type not in _BAD_ENDS:
+        if event is None or family is None or event.type not in BAD_ENDS:
             return False
         own = sitting.draft.held(case.fingerprint)
         if isinstance(own, Episode) and own.is_open:
@@ -139,7 +139,7 @@ class LateParents:
 
     def _outermost(self, event: RunEvent) -> RunState | None:
         """Return the outermost run of a failure as it is known, if by its id alone."""
-        if event.type not in _BAD_ENDS:
+        if event.type not in BAD_ENDS:
             return None
         whose = self._subjects.outermost(event.run)
         if whose.run is not None:
@@ -197,7 +197,7 @@ async def _family(run: RunState, others: Sequence[RunState], bus: EventBus) -> F
         for part in [one for one in inside if one.key.kind is RunKind.FLOW_RUN][:_PARTS]:
             inside += await bus.children(part.key)
     return Family(
-        inside=frozenset(run_event_id(one.key, end) for one in inside for end in _BAD_ENDS),
+        inside=frozenset(run_event_id(one.key, end) for one in inside for end in BAD_ENDS),
         relatives=frozenset(one.key for one in others if _are_likely_related(run, one)),
     )
 

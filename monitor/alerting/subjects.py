@@ -56,7 +56,7 @@ class Subjects:
         """
         below = runs
         for _ in range(2):
-            wanted = {above for run in below if (above := self._above(run)) is not None}
+            wanted = {above for run in below for above in self._above(run)}
             asked = {key for key in wanted if self._view.active_run(key) is None}
             if asked:
                 for key, run in (await self._bus.runs(asked)).items():
@@ -68,26 +68,40 @@ class Subjects:
 
     def outermost(self, run: RunState) -> Whose:
         """Return the run above all that is known, perhaps itself."""
-        whose = Whose(key=run.key, pipeline=run.pipeline, run=run)
-        for _ in range(2):
-            if whose.run is None or (above := self._above(whose.run)) is None:
-                break
-            state = self._state(above)
-            pipeline = state.pipeline if state is not None else None
-            if pipeline is None and above.kind is RunKind.FLOW_RUN:
-                pipeline = whose.pipeline  # a job group runs in a flow run of its own flow
-            if pipeline is None:
-                break  # only its id is known, and an alert must say what failed
-            whose = Whose(key=above, pipeline=pipeline, run=state)
-        return whose
+        return self.line(run)[-1]
 
-    def _above(self, run: RunState) -> RunKey | None:
-        parents, key = run.parents, run.key
-        if parents.plan_run is not None and self._is_followed(key.workspace, RunKind.PLAN_RUN):
-            return RunKey(key.workspace, RunKind.PLAN_RUN, parents.plan_run)
-        if parents.flow_run is not None and self._is_followed(key.workspace, RunKind.FLOW_RUN):
-            return RunKey(key.workspace, RunKind.FLOW_RUN, parents.flow_run)
-        return None
+    def line(self, run: RunState) -> list[Whose]:
+        """Return the run and what it is known to be a part of, the outermost last.
+
+        Where only the id of a larger one is known, it counts for nothing: an alert must say what
+        failed.
+        """
+        line = [Whose(key=run.key, pipeline=run.pipeline, run=run)]
+        above = dict.fromkeys(self._above(run))
+        for key in list(above):
+            state = self._state(key)
+            if key.kind is RunKind.FLOW_RUN and state is not None:
+                above |= dict.fromkeys(self._above(state))
+        for key in sorted(above, key=lambda one: one.kind is RunKind.PLAN_RUN):
+            state = self._state(key)
+            pipeline = state.pipeline if state is not None else None
+            if pipeline is None and key.kind is RunKind.FLOW_RUN:
+                pipeline = run.pipeline  # a job group runs in a flow run of its own flow
+            if pipeline is not None:
+                line.append(Whose(key=key, pipeline=pipeline, run=state))
+        return line
+
+    def _above(self, run: RunState) -> list[RunKey]:
+        """Return the runs that are told to contain it, and that can be followed."""
+        told = (
+            (RunKind.FLOW_RUN, run.parents.flow_run),
+            (RunKind.PLAN_RUN, run.parents.plan_run),
+        )
+        return [
+            RunKey(run.key.workspace, kind, run_id)
+            for kind, run_id in told
+            if run_id is not None and self._is_followed(run.key.workspace, kind)
+        ]
 
     def _is_followed(self, workspace: str, kind: RunKind) -> bool:
         standing = self._view.workspace(workspace)

@@ -76,6 +76,8 @@ class Family:
         parents = Parents(plan_run=self.plan_run.key.id)
         self.flow_run = msgspec.structs.replace(self.flow_run, parents=parents)
         await self._keep(Change(runs=(self.flow_run,)))
+        if self.flow_run.key in self.judging.knowledge.active:
+            self.begin()
 
     async def _ends(self, run: RunState, status: Status) -> RunState:
         now = self.judging.clock.now()

@@ -198,6 +198,32 @@ async def test_an_alert_takes_the_error_of_what_failed_inside(tmp_path: Path) ->
             assert "no such table" in alert.annotations["description"]
 
 
+async def test_what_was_told_alone_goes_on_also_where_its_plan_is_known(tmp_path: Path) -> None:
+    """The second night's link is known before anything fails: still the alert of the first."""
+    async with judging(tmp_path) as one:
+        first = Family(one)
+        await first.child_ends()
+        await one.round(86_400)
+        second = Family(one, number=2)
+        second.begin()
+        await second.link()
+        await second.part_of_child_fails()
+        await one.round()
+        await second.child_ends()
+        await second.plan_ends()
+        await one.round()
+
+        assert (await one.words()).count("fired") == 1
+        assert await evidence(one) == [
+            {
+                "marketing:flow_run:f1:failed",
+                "marketing:job_group:j-f2:failed",
+                "marketing:flow_run:f2:failed",
+                "marketing:plan_run:p2:failed",
+            }
+        ]
+
+
 async def test_what_is_pending_takes_the_plan_in_too(tmp_path: Path) -> None:
     """A rule that waits for a minute tells both failures as one, in any case."""
     rule = msgspec.structs.replace(default_rule(RuleKind.RUN_FAILED), for_seconds=60)

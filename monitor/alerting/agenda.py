@@ -15,6 +15,8 @@ from monitor.alerting.verdicts import Subject
 
 Domain = tuple[str, str]  # workspace, and the kind of run by whose lists it is judged
 
+_LEAST_ROOM = 64  # entries of a heap, before those that were overwritten are looked for
+
 
 class Agenda:
     """One entry for each subject: the earliest time that any rule wants to look at it again."""
@@ -22,6 +24,7 @@ class Agenda:
     def __init__(self) -> None:
         self._due: dict[str, tuple[datetime, Domain]] = {}
         self._heaps: defaultdict[Domain, list[tuple[datetime, int, Subject]]] = defaultdict(list)
+        self._room: dict[Domain, int] = {}
         self._order = itertools.count()
 
     def put(self, domain: Domain, subject: Subject, at: datetime | None) -> None:
@@ -31,7 +34,14 @@ class Agenda:
             self._due.pop(key, None)
         elif self._due.get(key) != (at, domain):
             self._due[key] = (at, domain)
-            heapq.heappush(self._heaps[domain], (at, next(self._order), subject))
+            heap = self._heaps[domain]
+            heapq.heappush(heap, (at, next(self._order), subject))
+            if len(heap) > self._room.get(domain, _LEAST_ROOM):
+                self._drop_overwritten(domain)
+
+    def __len__(self) -> int:
+        """Return how many entries are held, those included that were overwritten."""
+        return sum(map(len, self._heaps.values()))
 
     def domains(self) -> tuple[Domain, ...]:
         return tuple(self._heaps)
@@ -43,10 +53,22 @@ class Agenda:
         while heap and heap[0][0] <= as_of:
             at, _, subject = heapq.heappop(heap)
             key = key_of(subject)
-            # An entry that was overwritten stays in the heap until its time.
+            # An entry that was overwritten may still be there.
             if self._due.get(key) == (at, domain):
                 del self._due[key]
                 taken.append(subject)
         if not heap:
             del self._heaps[domain]
         return taken
+
+    def _drop_overwritten(self, domain: Domain) -> None:
+        # Their times may lie weeks ahead, and each run that ends may overwrite one more.
+        valid = {
+            key: entry
+            for entry in self._heaps[domain]
+            if self._due.get(key := key_of(entry[2])) == (entry[0], domain)
+        }
+        heap = list(valid.values())
+        heapq.heapify(heap)
+        self._heaps[domain] = heap
+        self._room[domain] = max(_LEAST_ROOM, 2 * len(heap))

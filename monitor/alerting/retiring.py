@@ -72,6 +72,13 @@ def retire(sitting: Sitting, evaluator: Evaluator, view: KnowledgeView) -> None:
             end(sitting, key, episode, reason)
 
 
+def _let_go(sitting: Sitting, evaluator: Evaluator, key: str, episode: Episode) -> None:
+    """Forget what is over when it was in view for long enough: no rule is left to do so."""
+    age_seconds = (sitting.present.now - episode.since).total_seconds()
+    if age_seconds >= evaluator.pace.resolved_kept_seconds:
+        sitting.draft.hold(key, episode, episode.past, "")
+
+
 def _has_rule(episode: Episode, evaluator: Evaluator, view: KnowledgeView) -> bool:
     alert = episode.alert
     rule = evaluator.rules.get(alert.name)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings.rules import RuleKind
 from monitor.model.knowledge import PollStanding
 from monitor.model.runs import PipelineKind, Status
 from tests.alerting.judging import WORKSPACE, Judging, judging
@@ -70,3 +73,20 @@ async def test_what_no_list_can_show_is_not_taken_for_gone(tmp_path: Path) -> No
 
         assert await ended(one) == []
         assert await one.words() == ["fired"]
+
+
+async def test_what_a_removed_rule_told_is_in_view_for_a_while_only(tmp_path: Path) -> None:
+    """As long as every other alert that is over, so that pages and topics do not fill."""
+    async with judging(tmp_path) as one:
+        await one.end_runs([1])
+        await one.round()
+        rules = (default_rule(RuleKind.CANCELED),)
+        await one.engine.reconfigure(AlertingSettings(rules=rules, resolved_kept_seconds=300))
+        await one.round()
+        assert [alert.ends_at is None for alert in one.engine.picture().alerts] == [False]
+
+        for _ in range(61):  # one round in thirty looks for what is gone
+            await one.round(6)
+
+        assert one.engine.picture().alerts == ()
+        assert await one.words() == ["fired", "resolved"]

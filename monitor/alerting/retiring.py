@@ -104,24 +104,33 @@ class Forgetting:
             self._left = iter(keys)
             rows = list(islice(self._left, _ROWS_AT_ONCE))
         gone = Gone(view)
+        # What is late by what was learned is late until it succeeds, however long that takes.
+        late = {
+            (episode.alert.workspace, _without_name(episode.alert.pipeline))
+            for _, episode in draft.rows(EPISODE)
+            if episode.is_open
+        }
         for letter, key in rows:
-            subject_key = key.partition(":")[2] if letter == MEMORY else key
-            if _is_gone(subject_key, gone) or _is_idle(draft, letter, key, wall_now):
+            place = _place(key.partition(":")[2] if letter == MEMORY else key)
+            is_idle = letter == LEARNED and place not in late and _is_idle(draft, key, wall_now)
+            if is_idle or gone.why(*place) is not None:
                 draft.put(letter, key, None)
 
 
-def _is_idle(draft: Draft, letter: str, key: str, wall_now: datetime) -> bool:
+def _is_idle(draft: Draft, key: str, wall_now: datetime) -> bool:
     """True for what is learned of a pipeline that no list tells to be gone and nobody runs."""
-    learned = read_learned(draft.get(LEARNED, key)) if letter == LEARNED else None
+    learned = read_learned(draft.get(LEARNED, key))
     return learned is not None and is_idle(learned, wall_now)
 
 
-def _is_gone(subject_key: str, gone: Gone) -> bool:
+def _place(subject_key: str) -> tuple[str, Pipeline | None]:
+    """Return the workspace and the pipeline that a subject is of."""
     _, workspace, kind, pipeline_id, _ = map(unquote, subject_key.split(":"))
-    pipeline = None
-    if pipeline_id and kind:
-        is_plan = kind == RunKind.PLAN_RUN
-        pipeline = Pipeline(
-            kind=PipelineKind.PLAN if is_plan else PipelineKind.FLOW, id=pipeline_id
-        )
-    return gone.why(workspace, pipeline) is not None
+    if not pipeline_id or not kind:
+        return workspace, None
+    of = PipelineKind.PLAN if kind == RunKind.PLAN_RUN else PipelineKind.FLOW
+    return workspace, Pipeline(kind=of, id=pipeline_id)
+
+
+def _without_name(pipeline: Pipeline | None) -> Pipeline | None:
+    return None if pipeline is None else Pipeline(kind=pipeline.kind, id=pipeline.id)

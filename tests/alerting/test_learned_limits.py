@@ -9,9 +9,10 @@ import pytest
 
 from monitor.alerting.settings.rules import RuleKind
 from monitor.model.alerts import AlertState
-from monitor.model.runs import Status
+from monitor.model.knowledge import PipelineStanding
+from monitor.model.runs import RunKind, Status
 from tests.alerting.run_stage import Stage, on_stage
-from tests.alerting.run_stories import at, state
+from tests.alerting.run_stories import FLOW, at, state
 
 HOUR = 3_600.0
 
@@ -79,3 +80,34 @@ async def test_what_nobody_runs_for_ninety_days_is_forgotten(tmp_path: Path) -> 
             await stage.look(HOUR)
             kept = await stage.bus.consumer_state("alerting")
             assert any(key.startswith("b:") for key in kept) is is_kept
+
+
+async def look_at_success(stage: Stage, hours: int, *, success: int) -> list[str]:
+    """Look so many hours after the story's zero, and return which rules fire."""
+    standing = PipelineStanding(
+        workspace="acme",
+        run_kind=RunKind.JOB_GROUP,
+        pipeline=FLOW,
+        last_success_at=at(success * HOUR),
+        last_finished_at=at(success * HOUR),
+    )
+    stage.knowledge.standings["acme", RunKind.JOB_GROUP, FLOW.id, None] = standing
+    return [alert.name for alert in await stage.look(hours * HOUR)]
+
+
+async def test_what_is_late_by_what_was_learned_is_over_with_its_next_success(
+    tmp_path: Path,
+) -> None:
+    """However long it stayed away: what it was judged by is kept until then."""
+    async with on_stage(tmp_path, RuleKind.NOT_FRESH) as stage:
+        for number in range(10):
+            await succeed(stage, number, seconds=400)
+        for hours in (24, 100 * 24, 100 * 24 + 1):
+            assert await look_at_success(stage, hours, success=9) == ["not_fresh"]
+            await stage.clock.advance(100 * 24 * HOUR)
+
+        later = 100 * 24 + 2
+        await succeed(stage, later, seconds=400)
+        assert await look_at_success(stage, later, success=later) == []
+        told = [one for one in await stage.told() if not one.endswith("reminded")]
+        assert told == ["not_fresh fired", "not_fresh resolved"]

@@ -53,17 +53,13 @@ class Gone:
 
 
 def retire(sitting: Sitting, evaluator: Evaluator, view: KnowledgeView) -> None:
-    """End the episodes that nothing stands behind any more."""
+    """End the episodes that nothing stands behind any more, and forget those that ended so."""
     gone = Gone(view)
     for key, episode in sorted(sitting.draft.rows(EPISODE), key=itemgetter(0)):
         alert = episode.alert
         if not episode.is_open:
-            # Of those whose rule is there, its time takes care.
-            age_seconds = (sitting.present.now - episode.since).total_seconds()
-            if alert.name not in evaluator.rules and (
-                age_seconds >= evaluator.pace.resolved_kept_seconds
-            ):
-                sitting.draft.hold(key, episode, episode.past, "")
+            if alert.name not in evaluator.rules:
+                _let_go(sitting, evaluator, key, episode)
             continue
         reason = gone.why(alert.workspace, alert.pipeline)
         if not _has_rule(episode, evaluator, view):

@@ -13,12 +13,12 @@ from monitor.alerting.firing_runs import FiringRuns
 from monitor.alerting.late_parents import BAD_ENDS, LateParents, Patience
 from monitor.alerting.lifecycle import Episode
 from monitor.alerting.present import read_learned
+from monitor.alerting.store import Store
 from monitor.alerting.subjects import Subjects, Whose, key_of, of_pipeline, of_run, traits_of
 from monitor.alerting.verdicts import About, Subject
-from monitor.bus.contract import EventBus
 from monitor.model.alerts import AlertState
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import RunKey
+from monitor.model.runs import RunKey, RunState
 from monitor.tracking.knowledge import KnowledgeView
 
 
@@ -55,7 +55,7 @@ class Hearing:
             for event_type in rule.condition.hears
         }
 
-    async def prepare(self, draft: Draft, events: Sequence[RunEvent], bus: EventBus) -> None:
+    async def prepare(self, draft: Draft, events: Sequence[RunEvent], bus: Store) -> None:
         """Learn what the events are a part of, and what may be a part of them.
 
         Raises:
@@ -63,10 +63,10 @@ class Hearing:
         """
         await self._late_parents.prepare(draft, events, bus)
 
-    def take_up(self, sitting: Sitting, *, before: Subject | None = None) -> None:
+    def take_up(self, sitting: Sitting, *, before: RunState | None = None) -> None:
         """Hear what waited for what it is a part of, where that is known now or waited enough.
 
-        ``before`` narrows it to what a success of that pipeline has overtaken.
+        ``before`` narrows it to what has been overtaken by that run's success.
         """
         for event, name, patience in self._late_parents.take_due(sitting, before=before):
             rule = self._evaluator.rules.get(name)
@@ -84,7 +84,7 @@ class Hearing:
         own, outer = of_run(run.key, run.pipeline), of_run(whose.key, whose.pipeline)
         self._learn(sitting.draft, event, own)
         if event.type is EventType.RUN_SUCCEEDED:
-            self.take_up(sitting, before=own)
+            self.take_up(sitting, before=run)
         self._hear_outer(sitting, event, outer, whose)
         self._touch(outer)
         if whose.key != run.key:

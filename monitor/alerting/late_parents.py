@@ -19,9 +19,9 @@ from monitor.alerting.draft import EPISODE, POSTPONED, Draft, Postponed
 from monitor.alerting.evaluation import Case, Evaluator, Sitting
 from monitor.alerting.firing_runs import FiringRuns
 from monitor.alerting.lifecycle import Episode
+from monitor.alerting.store import Store
 from monitor.alerting.subjects import Subjects, of_run
 from monitor.alerting.verdicts import Subject
-from monitor.bus.contract import EventBus
 from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Trigger
 from monitor.tracking.knowledge import KnowledgeView
@@ -71,7 +71,7 @@ class LateParents:
         self._due: dict[str, datetime] = {}
         self.waiting: dict[str, RunEvent] = {}  # what waits, by id, as its run is known now
 
-    async def prepare(self, draft: Draft, events: Iterable[RunEvent], bus: EventBus) -> None:
+    async def prepare(self, draft: Draft, events: Iterable[RunEvent], bus: Store) -> None:
         """Learn what may belong to the failures of a batch, and what those that wait are now.
 
         Raises:
@@ -149,11 +149,11 @@ class LateParents:
         )
 
     def take_due(
-        self, sitting: Sitting, *, before: Subject | None = None
+        self, sitting: Sitting, *, before: RunState | None = None
     ) -> Iterator[tuple[RunEvent, str, Patience]]:
         """Yield what waits, with the name of its rule, and what becomes of its waiting.
 
-        ``before`` narrows it to what a success of that pipeline has overtaken.
+        ``before`` narrows it to what has been overtaken by that run's success.
         """
         for key, row in list(sitting.draft.rows(POSTPONED)):
             event = self.waiting.get(row.event_id)
@@ -163,7 +163,9 @@ class LateParents:
                 sitting.draft.put(POSTPONED, key, None)
                 patience = Patience.OVERTAKEN
                 if before is None:
-                    is_over = sitting.present.now >= row.due_at
+                    # Where our clock was set back over a restart, nothing waits for longer.
+                    left = row.due_at - sitting.present.now
+                    is_over = not timedelta(0) < left <= self._wait
                     patience = Patience.OVER if is_over else Patience.WAIT
                 yield event, row.rule, patience
 
@@ -190,7 +192,7 @@ def _fingerprint_of(rule: Rule, subject: Subject) -> str:
     return Case(rule=rule, subject=subject).fingerprint
 
 
-async def _family(run: RunState, others: Sequence[RunState], bus: EventBus) -> Family:
+async def _family(run: RunState, others: Sequence[RunState], bus: Store) -> Family:
     inside: list[RunState] = []
     if run.key.kind is not RunKind.JOB_GROUP:
         inside = await bus.children(run.key)
@@ -221,7 +223,7 @@ def _is_of_a_plan(run: RunState) -> bool:
     return run.trigger is Trigger.PLAN or run.ran_for == _PLAN
 
 
-async def _as_known(ids: Iterable[str], bus: EventBus) -> dict[str, RunEvent]:
+async def _as_known(ids: Iterable[str], bus: Store) -> dict[str, RunEvent]:
     """Return the events with what their runs are a part of, as that is known by now."""
     found = await bus.events_by_id(set(ids))
     events = [one.event for one in found.values() if isinstance(one.event, RunEvent)]
@@ -234,11 +236,11 @@ async def _as_known(ids: Iterable[str], bus: EventBus) -> dict[str, RunEvent]:
     return known
 
 
-def _is_of(event: RunEvent, subject: Subject) -> bool:
-    pipeline = event.run.pipeline
-    return (
-        event.workspace == subject.workspace
-        and event.run.key.kind is subject.kind
-        and (pipeline.id if pipeline is not None else None)
-        == (subject.pipeline.id if subject.pipeline is not None else None)
-    )
+def _is_of(event: RunEvent, success: RunState) -> bool:
+    """True where the success settles the failure: of the same pipeline, and not of another part."""
+    run = event.run
+    if (run.key.workspace, run.key.kind) != (success.key.workspace, success.key.kind):
+        return False
+    if (run.pipeline and run.pipeline.id) != (success.pipeline and success.pipeline.id):
+        return False
+    return run.recipe is None or success.recipe is None or run.recipe.id == success.recipe.id

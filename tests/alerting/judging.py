@@ -45,15 +45,20 @@ class Judging:
         self.clock = clock
         self._settings = settings
         self.knowledge = Knowledge([WORKSPACE])
-        self.engine = Engine(
-            bus=bus,
+        self._settings = settings
+        self.engine = self.another_engine()
+        self._runs = 0
+
+    def another_engine(self) -> Engine:
+        """Return an engine as the next process has it; to be restored."""
+        return Engine(
+            bus=self.bus,
             view=self.knowledge.view,
-            clock=clock,
-            settings=settings,
+            clock=self.clock,
+            settings=self._settings,
             retention=Retention(),
             guard=guard,
         )
-        self._runs = 0
 
     async def restarted(self) -> Judging:
         """Return the next life of the daemon, which has asked the workspace nothing yet."""

@@ -105,6 +105,22 @@ async def test_a_failure_that_waits_survives_a_restart(tmp_path: Path) -> None:
         assert await one.words() == ["fired"]
 
 
+async def test_a_clock_set_back_makes_nothing_wait_for_longer(tmp_path: Path) -> None:
+    """The next process has a clock that is hours behind: what waits is told by it at once."""
+    async with judging(tmp_path) as one:
+        family = Family(one)
+        await family.child_ends()
+        await one.round()
+        await family.plan_ends()
+        await one.round()
+        one.clock.set_wall(one.clock.now() - timedelta(hours=2))
+        one.engine = one.another_engine()
+        await one.engine.restore()
+        await one.round()
+
+        assert await one.words() == ["fired", "fired"]
+
+
 async def test_what_was_told_alone_ends_when_it_succeeds_inside(tmp_path: Path) -> None:
     """A flow run fails by itself; the next one runs inside a plan that is known: it is over."""
     async with judging(tmp_path) as one:

@@ -34,15 +34,13 @@ class Pictures:
         self._view = view
         self._limits: dict[str, LearnedLimit] = {}
         self._cadences: dict[str, LearnedLimit] = {}
-        self._expected: dict[PipelineOfKind, datetime] = {}
-        self._missed: dict[PipelineOfKind, int] = {}
+        self._awaited: dict[str, tuple[PipelineOfKind, datetime | None, int]] = {}
         self._made: AlertingPicture | None = None
         self._made_of: tuple[Evaluator, int] | None = None
 
     async def learn_all(self, tables: Tables, rules: Iterable[Rule], clock: Clock) -> None:
         """Work out what is shown of all that is remembered, in place of what was shown."""
-        self._limits, self._cadences, self._expected, self._missed = {}, {}, {}, {}
-        self._made = None
+        self._limits, self._cadences, self._awaited = {}, {}, {}
         awaiting = _awaiting(rules)
         for number, (key, value) in enumerate(list(tables[LEARNED].items()), 1):
             self._learn(key, value)
@@ -52,6 +50,8 @@ class Pictures:
             self._await(key, value, awaiting)
             if number % _IN_ONE_GO == 0:
                 await clock.sleep(0)
+        # Not before: what was made meanwhile knows a part only.
+        self._made = None
 
     def changed(self, draft: Draft, rules: Iterable[Rule]) -> None:
         """Take note of what a step changed."""
@@ -71,34 +71,40 @@ class Pictures:
 
     def _make(self, tables: Tables, evaluator: Evaluator) -> AlertingPicture:
         rules = evaluator.compiled.rules
+        expected, missed = self._starts()
         counts = {key.rpartition(":")[::2]: row for key, row in tables[TRANSITIONS].items()}
         return AlertingPicture(
             alerts=tuple(episode.alert for episode in tables[EPISODE].values()),
             silences=tuple(tables[SILENCE].values()),
             limits=tuple(self._limits.values()),
             cadences=tuple(self._cadences.values()),
-            expected=dict(self._expected),
-            missed=dict(self._missed),
+            expected=expected,
+            missed=missed,
             transitions={(name, to): row.count for (name, to), row in counts.items()},
             rules=tuple((rule.name, rule.settings.severity) for rule in rules),
             failing_rules=dict(evaluator.failing),
             failures=dict(evaluator.failures),
         )
 
+    def _starts(self) -> tuple[dict[PipelineOfKind, datetime], dict[PipelineOfKind, int]]:
+        """Return the next start of each pipeline, and how many never came."""
+        expected: dict[PipelineOfKind, datetime] = {}
+        missed: dict[PipelineOfKind, int] = {}
+        # Several rules may await the same starts.
+        for of, next_at, count in self._awaited.values():
+            if next_at is not None:
+                expected[of] = min(next_at, expected.get(of, next_at))
+            missed[of] = max(count, missed.get(of, 0))
+        return expected, missed
+
     def _await(self, key: str, value: bytes | None, awaiting: Container[str]) -> None:
         """Show when a pipeline should start next, and how often it has not."""
+        # Also of a rule that is there no more.
+        self._awaited.pop(key, None)
         rule, _, subject = key.partition(":")
-        if rule not in awaiting:
-            return
-        of = _identity(subject)
-        waiting = _read_waiting(value)
-        self._expected.pop(of, None)
-        if waiting is None:
-            return
-        if waiting.next_at is not None:
-            self._expected[of] = waiting.next_at
-        # Several rules may await the same starts.
-        self._missed[of] = max(waiting.count, self._missed.get(of, 0))
+        waiting = _read_waiting(value) if rule in awaiting else None
+        if waiting is not None:
+            self._awaited[key] = _identity(subject), waiting.next_at, waiting.count
 
     def _learn(self, key: str, value: bytes | None) -> None:
         self._limits.pop(key, None)

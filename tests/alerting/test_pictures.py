@@ -1,0 +1,99 @@
+"""What is shown of what alerting remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from monitor.alerting.awaiting import Waiting
+from monitor.alerting.compiled import Compiled
+from monitor.alerting.draft import LEARNED, MEMORY, Draft, Tables, empty_tables
+from monitor.alerting.evaluation import Evaluator
+from monitor.alerting.lifecycle import Pace
+from monitor.alerting.pictures import Pictures
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.trail import Trail
+from monitor.model.alerts import AlertingPicture
+from monitor.model.runs import RunKind
+from monitor.tracking.knowledge import Knowledge
+from tests.alerting.judging import guard
+from tests.clocks import ManualClock
+
+BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
+FLOW = ("marketing", RunKind.FLOW_RUN, "1")
+
+
+class Shown:
+    """Two rules that await the starts of one flow, and what is shown of them."""
+
+    def __init__(self, *names: str) -> None:
+        self.view = Knowledge(["marketing"]).view
+        self.tables: Tables = empty_tables()
+        self.pictures = Pictures(self.view)
+        self.keep_rules(names)
+
+    def keep_rules(self, names: Iterable[str]) -> None:
+        """Judge by these from now on."""
+        missed = default_rule(RuleKind.SCHEDULE_MISSED)
+        rules = Compiled.of(msgspec.structs.replace(missed, name=name) for name in names)
+        self.evaluator = Evaluator(rules, view=self.view, guard=guard, trail=Trail(), pace=Pace())
+
+    def remember(self, rule: str, hours: int | None, *, missed: int = 0) -> None:
+        """Let a rule await a start in so many hours; None: it awaits nothing any more."""
+        draft = Draft(self.tables, wall_now=BEGAN)
+        waiting = Waiting(judged_until=BEGAN, read_at=BEGAN, count=missed)
+        if hours is not None:
+            waiting = msgspec.structs.replace(waiting, next_at=BEGAN + timedelta(hours=hours))
+        value = None if hours is None else msgspec.json.encode(waiting)
+        draft.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", value)
+        draft.apply()
+        self.pictures.changed(draft, self.evaluator.compiled.rules)
+
+    def now(self) -> AlertingPicture:
+        return self.pictures.of(self.tables, self.evaluator)
+
+
+def test_of_two_rules_that_await_one_flow_the_nearer_start_is_shown() -> None:
+    """And when one of them awaits it no more, that of the other."""
+    shown = Shown("early", "late")
+    shown.remember("early", 1, missed=2)
+    shown.remember("late", 3, missed=5)
+    assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=1)}
+    assert shown.now().missed == {FLOW: 5}
+
+    shown.remember("early", None)
+    assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=3)}
+    assert shown.now().missed == {FLOW: 5}
+
+
+def test_a_removed_rule_awaits_nothing() -> None:
+    """What it awaited goes with it, or a time that is over would be shown for ever."""
+    shown = Shown("schedule_missed")
+    shown.remember("schedule_missed", 1)
+    shown.keep_rules(())
+    shown.remember("schedule_missed", None)
+
+    assert shown.now().expected == {}
+    assert shown.now().missed == {}
+
+
+async def test_what_is_shown_while_all_is_read_anew_does_not_stay() -> None:
+    """Somebody looks in between: half of it is shown then, and all of it afterwards."""
+    shown = Shown("schedule_missed")
+    shown.remember("schedule_missed", 1)
+    shown.tables[LEARNED].update(
+        dict.fromkeys((f"pipeline:m:flow_run:{n}:" for n in range(50)), b"{}")
+    )
+
+    class Looker(ManualClock):
+        async def sleep(self, seconds: float) -> None:
+            await super().sleep(seconds)
+            assert shown.now().expected == {}
+
+    rules = shown.evaluator.compiled.rules
+    await shown.pictures.learn_all(shown.tables, rules, Looker())
+
+    assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=1)}

@@ -1,0 +1,40 @@
+"""What alerting asks of the store that it judges from. `EventBus` says what each answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from monitor.bus.contract import Batch, BusStanding, Recorded, Start, Step
+from monitor.model.runs import RunKey, RunState
+
+
+class Store(Protocol):
+    """The part of `EventBus` that the engine uses, also to judge a past that is held elsewhere."""
+
+    async def subscribe(self, consumer: str, *, start: Start) -> int:
+        """Return the position of the consumer."""
+
+    async def consumer_state(self, consumer: str) -> dict[str, bytes]:
+        """Return what the consumer's steps have left."""
+
+    async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
+        """Return the events behind a position."""
+
+    async def wait(self, after: int, *, timeout_seconds: float) -> bool:
+        """Return True as soon as there are events behind a position."""
+
+    async def advance(self, step: Step, *, timeout_seconds: float) -> None:
+        """Return once a step is durable."""
+
+    async def standing(self) -> BusStanding:
+        """Return how the store stands."""
+
+    async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
+        """Return stored runs."""
+
+    async def children(self, key: RunKey) -> list[RunState]:
+        """Return the runs whose parent a run is."""
+
+    async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
+        """Return events that the log still holds."""

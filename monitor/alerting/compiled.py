@@ -63,7 +63,8 @@ class Demand(Struct, frozen=True, kw_only=True):
 
     def why_not(self, traits: Traits) -> str:
         """Return why the traits do not fit; call only where they do not."""
-        words = [word for word in traits.of(self.field) or () if word]
+        # A kind or trigger is a text with a name of its own, which nobody has written.
+        words = [str(word) for word in traits.of(self.field) or () if word]
         told = " and ".join(repr(word) for word in words) or "not known"
         barring = [one for one in self.globs.excluded if not read_globs([f"!{one}"]).take(words)]
         if barring:

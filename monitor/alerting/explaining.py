@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ from monitor.alerting.trail import Evaluation
 from monitor.alerting.verdicts import About, Subject
 from monitor.bus.contract import EventBus, Recorded
 from monitor.model.alerts import Alert, AlertState, Silence, alert_event_id, fingerprint
-from monitor.model.events import STATUS_EVENTS, Event, EventType, run_event_id
+from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent, run_event_id
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState
 from monitor.tracking.knowledge import KnowledgeView
 
@@ -41,6 +41,7 @@ _RULES_SHOWN = 50  # of those that do not match
 _REMINDERS_SHOWN = 5
 _SILENCED_SHOWN = 20
 _DEAD_LETTERS = 1_000
+_PARTS_ASKED = 1_000  # events of runs inside, or around, that others were told of
 _RUN_EVENTS = (*STATUS_EVENTS.values(), EventType.RUN_DETAILED)
 
 
@@ -147,10 +148,48 @@ class Explainer:
             if subject.about is rule.condition.about
         ]
         alerts = [one.alert for one in asked if one.alert is not None]
+        elsewhere = await self._told_elsewhere(workspace, pipeline, held, alerts)
+        alerts += [alert for alert, _ in elsewhere]
         told = await self._told(alerts)
-        steps = _rule_steps(asked, None, self._silences()) + [event_step(one) for one in told]
+        silences = self._silences()
+        steps = _rule_steps(asked, None, silences)
+        rules = {one.name: one.settings for one in self._engine.compiled.rules}
+        steps += [
+            rule_step(
+                Asked(rule=rules[one.name], fingerprint=one.fingerprint, alert=one), ids, silences
+            )
+            for one, ids in elsewhere
+            if one.name in rules
+        ]
+        steps += [event_step(one) for one in told]
         steps += delivery_steps(told, await self._receivers())
         return _explanation(f"{kind} {key} ({named.label}) of {workspace}", steps, alerts)
+
+    async def _told_elsewhere(
+        self, workspace: str, pipeline: Pipeline, held: Held, own: Sequence[Alert]
+    ) -> list[tuple[Alert, list[str]]]:
+        """Return the open alerts about others that runs of a pipeline are evidence of.
+
+        A plan whose flow failed first is told as that flow, a flow in a plan as that plan.
+        """
+        beginnings = tuple(f"{workspace}:{one}:" for one in KINDS[pipeline.kind])
+        known = {one.fingerprint for one in own}
+        parts = (
+            (event_id, alert)
+            for alert in held.by_fingerprint.values()
+            if alert.state is not AlertState.RESOLVED and alert.fingerprint not in known
+            for event_id in alert.evidence
+            if event_id.startswith(beginnings)
+        )
+        asked = list(islice(parts, _PARTS_ASKED))
+        found = await self._bus.events_by_id({event_id for event_id, _ in asked})
+        ids: defaultdict[str, list[str]] = defaultdict(list)
+        for event_id, alert in asked:
+            event = found[event_id].event if event_id in found else None
+            run = event.run.pipeline if isinstance(event, RunEvent) else None
+            if run is not None and (run.kind, run.id) == (pipeline.kind, pipeline.id):
+                ids[alert.fingerprint].append(event_id)
+        return [(held.by_fingerprint[key], some) for key, some in ids.items()]
 
     def _standing_of(self, rule: Rule, subject: Subject, held: Held) -> Asked:
         """Return how a rule stands to a subject now: its open episode, or its last answer."""

@@ -15,6 +15,7 @@ from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
 from monitor.alerting.verdicts import About, Condition, Heard, Judged, Looked
 from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
+from monitor.model.runs import RunKind
 
 FIELDS = Match.__struct_fields__
 
@@ -132,6 +133,10 @@ def test_why_not_says_what_was_asked_and_what_was_there() -> None:
     assert held.why_not(one, orders) == ("pipeline: 'orders' and '7' fits none of 'sales*', '12'")
     assert held.why_not(one, Traits(workspace="")) == (
         "workspace: not known fits none of 'marketing'"
+    )
+    held = compiled(rule("plans", Match(kind=("plan_run",))))
+    assert held.why_not(held.rules[0], Traits(kind=RunKind.FLOW_RUN)) == (
+        "kind: 'flow_run' fits none of 'plan_run'"
     )
 
 

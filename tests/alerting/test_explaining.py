@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -22,7 +23,15 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import Severity, Silence
 from monitor.model.events import Event
 from monitor.model.knowledge import ActiveRun, Reachability
-from monitor.model.runs import Parents, RunKey, RunKind, RunState, Status
+from monitor.model.runs import (
+    Parents,
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Status,
+)
 from monitor.tracking.knowledge import Knowledge
 from tests.alerting.run_stories import END, key, run_event, state
 from tests.clocks import ManualClock
@@ -349,3 +358,22 @@ async def test_a_pipeline_is_explained_without_any_run(alerting: Alerting) -> No
     assert told is not None
     assert told.about == "flow 7 (orders) of acme"
     assert (told.swallowed_by, len(told.alerts)) == (Word.WAITING, 1)
+
+
+async def test_a_pipeline_that_is_told_as_another_is_no_healthy_one(alerting: Alerting) -> None:
+    """A plan whose flow was told before the plan failed names the alert that has its failure."""
+    flow_run = failed(1, kind=RunKind.FLOW_RUN)
+    plan = Pipeline(kind=PipelineKind.PLAN, id="52", name="close")
+    linked = msgspec.structs.replace(flow_run, parents=Parents(plan_run="5"))
+    alerting.knowledge.name_pipeline("acme", plan.kind, plan.id, plan.name)
+    await alerting.happen(flow_run)
+    await alerting.bus.commit(Change(runs=(linked,)), timeout_seconds=5)
+    plan_run = failed(5, kind=RunKind.PLAN_RUN)
+    await alerting.happen(msgspec.structs.replace(plan_run, pipeline=plan))
+    told = await alerting.explainer.pipeline("acme", plan.kind, plan.id)
+    assert told is not None
+    assert (told.swallowed_by, [one.kind for one in told.alerts]) == (
+        Word.DEDUPLICATED,
+        [RunKind.FLOW_RUN],
+    )
+    assert "more evidence of it (2 in all)" in told.answer

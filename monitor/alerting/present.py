@@ -93,6 +93,7 @@ class Present:
         self._running: dict[str, Running] | None = None
         self._standings: dict[tuple[str, RunKind, str], list[PipelineStanding]] | None = None
         self._schedules: dict[str, ByPipeline] = {}
+        self._schedules_by_id: dict[str, dict[str, ScheduleKnown]] = {}
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
 
     @staticmethod
@@ -144,9 +145,25 @@ class Present:
             return PipelineFacts() if is_heard else self._pipeline(rule, subject)
         if subject.about is About.FLOW_OR_PLAN and subject.pipeline is not None:
             return self._flow_or_plan(rule, workspace, subject.pipeline, is_heard=is_heard)
+        if subject.about is About.WORKSPACE:
+            polls = tuple(one for one in self._view.polls() if one.workspace == subject.workspace)
+            return WorkspaceFacts(standing=workspace, polls=polls)
+        return self._thing(workspace, subject)
+
+    def _thing(
+        self, workspace: WorkspaceStanding, subject: Subject
+    ) -> OutputFacts | ScheduleFacts | TokenFacts:
         if subject.about is About.OUTPUT:
             return OutputFacts(quality=self._outputs_of(workspace).get(subject.thing))
-        return _thing(workspace, subject, self._view)
+        if subject.about is About.SCHEDULE:
+            schedule = self._schedule_of(workspace, subject.thing)
+            return ScheduleFacts(schedule=schedule, read_at=workspace.schedules_read_at)
+        tokens = workspace.beyond.tokens
+        stamp = tokens.values.get(subject.thing) if tokens is not None else None
+        return TokenFacts(
+            expires_at=None if stamp is None else datetime.fromtimestamp(stamp, UTC),
+            until=tokens.until if tokens is not None else None,
+        )
 
     def _pipeline(self, rule: Rule, subject: Subject) -> PipelineFacts:
         running = self.running().get(key_of(subject))
@@ -215,6 +232,12 @@ class Present:
             self._outputs[name] = {one.id: one for one in workspace.beyond.outputs}
         return self._outputs[name]
 
+    def _schedule_of(self, workspace: WorkspaceStanding, schedule_id: str) -> ScheduleKnown | None:
+        name = workspace.workspace
+        if name not in self._schedules_by_id:
+            self._schedules_by_id[name] = {one.id: one for one in workspace.schedules}
+        return self._schedules_by_id[name].get(schedule_id)
+
     def _schedules_of(self, workspace: WorkspaceStanding) -> ByPipeline:
         found = self._schedules.get(workspace.workspace)
         if found is None:
@@ -264,20 +287,3 @@ def read_learned(value: bytes | None) -> Learned | None:
     except (msgspec.MsgspecError, ValueError) as exc:
         log.warning("what was learned of a pipeline cannot be read", reason=str(exc))
         return None
-
-
-def _thing(
-    workspace: WorkspaceStanding, subject: Subject, view: KnowledgeView
-) -> WorkspaceFacts | TokenFacts | ScheduleFacts:
-    if subject.about is About.WORKSPACE:
-        polls = tuple(one for one in view.polls() if one.workspace == subject.workspace)
-        return WorkspaceFacts(standing=workspace, polls=polls)
-    if subject.about is About.TOKEN:
-        tokens = workspace.beyond.tokens
-        stamp = tokens.values.get(subject.thing) if tokens is not None else None
-        return TokenFacts(
-            expires_at=None if stamp is None else datetime.fromtimestamp(stamp, UTC),
-            until=tokens.until if tokens is not None else None,
-        )
-    found = (one for one in workspace.schedules if one.id == subject.thing)
-    return ScheduleFacts(schedule=next(found, None), read_at=workspace.schedules_read_at)

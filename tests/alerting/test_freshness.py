@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from monitor.alerting.conditions.freshness import last_success
 from monitor.alerting.facts import FlowOrPlanFacts
 from monitor.alerting.settings.rules import RuleKind
@@ -73,6 +75,19 @@ def test_one_that_never_succeeded_counts_from_the_first_look() -> None:
     assert rule.wrong.facts["last_success_at"] is None
     assert rule.look(facts(), 200 + HOUR) == "right"  # forgotten with the pipeline
     assert rule.memory_bytes == b""
+
+
+def test_a_raised_limit_ends_what_never_succeeded() -> None:
+    """What is within the new limit is no longer wrong, and grows too old once more by that."""
+    rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
+    never = facts(standing(finished=10))
+    rule.look(never, 0)
+    assert rule.look(never, HOUR) == "wrong"
+    rule.rule = msgspec.structs.replace(rule.rule, threshold=3 * HOUR)
+    assert rule.look(never, HOUR + 60) == "right"
+    assert rule.look(never, HOUR + 120) == "none"
+    assert rule.look(never, 3 * HOUR) == "wrong"
+    assert rule.wrong.since == at(3 * HOUR)
 
 
 def test_while_nobody_knows_nothing_changes() -> None:

@@ -27,6 +27,7 @@ class Unproven(Struct, frozen=True, kw_only=True):
     """A pipeline that has run and was never seen to succeed: its age counts from here."""
 
     since: datetime  # workspace time
+    is_old: bool = False  # it was, when last looked at
 
 
 def look_at_age(
@@ -52,8 +53,9 @@ def look_at_age(
         memory, begin = None, success_at
     old_at = begin + timedelta(seconds=limit)
     if as_of < old_at:
-        verdict = None if success_at is None else Right(at=success_at)
-        return Judged(verdict=verdict, memory=memory, again_at=old_at)
+        return _not_old(success_at, memory, as_of=as_of, old_at=old_at)
+    if memory is not None:
+        memory = Unproven(since=memory.since, is_old=True)
     wrong = Wrong(
         since=old_at,
         as_of=as_of,
@@ -64,6 +66,16 @@ def look_at_age(
         },
     )
     return Judged(verdict=wrong, memory=memory)
+
+
+def _not_old(
+    success_at: datetime | None, memory: Unproven | None, *, as_of: datetime, old_at: datetime
+) -> Judged[Unproven]:
+    verdict = None if success_at is None else Right(at=success_at)
+    if memory is not None and memory.is_old:
+        # It has counted from the same instant before: the limit was raised since.
+        verdict, memory = Right(at=as_of), Unproven(since=memory.since)
+    return Judged(verdict=verdict, memory=memory, again_at=old_at)
 
 
 def last_success(standings: Sequence[PipelineStanding]) -> datetime | None:

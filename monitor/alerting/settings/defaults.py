@@ -121,7 +121,8 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         about="A pipeline has not succeeded for longer than a time, or than it ever needs.",
         severity=Severity.WARNING,
         summary="{pipeline} has no fresh result in {workspace}",
-        description="The last success was {age_seconds:duration} ago; "
+        # Also where it has never succeeded since it is followed.
+        description="No success for {age_seconds:duration}; "
         "{limit_seconds:duration} is the limit.",
         fields=("last_success_at", "age_seconds", "limit_seconds"),
         match=_PIPELINE,

@@ -43,6 +43,13 @@ class Agenda:
         """Return how many entries are held, those included that were overwritten."""
         return sum(map(len, self._heaps.values()))
 
+    def next_at(self, domain: Domain) -> datetime | None:
+        """Return when the first subject of a domain is due, None where none is."""
+        heap = self._heaps.get(domain, [])
+        while heap and self._due.get(key_of(heap[0][2])) != (heap[0][0], domain):
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
     def domains(self) -> tuple[Domain, ...]:
         return tuple(self._heaps)
 

@@ -18,6 +18,7 @@ from monitor.alerting.draft import (
     ENDED,
     EPISODE,
     LEARNED,
+    POSTPONED,
     SILENCE,
     Draft,
     Ended,
@@ -39,11 +40,13 @@ from monitor.alerting.present import Complete, Present
 from monitor.alerting.retiring import Forgetting
 from monitor.alerting.rounds import Rounds
 from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.store import Store
 from monitor.alerting.subjects import Subjects, traits_of
 from monitor.alerting.suppression import Suppression
 from monitor.alerting.trail import Trail
 from monitor.alerting.verdicts import Subject
-from monitor.bus.contract import Batch, BusStanding, EventBus, Retention, Start, Step
+from monitor.alerting.waking import Wakes
+from monitor.bus.contract import Batch, BusStanding, Retention, Start, Step
 from monitor.model.alerts import AlertingPicture, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
@@ -61,6 +64,7 @@ _COMMIT_SECONDS = 10.0
 _POSITION_SECONDS = 1.0  # between two stores of a position behind which nothing changed
 _RETRY_SECONDS, _RETRY_CAP_SECONDS = 1.0, 30.0
 _SWEEP_SECONDS = 60.0
+_SWEEP_OF_A_PAST_SECONDS = 6 * 3_600.0
 _SILENCES_BOUND = 1_000
 
 
@@ -70,13 +74,15 @@ class Engine:
     def __init__(
         self,
         *,
-        bus: EventBus,
+        bus: Store,
         view: KnowledgeView,
         clock: Clock,
         settings: AlertingSettings,
         retention: Retention,
         guard: Guard,
+        by_events: bool = False,
     ) -> None:
+        """``by_events``: what the view shows changes by the events of the log alone."""
         self.position = 0
         self.trail = Trail()
         self.subjects = Subjects(bus=bus, view=view)
@@ -87,7 +93,8 @@ class Engine:
         self._retention = retention
         self._guard = guard
         self._tables = empty_tables()
-        self._rounds = Rounds(view=view, clock=clock)
+        self._rounds = Rounds(view=view, clock=clock, by_events=by_events)
+        self._sweep_seconds = _SWEEP_OF_A_PAST_SECONDS if by_events else _SWEEP_SECONDS
         self._complete: Complete = {}
         self._suppression = Suppression()
         self._firing = FiringRuns()
@@ -202,6 +209,16 @@ class Engine:
             self._sweep(draft)
             await self._step(draft, self.position)
             self._rounds.has_looked()
+
+    def wakes(self) -> Wakes:
+        """Return the next moments at which a look may change something though nothing is heard.
+
+        To be asked of an engine whose view changes ``by_events`` alone.
+        """
+        wakes = self._rounds.wakes()
+        waiting = [row.due_at for row in self._tables[POSTPONED].values()]
+        ours = min((at for at in (wakes.ours, *waiting) if at is not None), default=None)
+        return Wakes(ours=ours, theirs=wakes.theirs)
 
     async def add_silence(self, silence: Silence) -> None:
         """Keep a silence, or another form of one with the same id.
@@ -320,12 +337,13 @@ class Engine:
         if is_other:
             self._suppression = suppression_of(self._draft())
         self._firing.changed(draft)
+        self._rounds.changed(draft, self._evaluator)
         self._pictures.changed(draft, self.compiled.rules)
 
     def _sweep(self, draft: Draft) -> None:
         now = self._clock.monotonic()
         if now >= self._next_sweep:
-            self._next_sweep = now + _SWEEP_SECONDS
+            self._next_sweep = now + self._sweep_seconds
             housekeeping.sweep(draft, wall_now=self._clock.now())
             self._forgetting.go_on(draft, self._view, wall_now=self._clock.now())
 

@@ -106,6 +106,26 @@ def pass_time(held: Episode, rule: RuleSettings, moment: Moment) -> Outcome:
     return _told_again(held, rule, moment)
 
 
+def wakes_at(held: Episode, rule: RuleSettings, pace: Pace) -> datetime | None:
+    """Return until when `pass_time` makes nothing of it, if meanwhile nothing holds it back.
+
+    None: time alone never does.
+    """
+    alert = held.alert
+    if alert.state is AlertState.RESOLVED:
+        return held.since + timedelta(seconds=pace.resolved_kept_seconds)
+    if alert.state is AlertState.PENDING:
+        return held.since + timedelta(seconds=rule.for_seconds) if held.is_wrong else None
+    if alert.muted_by or (held.is_wrong and not alert.is_told):
+        return held.since
+    times: list[datetime] = []
+    if held.quiet_since is not None and held.clear_since is not None:
+        times.append(held.quiet_since + timedelta(seconds=pace.flap_seconds / 2))
+    if held.is_wrong and rule.repeat_seconds > 0:
+        times.append((alert.told_at or held.since) + timedelta(seconds=rule.repeat_seconds))
+    return min(times, default=None)
+
+
 def end(held: Episode, at: datetime, *, now: datetime, reason: str | None = None) -> Outcome:
     """End an episode, whatever its state; whoever was told of it is told that it is over."""
     alert = held.alert

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import itemgetter
 
 from msgspec import Struct
 
 from monitor.alerting.agenda import Agenda, Domain
-from monitor.alerting.draft import EPISODE, FIRST, FirstJudged
+from monitor.alerting.draft import EPISODE, FIRST, Draft, FirstJudged
 from monitor.alerting.evaluation import Case, Evaluator, Sitting, first_key
 from monitor.alerting.labels import subject_of
+from monitor.alerting.lifecycle import Episode
 from monitor.alerting.present import KINDS, Running
 from monitor.alerting.retiring import retire
 from monitor.alerting.subjects import key_of, of_pipeline, of_run, of_schedule, traits_of
 from monitor.alerting.verdicts import About, Subject
+from monitor.alerting.waking import Sleeping, Wakes
 from monitor.model.beyond import OutputQuality
 from monitor.model.clock import Clock
 from monitor.model.knowledge import ScheduleKnown, WorkspaceStanding
@@ -40,15 +42,21 @@ class Read(Struct, frozen=True):
 class Rounds:
     """Looks at what may have changed, and at all there is where nothing was looked at before."""
 
-    def __init__(self, *, view: KnowledgeView, clock: Clock) -> None:
+    def __init__(self, *, view: KnowledgeView, clock: Clock, by_events: bool = False) -> None:
+        """``by_events``: nothing but events and new definitions ever changes what is known.
+
+        Then whatever they do not touch is looked at only when its time has come.
+        """
         self._view = view
         self._clock = clock
+        self._by_events = by_events
         self._touched: dict[str, Subject] = {}
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Look at everything with the next round, as after a start and with other rules."""
         self._agenda = Agenda()
+        self._sleeping = Sleeping()
         self._seen: set[Domain] = set()
         self._pipelines: set[tuple[str, PipelineKind, str]] = set()
         self._read: dict[str, Read] = {}
@@ -77,6 +85,23 @@ class Rounds:
         await self._pass_time(sitting, evaluator, explaining=False)
         _note_firsts(sitting, evaluator, [*vital, *due])
 
+    def changed(self, draft: Draft, evaluator: Evaluator) -> None:
+        """Take note of what a step changed, once it is durable."""
+        if self._by_events:
+            self._sleeping.take(draft.changes(EPISODE), evaluator.rules, evaluator.pace)
+
+    def wakes(self) -> Wakes:
+        """Return when a look is worth it though nothing is heard. Asked of ``by_events`` only."""
+        if self._is_new or self._touched:
+            return Wakes(ours=datetime.min.replace(tzinfo=UTC))
+        ours, theirs = [self._sleeping.next_at()], list[datetime | None]()
+        for domain in self._agenda.domains():
+            (theirs if domain[1] else ours).append(self._agenda.next_at(domain))
+        return Wakes(
+            ours=min((at for at in ours if at is not None), default=None),
+            theirs=min((at for at in theirs if at is not None), default=None),
+        )
+
     def has_looked(self) -> None:
         """Forget what was to be looked at; to be called once the look is durable."""
         self._touched.clear()
@@ -85,13 +110,25 @@ class Rounds:
 
     async def _pass_time(self, sitting: Sitting, evaluator: Evaluator, *, explaining: bool) -> None:
         # In an order that does not depend on what this process has lived through.
-        episodes = sorted(sitting.draft.rows(EPISODE), key=itemgetter(0))
+        episodes = sorted(self._stirring(sitting, evaluator), key=itemgetter(0))
         for number, (key, episode) in enumerate(episodes, 1):
             rule = evaluator.rules.get(episode.alert.name)
             if rule is not None and bool(rule.condition.explains) is explaining:
                 evaluator.pass_time(sitting, key, episode, rule)
                 if number % _IN_ONE_GO == 0:
                     await self._clock.sleep(0)
+
+    def _stirring(self, sitting: Sitting, evaluator: Evaluator) -> Iterable[tuple[str, Episode]]:
+        """Return the episodes that time may make something of."""
+        draft = sitting.draft
+        if not self._by_events or not sitting.suppression.is_idle:
+            return draft.rows(EPISODE)
+        if self._is_new:
+            self._sleeping.take(draft.rows(EPISODE), evaluator.rules, evaluator.pace)
+        keys = self._sleeping.awake(sitting.present.now)
+        keys |= {key for key, _ in draft.changes(EPISODE)}
+        rows = ((key, draft.get(EPISODE, key)) for key in keys)
+        return [(key, episode) for key, episode in rows if episode is not None]
 
     def _look(
         self, sitting: Sitting, evaluator: Evaluator, subject: Subject, *, explaining: bool
@@ -110,7 +147,9 @@ class Rounds:
         due: dict[str, Subject] = dict(self._touched)
         for running in self._moved(sitting):
             due[key_of(running.subject)] = running.subject
-        for _, episode in sitting.draft.rows(EPISODE):
+        # What only events change was looked at when the newest of them was heard.
+        is_all = self._is_new or not self._by_events
+        for _, episode in sitting.draft.rows(EPISODE) if is_all else ():
             rule = evaluator.rules.get(episode.alert.name)
             if rule is None or rule.condition.look is None:
                 continue
@@ -167,7 +206,10 @@ class Rounds:
         name, beyond = standing.workspace, standing.beyond
         before = self._read.get(name, Read())
         is_time = self._number % _SLOW_ROUNDS == 0
-        if before.schedules_read_at != standing.schedules_read_at:
+        is_read = before.schedules_read_at != standing.schedules_read_at
+        if self._by_events:
+            is_read = before.schedules is not standing.schedules
+        if is_read:
             gone = {one.id: one for one in before.schedules}
             for schedule in (gone | {one.id: one for one in standing.schedules}).values():
                 yield of_schedule(name, schedule)

@@ -11,8 +11,8 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from monitor.alerting.compiled import Traits
+from monitor.alerting.store import Store
 from monitor.alerting.verdicts import About, Subject
-from monitor.bus.contract import EventBus
 from monitor.model.knowledge import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.knowledge import KnowledgeView
@@ -43,7 +43,7 @@ class Whose(Struct, frozen=True, kw_only=True):
 class Subjects:
     """Climbs from a run to the outermost one, by what is known of the runs above it."""
 
-    def __init__(self, *, bus: EventBus, view: KnowledgeView) -> None:
+    def __init__(self, *, bus: Store, view: KnowledgeView) -> None:
         self._bus = bus
         self._view = view
         self._parents: OrderedDict[RunKey, RunState] = OrderedDict()

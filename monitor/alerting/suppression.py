@@ -66,6 +66,11 @@ class Suppression(Struct, frozen=True, kw_only=True):
             inhibitors={name: tuple(sorted(held)) for name, held in inhibitors.items()},
         )
 
+    @property
+    def is_idle(self) -> bool:
+        """True where neither a silence nor another alert holds anything back, or will."""
+        return not self.silences and not self.inhibitors
+
     def reasons(self, alert: Alert, mute: Sequence[MuteWindow], *, at: datetime) -> tuple[str, ...]:
         """Return all that holds the alert back at ``at``: silences, then mute, then inhibition."""
         muted = (MUTE,) if is_muted(mute, at) else ()

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from datetime import datetime, timedelta
-from pathlib import Path
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-from prometheus_client import CollectorRegistry
 
 from monitor.alerting.backtest import NOT_RECORDED
 from monitor.alerting.engine import Engine
 from monitor.alerting.settings.engine import AlertingSettings
-from monitor.bus.contract import Change, EventBus, Recorded, Retention
-from monitor.bus.settings import StorageSettings
-from monitor.bus.sqlite.store import SqliteBus
-from monitor.model.alerts import AlertState
+from monitor.app.recorded_past import RecordedPast, Tell
+from monitor.bus.contract import Recorded, Retention
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.knowledge import ActiveRun, Reachability, WorkspaceStanding
 from monitor.model.runs import RunKey, RunKind, RunState
@@ -25,15 +22,10 @@ from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.standings import Standings
 
 # Events that lie so close together are judged together; the less where rules count seconds.
-_LEAST_ROUND_SECONDS, _MOST_ROUND_SECONDS = 2.0, 30.0
-_LOOK_SECONDS = 60.0  # between two looks while no event comes
-_IDLE_LOOK_SECONDS = 600.0  # while nothing runs and nothing is pending either
-_SCHEDULES_READ = timedelta(minutes=5)  # between two readings, each of which is judged
-_AFTERWARDS = timedelta(hours=1)
+_LEAST_SECONDS, _MOST_SECONDS = 2.0, 30.0
+_AGAIN = timedelta(seconds=60)  # between two looks at what is due but cannot be judged yet
 # What became known later than this is taken as what it is: a straggler, not an outage.
-_LATEST = timedelta(hours=6)
-_PAGE = 1_000
-_COMMIT_SECONDS = 60.0
+_LATEST_SECONDS = 6 * 3_600.0
 
 
 class RecordedClock:
@@ -49,46 +41,79 @@ class RecordedClock:
     def monotonic(self) -> float:
         return (self._now - self._start).total_seconds()
 
-    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - a Clock; nobody waits here
-        await asyncio.sleep(0)
+    async def sleep(self, seconds: float) -> None:
+        """Return at once: nobody else waits for a turn."""
 
     def move(self, at: datetime) -> None:
         self._now = max(self._now, at)
 
 
-def known_until(recorded: Sequence[tuple[datetime, datetime]]) -> list[datetime]:
-    """Return for each event until when everything was known when it was recorded.
+class Noticed:
+    """When each event of a log was recorded and when it happened, a million of them in 16 MB."""
 
-    ``recorded`` are recording and occurrence, in the order of the log. Whatever happened before
-    an instant and was noticed later, as in an outage, was not known then.
-    """
-    known: list[datetime] = []
-    earliest: datetime | None = None
-    for recorded_at, occurred_at in reversed(recorded):
-        if recorded_at - occurred_at <= _LATEST:
-            earliest = occurred_at if earliest is None else min(earliest, occurred_at)
-        known.append(recorded_at if earliest is None else min(recorded_at, earliest))
-    return known[::-1]
+    def __init__(self) -> None:
+        self._recorded = array("d")
+        self._occurred = array("d")
+
+    def __len__(self) -> int:
+        return len(self._recorded)
+
+    def add(self, recorded_at: datetime, occurred_at: datetime) -> None:
+        """Add the next event in the order of the log."""
+        self._recorded.append(recorded_at.timestamp())
+        self._occurred.append(occurred_at.timestamp())
+
+    def known_until(self) -> KnownUntil:
+        """Return for each event until when everything was known when it was recorded.
+
+        Whatever happened before an instant and was noticed later, as in an outage, was not known
+        then.
+        """
+        known = array("d", self._recorded)
+        earliest = float("inf")
+        for place in range(len(known) - 1, -1, -1):
+            if self._recorded[place] - self._occurred[place] <= _LATEST_SECONDS:
+                earliest = min(earliest, self._occurred[place])
+            known[place] = min(known[place], earliest)
+        return KnownUntil(known)
+
+
+class KnownUntil:
+    """An instant for each event, by its place in the log."""
+
+    def __init__(self, stamps: array[float]) -> None:
+        self._stamps = stamps
+
+    def of(self, first: int, count: int) -> list[datetime]:
+        """Return those of ``count`` events from place ``first`` on."""
+        return [datetime.fromtimestamp(one, UTC) for one in self._stamps[first : first + count]]
 
 
 class Backtest:
-    """A store, a present and an engine of their own. Open it by `opened`, close it at the end."""
+    """A past, a present and an engine of their own. Made by `opened`.
+
+    The engine is asked which moments are worth a look, and the others are passed over. With
+    ``every_look`` it looks in each round, as a daemon does: the same, much slower.
+    """
 
     def __init__(
         self,
-        bus: SqliteBus,
+        past: RecordedPast,
         knowledge: Knowledge,
         engine: Engine,
         clock: RecordedClock,
         *,
-        round_seconds: float,
+        settings: AlertingSettings,
+        every_look: bool,
     ) -> None:
-        self._bus = bus
+        self._past = past
         self._knowledge = knowledge
         self._standings = Standings(knowledge)
         self._engine = engine
         self._clock = clock
-        self._round_seconds = round_seconds
+        self._together_seconds = _together_seconds(settings)
+        self._round = timedelta(seconds=settings.round_seconds)
+        self._every_look = every_look
         self._runs: dict[RunKey, RunState] = {}
 
     @classmethod
@@ -97,73 +122,84 @@ class Backtest:
         settings: AlertingSettings,
         *,
         workspaces: Sequence[WorkspaceStanding],
-        folder: Path,
         start: datetime,
+        tell: Tell,
+        every_look: bool = False,
     ) -> Backtest:
-        """Return one that stands at ``start`` and knows the workspaces as they are today."""
-        clock, registry = RecordedClock(start), CollectorRegistry()
+        """Return one that stands at ``start`` and knows the workspaces as they are today.
+
+        ``tell`` is called with each alert event that the rules would have told.
+        """
+        clock, past = RecordedClock(start), RecordedPast(tell)
         knowledge = Knowledge([one.workspace for one in workspaces])
         for one in workspaces:
             knowledge.workspaces[one.workspace] = msgspec.structs.replace(
                 one, reachability=Reachability.REACHABLE, since=start, known_at=start
             )
-        bus = await SqliteBus.open(
-            StorageSettings(url=f"sqlite://{folder}/backtest.db"), clock=clock, registry=registry
-        )
         engine = Engine(
-            bus=bus,
+            bus=past,
             view=knowledge.view,
             clock=clock,
             settings=judged_again(settings),
             retention=Retention(),
             guard=_unguarded,
+            by_events=not every_look,
         )
         await engine.restore()
-        return cls(bus, knowledge, engine, clock, round_seconds=_round_seconds(settings))
-
-    async def close(self) -> None:
-        await self._bus.close()
+        return cls(
+            past,
+            knowledge,
+            engine,
+            clock,
+            settings=settings,
+            every_look=every_look,
+        )
 
     async def judge(self, recorded: Sequence[Recorded], until: Sequence[datetime]) -> None:
         """Let the events happen again; alerts that were told then are left out."""
-        for first, last in _together(recorded, self._round_seconds):
+        for first, last in _together(recorded, self._together_seconds):
             some = [one.event for one in recorded[first:last]]
             await self._pass(some[0].recorded_at, until[first])
             self._clock.move(some[-1].recorded_at)
-            await self._happen([one for one in some if not isinstance(one, AlertEvent)])
+            self._happen([one for one in some if not isinstance(one, AlertEvent)])
             self._confirm(until[last - 1])
             await self._step()
+        await asyncio.sleep(0)  # so that it can be stopped
 
-    async def end(self) -> None:
-        """Let an hour pass in which nothing more happens, or what is open would not be told."""
-        at = self._clock.now() + _AFTERWARDS
+    async def end(self, at: datetime) -> None:
+        """Let time go by until the log was read, up to which it tells all that happened."""
         await self._pass(at, at)
 
-    async def told(self) -> list[Event]:
-        """Return the alert events that the rules would have told."""
-        return [one.event async for one in _all_of(self._bus) if isinstance(one.event, AlertEvent)]
-
     async def _pass(self, to: datetime, until: datetime) -> None:
-        """Look again and again until that instant."""
-        while (at := self._clock.now() + self._until_next_look()) < to:
+        """Let time go by, with a look in each round in which something may be due."""
+        while (at := self._next_look(until)) is not None and at < to:
             self._clock.move(at)
             self._confirm(min(at, until))
             await self._step()
 
-    def _until_next_look(self) -> timedelta:
-        alerts = self._engine.picture().alerts
-        is_busy = self._knowledge.active or any(one.state is AlertState.PENDING for one in alerts)
-        return timedelta(seconds=_LOOK_SECONDS if is_busy else _IDLE_LOOK_SECONDS)
+    def _next_look(self, until: datetime) -> datetime | None:
+        """Return the next moment to look at; None where nothing is due until something happens."""
+        now = self._clock.now()
+        if self._every_look:
+            return now + self._round
+        wakes = self._engine.wakes()
+        times = [] if wakes.ours is None else [wakes.ours]
+        if wakes.theirs is not None and wakes.theirs <= until:
+            times.append(wakes.theirs)
+        if not times:
+            return None
+        if min(times) <= now:
+            return now + _AGAIN
+        return now - (now - min(times)) // self._round * self._round  # the round behind it
 
     async def _step(self) -> None:
         while await self._engine.take_some():
             pass
         await self._engine.look()
 
-    async def _happen(self, events: Sequence[Event]) -> None:
+    def _happen(self, events: Sequence[Event]) -> None:
+        self._past.happen(events)
         runs = {one.run.key: one.run for one in events if isinstance(one, RunEvent)}
-        change = Change(runs=tuple(runs.values()), events=tuple(events))
-        await self._bus.commit(change, timeout_seconds=_COMMIT_SECONDS)
         self._standings.learn(runs.values(), self._runs)
         for one in events:
             if isinstance(one, RunEvent):
@@ -188,10 +224,8 @@ class Backtest:
         for name in self._knowledge.workspaces:
             for kind in RunKind:
                 self._knowledge.confirm(name, kind, now, complete_at=at)
-            read_at = self._knowledge.workspaces[name].schedules_read_at
-            if read_at is None or at - read_at >= _SCHEDULES_READ:
-                read_at = at
-            self._knowledge.update_workspace(name, known_at=now, schedules_read_at=read_at)
+            # As if schedules were read at all times: they are judged as they stand today.
+            self._knowledge.update_workspace(name, known_at=now, schedules_read_at=at)
 
 
 def judged_again(settings: AlertingSettings) -> AlertingSettings:
@@ -200,10 +234,10 @@ def judged_again(settings: AlertingSettings) -> AlertingSettings:
     return msgspec.structs.replace(settings, rules=rules, silences=())
 
 
-def _round_seconds(settings: AlertingSettings) -> float:
+def _together_seconds(settings: AlertingSettings) -> float:
     waits = [one.for_seconds for one in settings.rules if one.for_seconds > 0]
-    shortest = min(waits, default=4 * _MOST_ROUND_SECONDS)
-    return max(_LEAST_ROUND_SECONDS, min(_MOST_ROUND_SECONDS, shortest / 4))
+    shortest = min(waits, default=4 * _MOST_SECONDS)
+    return max(_LEAST_SECONDS, min(_MOST_SECONDS, shortest / 4))
 
 
 def _together(recorded: Sequence[Recorded], seconds: float) -> Iterator[tuple[int, int]]:
@@ -217,14 +251,6 @@ def _together(recorded: Sequence[Recorded], seconds: float) -> Iterator[tuple[in
         ):
             yield first, index
             first = index
-
-
-async def _all_of(bus: EventBus) -> AsyncIterator[Recorded]:
-    after = 0
-    while page := await bus.events(after=after, limit=_PAGE):
-        for one in page:
-            yield one
-        after = page[-1].position
 
 
 def _unguarded(

@@ -15,7 +15,8 @@ import msgspec
 from monitor import logs
 from monitor.alerting.backtest import Compared, Firing, compared, firings
 from monitor.alerting.settings.engine import AlertingSettings
-from monitor.app.backtesting import Backtest, known_until
+from monitor.alerting.settings.rules import RuleKind
+from monitor.app.backtesting import Backtest, Noticed
 from monitor.bus.contract import Recorded
 from monitor.cli import asking
 from monitor.cli.admin import AdminClient
@@ -27,9 +28,10 @@ from monitor.model.events import RunEvent
 from monitor.model.knowledge import ScheduleKnown, WorkspaceStanding
 from monitor.model.secrets import Secret
 
-_MOST_EVENTS = 1_000_000
+_MOST_EVENTS = 1_000_000  # some ten minutes of judging
 _PAGE = 1_000
 _SLICE = 500
+_LEARNING = frozenset({RuleKind.RUN_OVERDUE, RuleKind.NOT_FRESH})
 _SHOWN = 50  # differences in the table; --json has them all
 _DECODER = msgspec.json.Decoder(Recorded)
 _ENCODER = msgspec.json.Encoder()
@@ -70,39 +72,71 @@ def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
             sys.stderr.write(f"{len(differences) - _SHOWN} more differences: see --json\n")
 
 
-async def _compare(settings: AlertingSettings, daemon: Path, start: datetime) -> list[Compared]:
+async def _compare(settings: AlertingSettings, daemon: Path, since: datetime) -> list[Compared]:
     with tempfile.TemporaryDirectory(prefix="dataprep-monitor-") as folder:
         spool = Path(folder) / "events.jsonl"
         async with AdminClient.of(daemon) as client:
             workspaces = await _workspaces(client)
-            start = max(start, await _oldest(client) or start)
-            times = await _fetched(client, start, spool)
-        if not times:
-            raise MonitorError("the daemon has recorded no events since then; nothing is judged")
-        test = await Backtest.opened(
-            settings, workspaces=workspaces, folder=Path(folder), start=start
-        )
-        did: list[Firing] = []
-        until = known_until(times)
-        try:
-            for first, some in _slices(spool):
-                _tell_progress(some[0])
-                await test.judge(some, until[first : first + len(some)])
-                did += firings(one.event for one in some)
-            await test.end()
-            if sys.stderr.isatty():
-                sys.stderr.write("\r\n")
-            would = firings(await test.told())
-        finally:
-            await test.close()
+            start = await _start(client, since)
+            noticed = await _fetched(client, start, spool)
+        if start > since:
+            _say(f"the log begins at {_written(start)}: nothing before is judged")
+        _say_what_is_learned(settings)
+        return await _judged(settings, workspaces, start, noticed, spool)
+
+
+async def _judged(
+    settings: AlertingSettings,
+    workspaces: Sequence[WorkspaceStanding],
+    start: datetime,
+    noticed: Noticed,
+    spool: Path,
+) -> list[Compared]:
+    would: list[Firing] = []
+    did: list[Firing] = []
+    test = await Backtest.opened(
+        settings,
+        workspaces=workspaces,
+        start=start,
+        tell=lambda event: would.extend(firings([event])),
+    )
+    known, last = noticed.known_until(), start
+    for first, some in _slices(spool):
+        _tell_progress(f"judging {_written(some[0].event.recorded_at)}", first, len(noticed))
+        await test.judge(some, known.of(first, len(some)))
+        did += firings(one.event for one in some)
+        last = some[-1].event.recorded_at
+    # Up to then a workspace was asked, so the silence behind the newest event is known as such.
+    await test.end(max([last, *(one.known_at for one in workspaces if one.known_at)]))
+    _end_progress()
     return compared(settings.rules, would, did)
 
 
-async def _oldest(client: AdminClient) -> datetime | None:
-    """Return when the log begins: of what was before, nobody knows whether it happened."""
-    page = await client.get("/api/v1/events", {"limit": "1"})
+async def _start(client: AdminClient, since: datetime) -> datetime:
+    """Return from when on events are judged: of what was before the log, nobody knows.
+
+    Raises:
+        MonitorError: there is nothing to judge.
+        ConfigurationError: there is too much.
+    """
+    oldest = await _one_event(client, {})
+    first = await _one_event(client, {"since": since.isoformat()})
+    newest = await _one_event(client, {"last": "1"})
+    if oldest is None or first is None or newest is None:
+        raise MonitorError("the daemon has recorded no events since then; nothing is judged")
+    count = newest.position - first.position + 1
+    if count > _MOST_EVENTS:
+        raise ConfigurationError(
+            f"--since: there are {count:,} events since then, and {_MOST_EVENTS:,} can be judged "
+            "at a time; begin later"
+        )
+    return max(since, oldest.event.recorded_at)
+
+
+async def _one_event(client: AdminClient, query: dict[str, str]) -> Recorded | None:
+    page = await client.get("/api/v1/events", {"limit": "1", **query})
     some = msgspec.convert(page["data"], list[Recorded])
-    return some[0].event.recorded_at if some else None
+    return some[0] if some else None
 
 
 async def _workspaces(client: AdminClient) -> list[WorkspaceStanding]:
@@ -115,6 +149,7 @@ async def _workspaces(client: AdminClient) -> list[WorkspaceStanding]:
             edition=one["edition"],
             capabilities=frozenset(one["capabilities"]),
             followed_since=msgspec.convert(one["followed_since"], datetime | None),
+            known_at=msgspec.convert(one["known_at"], datetime | None),
             schedules=msgspec.convert(
                 schedules[one["workspace"]]["schedules"], tuple[ScheduleKnown, ...]
             ),
@@ -123,11 +158,9 @@ async def _workspaces(client: AdminClient) -> list[WorkspaceStanding]:
     ]
 
 
-async def _fetched(
-    client: AdminClient, start: datetime, spool: Path
-) -> list[tuple[datetime, datetime]]:
+async def _fetched(client: AdminClient, start: datetime, spool: Path) -> Noticed:
     """Keep the events in a file, one a line; return when each was recorded and happened."""
-    times: list[tuple[datetime, datetime]] = []
+    noticed = Noticed()
     query = {"limit": str(_PAGE), "since": start.isoformat()}
     with spool.open("wb") as file:
         while True:
@@ -135,20 +168,46 @@ async def _fetched(
             some = msgspec.convert(page["data"], list[Recorded])
             for one in some:
                 file.write(_ENCODER.encode(one) + b"\n")
-                times.append(_times(one))
-            if len(some) < _PAGE:
-                return times
-            if len(times) >= _MOST_EVENTS:
-                raise ConfigurationError(
-                    f"--since: there are more than {_MOST_EVENTS:,} events; begin later"
-                )
+                noticed.add(*_times(one))
+            _tell_progress(f"reading: {len(noticed):,} events")
+            # What is recorded meanwhile is read too, but there is an end to it.
+            if len(some) < _PAGE or len(noticed) > _MOST_EVENTS:
+                _end_progress()
+                return noticed
             query = {"limit": str(_PAGE), "after": str(page["next"])}
 
 
-def _tell_progress(recorded: Recorded) -> None:
+def _say_what_is_learned(settings: AlertingSettings) -> None:
+    learning = [
+        one.name
+        for one in settings.rules
+        if one.is_enabled and one.rule in _LEARNING and one.threshold is None
+    ]
+    if learning:
+        _say(
+            f"{', '.join(learning)}: limits are learned anew from the first of these events, "
+            "so a pipeline's first runs are not judged by them"
+        )
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+
+
+def _tell_progress(what: str, done: int = 0, of: int = 0) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"\rjudging {recorded.event.recorded_at:%Y-%m-%d %H:%M}")
+        share = f" ({100 * done // of} %)" if of else ""
+        sys.stderr.write(f"\r\x1b[K{what}{share}")
         sys.stderr.flush()
+
+
+def _end_progress() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+
+
+def _written(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _times(recorded: Recorded) -> tuple[datetime, datetime]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from monitor.alerting.backtest import NOT_RECORDED, Firing, compared
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
-from monitor.app.backtesting import judged_again, known_until
+from monitor.app.backtesting import Noticed, judged_again
 
 ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
 FAILED = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED)
@@ -42,8 +42,11 @@ def test_nothing_is_known_before_it_was_recorded(
     recorded: list[tuple[datetime, datetime]],
 ) -> None:
     """What was noticed later was not known then; what was noticed very late holds up nothing."""
-    known = known_until(recorded)
-    assert len(known) == len(recorded)
+    noticed = Noticed()
+    for recorded_at, occurred_at in recorded:
+        noticed.add(recorded_at, occurred_at)
+    assert len(noticed) == len(recorded)
+    known = noticed.known_until().of(0, len(recorded))
     assert known == sorted(known)
     for index, (recorded_at, _) in enumerate(recorded):
         later = [occurred for noticed, occurred in recorded[index:] if noticed - occurred <= LATEST]

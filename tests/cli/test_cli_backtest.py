@@ -87,6 +87,9 @@ class Past:
                 observed_by=Source.POLL,
             )
             await self.site.bus.commit(Change(events=(event,)), timeout_seconds=5)
+        # The workspace goes on to answer, and nothing more happens.
+        known_at = ended.confirmed_at + timedelta(hours=1)
+        self.site.knowledge.update_workspace("acme", known_at=known_at)
 
     async def fired(self, name: str, *, at: timedelta, key: str = "9f86d081884c7d65") -> None:
         """Let an alert have been told."""
@@ -122,7 +125,7 @@ class Past:
 
     async def rows(self, *rules: str) -> dict[str, Any]:
         done = await self.test(*rules, arguments=(*SINCE, "--json"))
-        assert (done.code, done.err) == (0, "")
+        assert done.code == 0, done.err
         return {one["rule"]: one for one in json.loads(done.out)}
 
 
@@ -160,7 +163,7 @@ async def test_the_table_names_each_difference(past: Past) -> None:
     """People get a line for each rule, and one for each start that only one side has."""
     await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.FAILED)
     done = await past.test(FAILED, '[[alerts]]\nrule = "run_stuck"')
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0, done.err
     lines = [line.split() for line in done.out.splitlines()]
     assert lines[0] == ["rule", "would", "fire", "did", "fire", "only", "new", "only", "old"]
     assert lines[1] == ["run_failed", "1", "0", "1", "0"]
@@ -214,6 +217,37 @@ async def test_schedules_are_tried_as_they_stand_today(past: Past) -> None:
     assert [one["starts_at"] for one in row["only_new"]] == ["2026-11-20T13:30:00Z"]
 
 
+async def test_what_is_not_judged_is_said(past: Past) -> None:
+    """A log that begins later than asked for, and limits that must be learned first, are named."""
+    await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
+    begins = "the log begins at 2026-11-20T10:01:03Z: nothing before is judged\n"
+    assert (await past.test(FAILED)).err == begins
+    done = await past.test('[[alerts]]\nrule = "not_fresh"')
+    assert done.err.startswith(f"{begins}not_fresh: limits are learned anew from the first of")
+    later = ("--since", "2026-11-20T10:02:00Z")
+    done = await past.test('[[alerts]]\nrule = "not_fresh"\nthreshold = 60', arguments=later)
+    assert (done.code, done.err) == (0, "")
+
+
+async def test_nothing_is_judged_beyond_what_the_workspace_has_told(past: Past) -> None:
+    """Starts that are due after the log was read are not missed, and runs not overdue."""
+    schedule = ScheduleKnown(
+        id="3",
+        name="hourly",
+        is_enabled=True,
+        triggers=(HourlyTrigger(minute_of_hour=30),),
+        pipelines=(ORDERS,),
+    )
+    past.site.knowledge.update_workspace("acme", schedules=(schedule,), followed_since=BEGIN)
+    at = timedelta(minutes=30, seconds=2)
+    await past.run(1, at=at, lasts=MINUTE, ends=Status.SUCCEEDED, trigger=Trigger.SCHEDULE)
+    rule = '[[alerts]]\nrule = "schedule_missed"'
+    for minutes, told in ((99, 0), (101, 1)):
+        known_at = BEGIN + minutes * MINUTE
+        past.site.knowledge.update_workspace("acme", known_at=known_at)
+        assert (await past.rows(rule))["schedule_missed"]["would_fire"] == told
+
+
 async def test_nothing_recorded_is_said(past: Past) -> None:
     """An empty past is no proof that rules are quiet."""
     done = await past.test(FAILED)
@@ -250,7 +284,7 @@ async def test_the_new_file_need_not_reach_the_daemon(past: Past) -> None:
         '[webhook]\nurl = "https://example.com/"\nsecret_file = "nowhere"\n'
     )
     done = await past.say("alerts", "backtest", *SINCE, "--daemon", str(running), config=new)
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0, done.err
     assert done.out.splitlines()[1].split() == ["run_failed", "1", "0", "1", "0"]
 
 

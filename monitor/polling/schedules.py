@@ -29,6 +29,7 @@ class Schedules:
     def __init__(self, following: Following) -> None:
         self._following = following
         self._owner: str | None = None
+        self._named: frozenset[tuple[PipelineKind, str]] = frozenset()  # by the newest reading
 
     async def poll(self) -> None:
         """Overwrite what is known of the schedules with a complete list of them."""
@@ -49,8 +50,7 @@ class Schedules:
             schedules_read_before=standing.schedules_read_at,
             schedules_of=await self._whose(),
         )
-        for pipeline in (pipeline for one in unique.values() for pipeline in one.pipelines):
-            self._name(pipeline)
+        self._name(pipeline for one in unique.values() for pipeline in one.pipelines)
         if following.beyond is not None and following.beyond.schedules:
             unread = {bad.id for bad in bad_rows if bad.id is not None}
             await self._tell(unique.values(), unread=unread)
@@ -89,11 +89,18 @@ class Schedules:
             state = held[one].shown
             log.info("schedule changed", workspace=following.name, schedule=one, now=state)
 
-    def _name(self, pipeline: Pipeline) -> None:
+    def _name(self, pipelines: Iterable[Pipeline]) -> None:
+        """Make known what no list of flows and plans has shown.
+
+        Once only: what is unknown again was deleted, and its schedule may stay for ever.
+        """
         following = self._following
-        kind = PipelineKind(pipeline.kind)
-        if following.knowledge.name_of(following.name, kind, pipeline.id) is None:
-            following.knowledge.name_pipeline(following.name, kind, pipeline.id, pipeline.name)
+        named = {(PipelineKind(one.kind), one.id): one.name for one in pipelines}
+        for (kind, pipeline_id), name in named.items():
+            is_known = following.knowledge.name_of(following.name, kind, pipeline_id) is not None
+            if not is_known and (kind, pipeline_id) not in self._named:
+                following.knowledge.name_pipeline(following.name, kind, pipeline_id, name)
+        self._named = frozenset(named)
 
 
 def _held(one: ScheduleKnown) -> Held:

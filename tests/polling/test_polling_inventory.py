@@ -43,6 +43,28 @@ async def test_a_deleted_pipeline_is_forgotten_after_two_lists(
     assert names(scene) == {("11", "A")}
 
 
+async def test_a_schedule_does_not_bring_a_deleted_flow_back(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """It names a flow that no list shows, and one that was deleted no more."""
+    workspace.tables["flows"] = {12: {"id": 12, "name": "B"}}
+    workspace.tables["schedules"][5] = {
+        "id": 5,
+        "name": "every night",
+        "triggers": [{"timeBased": {"hourly": {"minuteOfHour": 15}, "timezone": "UTC"}}],
+        "tasks": [{"runFlow": {"flowId": 12}}, {"runFlow": {"flowId": 13}}],
+    }
+    for _ in range(2):
+        await scene.parts.inventory.poll()
+        await scene.parts.schedules.poll()
+    assert names(scene) == {("12", "B"), ("13", None)}
+    del workspace.tables["flows"][12]
+    for _ in range(3):
+        await scene.parts.inventory.poll()
+        await scene.parts.schedules.poll()
+    assert names(scene) == {("13", None)}
+
+
 async def test_a_failed_list_forgets_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
     """An outage is not a deletion."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A"}}

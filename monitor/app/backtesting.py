@@ -13,7 +13,7 @@ import msgspec
 from monitor.alerting.backtest import NOT_RECORDED
 from monitor.alerting.engine import Engine
 from monitor.alerting.settings.engine import AlertingSettings
-from monitor.app.recorded_past import RecordedPast, Tell
+from monitor.app.recorded_past import Past
 from monitor.bus.contract import Recorded, Retention
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.knowledge import ActiveRun, Reachability, WorkspaceStanding
@@ -98,7 +98,7 @@ class Backtest:
 
     def __init__(
         self,
-        past: RecordedPast,
+        past: Past,
         knowledge: Knowledge,
         engine: Engine,
         clock: RecordedClock,
@@ -123,14 +123,14 @@ class Backtest:
         *,
         workspaces: Sequence[WorkspaceStanding],
         start: datetime,
-        tell: Tell,
+        past: Past,
         every_look: bool = False,
     ) -> Backtest:
         """Return one that stands at ``start`` and knows the workspaces as they are today.
 
-        ``tell`` is called with each alert event that the rules would have told.
+        What the rules would have told is what the engine adds to ``past``.
         """
-        clock, past = RecordedClock(start), RecordedPast(tell)
+        clock = RecordedClock(start)
         knowledge = Knowledge([one.workspace for one in workspaces])
         for one in workspaces:
             knowledge.workspaces[one.workspace] = msgspec.structs.replace(
@@ -161,7 +161,7 @@ class Backtest:
             some = [one.event for one in recorded[first:last]]
             await self._pass(some[0].recorded_at, until[first])
             self._clock.move(some[-1].recorded_at)
-            self._happen([one for one in some if not isinstance(one, AlertEvent)])
+            await self._happen([one for one in some if not isinstance(one, AlertEvent)])
             self._confirm(until[last - 1])
             await self._step()
         await asyncio.sleep(0)  # so that it can be stopped
@@ -197,8 +197,8 @@ class Backtest:
             pass
         await self._engine.look()
 
-    def _happen(self, events: Sequence[Event]) -> None:
-        self._past.happen(events)
+    async def _happen(self, events: Sequence[Event]) -> None:
+        await self._past.happen(events)
         runs = {one.run.key: one.run for one in events if isinstance(one, RunEvent)}
         self._standings.learn(runs.values(), self._runs)
         for one in events:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
+from monitor.alerting.store import Store
 from monitor.bus.contract import Batch, BusStanding, Recorded, Start, Step
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import RunKey, RunKind, RunState
@@ -21,8 +23,15 @@ _RUNS_BOUND = 200_000
 _ROOM = 10_000  # runs, before the next look for those that may go
 
 
+class Past(Store, Protocol):
+    """A store that somebody lets the recorded events happen in."""
+
+    async def happen(self, events: Sequence[Event]) -> None:
+        """Let events be recorded, with the runs as they were then."""
+
+
 class RecordedPast:
-    """A `Store` that ends with the process. What the engine tells goes to ``tell`` and no further.
+    """A `Past` that ends with the process. What the engine tells goes to ``tell`` and no further.
 
     Steps are not kept: nobody goes on from them.
     """
@@ -40,7 +49,7 @@ class RecordedPast:
         """Return how many runs are held."""
         return len(self._runs)
 
-    def happen(self, events: Sequence[Event]) -> None:
+    async def happen(self, events: Sequence[Event]) -> None:
         """Let events be recorded, with the runs as they were then."""
         for event in events:
             self._position += 1

@@ -17,6 +17,7 @@ from monitor.alerting.backtest import Compared, Firing, compared, firings
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
 from monitor.app.backtesting import Backtest, Noticed
+from monitor.app.recorded_past import RecordedPast
 from monitor.bus.contract import Recorded
 from monitor.cli import asking
 from monitor.cli.admin import AdminClient
@@ -98,7 +99,7 @@ async def _judged(
         settings,
         workspaces=workspaces,
         start=start,
-        tell=lambda event: would.extend(firings([event])),
+        past=RecordedPast(lambda event: would.extend(firings([event]))),
     )
     known, last = noticed.known_until(), start
     for first, some in _slices(spool):

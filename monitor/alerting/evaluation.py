@@ -180,6 +180,27 @@ class Evaluator:
         _take(sitting, key, held, (after, (), "deduplicated"))
         self._note(sitting, case, "deduplicated", f"evidence of {key}")
 
+    def bring_error(self, sitting: Sitting, key: str, error: str) -> None:
+        """Let an alert that has none tell the error of what failed inside; nothing is told anew."""
+        held = sitting.draft.held(key)
+        rule = self.rules.get(held.alert.name) if isinstance(held, Episode) else None
+        if not isinstance(held, Episode) or rule is None:
+            return
+        alert = held.alert
+        facts = {**alert.facts, **_bounded({"error": error})}
+        wrong = Wrong(since=alert.starts_at, as_of=alert.starts_at, facts=facts)
+        url = facts.get("url")
+        fresh = fresh_alert(
+            self._view,
+            rule,
+            subject_of(rule, alert),
+            wrong,
+            url=url if isinstance(url, str) else None,
+            known=alert.evidence,
+        )
+        after = lifecycle.with_facts(held, facts, fresh)
+        _take(sitting, key, held, (after, (), ""))
+
     def note_postponed(self, sitting: Sitting, case: Case, due_at: datetime) -> None:
         """Say to whoever asks that the event waits."""
         detail = f"at most until {due_at:%H:%M:%S} UTC, for what its run may be a part of"

@@ -68,6 +68,8 @@ class Hearing:
 
         ``before`` narrows it to what has been overtaken by that run's success.
         """
+        if before is None:
+            self._late_parents.bring_errors(sitting)
         for event, name, patience in self._late_parents.take_due(sitting, before=before):
             rule = self._evaluator.rules.get(name)
             if rule is None:
@@ -117,7 +119,7 @@ class Hearing:
             self._evaluator.hear(sitting, case, whose)
 
     def _is_told_of_inner(self, sitting: Sitting, case: Case) -> bool:
-        """True where a failure goes on with what was told before more was known around it."""
+        """True where a run's failure goes on with what was told before its parents were known."""
         event = case.event
         if event is None or event.type not in BAD_ENDS:
             return False
@@ -125,7 +127,8 @@ class Hearing:
             subject = of_run(inner.key, inner.pipeline)
             key = Case(rule=case.rule, subject=subject).fingerprint
             held = sitting.draft.held(key)
-            if isinstance(held, Episode) and held.is_open:
+            # Of that very run; what else is open about the same pipeline is another story.
+            if isinstance(held, Episode) and held.is_open and held.about_run == inner.key:
                 self._evaluator.add_evidence(sitting, key, case, run=inner.key)
                 return True
         return False

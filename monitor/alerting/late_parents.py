@@ -7,6 +7,7 @@ Where a link is likely and not there yet, the second failure waits for it, for a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -22,7 +23,7 @@ from monitor.alerting.lifecycle import Episode
 from monitor.alerting.store import Store
 from monitor.alerting.subjects import Subjects, of_run
 from monitor.alerting.verdicts import Subject
-from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Trigger
 from monitor.tracking.knowledge import KnowledgeView
 
@@ -31,6 +32,8 @@ BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
 _SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
 _FLOW_RUN, _JOB_GROUP = RunKind.FLOW_RUN, RunKind.JOB_GROUP
 _PLAN = "plan"  # why a job group ran, in the workspace's word
+_ROUNDS = 60  # in which an alert without an error is asked for one
+_AT_ONCE = 20  # such alerts in one round
 _PARTS = 100  # of one plan run whose own parts are asked for
 
 
@@ -45,7 +48,7 @@ class Patience(Enum):
 class Family(Struct, frozen=True, kw_only=True):
     """What a failed run may belong to, or have inside it."""
 
-    inside: frozenset[str] = frozenset()  # ids of the bad ends of what is known to be inside it
+    inside: frozenset[RunKey] = frozenset()  # what is known to be inside it
     relatives: frozenset[RunKey] = frozenset()  # not linked, but likely to be
     around: tuple[Subject, ...] = ()  # plans whose active runs it must be a part of one of
 
@@ -69,9 +72,11 @@ class LateParents:
         self._wait = timedelta(seconds=wait_seconds)
         self._families: dict[RunKey, Family] = {}
         self._due: dict[str, datetime] = {}
+        self._errors: dict[str, str] = {}
+        self._asked: Counter[tuple[str, RunKey]] = Counter()
         self.waiting: dict[str, RunEvent] = {}  # what waits, by id, as its run is known now
 
-    async def prepare(self, draft: Draft, events: Iterable[RunEvent], bus: Store) -> None:
+    async def prepare(self, draft: Draft, events: Sequence[RunEvent], bus: Store) -> None:
         """Learn what may belong to the failures of a batch, and what those that wait are now.
 
         Raises:
@@ -82,6 +87,7 @@ class LateParents:
         if self._due:
             self.waiting = await _as_known(self._due, bus)
         known = [*events, *self.waiting.values()]
+        self._errors = await self._inner_errors(draft, bus) if not events else {}
         await self._subjects.prepare(event.run for event in known)
         outermost = {run.key: run for run in map(self._outermost, known) if run is not None}
         if not outermost:
@@ -107,6 +113,9 @@ class LateParents:
         own = sitting.draft.held(case.fingerprint)
         if isinstance(own, Episode) and own.is_open:
             return False
+        if event.run.key != whose and whose.kind is RunKind.PLAN_RUN:
+            # Of several flows of one plan each is told, until the plan itself is.
+            family = msgspec.structs.replace(family, inside=frozenset())
         related, likely = _related(sitting.draft, case.rule, family)
         if related is None and likely is None:
             return False
@@ -117,6 +126,29 @@ class LateParents:
             return False
         self._evaluator.add_evidence(sitting, related or likely or "", case)
         return True
+
+    def bring_errors(self, sitting: Sitting) -> None:
+        """Tell alerts without an error that of what is known by now to have failed inside."""
+        for key, error in self._errors.items():
+            self._evaluator.bring_error(sitting, key, error)
+
+    async def _inner_errors(self, draft: Draft, bus: Store) -> dict[str, str]:
+        """Return errors by fingerprint. Each alert is asked for in a few rounds, not for ever."""
+        lacking = {
+            (key, run)
+            for key, one in draft.rows(EPISODE)
+            if one.is_open
+            and one.alert.facts.get("error", "") is None
+            and (run := one.about_run) is not None
+            and run.kind is not RunKind.JOB_GROUP
+        }
+        self._asked = Counter({one: self._asked[one] + 1 for one in lacking})
+        errors: dict[str, str] = {}
+        for key, run in sorted(one for one in lacking if self._asked[one] <= _ROUNDS)[:_AT_ONCE]:
+            told = [one.error for one in await _parts(run, bus) if one.error is not None]
+            if told:
+                errors[key] = told[0]
+        return errors
 
     def _postpone(self, sitting: Sitting, case: Case, event: RunEvent) -> None:
         due_at = self._due.get(event.id, sitting.present.now + self._wait)
@@ -178,11 +210,11 @@ def _related(draft: Draft, rule: Rule, family: Family) -> tuple[str | None, str 
     for key, episode in draft.rows(EPISODE):
         if episode.alert.name != rule.name or not episode.is_open:
             continue
-        if not family.inside.isdisjoint(episode.alert.evidence):
+        if episode.about_run in family.inside:
             return key, None
         if key in around:
             found.add(key)
-        if (episode.newest_run or episode.alert.run) in family.relatives:
+        if episode.about_run in family.relatives:
             likely = key
     # Whichever of those plans it is, somebody has been told of it.
     return (min(found) if found and found == around else None), likely
@@ -193,15 +225,21 @@ def _fingerprint_of(rule: Rule, subject: Subject) -> str:
 
 
 async def _family(run: RunState, others: Sequence[RunState], bus: Store) -> Family:
-    inside: list[RunState] = []
-    if run.key.kind is not RunKind.JOB_GROUP:
-        inside = await bus.children(run.key)
-        for part in [one for one in inside if one.key.kind is RunKind.FLOW_RUN][:_PARTS]:
-            inside += await bus.children(part.key)
+    inside = await _parts(run.key, bus)
     return Family(
-        inside=frozenset(run_event_id(one.key, end) for one in inside for end in BAD_ENDS),
+        inside=frozenset(one.key for one in inside),
         relatives=frozenset(one.key for one in others if _are_likely_related(run, one)),
     )
+
+
+async def _parts(run: RunKey, bus: Store) -> list[RunState]:
+    """Return the runs that are known to be inside of one."""
+    if run.kind is RunKind.JOB_GROUP:
+        return []
+    inside = await bus.children(run)
+    for part in [one for one in inside if one.key.kind is RunKind.FLOW_RUN][:_PARTS]:
+        inside += await bus.children(part.key)
+    return inside
 
 
 def _are_likely_related(one: RunState, other: RunState) -> bool:

@@ -59,6 +59,11 @@ class Episode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     newest_run: RunKey | None = None  # of the evidence; None: the alert's own
 
     @property
+    def about_run(self) -> RunKey | None:
+        """The outermost run of the newest evidence."""
+        return self.newest_run or self.alert.run
+
+    @property
     def is_open(self) -> bool:
         """True where it is pending or firing."""
         return self.alert.state is not AlertState.RESOLVED
@@ -177,18 +182,27 @@ def _begun(past: Past, fresh: Alert, now: datetime) -> Episode:
     starts_at = fresh.starts_at
     if past.last_end is not None:
         starts_at = max(starts_at, past.last_end + timedelta(microseconds=1))
-    alert = msgspec.structs.replace(fresh, state=AlertState.PENDING, starts_at=starts_at)
+    alert = msgspec.structs.replace(
+        fresh,
+        state=AlertState.PENDING,
+        starts_at=starts_at,
+        evidence=fresh.evidence[-_EVIDENCE_KEPT:],
+    )
     return Episode(alert=alert, since=now, past=past)
 
 
 def with_evidence(held: Episode, verdict: Wrong, fresh: Alert, *, is_news: bool) -> Episode:
     """Return the episode with what the verdict adds to it; itself where that is nothing."""
     alert = held.alert
-    new = tuple(one for one in verdict.evidence if one not in alert.evidence)
+    told = verdict.evidence[-_EVIDENCE_KEPT:]
+    new = tuple(one for one in told if one not in alert.evidence)
     if new or is_news:
+        # What goes first is what is no evidence now, or it would be new again with each look.
+        former = tuple(one for one in alert.evidence if one not in told)
+        still = tuple(one for one in alert.evidence if one in told)
         alert = msgspec.structs.replace(
             alert,
-            evidence=(*alert.evidence, *new)[-_EVIDENCE_KEPT:],
+            evidence=(*former, *still, *new)[-_EVIDENCE_KEPT:],
             evidence_count=alert.evidence_count + len(new),
             facts={**alert.facts, **verdict.facts},
             annotations=fresh.annotations,
@@ -203,6 +217,12 @@ def with_evidence(held: Episode, verdict: Wrong, fresh: Alert, *, is_news: bool)
         is_wrong=True,
         newest_run=(verdict.run if new else None) or held.newest_run,
     )
+
+
+def with_facts(held: Episode, facts: dict[str, str | float | None], fresh: Alert) -> Episode:
+    """Return the episode with other facts, and what is said with them."""
+    alert = msgspec.structs.replace(held.alert, facts=facts, annotations=fresh.annotations)
+    return msgspec.structs.replace(held, alert=alert)
 
 
 def _in_doubt(held: Episode) -> Episode:

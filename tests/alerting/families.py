@@ -24,6 +24,7 @@ from tests.alerting.judging import WORKSPACE, Judging
 
 PLAN = Pipeline(kind=PipelineKind.PLAN, id="70", name="nightly")
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+OTHER = Pipeline(kind=PipelineKind.FLOW, id="8", name="returns")
 _CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
 
 
@@ -60,6 +61,14 @@ class Family:
         parents = Parents(flow_run=self.flow_run.key.id)
         job_group = msgspec.structs.replace(job_group, parents=parents, trigger=Trigger.PLAN)
         await self._ends(job_group, Status.FAILED)
+
+    async def another_child_fails(self) -> None:
+        """Let a run of another flow fail, which is known to be a part of the plan run."""
+        run = _run(RunKind.FLOW_RUN, f"o-{self.plan_run.key.id}", OTHER, self._began_at)
+        parents = Parents(plan_run=self.plan_run.key.id)
+        await self._ends(
+            msgspec.structs.replace(run, parents=parents, trigger=Trigger.PLAN), Status.FAILED
+        )
 
     def begin(self) -> None:
         """Let both be known to run."""

@@ -11,9 +11,9 @@ import pytest
 
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.model.alerts import AlertState
-from monitor.model.runs import RunKind, Status
+from monitor.model.runs import RunKind, Status, Trigger
 from tests.alerting.families import Family
 from tests.alerting.judging import WORKSPACE, Judging, judging
 
@@ -215,29 +215,64 @@ async def test_an_alert_takes_the_error_of_what_failed_inside(tmp_path: Path) ->
 
 
 async def test_what_was_told_alone_goes_on_also_where_its_plan_is_known(tmp_path: Path) -> None:
-    """The second night's link is known before anything fails: still the alert of the first."""
+    """A part fails and is told; then the link is known; what fails of it next is no other alert."""
     async with judging(tmp_path) as one:
-        first = Family(one)
-        await first.child_ends()
-        await one.round(86_400)
-        second = Family(one, number=2)
-        second.begin()
-        await second.link()
-        await second.part_of_child_fails()
+        family = Family(one)
+        family.begin()
+        await family.part_of_child_fails()
         await one.round()
-        await second.child_ends()
-        await second.plan_ends()
+        await family.link()
+        await family.child_ends()
+        await one.round()
+        await family.plan_ends()
         await one.round()
 
-        assert (await one.words()).count("fired") == 1
+        assert await one.words() == ["fired"]
         assert await evidence(one) == [
             {
+                "marketing:job_group:j-f1:failed",
                 "marketing:flow_run:f1:failed",
-                "marketing:job_group:j-f2:failed",
-                "marketing:flow_run:f2:failed",
-                "marketing:plan_run:p2:failed",
+                "marketing:plan_run:p1:failed",
             }
         ]
+
+
+async def test_an_old_alert_of_a_flow_hides_no_plan(tmp_path: Path) -> None:
+    """A flow failed by hand yesterday; today's plan with it and another flow is told of."""
+    async with judging(tmp_path) as one:
+        by_hand = Family(one)
+        by_hand.flow_run = msgspec.structs.replace(by_hand.flow_run, trigger=Trigger.MANUAL)
+        await by_hand.child_ends()
+        await one.round(86_400)
+        family = Family(one, number=2)
+        family.begin()
+        await family.link()
+        await family.child_ends(error="no such table")
+        await family.another_child_fails()
+        await one.round()
+        await family.plan_ends()
+        await one.round()
+
+        assert (await one.words()).count("fired") == 2
+        assert {a.labels["pipeline_id"] for a in one.engine.picture().alerts} == {"7", "70"}
+
+
+async def test_a_late_link_brings_the_error_to_a_rule_about_plans_only(tmp_path: Path) -> None:
+    """The flow matches no rule; its error is told with the plan's failure all the same."""
+    rule = msgspec.structs.replace(
+        default_rule(RuleKind.RUN_FAILED), match=Match(pipeline=("nightly",))
+    )
+    async with judging(tmp_path, AlertingSettings(rules=(rule,))) as one:
+        family = Family(one)
+        await family.child_ends(error="no such table")
+        await family.plan_ends()
+        await one.round()
+        await family.link()
+        await one.round()
+
+        (alert,) = one.engine.picture().alerts
+        assert "no such table" in alert.annotations["description"]
+        assert await one.words() == ["fired"]
 
 
 async def test_what_is_pending_takes_the_plan_in_too(tmp_path: Path) -> None:

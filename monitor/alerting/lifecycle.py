@@ -197,12 +197,13 @@ def with_evidence(held: Episode, verdict: Wrong, fresh: Alert, *, is_news: bool)
     told = verdict.evidence[-_EVIDENCE_KEPT:]
     new = tuple(one for one in told if one not in alert.evidence)
     if new or is_news:
-        # What goes first is what is no evidence now, or it would be new again with each look.
-        former = tuple(one for one in alert.evidence if one not in told)
-        still = tuple(one for one in alert.evidence if one in told)
+        evidence = (*alert.evidence, *new)
+        if len(evidence) > _EVIDENCE_KEPT:
+            # What is no evidence now goes first, or the rest would be new again with each look.
+            evidence = tuple(sorted(evidence, key=told.__contains__)[-_EVIDENCE_KEPT:])
         alert = msgspec.structs.replace(
             alert,
-            evidence=(*former, *still, *new)[-_EVIDENCE_KEPT:],
+            evidence=evidence,
             evidence_count=alert.evidence_count + len(new),
             facts={**alert.facts, **verdict.facts},
             annotations=fresh.annotations,

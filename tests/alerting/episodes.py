@@ -87,6 +87,12 @@ class Story:
         wrong = Wrong(since=self.wrong_since, as_of=self.now, evidence=evidence)
         return self._judge(wrong, is_heard=True)
 
+    def looks_wrong(self, *evidence: str) -> str:
+        """Let a look, two seconds later, find it held up by all of these."""
+        self.now += timedelta(seconds=2)
+        self.wrong_since = self.wrong_since or self.now
+        return self._judge(Wrong(since=self.wrong_since, as_of=self.now, evidence=evidence))
+
     def right(self, *, after: float = 0.0) -> str:
         self.now += timedelta(seconds=after)
         self.wrong_since = None

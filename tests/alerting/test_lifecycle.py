@@ -196,3 +196,21 @@ def test_a_rule_that_goes_ends_what_it_began() -> None:
 
     assert story.rule_goes() == "resolved"
     assert story.told.tellings[-1].alert.facts == {"reason": "rule removed"}
+
+
+def test_more_evidence_than_is_kept_changes_nothing_by_itself() -> None:
+    """Sixty runs wait, one more joins them, ten start: each is counted once, the rest is quiet."""
+    story = Story()
+    waiting = [f"run-{number}" for number in range(61)]
+    counts: list[int] = []
+    for runs in (waiting[:60], waiting[:60], waiting, waiting, waiting[10:], waiting[10:]):
+        story.looks_wrong(*runs)
+        assert isinstance(story.held, Episode)
+        assert story.held.alert.evidence == tuple(runs[-50:])
+        counts.append(story.held.alert.evidence_count)
+    before = story.held
+
+    story.looks_wrong(*waiting[10:])
+
+    assert story.held is before
+    assert counts == [60, 60, 61, 61, 61, 61]

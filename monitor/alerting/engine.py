@@ -106,7 +106,7 @@ class Engine:
         self._began = (clock.now(), clock.monotonic())
         self._step_taking = asyncio.Lock()
         self._is_restored = False
-        self._pictures = Pictures(view)
+        self._pictures = Pictures()
         self._forgetting = Forgetting()
         self._use(settings)
 

@@ -19,7 +19,6 @@ from monitor.alerting.settings.rules import RuleKind
 from monitor.model.alerts import AlertingPicture, LearnedLimit, PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
-from monitor.tracking.knowledge import KnowledgeView
 
 log = structlog.get_logger()
 
@@ -30,8 +29,7 @@ _IN_ONE_GO = 50  # pipelines, without letting others have a turn
 class Pictures:
     """Makes pictures. What was learned is worked out once for each change, not each picture."""
 
-    def __init__(self, view: KnowledgeView) -> None:
-        self._view = view
+    def __init__(self) -> None:
         self._limits: dict[str, LearnedLimit] = {}
         self._cadences: dict[str, LearnedLimit] = {}
         self._awaited: dict[str, tuple[PipelineOfKind, datetime | None, int]] = {}

@@ -214,3 +214,19 @@ def test_more_evidence_than_is_kept_changes_nothing_by_itself() -> None:
 
     assert story.held is before
     assert counts == [60, 60, 61, 61, 61, 61]
+
+
+def test_a_clock_that_was_set_back_over_a_restart_holds_nothing_up() -> None:
+    """What was noted under the former clock counts from now, and not from a day to come."""
+    pending, over = Story(for_seconds=300), Story()
+    pending.wrong()
+    over.wrong()
+    over.right()
+    for story in (pending, over):
+        story.now -= timedelta(days=1)
+        story.passes(2, as_of=NOON)
+
+    assert pending.passes(299, as_of=NOON + timedelta(seconds=299)) == ""
+    assert pending.passes(1, as_of=NOON + timedelta(seconds=300)) == "fired"
+    over.passes(3_600)
+    assert isinstance(over.held, Past)

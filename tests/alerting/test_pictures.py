@@ -30,16 +30,16 @@ class Shown:
     """Two rules that await the starts of one flow, and what is shown of them."""
 
     def __init__(self, *names: str) -> None:
-        self.view = Knowledge(["marketing"]).view
         self.tables: Tables = empty_tables()
-        self.pictures = Pictures(self.view)
+        self.pictures = Pictures()
         self.keep_rules(names)
 
     def keep_rules(self, names: Iterable[str]) -> None:
         """Judge by these from now on."""
         missed = default_rule(RuleKind.SCHEDULE_MISSED)
         rules = Compiled.of(msgspec.structs.replace(missed, name=name) for name in names)
-        self.evaluator = Evaluator(rules, view=self.view, guard=guard, trail=Trail(), pace=Pace())
+        view = Knowledge(["marketing"]).view
+        self.evaluator = Evaluator(rules, view=view, guard=guard, trail=Trail(), pace=Pace())
 
     def remember(self, rule: str, hours: int | None, *, missed: int = 0) -> None:
         """Let a rule await a start in so many hours; None: it awaits nothing any more."""

@@ -142,9 +142,12 @@ class LateParents:
             and (run := one.about_run) is not None
             and run.kind is not RunKind.JOB_GROUP
         }
-        self._asked = Counter({one: self._asked[one] + 1 for one in lacking})
+        # Those that have been asked for least come first, so that many are a matter of time only.
+        turns = sorted((self._asked[one], one) for one in lacking if self._asked[one] < _ROUNDS)
+        chosen = [one for _, one in turns[:_AT_ONCE]]
+        self._asked = Counter({one: self._asked[one] + (one in chosen) for one in lacking})
         errors: dict[str, str] = {}
-        for key, run in sorted(one for one in lacking if self._asked[one] <= _ROUNDS)[:_AT_ONCE]:
+        for key, run in chosen:
             told = [one.error for one in await _parts(run, bus) if one.error is not None]
             if told:
                 errors[key] = told[0]

@@ -13,7 +13,7 @@ from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.model.alerts import AlertState
-from monitor.model.runs import RunKind, Status, Trigger
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status, Trigger
 from tests.alerting.families import Family
 from tests.alerting.judging import WORKSPACE, Judging, judging
 
@@ -255,6 +255,30 @@ async def test_an_old_alert_of_a_flow_hides_no_plan(tmp_path: Path) -> None:
 
         assert (await one.words()).count("fired") == 2
         assert {a.labels["pipeline_id"] for a in one.engine.picture().alerts} == {"7", "70"}
+
+
+async def test_of_very_many_alerts_each_is_asked_for_its_error(tmp_path: Path) -> None:
+    """Thirty plans fail and say nothing; minutes later the link of any one still brings why."""
+    settings = AlertingSettings(parents_wait_seconds=0)
+    async with judging(tmp_path, settings) as one:
+        families = [Family(one, number=number) for number in range(30)]
+        for number, family in enumerate(families):
+            plan = Pipeline(kind=PipelineKind.PLAN, id=str(1_000 + number))
+            family.plan_run = msgspec.structs.replace(family.plan_run, pipeline=plan)
+            await family.plan_ends()
+        for _ in range(61):
+            await one.round()
+        alerts = [alert for alert in one.engine.picture().alerts if alert.name == "run_failed"]
+        assert len(alerts) == 30
+        last = max(alerts, key=lambda alert: alert.fingerprint)
+        family = next(one for one in families if last.run == one.plan_run.key)
+        family.flow_run = msgspec.structs.replace(family.flow_run, error="no such table")
+        await family.link()
+        for _ in range(2):
+            await one.round()
+
+        told = {a.fingerprint: a.facts["error"] for a in one.engine.picture().alerts}
+        assert told[last.fingerprint] == "no such table"
 
 
 async def test_a_late_link_brings_the_error_to_a_rule_about_plans_only(tmp_path: Path) -> None:

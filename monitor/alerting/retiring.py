@@ -15,6 +15,7 @@ from monitor.alerting.labels import subject_of
 from monitor.alerting.lifecycle import Episode
 from monitor.alerting.present import read_learned
 from monitor.alerting.subjects import traits_of
+from monitor.alerting.verdicts import About
 from monitor.model.alerts import BRIDGE
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.tracking.knowledge import KnowledgeView
@@ -34,6 +35,7 @@ class Gone:
     def __init__(self, view: KnowledgeView) -> None:
         self._view = view
         self._watched = {standing.workspace: standing for standing in view.workspaces()}
+        self._schedules: dict[str, frozenset[str]] = {}
         self._read = {
             one.workspace
             for one in view.polls()
@@ -50,6 +52,15 @@ class Gone:
         if _LISTS[pipeline.kind] not in standing.capabilities:
             return None
         return None if self._view.knows(workspace, pipeline) else PIPELINE_REMOVED
+
+    def is_deleted(self, workspace: str, schedule: str) -> bool:
+        """True for the id of a schedule that the newest reading of this life does not name."""
+        standing = self._watched.get(workspace)
+        if standing is None or standing.schedules_read_at is None:
+            return False
+        if workspace not in self._schedules:
+            self._schedules[workspace] = frozenset(one.id for one in standing.schedules)
+        return schedule not in self._schedules[workspace]
 
 
 def retire(sitting: Sitting, evaluator: Evaluator, view: KnowledgeView) -> None:
@@ -107,9 +118,10 @@ class Forgetting:
             if episode.is_open
         }
         for letter, key in rows:
-            place = _place(key.partition(":")[2] if letter == MEMORY else key)
+            subject_key = key.partition(":")[2] if letter == MEMORY else key
+            place = _place(subject_key)
             is_idle = letter == LEARNED and place not in late and _is_idle(draft, key, wall_now)
-            if is_idle or gone.why(*place) is not None:
+            if is_idle or gone.why(*place) is not None or _is_deleted(subject_key, gone):
                 draft.put(letter, key, None)
 
 
@@ -117,6 +129,11 @@ def _is_idle(draft: Draft, key: str, wall_now: datetime) -> bool:
     """True for what is learned of a pipeline that no list tells to be gone and nobody runs."""
     learned = read_learned(draft.get(LEARNED, key))
     return learned is not None and is_idle(learned, wall_now)
+
+
+def _is_deleted(subject_key: str, gone: Gone) -> bool:
+    about, workspace, _, _, thing = map(unquote, subject_key.split(":"))
+    return about == About.SCHEDULE and gone.is_deleted(workspace, thing)
 
 
 def _place(subject_key: str) -> tuple[str, Pipeline | None]:

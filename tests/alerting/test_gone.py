@@ -7,7 +7,7 @@ from pathlib import Path
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
-from monitor.model.knowledge import PollStanding
+from monitor.model.knowledge import PollStanding, ScheduleKnown
 from monitor.model.runs import PipelineKind, Status
 from tests.alerting.judging import WORKSPACE, Judging, judging
 
@@ -64,6 +64,41 @@ async def test_a_workspace_that_is_watched_no_more_has_no_alerts(tmp_path: Path)
         one.knowledge.remove_workspace(WORKSPACE)
 
         assert await ended(one) == ["workspace removed", "workspace removed"]
+
+
+def list_schedules(one: Judging, *ids: str) -> None:
+    """Let these have been read just now; one starts nothing that the inventory knows."""
+    one.knowledge.update_workspace(
+        WORKSPACE,
+        schedules=tuple(
+            ScheduleKnown(id=name, name=name, is_enabled=True, triggers=(), pipelines=())
+            for name in ids
+        ),
+        schedules_read_at=one.clock.now(),
+    )
+
+
+async def schedules_remembered(one: Judging) -> set[str]:
+    state = await one.bus.consumer_state("alerting")
+    return {key.rpartition(":")[2] for key in state if key.startswith("m:schedule_disabled:")}
+
+
+async def test_nothing_is_remembered_of_a_schedule_that_was_deleted(tmp_path: Path) -> None:
+    """It goes with the first reading that lists it no more, also while the daemon was stopped."""
+    async with judging(tmp_path) as one:
+        list_schedules(one, "1", "2", "3")
+        await one.round()
+        assert await schedules_remembered(one) == {"1", "2", "3"}
+        list_schedules(one, "2", "3")
+        await one.round()
+        assert await schedules_remembered(one) == {"2", "3"}
+
+        later = await one.restarted()
+        await later.round(120)
+        assert await schedules_remembered(one) == {"2", "3"}
+        list_schedules(later, "3")
+        await later.round(120)
+        assert await schedules_remembered(one) == {"3"}
 
 
 async def test_what_no_list_can_show_is_not_taken_for_gone(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""How much is kept of what has started, while nobody can judge it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from monitor.alerting.awaiting import Waiting, settled, with_start
+from monitor.alerting.expected import Definition
+from monitor.alerting.starts import Start
+from monitor.model.triggers import CronTrigger
+
+BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
+EVERY_MINUTE = CronTrigger(expression="0 * * * * ?", timezone="UTC")
+
+
+def test_more_starts_than_are_kept_raise_no_alert() -> None:
+    """The oldest are forgotten, and with them what was awaited until then."""
+    memory = Waiting(
+        judged_until=BEGAN,
+        read_at=BEGAN,
+        definitions=(
+            Definition(schedule="1", name="often", since=BEGAN, triggers=(EVERY_MINUTE,)),
+        ),
+    )
+    for minute in range(1, 1_501):
+        memory = with_start(memory, Start(key=str(minute), at=BEGAN + timedelta(minutes=minute)))
+    assert len(memory.starts) == 1_000
+    assert memory.judged_until == BEGAN + timedelta(minutes=500)
+
+    end = BEGAN + timedelta(minutes=1_500)
+    for _ in range(5):
+        memory = settled(memory, as_of=end, due_at=end).memory
+    assert (memory.judged_until, memory.count, memory.missed) == (end, 0, ())

@@ -1,0 +1,57 @@
+"""What is kept for how long, and what goes with the rules that remembered it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from monitor.alerting.compiled import Compiled
+from monitor.alerting.draft import FIRST, MEMORY, PAST, RULE, Draft, FirstJudged, empty_tables
+from monitor.alerting.housekeeping import forget_rules, sweep
+from monitor.alerting.lifecycle import Past
+from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.settings.rules import RuleKind, RuleSettings
+
+NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+def named(name: str, kind: RuleKind) -> RuleSettings:
+    rule = default_rule(kind)
+    return RuleSettings(name=name, rule=kind, severity=rule.severity)
+
+
+def remembering(*names: str) -> Draft:
+    """Return a draft in which each of these rules has judged something."""
+    draft = Draft(empty_tables(), wall_now=NOW)
+    for name in names:
+        draft.put(MEMORY, f"{name}:pipeline:marketing:job_group:1:", b"{}")
+        draft.put(FIRST, f"{name}:marketing:job_group", FirstJudged(at=NOW))
+    return draft
+
+
+def names_in(draft: Draft, letter: str) -> set[str]:
+    return {key.partition(":")[0] for key, _ in draft.rows(letter)}
+
+
+def test_a_rule_that_is_gone_or_another_kind_by_now_remembers_nothing() -> None:
+    """So that one of its name, later, does not begin with what another one remembered."""
+    draft = remembering("stays", "goes", "changes")
+    before = [named(one, RuleKind.RUN_FAILED) for one in ("stays", "goes", "changes")]
+    forget_rules(draft, Compiled.of(before).rules)
+    assert names_in(draft, MEMORY) == {"stays", "goes", "changes"}
+
+    after = [named("stays", RuleKind.RUN_FAILED), named("changes", RuleKind.CANCELED)]
+    forget_rules(draft, Compiled.of(after).rules)
+
+    assert names_in(draft, MEMORY) == names_in(draft, FIRST) == {"stays"}
+    assert names_in(draft, RULE) == {"stays", "changes"}
+
+
+def test_what_is_left_of_episodes_goes_after_thirty_days() -> None:
+    """Until then their starts may stand in the log, and no other episode may have the same one."""
+    draft = Draft(empty_tables(), wall_now=NOW)
+    for days in (29, 31):
+        draft.put(PAST, f"{days}", Past(last_end=NOW - timedelta(days=days)))
+
+    sweep(draft, wall_now=NOW)
+
+    assert names_in(draft, PAST) == {"29"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from monitor import __version__
-from monitor.alerting.engine import Engine
+from monitor.alerting.judging.engine import Engine
 from monitor.app.outputs import Outputs
 from monitor.app.readiness import readiness_checks
 from monitor.app.requests import AdminRequests, alerting_requests

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.backtest import NOT_RECORDED
-from monitor.alerting.engine import Engine
+from monitor.alerting.asking.backtest import NOT_RECORDED
+from monitor.alerting.judging.engine import Engine
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.app.recorded_past import Past
 from monitor.bus.contract import Recorded, Retention

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from monitor.alerting.engine import Engine
-from monitor.alerting.explaining import Explainer
+from monitor.alerting.asking.explaining import Explainer
+from monitor.alerting.judging.engine import Engine
 from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import Outputs

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from monitor import logs
-from monitor.alerting.backtest import Compared, Firing, compared, firings
+from monitor.alerting.asking.backtest import Compared, Firing, compared, firings
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
 from monitor.app.backtesting import Backtest, Noticed

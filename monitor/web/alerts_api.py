@@ -9,7 +9,7 @@ from typing import TypeVar
 from aiohttp import web
 from msgspec import Struct
 
-from monitor.alerting.explanations import Explanation
+from monitor.alerting.asking.explanations import Explanation
 from monitor.alerting.settings.nearest import meant
 from monitor.alerting.settings.silences import instant, made_silence
 from monitor.model.alerts import Alert, AlertingPicture, AlertState, Silence

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from jinja2 import Environment, PackageLoader
 
-from monitor.alerting.explanations import SWALLOWED
+from monitor.alerting.asking.explanations import SWALLOWED
 from monitor.model.alerts import Alert, AlertState
 from monitor.web.alerts_api import AlertsApi
 from monitor.web.overview import Overview, worst_first

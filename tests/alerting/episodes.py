@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from monitor.alerting.lifecycle import (
+from monitor.alerting.episodes.lifecycle import (
     Episode,
     Held,
     Moment,

@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.engine import Engine
+from monitor.alerting.judging.engine import Engine
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.engine import Engine
+from monitor.alerting.judging.engine import Engine
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind, RuleSettings

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from monitor.alerting.awaiting import Waiting
 from monitor.alerting.conditions.schedules import SCHEDULE_MISSED
+from monitor.alerting.expecting.awaiting import Waiting
 from monitor.alerting.facts import FlowOrPlanFacts
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.rules import RuleKind

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.agenda import Agenda
-from monitor.alerting.subjects import of_pipeline
+from monitor.alerting.judging.agenda import Agenda
+from monitor.alerting.subjects.outermost import of_pipeline
 from monitor.alerting.verdicts import Subject
 from monitor.model.runs import Pipeline, PipelineKind
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from monitor.alerting.awaiting import Waiting, settled, with_start
-from monitor.alerting.expected import Definition
-from monitor.alerting.starts import Start
+from monitor.alerting.expecting.awaiting import Waiting, settled, with_start
+from monitor.alerting.expecting.expected import Definition
+from monitor.alerting.expecting.starts import Start
 from monitor.model.triggers import CronTrigger
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)

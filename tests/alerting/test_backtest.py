@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.backtest import NOT_RECORDED, Firing, compared
+from monitor.alerting.asking.backtest import NOT_RECORDED, Firing, compared
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.app.backtesting import Noticed, judged_again

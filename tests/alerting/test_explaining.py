@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.engine import Engine
-from monitor.alerting.explaining import Explainer
-from monitor.alerting.explanations import Explanation, Stage, Word
+from monitor.alerting.asking.explaining import Explainer
+from monitor.alerting.asking.explanations import Explanation, Stage, Word
+from monitor.alerting.judging.engine import Engine
 from monitor.alerting.settings.defaults import DEFAULT_RULES
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings

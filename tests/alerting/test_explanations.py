@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.explanations import (
+from monitor.alerting.asking.explanations import (
     Asked,
     Receiver,
     Stage,

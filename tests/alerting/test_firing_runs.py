@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.draft import EPISODE, Draft, empty_tables
-from monitor.alerting.firing_runs import FiringRuns
-from monitor.alerting.lifecycle import Episode
+from monitor.alerting.episodes.draft import EPISODE, Draft, empty_tables
+from monitor.alerting.episodes.firing_runs import FiringRuns
+from monitor.alerting.episodes.lifecycle import Episode
 from monitor.model.alerts import Alert, AlertState, Severity
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from tests.alerting.run_stories import END, state

@@ -5,9 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from monitor.alerting.compiled import Compiled
-from monitor.alerting.draft import FIRST, MEMORY, PAST, RULE, Draft, FirstJudged, empty_tables
-from monitor.alerting.housekeeping import forget_rules, sweep
-from monitor.alerting.lifecycle import Past
+from monitor.alerting.episodes.draft import (
+    FIRST,
+    MEMORY,
+    PAST,
+    RULE,
+    Draft,
+    FirstJudged,
+    empty_tables,
+)
+from monitor.alerting.episodes.lifecycle import Past
+from monitor.alerting.judging.housekeeping import forget_rules, sweep
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from monitor.alerting.lifecycle import Episode, Past
+from monitor.alerting.episodes.lifecycle import Episode, Past
 from monitor.model.alerts import AlertState
 from tests.alerting.episodes import NOON, SILENCED, Story
 

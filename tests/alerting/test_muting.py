@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.alerting.episodes.suppression import is_muted
 from monitor.alerting.settings.muting import DAYS, MINUTES_OF_DAY, mute_window
-from monitor.alerting.suppression import is_muted
 from monitor.model.errors import ConfigurationError
 
 # Zone, and the two nights of a year in which its clocks were changed; Nepal knows none.

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from monitor.alerting.awaiting import Waiting
 from monitor.alerting.compiled import Compiled
-from monitor.alerting.draft import LEARNED, MEMORY, Draft, Tables, empty_tables
-from monitor.alerting.evaluation import Evaluator
-from monitor.alerting.lifecycle import Pace
-from monitor.alerting.pictures import Pictures
+from monitor.alerting.episodes.draft import LEARNED, MEMORY, Draft, Tables, empty_tables
+from monitor.alerting.episodes.lifecycle import Pace
+from monitor.alerting.expecting.awaiting import Waiting
+from monitor.alerting.judging.evaluation import Evaluator
+from monitor.alerting.judging.pictures import Pictures
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.rules import RuleKind
 from monitor.alerting.trail import Trail

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.alerting.episodes.suppression import Suppression, fits
 from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.alerting.settings.silences import (
     LONGEST_WORDS,
@@ -19,7 +20,6 @@ from monitor.alerting.settings.silences import (
     matcher,
     silence_faults,
 )
-from monitor.alerting.suppression import Suppression, fits
 from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
 from tests.alerting.firing import an_alert

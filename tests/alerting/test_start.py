@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.engine import Engine
+from monitor.alerting.judging.engine import Engine
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind

@@ -24,7 +24,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor import logs
-from monitor.alerting.engine import Engine
+from monitor.alerting.judging.engine import Engine
 from monitor.alerting.settings.defaults import DEFAULT_RULES
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleSettings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.alerting.explanations import SWALLOWED
+from monitor.alerting.asking.explanations import SWALLOWED
 from monitor.alerting.settings.rules import RuleKind
 from monitor.catalogue.operations import operations
 from monitor.cli.settings_files import weigh_file

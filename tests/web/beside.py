@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.explanations import Explanation, Stage, Step, Word
+from monitor.alerting.asking.explanations import Explanation, Stage, Step, Word
 from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.model.alerts import Alert, AlertingPicture, AlertState, Severity, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind

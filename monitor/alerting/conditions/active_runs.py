@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from monitor.alerting.conditions.parts import told_at
 from monitor.alerting.conditions.run_signs import Sign, newest_sign
 from monitor.alerting.facts import PipelineFacts
-from monitor.alerting.parts import told_at
 from monitor.alerting.settings.defaults import threshold_of
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.alerting.verdicts import (

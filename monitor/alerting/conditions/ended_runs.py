@@ -11,9 +11,17 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from monitor.alerting.conditions.parts import (
+    Told,
+    error_of,
+    is_own,
+    newest_error,
+    part_of,
+    told_at,
+    without,
+)
 from monitor.alerting.conditions.repeated_failures import FAILING_REPEATEDLY
 from monitor.alerting.facts import PipelineFacts
-from monitor.alerting.parts import Told, error_of, is_own, newest_error, part_of, told_at, without
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.alerting.verdicts import (
     About,

@@ -14,8 +14,8 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.conditions.parts import Told, error_of, is_own, newest_error, part_of, told_at
 from monitor.alerting.facts import PipelineFacts
-from monitor.alerting.parts import Told, error_of, is_own, newest_error, part_of, told_at
 from monitor.alerting.settings.defaults import minimum_of, threshold_of
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.alerting.verdicts import About, Condition, Heard, Judged, Right, Wrong

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 
-from monitor.alerting.awaiting import (
+from monitor.alerting.expecting.awaiting import (
     Waiting,
     begun,
     expectation,
@@ -23,11 +23,11 @@ from monitor.alerting.awaiting import (
     with_active,
     with_start,
 )
-from monitor.alerting.expected import may_fire_after
+from monitor.alerting.expecting.expected import may_fire_after
+from monitor.alerting.expecting.starts import start_of
 from monitor.alerting.facts import FlowOrPlanFacts, ScheduleFacts
 from monitor.alerting.settings.defaults import threshold_of
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
-from monitor.alerting.starts import start_of
 from monitor.alerting.verdicts import (
     About,
     AnyCondition,

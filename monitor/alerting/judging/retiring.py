@@ -9,12 +9,12 @@ from operator import itemgetter
 from urllib.parse import unquote
 
 from monitor.alerting.baselines import is_idle
-from monitor.alerting.draft import EPISODE, LEARNED, MEMORY, Draft
-from monitor.alerting.evaluation import Evaluator, Sitting, end
-from monitor.alerting.labels import subject_of
-from monitor.alerting.lifecycle import Episode
-from monitor.alerting.present import read_learned
-from monitor.alerting.subjects import traits_of
+from monitor.alerting.episodes.draft import EPISODE, LEARNED, MEMORY, Draft
+from monitor.alerting.episodes.labels import subject_of
+from monitor.alerting.episodes.lifecycle import Episode
+from monitor.alerting.judging.evaluation import Evaluator, Sitting, end
+from monitor.alerting.subjects.outermost import traits_of
+from monitor.alerting.subjects.present import read_learned
 from monitor.alerting.verdicts import About
 from monitor.model.alerts import BRIDGE
 from monitor.model.runs import Pipeline, PipelineKind, RunKind

@@ -7,14 +7,21 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from monitor.alerting.baselines import learn
-from monitor.alerting.draft import LEARNED, Draft
-from monitor.alerting.evaluation import Case, Evaluator, Sitting
-from monitor.alerting.firing_runs import FiringRuns
-from monitor.alerting.late_parents import BAD_ENDS, LateParents, Patience
-from monitor.alerting.lifecycle import Episode
-from monitor.alerting.present import read_learned
+from monitor.alerting.episodes.draft import LEARNED, Draft
+from monitor.alerting.episodes.firing_runs import FiringRuns
+from monitor.alerting.episodes.lifecycle import Episode
+from monitor.alerting.judging.evaluation import Case, Evaluator, Sitting
+from monitor.alerting.judging.late_parents import BAD_ENDS, LateParents, Patience
 from monitor.alerting.store import Store
-from monitor.alerting.subjects import Subjects, Whose, key_of, of_pipeline, of_run, traits_of
+from monitor.alerting.subjects.outermost import (
+    Subjects,
+    Whose,
+    key_of,
+    of_pipeline,
+    of_run,
+    traits_of,
+)
+from monitor.alerting.subjects.present import read_learned
 from monitor.alerting.verdicts import About, Subject
 from monitor.model.alerts import AlertState
 from monitor.model.events import EventType, RunEvent

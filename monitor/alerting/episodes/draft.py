@@ -14,7 +14,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.alerting.lifecycle import Episode, Held, Past, Telling
+from monitor.alerting.episodes.lifecycle import Episode, Held, Past, Telling
 from monitor.model.alerts import Alert, Silence, alert_event_id
 from monitor.model.events import AlertEvent, EventType
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.expected import (
+from monitor.alerting.expecting.expected import (
     Definition,
     Expected,
     Readings,
@@ -18,9 +18,9 @@ from monitor.alerting.expected import (
     times,
     without_history,
 )
+from monitor.alerting.expecting.starts import EARLY, Start, assigned, start_of
 from monitor.alerting.facts import FlowOrPlanFacts
 from monitor.alerting.settings.rules import RuleSettings
-from monitor.alerting.starts import EARLY, Start, assigned, start_of
 from monitor.model.knowledge import ActiveRun
 from monitor.model.triggers import CronTrigger
 

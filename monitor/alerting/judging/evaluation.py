@@ -12,15 +12,15 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.alerting import lifecycle
 from monitor.alerting.compiled import Compiled, Rule
 from monitor.alerting.conditions.table import CONDITIONS
-from monitor.alerting.draft import EPISODE, FIRST, MEMORY, SILENCE, Draft, FirstJudged
-from monitor.alerting.labels import labels_of, subject_of
-from monitor.alerting.lifecycle import Episode, Held, Moment, Outcome, Pace, Past
-from monitor.alerting.present import OURS, Present
-from monitor.alerting.subjects import key_of
-from monitor.alerting.suppression import Suppression
+from monitor.alerting.episodes import lifecycle
+from monitor.alerting.episodes.draft import EPISODE, FIRST, MEMORY, SILENCE, Draft, FirstJudged
+from monitor.alerting.episodes.labels import labels_of, subject_of
+from monitor.alerting.episodes.lifecycle import Episode, Held, Moment, Outcome, Pace, Past
+from monitor.alerting.episodes.suppression import Suppression
+from monitor.alerting.subjects.outermost import key_of
+from monitor.alerting.subjects.present import OURS, Present
 from monitor.alerting.trail import Evaluation, Trail
 from monitor.alerting.verdicts import Heard, Judged, Looked, Subject, Unclear, Verdict, Wrong
 from monitor.model.alerts import Alert, AlertState, fingerprint

@@ -26,7 +26,7 @@ from monitor.alerting.facts import (
 )
 from monitor.alerting.settings.defaults import minimum_of
 from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.subjects import Subjects, key_of, of_run, traits_of
+from monitor.alerting.subjects.outermost import Subjects, key_of, of_run, traits_of
 from monitor.alerting.verdicts import About, Subject
 from monitor.bus.contract import BusStanding, Retention
 from monitor.model.beyond import OutputQuality

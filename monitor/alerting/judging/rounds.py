@@ -8,16 +8,16 @@ from operator import itemgetter
 
 from msgspec import Struct
 
-from monitor.alerting.agenda import Agenda, Domain
-from monitor.alerting.draft import EPISODE, FIRST, Draft, FirstJudged
-from monitor.alerting.evaluation import Case, Evaluator, Sitting, first_key
-from monitor.alerting.labels import subject_of
-from monitor.alerting.lifecycle import Episode
-from monitor.alerting.present import KINDS, Running
-from monitor.alerting.retiring import retire
-from monitor.alerting.subjects import key_of, of_pipeline, of_run, of_schedule, traits_of
+from monitor.alerting.episodes.draft import EPISODE, FIRST, Draft, FirstJudged
+from monitor.alerting.episodes.labels import subject_of
+from monitor.alerting.episodes.lifecycle import Episode
+from monitor.alerting.episodes.waking import Sleeping, Wakes
+from monitor.alerting.judging.agenda import Agenda, Domain
+from monitor.alerting.judging.evaluation import Case, Evaluator, Sitting, first_key
+from monitor.alerting.judging.retiring import retire
+from monitor.alerting.subjects.outermost import key_of, of_pipeline, of_run, of_schedule, traits_of
+from monitor.alerting.subjects.present import KINDS, Running
 from monitor.alerting.verdicts import About, Subject
-from monitor.alerting.waking import Sleeping, Wakes
 from monitor.model.beyond import OutputQuality
 from monitor.model.clock import Clock
 from monitor.model.knowledge import ScheduleKnown, WorkspaceStanding

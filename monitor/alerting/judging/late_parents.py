@@ -16,12 +16,12 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.compiled import Rule
-from monitor.alerting.draft import EPISODE, POSTPONED, Draft, Postponed
-from monitor.alerting.evaluation import Case, Evaluator, Sitting
-from monitor.alerting.firing_runs import FiringRuns
-from monitor.alerting.lifecycle import Episode
+from monitor.alerting.episodes.draft import EPISODE, POSTPONED, Draft, Postponed
+from monitor.alerting.episodes.firing_runs import FiringRuns
+from monitor.alerting.episodes.lifecycle import Episode
+from monitor.alerting.judging.evaluation import Case, Evaluator, Sitting
 from monitor.alerting.store import Store
-from monitor.alerting.subjects import Subjects, of_run
+from monitor.alerting.subjects.outermost import Subjects, of_run
 from monitor.alerting.verdicts import Subject
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Trigger

@@ -12,9 +12,8 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from monitor.alerting import housekeeping
 from monitor.alerting.compiled import Compiled, Traits
-from monitor.alerting.draft import (
+from monitor.alerting.episodes.draft import (
     ENDED,
     EPISODE,
     LEARNED,
@@ -25,27 +24,28 @@ from monitor.alerting.draft import (
     empty_tables,
     tables_of,
 )
-from monitor.alerting.evaluation import (
+from monitor.alerting.episodes.firing_runs import FiringRuns
+from monitor.alerting.episodes.lifecycle import Pace
+from monitor.alerting.episodes.suppression import Suppression
+from monitor.alerting.episodes.waking import Wakes
+from monitor.alerting.judging import housekeeping
+from monitor.alerting.judging.evaluation import (
     Evaluator,
     Guard,
     Sitting,
     changes_suppression,
     suppression_of,
 )
-from monitor.alerting.firing_runs import FiringRuns
-from monitor.alerting.hearing import Hearing
-from monitor.alerting.lifecycle import Pace
-from monitor.alerting.pictures import Pictures
-from monitor.alerting.present import Complete, Present
-from monitor.alerting.retiring import Forgetting
-from monitor.alerting.rounds import Rounds
+from monitor.alerting.judging.hearing import Hearing
+from monitor.alerting.judging.pictures import Pictures
+from monitor.alerting.judging.retiring import Forgetting
+from monitor.alerting.judging.rounds import Rounds
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.store import Store
-from monitor.alerting.subjects import Subjects, traits_of
-from monitor.alerting.suppression import Suppression
+from monitor.alerting.subjects.outermost import Subjects, traits_of
+from monitor.alerting.subjects.present import Complete, Present
 from monitor.alerting.trail import Trail
 from monitor.alerting.verdicts import Subject
-from monitor.alerting.waking import Wakes
 from monitor.bus.contract import Batch, BusStanding, Retention, Start, Step
 from monitor.model.alerts import AlertingPicture, Silence
 from monitor.model.clock import Clock

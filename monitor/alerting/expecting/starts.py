@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from monitor.alerting.expected import Expected
+from monitor.alerting.expecting.expected import Expected
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunKind, RunState, Trigger
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import islice
 
-from monitor.alerting.draft import EPISODE, Draft
-from monitor.alerting.lifecycle import Episode
+from monitor.alerting.episodes.draft import EPISODE, Draft
+from monitor.alerting.episodes.lifecycle import Episode
 from monitor.model.runs import RunKey, RunKind, RunState
 
 _NEAR = 200  # that one run is held against, the newest ones

@@ -12,9 +12,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.alerting import lifecycle
 from monitor.alerting.compiled import Rule
-from monitor.alerting.lifecycle import Episode, Pace
+from monitor.alerting.episodes import lifecycle
+from monitor.alerting.episodes.lifecycle import Episode, Pace
 
 
 class Wakes(Struct, frozen=True, kw_only=True):

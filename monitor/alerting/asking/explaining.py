@@ -8,9 +8,7 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from monitor.alerting.compiled import Rule
-from monitor.alerting.engine import Engine
-from monitor.alerting.explanations import (
+from monitor.alerting.asking.explanations import (
     Asked,
     Explanation,
     Receiver,
@@ -24,8 +22,10 @@ from monitor.alerting.explanations import (
     sighting_steps,
     standing,
 )
-from monitor.alerting.present import KINDS
-from monitor.alerting.subjects import Whose, of_pipeline, of_run, of_schedule, traits_of
+from monitor.alerting.compiled import Rule
+from monitor.alerting.judging.engine import Engine
+from monitor.alerting.subjects.outermost import Whose, of_pipeline, of_run, of_schedule, traits_of
+from monitor.alerting.subjects.present import KINDS
 from monitor.alerting.trail import Evaluation
 from monitor.alerting.verdicts import About, Subject
 from monitor.bus.contract import EventBus, Recorded

@@ -8,7 +8,16 @@ from datetime import datetime, timedelta
 import msgspec
 
 from monitor.alerting.compiled import Rule
-from monitor.alerting.draft import ENDED, FIRST, MEMORY, PAST, RULE, SILENCE, Draft, RuleKept
+from monitor.alerting.episodes.draft import (
+    ENDED,
+    FIRST,
+    MEMORY,
+    PAST,
+    RULE,
+    SILENCE,
+    Draft,
+    RuleKept,
+)
 from monitor.alerting.settings.rules import RuleKind
 from monitor.alerting.settings.silences import SilenceSettings, configured_silence
 from monitor.model.alerts import Silence

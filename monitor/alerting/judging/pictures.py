@@ -9,13 +9,21 @@ from urllib.parse import unquote
 import msgspec
 import structlog
 
-from monitor.alerting.awaiting import Waiting
 from monitor.alerting.baselines import MINIMUM_RUNS, age_seconds, limit_seconds
 from monitor.alerting.compiled import Rule
-from monitor.alerting.draft import EPISODE, LEARNED, MEMORY, SILENCE, TRANSITIONS, Draft, Tables
-from monitor.alerting.evaluation import Evaluator
-from monitor.alerting.present import read_learned
+from monitor.alerting.episodes.draft import (
+    EPISODE,
+    LEARNED,
+    MEMORY,
+    SILENCE,
+    TRANSITIONS,
+    Draft,
+    Tables,
+)
+from monitor.alerting.expecting.awaiting import Waiting
+from monitor.alerting.judging.evaluation import Evaluator
 from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.subjects.present import read_learned
 from monitor.model.alerts import AlertingPicture, LearnedLimit, PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.runs import Pipeline, PipelineKind, RunKind

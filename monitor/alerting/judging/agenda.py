@@ -10,7 +10,7 @@ import itertools
 from collections import defaultdict
 from datetime import datetime
 
-from monitor.alerting.subjects import key_of
+from monitor.alerting.subjects.outermost import key_of
 from monitor.alerting.verdicts import Subject
 
 Domain = tuple[str, str]  # workspace, and the kind of run by whose lists it is judged

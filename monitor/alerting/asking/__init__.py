@@ -1,0 +1,1 @@
+"""Why an alert came or did not, and what other rules would have told."""

@@ -1,0 +1,1 @@
+"""Which starts a schedule promised, and which of them came."""

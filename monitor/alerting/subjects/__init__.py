@@ -1,0 +1,1 @@
+"""Whom an event concerns, and what is known of it now."""

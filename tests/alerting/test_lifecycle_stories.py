@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from monitor.alerting.lifecycle import Episode, Past
+from monitor.alerting.episodes.lifecycle import Episode, Past
 from monitor.model.alerts import AlertState
 from tests.alerting.episodes import SILENCED, Story
 

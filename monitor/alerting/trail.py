@@ -11,7 +11,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-_EVENTS = 10_000
+_EVALUATIONS = 50_000  # of events; 10,000 of them, where five rules hear each
 _LOOKS = 10_000
 _PER_EVENT = 100
 
@@ -32,9 +32,10 @@ class Evaluation(Struct, frozen=True, kw_only=True, gc=False):
 class Trail:
     """The newest evaluations: all of each event, and the last look of each rule and subject."""
 
-    def __init__(self, *, events: int = _EVENTS, looks: int = _LOOKS) -> None:
-        self._most_events = events
+    def __init__(self, *, evaluations: int = _EVALUATIONS, looks: int = _LOOKS) -> None:
+        self._most_evaluations = evaluations
         self._most_looks = looks
+        self._evaluations = 0
         self._heard: OrderedDict[str, dict[tuple[str, str], Evaluation]] = OrderedDict()
         self._looked: OrderedDict[tuple[str, str], Evaluation] = OrderedDict()
 
@@ -51,10 +52,14 @@ class Trail:
                 self._looked.popitem(last=False)
             return
         of_event = self._heard.setdefault(event_id, {})
-        if len(of_event) < _PER_EVENT or identity in of_event:
-            of_event[identity] = said
-        if len(self._heard) > self._most_events:
-            self._heard.popitem(last=False)
+        if identity not in of_event:
+            if len(of_event) >= _PER_EVENT:
+                return
+            self._evaluations += 1
+        of_event[identity] = said
+        while self._evaluations > self._most_evaluations:
+            _, oldest = self._heard.popitem(last=False)
+            self._evaluations -= len(oldest)
 
     def of_event(self, event_id: str) -> tuple[Evaluation, ...]:
         """Return what the rules said to an event; empty where it is too long ago."""

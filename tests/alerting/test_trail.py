@@ -37,10 +37,11 @@ def test_the_last_look_of_a_rule_is_kept() -> None:
 
 
 def test_the_oldest_leave_when_it_is_full() -> None:
-    """Neither events nor looks grow beyond their bounds."""
-    trail = Trail(events=3, looks=2)
+    """Neither events nor looks grow beyond their bounds, however many rules hear each event."""
+    trail = Trail(evaluations=6, looks=2)
     for number in range(10):
-        trail.note(f"event {number}", said("run_failed", "aa", "fired"))
+        for rule in ("run_failed", "canceled", "canceled"):
+            trail.note(f"event {number}", said(rule, "aa", "fired"))
         trail.note(None, said("run_stuck", f"{number}", "unclear"))
     kept = [number for number in range(10) if trail.of_event(f"event {number}")]
     looked = [number for number in range(10) if trail.last_look("run_stuck", f"{number}")]

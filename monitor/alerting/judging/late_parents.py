@@ -103,7 +103,9 @@ class LateParents:
             around = self._around(run)
             if others or around:
                 family = await _family(run, others, bus)
-                self._families[key] = msgspec.structs.replace(family, around=around)
+                family = msgspec.structs.replace(family, around=around)
+                if family != Family():  # else every alert would be held against it in vain
+                    self._families[key] = family
 
     def takes(self, sitting: Sitting, case: Case, whose: RunKey, patience: Patience) -> bool:
         """True where a failure is evidence of another episode than its own, or waits."""

@@ -345,7 +345,7 @@ class Engine:
         if now >= self._next_sweep:
             self._next_sweep = now + self._sweep_seconds
             housekeeping.sweep(draft, wall_now=self._clock.now())
-            self._forgetting.go_on(draft, self._view, wall_now=self._clock.now())
+            self._forgetting.go_on(draft, self._view)
 
     async def _keep_silence(self, silence: Silence) -> None:
         draft = self._draft()

@@ -102,7 +102,7 @@ class Forgetting:
     def __init__(self) -> None:
         self._left: Iterator[tuple[str, str]] = iter(())
 
-    def go_on(self, draft: Draft, view: KnowledgeView, *, wall_now: datetime) -> None:
+    def go_on(self, draft: Draft, view: KnowledgeView) -> None:
         """Look at the next rows; after the last one all over again."""
         rows = list(islice(self._left, _ROWS_AT_ONCE))
         if not rows:
@@ -110,7 +110,7 @@ class Forgetting:
             keys += [(LEARNED, key) for key, _ in draft.rows(LEARNED)]
             self._left = iter(keys)
             rows = list(islice(self._left, _ROWS_AT_ONCE))
-        gone = Gone(view)
+        gone, known_until = Gone(view), _known_until(view)
         # What is late by what was learned is late until it succeeds, however long that takes.
         late = {
             (episode.alert.workspace, _without_name(episode.alert.pipeline))
@@ -120,15 +120,24 @@ class Forgetting:
         for letter, key in rows:
             subject_key = key.partition(":")[2] if letter == MEMORY else key
             place = _place(subject_key)
-            is_idle = letter == LEARNED and place not in late and _is_idle(draft, key, wall_now)
+            now = known_until.get(place[0]) if letter == LEARNED and place not in late else None
+            is_idle = now is not None and _is_idle(draft, key, now)
             if is_idle or gone.why(*place) is not None or _is_deleted(subject_key, gone):
                 draft.put(letter, key, None)
 
 
-def _is_idle(draft: Draft, key: str, wall_now: datetime) -> bool:
+def _known_until(view: KnowledgeView) -> dict[str, datetime]:
+    """Return the newest instant that is known of each workspace, which no jump of ours moves."""
+    known: dict[str, datetime] = {}
+    for (workspace, _), at in view.complete().items():
+        known[workspace] = max(at, known.get(workspace, at))
+    return known
+
+
+def _is_idle(draft: Draft, key: str, now: datetime) -> bool:
     """True for what is learned of a pipeline that no list tells to be gone and nobody runs."""
     learned = read_learned(draft.get(LEARNED, key))
-    return learned is not None and is_idle(learned, wall_now)
+    return learned is not None and is_idle(learned, now)
 
 
 def _is_deleted(subject_key: str, gone: Gone) -> bool:

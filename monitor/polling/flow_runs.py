@@ -96,6 +96,14 @@ class FlowRuns:
                 begun.append(flow_run_begun(key.id, groups[key.id]))
         if begun:
             await self._following.observer.observe(begun)
+            await self._tell_records([one.key for one in begun if known.get(one.key) is None])
+
+    async def _tell_records(self, keys: Sequence[RunKey]) -> None:
+        """Tell the records of flow runs that were read before their start was durable."""
+        for key in keys:
+            tracked = self._tracked.get(key.id)
+            if tracked is not None and tracked.row is not None:
+                await self._observe(key, tracked.row, native_status=None)
 
     async def _by_flow_run(self, seen: Sequence[Seen]) -> dict[str, list[Sighting]]:
         # What the observer has not stored shows nothing yet.

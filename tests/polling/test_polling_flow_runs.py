@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from monitor.model.errors import NotAvailableError, WorkspaceUnreachableError
 from monitor.model.runs import RunKind, Source, Status, Trigger
 from monitor.workspace.priority import Priority
+from tests.app.waiting import pause
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace, stamp
@@ -56,6 +58,27 @@ async def test_job_groups_show_the_start_and_the_status_the_end(
     assert state.started_at is None
     assert state.pipeline is not None
     assert state.pipeline.id == "11"
+
+
+async def test_a_record_that_is_read_before_the_start_is_durable_is_told(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """When a flow run was created is known however the looks at it and its parts overlap."""
+    ids = range(71, 91)
+    for number in ids:
+        workspace.put_flow_run(number)
+        workspace.put_job_group(number, "InProgress", flowRun={"id": number})
+    changes = asyncio.create_task(scene.parts.changes.poll())
+    while not changes.done():
+        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+        await pause(0.0)
+    await changes
+    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+
+    active = scene.knowledge.active
+    assert [active[scene.key(one, FLOW_RUN)].run.created_at for one in ids] == [
+        workspace.now() for _ in ids
+    ]
 
 
 async def test_the_end_is_never_computed(

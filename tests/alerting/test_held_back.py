@@ -150,6 +150,19 @@ async def test_a_restart_forgets_no_silence(tmp_path: Path) -> None:
         assert await story.words() == ["silenced", "fired"]
 
 
+async def test_a_clock_that_jumps_for_a_while_takes_no_silence(story: Judging) -> None:
+    """Two days ahead it counts as over; with the right time it is at work again."""
+    await story.engine.add_silence(silence(story, "pipeline_id=1"))
+    right = story.clock.now()
+    story.clock.set_wall(right + timedelta(days=2))
+    await story.round(120)
+    story.clock.set_wall(right + timedelta(seconds=120))
+    await story.end_runs([1])
+    await story.round()
+
+    assert await story.words() == ["silenced"]
+
+
 async def test_what_fails_in_a_muted_night_is_told_in_the_morning(tmp_path: Path) -> None:
     """Nothing at night, and one word at six by the clock on that wall."""
     start = datetime(2026, 11, 21, 21, 30, tzinfo=UTC)

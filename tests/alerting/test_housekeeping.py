@@ -60,6 +60,6 @@ def test_what_is_left_of_episodes_goes_after_thirty_days() -> None:
     for days in (29, 31):
         draft.put(PAST, f"{days}", Past(last_end=NOW - timedelta(days=days)))
 
-    sweep(draft, wall_now=NOW)
+    sweep(draft, now=NOW)
 
     assert names_in(draft, PAST) == {"29"}

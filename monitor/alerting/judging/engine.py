@@ -344,7 +344,8 @@ class Engine:
         now = self._clock.monotonic()
         if now >= self._next_sweep:
             self._next_sweep = now + self._sweep_seconds
-            housekeeping.sweep(draft, wall_now=self._clock.now())
+            # Neither clock alone: what a jump ahead drops does not come back with the right time.
+            housekeeping.sweep(draft, now=min(self._now(), self._clock.now()))
             self._forgetting.go_on(draft, self._view)
 
     async def _keep_silence(self, silence: Silence) -> None:

@@ -31,14 +31,14 @@ _SILENCES_KEPT = timedelta(days=1)  # after their end
 _CONFIGURED = "config"
 
 
-def sweep(draft: Draft, *, wall_now: datetime) -> None:
+def sweep(draft: Draft, *, now: datetime) -> None:
     """Drop what is over for long, the oldest first where there is too much."""
     ended = sorted((row.at, key) for key, row in draft.rows(ENDED))
-    _drop(draft, ENDED, ended, before=wall_now - _ENDED_KEPT, bound=_ENDED_BOUND)
+    _drop(draft, ENDED, ended, before=now - _ENDED_KEPT, bound=_ENDED_BOUND)
     past = sorted((row.last_end, key) for key, row in draft.rows(PAST) if row.last_end is not None)
-    _drop(draft, PAST, past, before=wall_now - _PAST_KEPT, bound=_PAST_BOUND)
+    _drop(draft, PAST, past, before=now - _PAST_KEPT, bound=_PAST_BOUND)
     for key, silence in list(draft.rows(SILENCE)):
-        if silence.ends_at < wall_now - _SILENCES_KEPT:
+        if silence.ends_at < now - _SILENCES_KEPT:
             draft.put(SILENCE, key, None)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from monitor.alerting.conditions.instants import written
 from monitor.alerting.facts import FlowOrPlanFacts
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.alerting.verdicts import (
@@ -60,7 +61,7 @@ def look_at_age(
         since=old_at,
         as_of=as_of,
         facts={
-            "last_success_at": None if success_at is None else _written(success_at),
+            "last_success_at": None if success_at is None else written(success_at),
             "age_seconds": (as_of - begin).total_seconds(),
             "limit_seconds": limit,
         },
@@ -96,10 +97,6 @@ def last_success(standings: Sequence[PipelineStanding]) -> datetime | None:
         and (finished_at is None or one.last_success_at > finished_at)
     ]
     return max((at for at in successes if at is not None), default=None)
-
-
-def _written(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 NOT_FRESH = Condition(

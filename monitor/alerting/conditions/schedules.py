@@ -8,10 +8,11 @@ told from what the other triggers of the same schedule start.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from monitor.alerting.conditions.instants import written
 from monitor.alerting.expecting.awaiting import (
     Waiting,
     begun,
@@ -107,14 +108,10 @@ def _verdict(memory: Waiting, *, as_of: datetime) -> Verdict | None:
         as_of=as_of,
         facts={
             "schedule": first.schedules,
-            "expected_at": _written(first.at),
+            "expected_at": written(first.at),
             "missed": len(memory.missed),
         },
     )
-
-
-def _written(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Switch(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from monitor.alerting.conditions.instants import written
 from monitor.alerting.facts import TokenFacts, WorkspaceFacts
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.alerting.verdicts import (
@@ -108,7 +109,7 @@ def look_token(looked: Looked[TokenFacts], _: Since | None, rule: RuleSettings) 
         as_of=now,
         facts={
             "token": looked.subject.thing,
-            "expires_at": _written(expires_at),
+            "expires_at": written(expires_at),
             "remaining_seconds": (expires_at - now).total_seconds(),
         },
     )
@@ -232,10 +233,6 @@ def _starved(held: Starved, facts: WorkspaceFacts, now: datetime) -> Starved:
             is_another = one.last_attempt_at != newest
             polls[one.poll] = (first, one.last_attempt_at, min(count + is_another, 1_000))
     return Starved(scopes={name: held.scopes.get(name, now) for name in empty}, polls=polls)
-
-
-def _written(at: datetime) -> str:
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 # What nobody can see while the workspace does not answer, or what its silence brings about.

@@ -39,9 +39,9 @@ class Schedules:
         read_at = following.workspace_now()
         client = following.client
         pages = [page async for page in client.schedules(priority=Priority.INVENTORY)]
-        known = tuple(_known(row) for page in pages for row in page.rows)
         # Pages overlap, so a schedule may have been shown twice.
-        unique = {one.id: one for one in known}
+        rows = {row.id: row for page in pages for row in page.rows}
+        unique = {row.id: _known(row) for row in rows.values()}
         bad_rows = [bad for page in pages for bad in page.bad_rows]
         following.knowledge.update_workspace(
             following.name,
@@ -50,7 +50,7 @@ class Schedules:
             schedules_read_before=standing.schedules_read_at,
             schedules_of=await self._whose(),
         )
-        self._name(pipeline for one in unique.values() for pipeline in one.pipelines)
+        self._name(one for row in rows.values() for one in row.pipelines if one not in row.deleted)
         if following.beyond is not None and following.beyond.schedules:
             unread = {bad.id for bad in bad_rows if bad.id is not None}
             await self._tell(unique.values(), unread=unread)

@@ -178,6 +178,7 @@ class ScheduleRow(Struct, frozen=True, kw_only=True, gc=False):
     is_enabled: bool = True
     triggers: tuple[Trigger, ...] = ()
     pipelines: tuple[Pipeline, ...] = ()  # what it starts; other kinds of task are left out
+    deleted: frozenset[Pipeline] = frozenset()  # those of them that are no longer there
     disable_reason: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None

@@ -204,17 +204,15 @@ def _folder(row: wire.Folder) -> FolderRow:
 
 
 def _schedule(row: wire.Schedule) -> ScheduleRow:
-    pipelines = [
-        pipeline
-        for task in readable(row.tasks, _SCHEDULED_TASK)
-        for pipeline in _started_pipelines(task)
-    ]
+    tasks = readable(row.tasks, _SCHEDULED_TASK)
+    started = [one for task in tasks for one in _started_pipelines(task)]
     return ScheduleRow(
         id=text_of(row.id),
         name=row.name,
         is_enabled=row.enabled is not False,
         triggers=readable(row.triggers, TRIGGER),
-        pipelines=tuple(pipelines),
+        pipelines=tuple(pipeline for pipeline, _ in started),
+        deleted=frozenset(pipeline for pipeline, is_deleted in started if is_deleted),
         disable_reason=row.disable_reason,
         created_at=instant(row.created_at),
         updated_at=instant(row.updated_at),
@@ -222,12 +220,16 @@ def _schedule(row: wire.Schedule) -> ScheduleRow:
     )
 
 
-def _started_pipelines(task: wire.ScheduledTask) -> list[Pipeline]:
+def _started_pipelines(task: wire.ScheduledTask) -> list[tuple[Pipeline, bool]]:
+    """Return what a task starts, each with whether it was deleted."""
     found = []
-    if task.run_flow and (flow_id := text_or_none(task.run_flow.flow_id or task.run_flow.id)):
-        found.append(Pipeline(kind=PipelineKind.FLOW, id=flow_id, name=task.run_flow.name))
-    if task.run_plan and (plan_id := text_or_none(task.run_plan.plan_id or task.run_plan.id)):
-        found.append(Pipeline(kind=PipelineKind.PLAN, id=plan_id, name=task.run_plan.name))
+    flow, plan = task.run_flow, task.run_plan
+    if flow and (flow_id := text_or_none(flow.flow_id or flow.id)):
+        pipeline = Pipeline(kind=PipelineKind.FLOW, id=flow_id, name=flow.name)
+        found.append((pipeline, bool(flow.deleted_at)))
+    if plan and (plan_id := text_or_none(plan.plan_id or plan.id)):
+        pipeline = Pipeline(kind=PipelineKind.PLAN, id=plan_id, name=plan.name)
+        found.append((pipeline, bool(plan.deleted_at)))
     return found
 
 

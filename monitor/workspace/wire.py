@@ -199,6 +199,8 @@ class Started(Struct, rename="camel"):
     flow_id: Id | None = None
     plan_id: Id | None = None
     name: str | None = None
+    # The workspace writes this one otherwise than all others.
+    deleted_at: str | int | None = field(name="deleted_at", default=None)
 
 
 class ScheduledTask(Struct, rename="camel"):

@@ -64,6 +64,12 @@ async def test_a_schedule_does_not_bring_a_deleted_flow_back(
         await scene.parts.schedules.poll()
     assert names(scene) == {("13", None)}
 
+    gone = {"flowId": 12, "id": 12, "name": "B", "deleted_at": "2026-11-21T10:00:00.000Z"}
+    workspace.tables["schedules"][5]["tasks"] = [{"runFlow": gone}]
+    await scene.restart()
+    await scene.parts.schedules.poll()
+    assert names(scene) == set()
+
 
 async def test_a_failed_list_forgets_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
     """An outage is not a deletion."""

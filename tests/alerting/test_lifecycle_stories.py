@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from monitor.alerting.episodes.lifecycle import Episode, Past
+from monitor.alerting.episodes.lifecycle import Episode, Moment, Past, pass_time, wakes_at
 from monitor.model.alerts import AlertState
-from tests.alerting.episodes import SILENCED, Story
+from tests.alerting.episodes import PACE, SILENCED, Story
 
 _SECONDS = st.sampled_from((0.0, 1.0, 59.0, 300.0, 1_801.0, 4_000.0))
 _HELD = msgspec.json.Decoder(Episode)
@@ -61,6 +63,19 @@ class AnyStory(RuleBasedStateMachine):
         owes = isinstance(held, Episode) and held.alert.is_told and is_open
         assert (told is not None) == owes
 
+    @invariant()
+    def nothing_becomes_of_what_sleeps(self) -> None:
+        """Until it wakes time makes nothing of it, and then it does, if all is known by then."""
+        held, now = self.story.held, self.story.now
+        if not isinstance(held, Episode):
+            return
+        at = wakes_at(held, self.story.rule, PACE)
+        before = now if at is None else at - timedelta(microseconds=1)
+        if before >= now:
+            assert pass_time(held, self.story.rule, _moment(before)) == (held, (), "")
+        if at is not None:
+            assert pass_time(held, self.story.rule, _moment(max(now, at)))[0] != held
+
     def teardown(self) -> None:
         """In the end all is well for long, and whoever was told of something was told its end."""
         self.story.muted_by = ()
@@ -72,6 +87,10 @@ class AnyStory(RuleBasedStateMachine):
         assert self.story.told.words.count("resolved") == sum(
             self.story.told.words.count(word) for word in ("fired", "flapping")
         )
+
+
+def _moment(at: datetime) -> Moment:
+    return Moment(now=at, as_of=at + timedelta(days=1), pace=PACE)
 
 
 TestAnyStory = AnyStory.TestCase

@@ -102,6 +102,7 @@ class Draft:
         self._tables = tables
         self._changed: dict[tuple[str, str], Row | None] = {}
         self._wall_now = wall_now
+        self.number = 0  # of changes until now
 
     @property
     def is_empty(self) -> bool:
@@ -117,6 +118,7 @@ class Draft:
         """Keep a row, None to drop it. One that is kept already is no change."""
         if row != self.get(letter, key):
             self._changed[letter, key] = row
+            self.number += 1
 
     def rows(self, letter: str) -> Iterator[tuple[str, Row]]:
         """Yield all rows of a letter as they are now; changes meanwhile may or may not be seen."""

@@ -134,11 +134,15 @@ class Rounds:
         self, sitting: Sitting, evaluator: Evaluator, subject: Subject, *, explaining: bool
     ) -> None:
         again: datetime | None = None
+        number = sitting.draft.number
         traits = traits_of(self._view, subject)
         for rule in evaluator.compiled.looking(subject.about, traits):
             if bool(rule.condition.explains) is explaining:
                 at = evaluator.look(sitting, Case(rule=rule, subject=subject))
                 again = at if again is None or (at is not None and at < again) else again
+        if self._by_events and sitting.draft.number != number:
+            # With other memories rules may answer otherwise, though nothing else has changed.
+            again = sitting.present.as_of(subject)
         if not explaining:
             self._agenda.put(_domain(sitting, subject), subject, again)
 

@@ -60,6 +60,10 @@ class KnowledgeView:
         """Return the name that the pipeline's series carry; ``unknown`` where none was told."""
         return self._knowledge.label(workspace, pipeline)
 
+    def name_of(self, workspace: str, pipeline: Pipeline) -> str | None:
+        """Return the present name of a pipeline, None where it is not told."""
+        return self._knowledge.name_of(workspace, pipeline.kind, pipeline.id)
+
     def knows(self, workspace: str, pipeline: Pipeline) -> bool:
         """True where the pipeline was listed, or named by a run, and not found to be gone."""
         return self._knowledge.knows(workspace, pipeline)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.model.knowledge import PollStanding, ScheduleKnown
 from monitor.model.runs import PipelineKind, Status
 from tests.alerting.judging import WORKSPACE, Judging, judging
@@ -108,6 +110,20 @@ async def test_what_no_list_can_show_is_not_taken_for_gone(tmp_path: Path) -> No
 
         assert await ended(one) == []
         assert await one.words() == ["fired"]
+
+
+async def test_a_flow_with_a_name_that_its_rule_does_not_take_fails_no_more(tmp_path: Path) -> None:
+    """The rule would not hear of its next success either; another new name changes nothing."""
+    failed = default_rule(RuleKind.RUN_FAILED)
+    rule = msgspec.structs.replace(failed, match=Match(pipeline=("flow*",)))
+    async with judging(tmp_path, AlertingSettings(rules=(rule,))) as one:
+        list_flows(one, 1, 2, 3)
+        await one.end_runs([1, 2, 3])
+        await one.round()
+        one.knowledge.name_pipeline(WORKSPACE, PipelineKind.FLOW, "1", "money")
+        one.knowledge.name_pipeline(WORKSPACE, PipelineKind.FLOW, "2", "flow of money")
+
+        assert await ended(one) == ["pipeline renamed"]
 
 
 async def test_what_a_removed_rule_told_is_in_view_for_a_while_only(tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ from itertools import islice
 from operator import itemgetter
 from urllib.parse import unquote
 
+import msgspec
+
 from monitor.alerting.baselines import is_idle
+from monitor.alerting.compiled import Rule
 from monitor.alerting.episodes.draft import EPISODE, LEARNED, MEMORY, Draft
 from monitor.alerting.episodes.labels import subject_of
 from monitor.alerting.episodes.lifecycle import Episode
@@ -16,13 +19,14 @@ from monitor.alerting.judging.evaluation import Evaluator, Sitting, end
 from monitor.alerting.subjects.outermost import traits_of
 from monitor.alerting.subjects.present import read_learned
 from monitor.alerting.verdicts import About
-from monitor.model.alerts import BRIDGE
+from monitor.model.alerts import BRIDGE, Alert
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.tracking.knowledge import KnowledgeView
 
 RULE_REMOVED = "rule removed"
 WORKSPACE_REMOVED = "workspace removed"
 PIPELINE_REMOVED = "pipeline removed"
+PIPELINE_RENAMED = "pipeline renamed"
 
 _LISTS = {PipelineKind.FLOW: "list_flows", PipelineKind.PLAN: "list_plans"}
 _INVENTORY = "names"  # the poll that reads which pipelines there are
@@ -73,8 +77,11 @@ def retire(sitting: Sitting, evaluator: Evaluator, view: KnowledgeView) -> None:
                 _let_go(sitting, evaluator, key, episode)
             continue
         reason = gone.why(alert.workspace, alert.pipeline)
-        if not _has_rule(episode, evaluator, view):
+        rule = evaluator.rules.get(alert.name)
+        if rule is None or not _is_of(rule, alert, view):
             reason = RULE_REMOVED
+        elif not _fits_by_name(rule, alert, view):
+            reason = PIPELINE_RENAMED
         if reason is not None:
             end(sitting, key, episode, reason)
 
@@ -86,14 +93,23 @@ def _let_go(sitting: Sitting, evaluator: Evaluator, key: str, episode: Episode) 
         sitting.draft.hold(key, episode, episode.past, "")
 
 
-def _has_rule(episode: Episode, evaluator: Evaluator, view: KnowledgeView) -> bool:
-    alert = episode.alert
-    rule = evaluator.rules.get(alert.name)
-    if rule is None or rule.settings.rule != alert.rule:
+def _is_of(rule: Rule, alert: Alert, view: KnowledgeView) -> bool:
+    if rule.settings.rule != alert.rule:
         return False
     match = rule.settings.match
     # Owner and folder may not have been read yet, and were judged when it began.
     return bool(match.owner or match.folder) or rule.takes(traits_of(view, subject_of(rule, alert)))
+
+
+def _fits_by_name(rule: Rule, alert: Alert, view: KnowledgeView) -> bool:
+    """False where the rule hears of the pipeline no more, so not of its success either."""
+    if alert.pipeline is None:
+        return True
+    name = view.name_of(alert.workspace, alert.pipeline) or alert.pipeline.name
+    pipeline = msgspec.structs.replace(alert.pipeline, name=name)
+    subject = msgspec.structs.replace(subject_of(rule, alert), pipeline=pipeline)
+    traits = traits_of(view, subject)
+    return all(one.takes(traits) for one in rule.demands if one.field == "pipeline")
 
 
 class Forgetting:

@@ -43,7 +43,7 @@ from monitor.alerting.judging.rounds import Rounds
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.store import Store
 from monitor.alerting.subjects.outermost import Subjects, traits_of
-from monitor.alerting.subjects.present import Complete, Present
+from monitor.alerting.subjects.present import Complete, Present, SchedulesByPipeline
 from monitor.alerting.trail import Trail
 from monitor.alerting.verdicts import Subject
 from monitor.bus.contract import Batch, BusStanding, Retention, Start, Step
@@ -98,6 +98,7 @@ class Engine:
         self._complete: Complete = {}
         self._suppression = Suppression()
         self._firing = FiringRuns()
+        self._schedules = SchedulesByPipeline()
         self._stored_position = 0
         self._stored_at = clock.monotonic()
         self._next_look = clock.monotonic()
@@ -373,6 +374,7 @@ class Engine:
             bus=standing,
             retention=self._retention,
             learned=lambda key: draft.get(LEARNED, key),
+            schedules=self._schedules,
         )
         return Sitting(draft, present, self._suppression)
 

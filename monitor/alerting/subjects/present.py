@@ -66,6 +66,25 @@ class Running(Struct, frozen=True, kw_only=True):
     own: tuple[ActiveRun, ...]
 
 
+class SchedulesByPipeline:
+    """The schedules of each workspace by what they start, sorted once for each reading."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[tuple[ScheduleKnown, ...], ByPipeline]] = {}
+
+    def of(self, workspace: WorkspaceStanding) -> ByPipeline:
+        held = self._held.get(workspace.workspace)
+        if held is not None and held[0] is workspace.schedules:
+            return held[1]
+        gathered: defaultdict[PipelineId, list[ScheduleKnown]] = defaultdict(list)
+        for schedule in workspace.schedules:
+            for one in schedule.pipelines:
+                gathered[one.kind, one.id].append(schedule)
+        found = {identity: tuple(schedules) for identity, schedules in gathered.items()}
+        self._held[workspace.workspace] = workspace.schedules, found
+        return found
+
+
 class Present:
     """One moment. What is costly to gather is gathered when it is first asked for."""
 
@@ -80,6 +99,7 @@ class Present:
         bus: BusStanding | None,
         retention: Retention,
         learned: LearnedOf,
+        schedules: SchedulesByPipeline,
     ) -> None:
         """``now`` is ours as no jump of the wall clock moves it."""
         self.now = now
@@ -92,7 +112,7 @@ class Present:
         self._learned = learned
         self._running: dict[str, Running] | None = None
         self._standings: dict[tuple[str, RunKind, str], list[PipelineStanding]] | None = None
-        self._schedules: dict[str, ByPipeline] = {}
+        self._schedules = schedules
         self._schedules_by_id: dict[str, dict[str, ScheduleKnown]] = {}
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
 
@@ -199,7 +219,7 @@ class Present:
             active = tuple(chain.from_iterable(one.own for one in running if one is not None))
             standings = tuple(chain.from_iterable(map(self._standings_of, subjects)))
         return FlowOrPlanFacts(
-            schedules=self._schedules_of(workspace).get(identity, ()),
+            schedules=self._schedules.of(workspace).get(identity, ()),
             schedules_read_at=workspace.schedules_read_at,
             schedules_read_before=workspace.schedules_read_before,
             standings=standings,
@@ -237,17 +257,6 @@ class Present:
         if name not in self._schedules_by_id:
             self._schedules_by_id[name] = {one.id: one for one in workspace.schedules}
         return self._schedules_by_id[name].get(schedule_id)
-
-    def _schedules_of(self, workspace: WorkspaceStanding) -> ByPipeline:
-        found = self._schedules.get(workspace.workspace)
-        if found is None:
-            gathered: defaultdict[PipelineId, list[ScheduleKnown]] = defaultdict(list)
-            for schedule in workspace.schedules:
-                for one in schedule.pipelines:
-                    gathered[one.kind, one.id].append(schedule)
-            found = {identity: tuple(held) for identity, held in gathered.items()}
-            self._schedules[workspace.workspace] = found
-        return found
 
     def _standings_of(self, subject: Subject) -> tuple[PipelineStanding, ...]:
         if self._standings is None:

@@ -8,11 +8,11 @@ are the sketches' pairs of mean and count, which any other implementation of t-d
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from fastdigest import TDigest
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunState, Trigger
@@ -30,7 +30,7 @@ _RECURRING_FACTOR = 1.25  # on top of a gap that has been seen twice, such as a 
 _RECIPES_KEPT = 50
 _IDLE = timedelta(days=90)
 
-Pair = tuple[float, int]  # mean, count
+Pair = tuple[float, Annotated[int, Meta(ge=1)]]  # mean, count
 
 
 class Digest(Struct, frozen=True, kw_only=True):

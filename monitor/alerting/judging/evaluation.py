@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -27,6 +27,8 @@ from monitor.model.alerts import Alert, AlertState, fingerprint
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunKey
 from monitor.tracking.knowledge import KnowledgeView
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -108,7 +110,7 @@ class Evaluator:
         """Let a rule hear an event of a subject."""
         rule, event = case.rule, case.event
         hear = rule.condition.hear
-        facts = sitting.present.facts(rule, case.subject, is_heard=True)
+        facts = self._asked(rule, lambda: sitting.present.facts(rule, case.subject, is_heard=True))
         if hear is None or facts is None or event is None:
             return
         memory, first = self._memory(sitting, case), _first(sitting, case)
@@ -126,7 +128,7 @@ class Evaluator:
         """Let a rule look at a subject; return when it wants to look again."""
         rule = case.rule
         look = rule.condition.look
-        facts = sitting.present.facts(rule, case.subject)
+        facts = self._asked(rule, lambda: sitting.present.facts(rule, case.subject))
         if look is None or facts is None:
             return None
         memory, first = self._memory(sitting, case), _first(sitting, case)
@@ -269,13 +271,13 @@ class Evaluator:
             pace=self.pace,
         )
 
-    def _asked(self, rule: Rule, ask: Callable[[], Judged[Any]]) -> Judged[Any] | None:
+    def _asked(self, rule: Rule, ask: Callable[[], T]) -> T | None:
         def failed(reason: str) -> None:
             self.failing[rule.name] = reason
             self.failures[rule.name] += 1
 
-        judged: Judged[Any] | None = self._guard(f"rule {rule.name}", ask, failed)
-        return judged
+        answer: T | None = self._guard(f"rule {rule.name}", ask, failed)
+        return answer
 
     @staticmethod
     def _memory(sitting: Sitting, case: Case) -> Any:

@@ -195,6 +195,11 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
     workers: int = 8  # requests at the same time; what is about one subject stays in order
     delivery: DeliverySettings = DeliverySettings(window=32, attempts=10)
 
+    def __repr__(self) -> str:
+        # Many receivers tell their customers apart by a secret in the path.
+        host = urlsplit(self.url).hostname if url_fault(self.url) is None else None
+        return f"WebhookSettings(host={host!r}, events={self.events!r})"
+
     def faults(self) -> list[str]:
         """Return one sentence ``key: fault`` for everything that cannot work."""
         found: list[str] = []

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.settings.labels import SHOWN_LABELS
+from monitor.alerting.settings.matching import EXCLUDES
 from monitor.alerting.settings.nearest import meant
 from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
@@ -56,7 +57,11 @@ def matcher(text: str, *, labels: Collection[str] | None) -> Matcher:
     if labels is not None and label not in labels:
         hint = meant(label, labels) or f": there are {', '.join(labels)}"
         raise ConfigurationError(f"{_cut(text)!r}: no alert has a label {label!r}{hint}")
-    return Matcher(label=label, glob=glob.strip(), is_wanted=sign == "=")
+    glob = glob.strip()
+    if labels is not None and glob.startswith(EXCLUDES):
+        # What excludes in `match` would be a name here, and the silence hold back nothing.
+        raise ConfigurationError(f"{_cut(text)!r}: write {_cut(f'{label}!={glob[1:]}')!r}")
+    return Matcher(label=label, glob=glob, is_wanted=sign == "=")
 
 
 def instant(text: str) -> datetime:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
@@ -18,9 +19,9 @@ from monitor.app.backtesting import Backtest, Noticed
 from monitor.app.recorded_past import Past, RecordedPast
 from monitor.bus.contract import Change, Recorded
 from monitor.bus.sqlite import SqliteBus
-from monitor.model.events import AlertEvent, Event, RunEvent
-from monitor.model.runs import RunKey
-from tests.alerting.histories import ALERTING, BEGIN, RUNS, Ran, recorded, workspace
+from monitor.model.events import AlertEvent, Event, EventType, RunEvent, run_event_id
+from monitor.model.runs import RunKey, RunKind, Status, Trigger
+from tests.alerting.histories import ALERTING, BEGIN, RUNS, WORKSPACE, Ran, recorded, workspace
 from tests.clocks import ManualClock
 
 _AFTERWARDS = timedelta(hours=1)
@@ -126,3 +127,27 @@ def test_a_past_in_memory_answers_as_a_store_does(runs: list[Ran], sizes: list[i
                 await bus.close()
 
     asyncio.run(compare())
+
+
+async def test_what_is_over_for_long_is_forgotten() -> None:
+    """Of a past of any length only the newest runs and bad ends are held."""
+    past = RecordedPast(lambda _: None)
+    short = Ran(
+        flow=1,
+        created=0,
+        waits=0,
+        lasts=1,
+        ends=Status.FAILED,
+        inside=(RunKind.JOB_GROUP,),
+        trigger=Trigger.MANUAL,
+        noticed=2,
+        is_linked_late=False,
+    )
+    days = [msgspec.structs.replace(short, created=5 * number) for number in range(25_000)]
+    for one in recorded(days):
+        await past.happen([one.event])
+    assert len(past) < 12_000
+    newest, oldest = (RunKey(WORKSPACE, RunKind.JOB_GROUP, one) for one in ("24999", "0"))
+    assert set(await past.runs([newest, oldest])) == {newest}
+    ids = {run_event_id(key, EventType.RUN_FAILED) for key in (newest, oldest)}
+    assert list(await past.events_by_id(ids)) == [run_event_id(newest, EventType.RUN_FAILED)]

@@ -14,6 +14,7 @@ from tests.bench import (
     alert_engine,
     alert_rules,
     alerts,
+    backtest,
     ingest,
     job_library,
     node_red,
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "alerts": alerts,
     "alert_rules": alert_rules,
     "alert_engine": alert_engine,
+    "backtest": backtest,
 }
 
 

@@ -8,6 +8,7 @@ from tests.bench import (
     alert_engine,
     alert_rules,
     alerts,
+    backtest,
     ingest,
     job_library,
     node_red,
@@ -104,6 +105,11 @@ async def test_alerting_is_measured() -> None:
     """Events, looks and starts are timed with few and many rules."""
     sizes = alert_engine.Sizes(rounds=1, pipelines=200, active=20, burst=50, alone=2)
     assert_measured(await alert_engine.measure(sizes))
+
+
+async def test_trying_rules_is_measured() -> None:
+    """A past of a day is judged again, and something is told."""
+    assert_measured(await backtest.measure(backtest.Sizes(rounds=1, flows=30, days=1)))
 
 
 async def test_the_evaluation_of_rules_is_measured() -> None:

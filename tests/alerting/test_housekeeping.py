@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from monitor.alerting.compiled import Compiled
 from monitor.alerting.episodes.draft import (
@@ -63,3 +63,36 @@ def test_what_is_left_of_episodes_goes_after_thirty_days() -> None:
     sweep(draft, now=NOW)
 
     assert names_in(draft, PAST) == {"29"}
+
+
+def test_of_too_much_the_oldest_goes() -> None:
+    """Above the bound as many go as there are too many, whatever the order they came in."""
+    tables = empty_tables()
+    seconds = [number * 7 % 100_003 for number in range(100_003)]
+    tables[PAST] = {f"{one}": Past(last_end=NOW - timedelta(seconds=one)) for one in seconds}
+    draft = Draft(tables, wall_now=NOW)
+
+    sweep(draft, now=NOW)
+
+    assert {key for key, _ in draft.changes(PAST)} == {"100000", "100001", "100002"}
+
+
+def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
+    """Very many rows of which none must go hold nobody up: each is looked at once."""
+
+    class Counted(datetime):
+        """An instant that counts how often it is compared."""
+
+        compared = 0
+
+        def __lt__(self, other: date, /) -> bool:
+            Counted.compared += 1
+            return isinstance(other, datetime) and super().__lt__(other)
+
+    at = Counted(2026, 11, 21, 9, tzinfo=UTC)
+    tables = empty_tables()
+    tables[PAST] = {f"{number}": Past(last_end=at) for number in range(1_000)}
+
+    sweep(Draft(tables, wall_now=NOW), now=NOW)
+
+    assert Counted.compared == 1_000

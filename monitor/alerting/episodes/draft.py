@@ -123,8 +123,9 @@ class Draft:
     def rows(self, letter: str) -> Iterator[tuple[str, Row]]:
         """Yield all rows of a letter as they are now; changes meanwhile may or may not be seen."""
         changed = {key: row for (one, key), row in self._changed.items() if one == letter}
-        for key, row in list(self._tables[letter].items()):
-            if key not in changed:
+        table = self._tables[letter]
+        for key in list(table):  # the keys alone: pairs of all rows would cost more than the rest
+            if key not in changed and (row := table.get(key)) is not None:
                 yield key, row
         for key, row in changed.items():
             if row is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -16,8 +17,11 @@ from monitor.alerting.episodes.draft import (
     RULE,
     SILENCE,
     Draft,
+    Ended,
+    Row,
     RuleKept,
 )
+from monitor.alerting.episodes.lifecycle import Past
 from monitor.alerting.settings.rules import RuleKind
 from monitor.alerting.settings.silences import SilenceSettings, configured_silence
 from monitor.model.alerts import Silence
@@ -33,10 +37,8 @@ _CONFIGURED = "config"
 
 def sweep(draft: Draft, *, now: datetime) -> None:
     """Drop what is over for long, the oldest first where there is too much."""
-    ended = sorted((row.at, key) for key, row in draft.rows(ENDED))
-    _drop(draft, ENDED, ended, before=now - _ENDED_KEPT, bound=_ENDED_BOUND)
-    past = sorted((row.last_end, key) for key, row in draft.rows(PAST) if row.last_end is not None)
-    _drop(draft, PAST, past, before=now - _PAST_KEPT, bound=_PAST_BOUND)
+    _drop(draft, ENDED, _ended_at, before=now - _ENDED_KEPT, bound=_ENDED_BOUND)
+    _drop(draft, PAST, _last_end, before=now - _PAST_KEPT, bound=_PAST_BOUND)
     for key, silence in list(draft.rows(SILENCE)):
         if silence.ends_at < now - _SILENCES_KEPT:
             draft.put(SILENCE, key, None)
@@ -90,16 +92,32 @@ def _begun(silence: Silence, draft: Draft) -> Silence:
     return msgspec.structs.replace(silence, starts_at=held.starts_at)
 
 
+def _ended_at(row: Ended) -> datetime:
+    return row.at
+
+
+def _last_end(row: Past) -> datetime | None:
+    return row.last_end
+
+
 def _drop(
     draft: Draft,
     letter: str,
-    rows: list[tuple[datetime, str]],
+    at: Callable[[Row], datetime | None],
     *,
     before: datetime,
     bound: int,
 ) -> None:
-    surplus = len(rows) - bound
-    for number, (at, key) in enumerate(rows):
-        if at >= before and number >= surplus:
-            break
+    """Drop what is older, and the oldest above the bound. A row without an instant stays."""
+    # Not sorted: this runs on the loop again and again, and seldom has anything to drop.
+    count, over = 0, []
+    for key, row in draft.rows(letter):
+        if (instant := at(row)) is not None:
+            count += 1
+            if instant < before:
+                over.append(key)
+    if (surplus := count - bound) > len(over):
+        dated = ((at(row), key) for key, row in draft.rows(letter))
+        over = [key for _, key in heapq.nsmallest(surplus, (one for one in dated if one[0]))]
+    for key in over:
         draft.put(letter, key, None)

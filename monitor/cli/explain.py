@@ -78,13 +78,14 @@ async def _explained(config: Path, words: list[str], workspace: str | None) -> A
 async def _question(
     config: Path, words: list[str], *, workspace: str | None
 ) -> dict[str, str | None]:
-    first = words[0]
+    first, kinds = words[0], [*RunKind, *PipelineKind]
+    if len(words) == 1 and first in kinds:
+        raise typer.BadParameter(f"{first} is named without an id; write explain {first} 11")
     if len(words) == 1 and ":" not in first:
         # As it stands in topics too: RULE/FINGERPRINT.
         return {"alert": first.rpartition("/")[2]}
     if len(words) == 1 and len(parts := first.split(":", 2)) == _KEY_PARTS:
         return {"run": "/".join(parts)}
-    kinds = [*RunKind, *PipelineKind]
     if len(words) != 2 or first not in kinds:  # noqa: PLR2004 - kind and id
         told = ", ".join(kinds)
         raise typer.BadParameter(f"name an alert's fingerprint, or one of {told} and an id")

@@ -59,7 +59,11 @@ def faults_of(**changed: object) -> list[str]:
     ("changed", "told"),
     [
         ({"ends_at": None}, "ends_at: is needed: a silence without an end is forgotten"),
-        ({"ends_at": NOW}, "ends_at: 2026-11-21T10:00:00Z is not behind the start"),
+        ({"ends_at": NOW}, "ends_at: 2026-11-21T10:00:00Z is over; give a time to come"),
+        (
+            {"ends_at": NOW + HOUR, "starts_at": NOW + HOUR},
+            "ends_at: 2026-11-21T11:00:00Z is not behind the start",
+        ),
         ({"ends_at": NOW - HOUR, "starts_at": NOW - 2 * HOUR}, "is over; give a time to come"),
         ({"matchers": []}, "matchers: name what is to be silent"),
         ({"matchers": ["marketing"]}, "'marketing' is no matcher: write it as"),
@@ -76,6 +80,13 @@ def faults_of(**changed: object) -> list[str]:
 def test_what_cannot_be_meant_is_refused(changed: dict[str, object], told: str) -> None:
     """No end, no matcher, a label that no alert has, nobody's name: one sentence each."""
     assert [told in fault for fault in faults_of(**changed)].count(True) == 1
+
+
+def test_an_end_that_is_past_is_one_fault() -> None:
+    """That it lies before the start too, which is now, tells nobody more."""
+    assert faults_of(ends_at=NOW - HOUR) == [
+        "ends_at: 2026-11-21T09:00:00Z is over; give a time to come"
+    ]
 
 
 def test_all_faults_are_told_at_once() -> None:

@@ -146,6 +146,8 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
         (["silence", "list", "--for", "2h"], "belong to add"),
         (["explain", "flows", "1"], "name an alert's fingerprint, or one of flow_run"),
         (["explain", "job_group", "1", "2"], "name an alert's fingerprint, or one of"),
+        (["explain", "job_group"], "job_group is named without an id; write explain job_group 11"),
+        (["explain", "plan"], "plan is named without an id; write explain plan 11"),
         (["replay", "--to", "mqtt"], "Missing option '--since'"),
         (["replay", "--to", "mqtt", "--since", "today"], "is not an ISO 8601 instant"),
     ],

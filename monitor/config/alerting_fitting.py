@@ -72,7 +72,7 @@ def _names(alerts: list[Part], faults: Faults) -> None:
     first: dict[str, str] = {}
     for part in alerts:
         name, kind = part.get("name"), part.get("rule")
-        if name is None and kind is not None:
+        if name is None and kind is not None and not faults.holds(f"{part.path}.name"):
             name = kind.value
         if name is None:
             continue
@@ -124,6 +124,8 @@ def _number_fault(value: float, quantity: Quantity | None, kind: RuleKind) -> st
         return f"the rule {kind} has no such number; remove it"
     if quantity.holds(value):
         return None
+    if quantity.counts(value) and quantity.least <= value <= quantity.most:
+        return f"must be whole from 1 on, such as {round(value)}, for {kind}: {quantity.about}"
     return f"must be {quantity.least:,.10g} to {quantity.most:,.10g} for {kind}: {quantity.about}"
 
 

@@ -56,6 +56,11 @@ class Faults:
         if fault not in self.found:
             self.found.append(fault)
 
+    def holds(self, key: str) -> bool:
+        """True where something is wrong with the value of that key."""
+        named = _one_line(self.origins.get(key, key))
+        return any(one.key == named for one in self.found)
+
     def add_unknown(self, key: str, value: object, known: Iterable[str]) -> None:
         """Note a key that nobody knows, and the known one that was probably meant."""
         leaf = re.split(r"\.|__", key)[-1]

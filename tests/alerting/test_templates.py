@@ -18,7 +18,7 @@ from monitor.alerting.settings.templates import (
 )
 from monitor.model.errors import ConfigurationError
 
-FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio")
+FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "told_at")
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,15 @@ FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio")
         (
             "{seconds:{ratio}}",
             "there is no form :{ratio}; did you mean duration?",
+        ),
+        ("{starts_at:duration}", ":duration does not fit starts_at; write {starts_at:time}"),
+        ("{seconds:percent}", ":percent does not fit seconds; write {seconds:duration}"),
+        ("{ratio:time}", ":time does not fit ratio; write {ratio:percent}"),
+        ("{error:time}", ":time does not fit error; write {error}"),
+        ("{pipeline:duration}", ":duration does not fit pipeline; write {pipeline}"),
+        (
+            "{evidence_count:duration}",
+            ":duration does not fit evidence_count; write {evidence_count}",
         ),
         (
             "{error",
@@ -71,23 +80,23 @@ def test_a_bad_template_is_told_in_one_sentence(text: str, sentence: str) -> Non
         ("{seconds:duration}", -61, "-1m 1s"),
         ("{seconds:duration}", "soon", "soon"),
         ("{seconds:duration}", None, "-"),
-        ("{seconds:time}", 0, "1970-01-01T00:00:00Z"),
-        ("{seconds:time}", 1e300, "1e+300"),
-        ("{seconds:time}", "2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z"),
-        ("{seconds:percent}", 0.875, "87.5 %"),
-        ("{seconds:percent}", math.nan, "nan"),
+        ("{told_at:time}", 0, "1970-01-01T00:00:00Z"),
+        ("{told_at:time}", 1e300, "1e+300"),
+        ("{told_at:time}", "2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z"),
+        ("{ratio:percent}", 0.875, "87.5 %"),
+        ("{ratio:percent}", math.nan, "nan"),
         ("{{{seconds}}}", 5, "{5}"),
         (
             "{seconds}",
             datetime(2026, 11, 21, 11, tzinfo=timezone(timedelta(hours=1))),
             "2026-11-21T10:00:00Z",
         ),
-        ("{seconds:percent}", datetime(2026, 11, 21, tzinfo=UTC), "2026-11-21T00:00:00Z"),
+        ("{ratio:percent}", datetime(2026, 11, 21, tzinfo=UTC), "2026-11-21T00:00:00Z"),
     ],
 )
 def test_a_value_is_written_for_people(text: str, value: Value, expected: str) -> None:
     """Numbers without a needless fraction, instants in UTC, and a dash for what is not known."""
-    assert template(text, FIELDS).fill({"seconds": value}) == expected
+    assert template(text, FIELDS).fill(dict.fromkeys(FIELDS, value)) == expected
 
 
 def test_a_field_that_is_not_told_is_a_dash() -> None:
@@ -107,7 +116,7 @@ def test_a_value_is_not_read_as_a_template() -> None:
     assert template("{error}", FIELDS).fill({"error": "{pipeline}"}) == "{pipeline}"
 
 
-TEXTS = st.text(st.sampled_from("{}[]!:.eror seconds-timdup0\n"), max_size=30)
+TEXTS = st.text(st.sampled_from("{}[]!:.eror seconds-timdup0_atl\n"), max_size=30)
 VALUES = (
     st.none()
     | st.text()
@@ -118,7 +127,7 @@ VALUES = (
 
 
 @given(text=TEXTS, value=VALUES)
-@example(text="{seconds:time}", value=datetime.min.replace(tzinfo=timezone(timedelta(hours=14))))
+@example(text="{told_at:time}", value=datetime.min.replace(tzinfo=timezone(timedelta(hours=14))))
 def test_what_is_read_can_be_filled_in(text: str, value: Value) -> None:
     """Any template is refused in one sentence, or makes a text whatever the values are."""
     try:

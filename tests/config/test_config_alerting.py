@@ -21,6 +21,9 @@ from tests.config.settings_tables import (
     with_rules,
 )
 
+IN_A_ROW = (
+    "1 and more: failures in a row; below 1: the failed part of the last runs, over at half of it"
+)
 A_LABEL = "a label is letters, digits and _, with no digit and not __ first"
 
 
@@ -44,6 +47,14 @@ RULE_FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
     (
         alert("run_overdue", minimum=9),
         "minimum: 9: must be 10 to 200 for run_overdue: runs that a limit is learned from",
+    ),
+    (
+        alert("failing_repeatedly", threshold=2.5),
+        (f"threshold: 2.5: must be whole from 1 on, such as 2, for failing_repeatedly: {IN_A_ROW}"),
+    ),
+    (
+        alert("failing_repeatedly", threshold=20.5),
+        (f"threshold: 20.5: must be 0.01 to 20 for failing_repeatedly: {IN_A_ROW}"),
     ),
     (
         alert("run_failed", window_seconds=60),
@@ -101,6 +112,13 @@ RULE_FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
         (
             f'annotations.summary: "{{error}}": there is no field {{error}}; there are '
             f"{', '.join(RULES[RuleKind.CANCELED].template_fields)}"
+        ),
+    ),
+    (
+        alert("run_failed", annotations={"summary": "{starts_at:duration}"}),
+        (
+            'annotations.summary: "{starts_at:duration}": :duration does not fit starts_at; '
+            "write {starts_at:time}"
         ),
     ),
     (
@@ -213,6 +231,13 @@ def test_a_rule_that_cannot_be_meant_is_told_in_one_sentence(
         (
             with_rules(alert("run_failed", name="a"), alert("canceled", name="a")),
             'alerts[1].name: "a": is the name of alerts[0] already; choose another',
+        ),
+        (
+            with_rules(alert("run_failed"), alert("run_failed", name="Sales Failed")),
+            (
+                'alerts[1].name: "Sales Failed": use 1 to 63 of a-z, 0-9, _ and -, not _ or - '
+                "first; it is a label and a topic level"
+            ),
         ),
         (file(alert=[]), "alert: []: unknown key; did you mean alerts?"),
         (

@@ -23,9 +23,15 @@ class Quantity(Struct, frozen=True, kw_only=True):
     default: float | None
     least: float
     most: float
+    is_count: bool = False  # from 1 on; what is below is a part
 
     def holds(self, value: float) -> bool:
-        return self.least <= value <= self.most
+        is_whole = not self.counts(value) or value == int(value)
+        return self.least <= value <= self.most and is_whole
+
+    def counts(self, value: float) -> bool:
+        """True where the value is meant as a number of things."""
+        return self.is_count and value >= 1
 
 
 class RuleKindDefaults(Struct, frozen=True, kw_only=True):
@@ -148,6 +154,7 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
             default=3,
             least=0.01,
             most=20,
+            is_count=True,
         ),
         window=None,
         minimum=Quantity(about="runs that a part is taken of", default=4, least=2, most=20),
@@ -186,7 +193,9 @@ RULES: Mapping[RuleKind, RuleKindDefaults] = MappingProxyType({
         description="{missed} callbacks did not come; polls told those runs instead, later.",
         fields=("missed",),
         match=_WORKSPACE,
-        threshold=Quantity(about="callbacks within the window", default=3, least=1, most=100_000),
+        threshold=Quantity(
+            about="callbacks within the window", default=3, least=1, most=100_000, is_count=True
+        ),
         window=Quantity(
             about="that callbacks are counted in", default=3_600, least=60, most=7 * DAY
         ),

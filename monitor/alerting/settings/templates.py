@@ -1,7 +1,8 @@
 """Annotations: texts with fields in braces, such as ``{pipeline} runs for {seconds:duration}``.
 
-A field is a bare name, with ``:duration``, ``:time`` or ``:percent`` behind it at most. Nothing
-can be reached through a field and nothing is computed, so no template does harm or fails later.
+A field is a bare name, with ``:duration``, ``:time`` or ``:percent`` behind it at most, whichever
+of them fits it. Nothing can be reached through a field and nothing is computed, so no template
+does harm or fails later.
 """
 
 from __future__ import annotations
@@ -99,7 +100,15 @@ def _piece(
     if form and form not in _FORMS:
         hint = meant(form, _FORMS) or f"; there are {', '.join(_FORMS)}"
         raise ConfigurationError(f"there is no form :{form}{hint}")
+    if form and form != (fitting := _form_of(field)):
+        way_out = f"write {{{field}:{fitting}}}" if fitting else f"write {{{field}}}"
+        raise ConfigurationError(f":{form} does not fit {field}; {way_out}")
     return Piece(text=text, field=field, form=form or "")
+
+
+def _form_of(field: str) -> str:
+    """Return the form that a field may have; fields are named after what they hold."""
+    return next((form for ending, form in _ENDINGS.items() if field.endswith(ending)), "")
 
 
 def _written(value: Value, form: str) -> str:
@@ -144,6 +153,8 @@ def _time(value: float | datetime) -> str:
 def _percent(value: float | datetime) -> str:
     return _time(value) if isinstance(value, datetime) else f"{value * 100:.1f} %"
 
+
+_ENDINGS = {"seconds": "duration", "_at": "time", "ratio": "percent"}
 
 _MOST_EXACT = 2.0**53  # beyond, a float is not sure of its last digits
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from monitor.alerting.asking.explaining import Explainer
 from monitor.alerting.judging.engine import Engine
-from monitor.alerting.settings.labels import SHOWN_LABELS
+from monitor.alerting.settings.silences import Labels, labels_to_match
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import Outputs
 from monitor.bus.contract import EventBus
@@ -68,9 +68,17 @@ def alerting_requests(
     def ended(fingerprint: str) -> list[Alert]:
         return [one.alert for one in engine.ended(fingerprint)]
 
-    def labels() -> list[str]:
-        own = [label for rule in engine.compiled.rules for label in rule.settings.labels]
-        return list(dict.fromkeys([*SHOWN_LABELS, *own]))
+    def labels() -> Labels:
+        rules, alerts = engine.compiled.rules, engine.picture().alerts
+        return labels_to_match(
+            (label for rule in rules for label in rule.settings.labels),
+            # Also of alerts whose rule or workspace was removed meanwhile.
+            rules=[*(one.name for one in rules), *(one.name for one in alerts)],
+            workspaces=[
+                *(one.workspace for one in view.workspaces()),
+                *(one.workspace for one in alerts),
+            ],
+        )
 
     return AlertingRequests(
         picture=engine.picture,

@@ -8,12 +8,23 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.settings.defaults import RULES, Quantity, combined, default_rule
+from monitor.alerting.settings.defaults import (
+    DEFAULT_RULES,
+    RULES,
+    Quantity,
+    combined,
+    default_rule,
+)
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.alerting.settings.matching import read_globs
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
-from monitor.alerting.settings.silences import SilenceSettings, silence_faults
+from monitor.alerting.settings.silences import (
+    Labels,
+    SilenceSettings,
+    labels_to_match,
+    silence_faults,
+)
 from monitor.alerting.settings.templates import template
 from monitor.config.alerting_checks import fits_some
 from monitor.config.faults import Faults
@@ -32,7 +43,9 @@ _NEEDS = {
 }
 
 
-def find_alerting_misfits(repeated: Mapping[str, list[Part]], faults: Faults) -> None:
+def find_alerting_misfits(
+    repeated: Mapping[str, list[Part]], alerting: Part | None, faults: Faults
+) -> None:
     """Add a fault for everything about rules and silences that does not fit together."""
     alerts, workspaces = repeated["alerts"], repeated["workspaces"]
     _names(alerts, faults)
@@ -45,9 +58,10 @@ def find_alerting_misfits(repeated: Mapping[str, list[Part]], faults: Faults) ->
             _match(part, kind, workspaces, faults)
             _expected(part, kind, faults)
             _needs(part, kind, workspaces, faults)
-    known = {*SHOWN_LABELS, *(label for part in alerts for label in part.get("labels") or {})}
+    with_defaults = alerting is None or alerting.get("with_defaults")
+    labels = _labels_to_match(alerts, workspaces, faults, with_defaults=with_defaults)
     for part in repeated["silences"]:
-        _silence(part, sorted(known), faults)
+        _silence(part, labels, faults)
 
 
 def alerting_settings(part: Part, alerts: list[Part], silences: list[Part]) -> AlertingSettings:
@@ -195,7 +209,27 @@ def _has(workspace: Part, table: str, key: str) -> bool:
     return part is not None and (not key or bool(part.get(key)))
 
 
-def _silence(part: Part, labels: list[str], faults: Faults) -> None:
+def _labels_to_match(
+    alerts: list[Part], workspaces: list[Part], faults: Faults, *, with_defaults: bool
+) -> Labels:
+    rules = [one.name for one in DEFAULT_RULES] if with_defaults else []
+    rules += [str(name) for part in alerts if (name := part.get("name") or part.get("rule"))]
+    own = {label for part in alerts for label in part.get("labels") or {}}
+    # Where the name of one is at fault itself, that is told and nothing that follows from it.
+    watched = [one.get("name") for one in workspaces]
+    labels = labels_to_match(
+        own,
+        rules=() if _is_at_fault(alerts, faults) else rules,
+        workspaces=() if _is_at_fault(workspaces, faults) else watched,
+    )
+    return dict(sorted(labels.items()))
+
+
+def _is_at_fault(parts: list[Part], faults: Faults) -> bool:
+    return any(faults.holds(f"{one.path}.name") or not one.is_whole for one in parts)
+
+
+def _silence(part: Part, labels: Labels, faults: Faults) -> None:
     given: dict[str, Any] = part.of(SilenceSettings)
     for sentence in silence_faults(
         matchers=given.get("matchers", ()),

@@ -42,7 +42,7 @@ def weigh(
     reader = Reader(places=places, faults=faults)
     repeated, parts = reader.root(overlaid(mapping, environment, faults))
     find_misfits(repeated["workspaces"], parts, faults)
-    find_alerting_misfits(repeated, faults)
+    find_alerting_misfits(repeated, parts.get("alerting"), faults)
     if faults.found:
         return Verdict(configuration=None, faults=tuple(faults.found))
     return Verdict(configuration=_built(repeated, parts), faults=())

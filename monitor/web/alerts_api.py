@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from monitor.alerting.asking.explanations import Explanation
 from monitor.alerting.settings.nearest import meant
-from monitor.alerting.settings.silences import instant, made_silence
+from monitor.alerting.settings.silences import Labels, instant, made_silence
 from monitor.model.alerts import Alert, AlertingPicture, AlertState, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
@@ -37,7 +37,7 @@ class AlertingRequests(Struct, frozen=True, kw_only=True):
 
     picture: Callable[[], AlertingPicture]
     ended: Callable[[str], Sequence[Alert]]  # a fingerprint's episodes that are over
-    labels: Callable[[], Sequence[str]]  # that alerts may carry, for matchers
+    labels: Callable[[], Labels]  # that alerts may carry, for matchers
     add_silence: Callable[[Silence], Awaitable[None]]
     expire_silence: Callable[[str], Awaitable[bool]]
     explain_alert: Callable[[str], Awaitable[Explanation | None]]

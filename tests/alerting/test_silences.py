@@ -16,6 +16,7 @@ from monitor.alerting.settings.silences import (
     SilenceSettings,
     configured_silence,
     instant,
+    labels_to_match,
     made_silence,
     matcher,
     silence_faults,
@@ -101,10 +102,47 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
+LABELS = labels_to_match(
+    ["team"], rules=["run_failed", "sales_failed"], workspaces=["marketing", "sales"]
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("workspace=marketting", "no workspace fits 'marketting'; did you mean marketing?"),
+        ("workspace!=x", "no workspace fits 'x'; there are marketing, sales, bridge"),
+        ("workspace=x*", "no workspace fits 'x*'; there are marketing, sales, bridge"),
+        ("workspace=Sales", "no workspace fits 'Sales'; did you mean sales?"),
+        ("workspace=", "no workspace fits ''; there are"),
+        ("alertname=run_faild", "no alertname fits 'run_faild'; did you mean run_failed?"),
+        ("rule=sales_failed", "no rule fits 'sales_failed'; did you mean"),
+        ("severity=critcal", "no severity fits 'critcal'; did you mean critical?"),
+        ("severity=page", "no severity fits 'page'; there are critical, warning, info"),
+        ("kind=flow", "no kind fits 'flow'; did you mean flow_run?"),
+    ],
+)
+def test_a_word_that_no_alert_has_is_refused(written: str, told: str) -> None:
+    """What would hold back nothing, or all of it, names the nearest word that there is."""
+    (fault,) = faults_of(matchers=[written], labels=LABELS)
+    assert fault.startswith(f"matchers: {written!r}: {told}")
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["workspace=sales", "workspace=bridge", "workspace!=mark*", "alertname=*_failed",
+     "rule=quality_dropped", "severity!=info", "kind=", "kind!=plan_run", "team=x", "pipeline=x"],
+)  # fmt: skip
+def test_a_word_that_alerts_have_is_taken(written: str) -> None:
+    """The daemon's own alerts and those of no kind are meant too; names of pipelines are free."""
+    asked = {"author": "eve", "comment": "why", "starts_at": NOW, "ends_at": NOW + HOUR}
+    assert silence_faults(matchers=[written], labels=LABELS, **asked) == []  # type: ignore[arg-type]
+
+
 def test_a_rules_own_label_may_be_named() -> None:
     """Labels that rules add are as good as those that every alert carries."""
     asked = {"author": "eve", "comment": "why", "starts_at": NOW, "ends_at": NOW + HOUR}
-    own = (*SHOWN_LABELS, "team")
+    own = dict.fromkeys((*SHOWN_LABELS, "team"), ())
     assert silence_faults(matchers=["team=data"], labels=own, **asked) == []  # type: ignore[arg-type]
     assert silence_faults(matchers=["team=data"], **asked) != []  # type: ignore[arg-type]
 

@@ -108,6 +108,10 @@ async def test_a_silence_until_an_instant(asking: Asking) -> None:
     assert made["author"] == "ann"
     label = await asking.type("silence", "add", "pipelin=a", "--comment", "why", "--for", "2h")
     assert (label.code, "did you mean pipeline?" in label.err) == (1, True)
+    words = ("silence", "add", "workspace=nope", "--comment", "why", "--for", "2h")
+    workspace = await asking.type(*words)
+    assert workspace.code == 1
+    assert "no workspace fits 'nope'; there are acme, other, bridge" in workspace.err
 
 
 @pytest.mark.parametrize(

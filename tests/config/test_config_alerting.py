@@ -257,6 +257,29 @@ def test_a_rule_that_cannot_be_meant_is_told_in_one_sentence(
             ),
         ),
         (
+            file(silences=[silence(matchers=["workspace=marketting"])]),
+            (
+                "silences[0].matchers: [\"workspace=marketting\"]: 'workspace=marketting': no "
+                "workspace fits 'marketting'; did you mean marketing?"
+            ),
+        ),
+        (
+            file(silences=[silence(matchers=["alertname=run_faild"])]),
+            (
+                "silences[0].matchers: [\"alertname=run_faild\"]: 'alertname=run_faild': no "
+                "alertname fits 'run_faild'; did you mean run_failed?"
+            ),
+        ),
+        (
+            with_rules(
+                alert("run_failed", name="Bad Name"), silences=[silence(matchers=["alertname=x"])]
+            ),
+            (
+                'alerts[0].name: "Bad Name": use 1 to 63 of a-z, 0-9, _ and -, not _ or - '
+                "first; it is a label and a topic level"
+            ),
+        ),
+        (
             file(silences=[silence(matchers=["team=x"])]),
             (
                 "silences[0].matchers: [\"team=x\"]: 'team=x': no alert has a label 'team': there "
@@ -327,6 +350,17 @@ def test_a_rule_named_like_a_default_replaces_or_removes_it() -> None:
     rules = {one.name: one for one in configuration.alerting.rules}
     assert rules["run_failed"].severity is Severity.WARNING
     assert set(rules) == set(RuleKind) - {RuleKind.NOT_FRESH}
+
+
+def test_a_silence_may_name_a_rule_of_ones_own() -> None:
+    """The names of the file are known, beside those of the default rules where these are there."""
+    own = alert("run_failed", name="sales_failed")
+    named = [silence(matchers=["alertname=sales_failed"])]
+    assert len(judged(with_rules(own, silences=named)).alerting.silences) == 1
+    default = [silence(matchers=["alertname=run_failed"])]
+    assert len(judged(with_rules(own, silences=default)).alerting.silences) == 1
+    (fault,) = faults(with_rules(own, silences=default, alerting={"defaults": False}))
+    assert "no alertname fits 'run_failed'; did you mean sales_failed?" in fault
 
 
 def test_expected_times_arrive_in_quartz() -> None:

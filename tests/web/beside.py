@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.asking.explanations import Explanation, Stage, Step, Word
-from monitor.alerting.settings.labels import SHOWN_LABELS
+from monitor.alerting.settings.silences import labels_to_match
 from monitor.model.alerts import Alert, AlertingPicture, AlertState, Severity, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.web.alerts_api import AlertingRequests
@@ -37,7 +37,9 @@ class Beside:
         return AlertingRequests(
             picture=lambda: self.picture,
             ended=lambda fingerprint: self.over.get(fingerprint, []),
-            labels=lambda: SHOWN_LABELS,
+            labels=lambda: labels_to_match(
+                (), rules=[name for name, _ in self.picture.rules], workspaces=["acme", "other"]
+            ),
             add_silence=self._add,
             expire_silence=self._expire,
             explain_alert=self._explain_alert,

@@ -135,6 +135,8 @@ async def test_a_silence_is_made_listed_and_ended(site: Site) -> None:
         ({"matchers": []}, "name what is to be silent"),
         ({"matchers": ["daily*"]}, "'daily*' is no matcher"),
         ({"matchers": ["pipelin=daily*"]}, "did you mean pipeline?"),
+        ({"matchers": ["workspace=acm"]}, "no workspace fits 'acm'; did you mean acme?"),
+        ({"matchers": ["alertname=run_faild"]}, "did you mean run_failed?"),
         ({"author": " "}, "author: is needed"),
         ({"comment": ""}, "comment: is needed"),
         ({"more": 1}, "body: Object contains unknown field `more`"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import re
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -14,16 +16,25 @@ from msgspec import Struct
 from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.alerting.settings.matching import EXCLUDES
 from monitor.alerting.settings.nearest import meant
-from monitor.model.alerts import Silence
+from monitor.alerting.settings.rules import RuleKind
+from monitor.model.alerts import BRIDGE, Severity, Silence
 from monitor.model.errors import ConfigurationError
+from monitor.model.runs import RunKind
 
 MOST_MATCHERS = 20
 LONGEST_MATCHER = 500  # characters
 LONGEST_WORDS = 1_000  # of author and comment
 _SHOWN = 80  # characters of a text that is at fault
+_WORDS_SHOWN = 15  # of those that a label may be
 MATCHER_FORM = '"workspace=marketing" or "pipeline!=daily*"'
 
 _MATCHER = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(!?=)(.*)", re.ASCII | re.DOTALL)
+
+
+# The labels that alerts may carry, each with the words that it is one of; none: any text.
+Labels = Mapping[str, Collection[str]]
+
+_ANY_TEXT: Labels = MappingProxyType(dict.fromkeys(SHOWN_LABELS, ()))
 
 
 class SilenceSettings(Struct, frozen=True, kw_only=True):
@@ -44,11 +55,29 @@ class Matcher(Struct, frozen=True, kw_only=True):
     is_wanted: bool  # False: the label must not be like that
 
 
-def matcher(text: str, *, labels: Collection[str] | None) -> Matcher:
-    """Read ``label=glob`` or ``label!=glob``. ``labels`` are those that alerts may carry, or None.
+def labels_to_match(
+    own: Iterable[str], *, rules: Iterable[str], workspaces: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the labels for matchers: those of every alert, and ``own`` ones of rules.
+
+    ``rules`` and ``workspaces`` are the names that there are; where there are none, any will do.
+    """
+    watched = tuple(workspaces)
+    words: dict[str, tuple[str, ...]] = {
+        "alertname": tuple(dict.fromkeys(rules)),
+        "rule": tuple(RuleKind),
+        "severity": tuple(Severity),
+        "workspace": tuple(dict.fromkeys((*watched, BRIDGE))) if watched else (),
+        "kind": (*RunKind, ""),  # what is about no runs has none
+    }
+    return {label: words.get(label, ()) for label in (*SHOWN_LABELS, *own)}
+
+
+def matcher(text: str, *, labels: Labels | None) -> Matcher:
+    """Read ``label=glob`` or ``label!=glob``. ``labels`` None takes any.
 
     Raises:
-        ConfigurationError: it is not written so, or no alert carries such a label.
+        ConfigurationError: it is not written so, or no alert can ever be like that.
     """
     found = _MATCHER.fullmatch(text)
     if found is None or len(text) > LONGEST_MATCHER:
@@ -61,7 +90,19 @@ def matcher(text: str, *, labels: Collection[str] | None) -> Matcher:
     if labels is not None and glob.startswith(EXCLUDES):
         # What excludes in `match` would be a name here, and the silence hold back nothing.
         raise ConfigurationError(f"{_cut(text)!r}: write {_cut(f'{label}!={glob[1:]}')!r}")
+    if labels is not None and (words := labels[label]):
+        _refuse_unknown(text, label, glob, words)
     return Matcher(label=label, glob=glob, is_wanted=sign == "=")
+
+
+def _refuse_unknown(text: str, label: str, glob: str, words: Collection[str]) -> None:
+    if any(fnmatch.fnmatchcase(word, glob) for word in words):
+        return
+    known = [one for one in words if one]
+    hint = meant(glob[:_SHOWN], known)
+    if not hint and len(known) <= _WORDS_SHOWN:
+        hint = f"; there are {', '.join(known)}"
+    raise ConfigurationError(f"{_cut(text)!r}: no {label} fits {_cut(glob)!r}{hint}")
 
 
 def instant(text: str) -> datetime:
@@ -90,7 +131,7 @@ def made_silence(
     starts_at: datetime | None,
     ends_at: datetime | None,
     now: datetime,
-    labels: Collection[str] = SHOWN_LABELS,
+    labels: Labels = _ANY_TEXT,
 ) -> Silence:
     """Return a silence that somebody asked for, under an id of its own.
 
@@ -140,7 +181,7 @@ def silence_faults(
     comment: str,
     starts_at: datetime | None,
     ends_at: datetime | None,
-    labels: Collection[str] = SHOWN_LABELS,
+    labels: Labels = _ANY_TEXT,
 ) -> list[str]:
     """Return what is wrong, each as ``key: sentence``. One that is over is not at fault here.
 
@@ -159,7 +200,7 @@ def silence_faults(
     return faults
 
 
-def _matcher_faults(matchers: Sequence[str], labels: Collection[str]) -> list[str]:
+def _matcher_faults(matchers: Sequence[str], labels: Labels) -> list[str]:
     if not matchers:
         return [f"name what is to be silent, such as {MATCHER_FORM}"]
     if len(matchers) > MOST_MATCHERS:

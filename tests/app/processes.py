@@ -59,7 +59,13 @@ async def _start(*arguments: str, config: Path | None) -> Process:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **chosen},
+        preexec_fn=_hear_interrupts,
     )
+
+
+def _hear_interrupts() -> None:
+    # A shell lets what it starts in the background ignore Ctrl-C, and children inherit that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Watched(Struct, frozen=True):

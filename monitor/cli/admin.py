@@ -10,12 +10,13 @@ from typing import Any, Self
 import aiohttp
 
 from monitor.cli.settings_files import load
-from monitor.model.errors import MonitorError
+from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.web.settings import ServerSettings
 
 _TIMEOUT_SECONDS = 30.0
 _SILENCE_SECONDS = 60.0  # the daemon says something every 15 s on a stream
 _ERRORS_FROM = 400
+_NOT_MEANT = 400  # what is asked for cannot be meant: a name that is not known, a wrong value
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what a daemon may listen on
 
 
@@ -56,6 +57,7 @@ class AdminClient:
         """Return the decoded answer.
 
         Raises:
+            ConfigurationError: the daemon says that nothing could be meant so.
             MonitorError: the daemon cannot be asked, or says what is wrong.
         """
         return await self._ask("GET", path, query=query)
@@ -118,4 +120,5 @@ async def _check(response: aiohttp.ClientResponse) -> None:
         detail = (await response.json(content_type=None))["detail"]
     except (ValueError, TypeError, KeyError):
         detail = response.reason
-    raise MonitorError(f"the daemon answered {response.status}: {detail}")
+    said = f"the daemon answered {response.status}: {detail}"
+    raise ConfigurationError(said) if response.status == _NOT_MEANT else MonitorError(said)

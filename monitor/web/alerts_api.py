@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -10,13 +10,12 @@ from aiohttp import web
 from msgspec import Struct
 
 from monitor.alerting.asking.explanations import Explanation
-from monitor.alerting.settings.nearest import meant
 from monitor.alerting.settings.silences import Labels, instant, made_silence
-from monitor.model.alerts import Alert, AlertingPicture, AlertState, Silence
+from monitor.model.alerts import BRIDGE, Alert, AlertingPicture, AlertState, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import PipelineKind, RunKey, RunKind
-from monitor.web.asking import answer_json, choice, read_body
+from monitor.web.asking import answer_json, choice, read_body, refuse_unknown, unknown
 from monitor.web.overview import worst_first
 from monitor.web.pictures import AlertPicture, SilencePicture, alert_picture, silence_picture
 from monitor.web.problems import Problem
@@ -68,9 +67,16 @@ class ReplayRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class AlertsApi:
     """The handlers of ``/api/v1`` that are about alerts."""
 
-    def __init__(self, requests: AlertingRequests, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        requests: AlertingRequests,
+        *,
+        clock: Clock,
+        workspaces: Callable[[], Sequence[str]],
+    ) -> None:
         self._requests = requests
         self._clock = clock
+        self._workspaces = workspaces
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         prefix = "/api/v1"
@@ -88,7 +94,7 @@ class AlertsApi:
         rule, workspace = request.query.get("rule"), request.query.get("workspace")
         names = [name for name, _ in picture.rules]
         if rule is not None and rule not in {*names, *(one.name for one in picture.alerts)}:
-            raise Problem(400, f"rule: {_unknown(rule, names)}")
+            raise Problem(400, f"rule: {unknown(rule, names)}")
         shown = [
             one
             for one in worst_first(picture.alerts)
@@ -96,6 +102,8 @@ class AlertsApi:
             and rule in (None, one.name)
             and workspace in (None, one.workspace)
         ]
+        if not shown:
+            refuse_unknown(workspace, [*self._workspaces(), BRIDGE])
         return answer_json({"data": [alert_picture(one) for one in shown]})
 
     async def _alert(self, request: web.Request) -> web.Response:
@@ -153,7 +161,7 @@ class AlertsApi:
         if found is not None and found.origin == "config":
             raise Problem(409, f"silence {asked} stands in the configuration; remove it there")
         if found is None or not await self._requests.expire_silence(asked):
-            raise Problem(404, f"silence: {_unknown(asked, silences)}")
+            raise Problem(404, f"silence: {unknown(asked, silences)}")
         return answer_json({"detail": f"silence {asked} is over"})
 
     async def _explain(self, request: web.Request) -> web.Response:
@@ -178,6 +186,7 @@ class AlertsApi:
             of = _kind(name, kind, PipelineKind)
             explanation = await self._requests.explain_pipeline(workspace, of, key)
         if explanation is None:
+            refuse_unknown(workspace, self._workspaces())
             shown = _one_line(told)[:120]
             raise Problem(404, f"{name} {shown} is not known, or was forgotten")
         return explanation
@@ -186,7 +195,7 @@ class AlertsApi:
         body = await read_body(request, ReplayRequest)
         outputs = self._requests.outputs()
         if body.output not in outputs:
-            raise Problem(404, f"output: {_unknown(body.output, outputs)}")
+            raise Problem(404, f"output: {unknown(body.output, outputs)}")
         try:
             since = instant(body.since)
         except ConfigurationError as exc:
@@ -195,7 +204,7 @@ class AlertsApi:
 
     def _no_alert(self, asked: str) -> Problem:
         known = [one.fingerprint for one in self._requests.picture().alerts]
-        return Problem(404, f"alert: {_unknown(asked, known)}")
+        return Problem(404, f"alert: {unknown(asked, known)}")
 
 
 def _place(name: str, told: str) -> tuple[str, str, str]:
@@ -211,13 +220,6 @@ def _kind(name: str, told: str, kinds: type[K]) -> K:
     except ValueError as exc:
         fault = f"{name}: kind {told[:_SHOWN]!r} is none of {', '.join(kinds)}"
         raise Problem(400, fault) from exc
-
-
-def _unknown(asked: str, known: Sequence[str] | Mapping[str, object]) -> str:
-    hint = meant(asked[:_SHOWN], known)
-    if not hint and 0 < len(known) <= 10:  # noqa: PLR2004 - what fits into a line
-        hint = f"; known: {', '.join(known)}"
-    return f"{asked[:_SHOWN]!r} is not known{hint}"
 
 
 def _one_line(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from monitor.bus.contract import EventBus
 from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKey, RunKind, Status
-from monitor.web.asking import answer_json, choice, read_body
+from monitor.web.asking import answer_json, choice, read_body, refuse_unknown
 from monitor.web.overview import Overview
 from monitor.web.problems import Problem, number
 from monitor.web.stream import FARTHEST, EventStreams
@@ -75,19 +75,27 @@ class Api:
         return answer_json({"data": self._overview.workspaces()})
 
     async def _pipelines(self, request: web.Request) -> web.Response:
-        return answer_json({"data": self._overview.pipelines(request.query.get("workspace"))})
+        workspace = request.query.get("workspace")
+        return self._answer_of(workspace, self._overview.pipelines(workspace))
 
     async def _schedules(self, request: web.Request) -> web.Response:
-        return answer_json({"data": self._overview.schedules(request.query.get("workspace"))})
+        workspace = request.query.get("workspace")
+        return self._answer_of(workspace, self._overview.schedules(workspace))
 
     async def _runs(self, request: web.Request) -> web.Response:
+        workspace = request.query.get("workspace")
         runs = await self._overview.runs(
-            workspace=request.query.get("workspace"),
+            workspace=workspace,
             kind=choice(request, "kind", RunKind),
             status=choice(request, "status", Status),
             limit=_number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST),
         )
-        return answer_json({"data": runs})
+        return self._answer_of(workspace, runs)
+
+    def _answer_of(self, workspace: str | None, rows: Sequence[Struct]) -> web.Response:
+        if not rows:
+            refuse_unknown(workspace, self._overview.workspace_names())
+        return answer_json({"data": rows})
 
     async def _run(self, request: web.Request) -> web.Response:
         told = request.match_info
@@ -96,6 +104,7 @@ class Api:
         key = RunKey(told["workspace"], RunKind(told["kind"]), told["id"])
         found = await self._overview.run(key)
         if found is None:
+            refuse_unknown(key.workspace, self._overview.workspace_names(), status=404)
             raise Problem(404, f"run {str(key)[:120]} is not known, or was forgotten")
         run, children = found
         return answer_json({"run": run, "children": children})

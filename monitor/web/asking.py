@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
+from monitor.alerting.settings.nearest import meant
 from monitor.web.problems import Problem
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 _LONGEST = 200  # of what is repeated of a body
+_SHOWN = 40  # characters of what was asked for
+_KNOWN_SHOWN = 10  # names that fit into a line
 
 
 def answer_json(value: object, *, status: int = 200) -> web.Response:
@@ -44,3 +48,20 @@ def choice(request: web.Request, name: str, words: type[E]) -> E | None:
         return words(told)
     except ValueError as exc:
         raise Problem(400, f"{name}: {told[:40]!r} is none of {', '.join(words)}") from exc
+
+
+def unknown(asked: str, known: Collection[str]) -> str:
+    """Return the sentence that a name is not known, with the nearest one that is."""
+    hint = meant(asked[:_SHOWN], known)
+    if not hint and 0 < len(known) <= _KNOWN_SHOWN:
+        hint = f"; known: {', '.join(known)}"
+    return f"{asked[:_SHOWN]!r} is not known{hint}"
+
+
+def refuse_unknown(workspace: str | None, known: Collection[str], *, status: int = 400) -> None:
+    """Raise a problem where a workspace is asked for that is not known.
+
+    For where nothing was found: of one that was followed once there may still be runs and alerts.
+    """
+    if workspace is not None and workspace not in known:
+        raise Problem(status, f"workspace: {unknown(workspace, known)}")

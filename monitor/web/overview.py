@@ -55,6 +55,9 @@ class Overview:
             for standing in self._view.workspaces()
         ]
 
+    def workspace_names(self) -> list[str]:
+        return [one.workspace for one in self._view.workspaces()]
+
     def schedules(self, workspace: str | None = None) -> list[SchedulesPicture]:
         """Return the schedules that are watched, by workspace."""
         return [

@@ -14,7 +14,7 @@ from monitor.model.alerts import Alert, AlertState
 from monitor.web.alerts_api import AlertsApi
 from monitor.web.overview import Overview, worst_first
 from monitor.web.pictures import RunPicture
-from monitor.web.problems import Handler
+from monitor.web.problems import Handler, Problem
 
 NOTHING = "\N{EN DASH}"
 _RECENT = 50
@@ -57,7 +57,10 @@ class PageView:
     async def _explain(self, request: web.Request) -> web.Response:
         if self._alerts is None:
             raise web.HTTPNotFound
-        explanation = await self._alerts.explained(request)
+        try:
+            explanation = await self._alerts.explained(request)
+        except Problem as problem:
+            return self._answer("problem.html", status=problem.status, problem=problem)
         return self._answer("explain.html", explanation=explanation, swallowed=SWALLOWED)
 
     async def _render(self, template: str) -> web.Response:
@@ -90,7 +93,7 @@ class PageView:
             "failing_rules": alerting.failing_rules,
         }
 
-    def _answer(self, template: str, **shown: Any) -> web.Response:
+    def _answer(self, template: str, *, status: int = 200, **shown: Any) -> web.Response:
         now = self._overview.now()
         text = self._templates.get_template(template).render(now=now, **shown)
         headers = {
@@ -98,7 +101,7 @@ class PageView:
             "Cache-Control": "no-store",
             "X-As-Of": _instant(now),
         }
-        return web.Response(text=text, content_type="text/html", headers=headers)
+        return web.Response(status=status, text=text, content_type="text/html", headers=headers)
 
     def _asset(self, name: str, content_type: str) -> Handler:
         text = resources.files("monitor.web").joinpath("page", name).read_text()

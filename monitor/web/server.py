@@ -54,7 +54,11 @@ class Server:
             stale_after_seconds=settings.stale_after_seconds,
             alerting=alerting.picture if alerting is not None else AlertingPicture,
         )
-        self._alerts = AlertsApi(alerting, clock=clock) if alerting is not None else None
+        self._alerts = (
+            AlertsApi(alerting, clock=clock, workspaces=overview.workspace_names)
+            if alerting is not None
+            else None
+        )
         self._page = PageView(overview, self._alerts)
         self._api = Api(bus=bus, overview=overview, streams=self._streams, requests=requests)
         self._runner: web.AppRunner | None = None

@@ -75,8 +75,29 @@ async def test_alerts_are_listed_and_chosen(asking: Asking) -> None:
     ]
     assert len(await asking.rows("alerts", "--rule", "queue_slow")) == 1
     unknown = await asking.type("alerts", "--rule", "queue_slo")
-    assert unknown.code == 1
+    assert unknown.code == 2
     assert "did you mean queue_slow?" in unknown.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("alerts", "-w", "acm"),
+        ("alerts", "-w", "acm", "--state", "firing", "--json"),
+        ("runs", "-w", "acm"),
+        ("explain", "job_group", "17", "-w", "acm"),
+        ("explain", "flow", "7", "-w", "acm"),
+        ("explain", "acm:job_group:17"),
+    ],
+)
+async def test_a_workspace_that_is_not_known_is_wrong_usage(
+    asking: Asking, words: tuple[str, ...]
+) -> None:
+    """An empty table would read as if all were well: the nearest name is told instead, and 2."""
+    asking.beside.hold(asking.beside.alert())
+    done = await asking.type(*words)
+    assert (done.code, done.out) == (2, "")
+    assert "workspace: 'acm' is not known; did you mean acme?" in done.err
 
 
 async def test_a_silence_is_added_listed_and_expired(asking: Asking) -> None:
@@ -107,10 +128,10 @@ async def test_a_silence_until_an_instant(asking: Asking) -> None:
     assert (made["starts_at"], made["ends_at"]) == ("2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z")
     assert made["author"] == "ann"
     label = await asking.type("silence", "add", "pipelin=a", "--comment", "why", "--for", "2h")
-    assert (label.code, "did you mean pipeline?" in label.err) == (1, True)
+    assert (label.code, "did you mean pipeline?" in label.err) == (2, True)
     words = ("silence", "add", "workspace=nope", "--comment", "why", "--for", "2h")
     workspace = await asking.type(*words)
-    assert workspace.code == 1
+    assert workspace.code == 2
     assert "no workspace fits 'nope'; there are acme, other, bridge" in workspace.err
 
 

@@ -55,6 +55,8 @@ async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
         ("workspace=other", ["b"]),
         ("rule=run_failed&workspace=acme", ["a", "c"]),
         ("rule=renamed", []),
+        ("state=resolved&workspace=acme", []),
+        ("workspace=bridge", []),
     ],
 )
 async def test_alerts_are_chosen(site: Site, query: str, wanted: list[str]) -> None:
@@ -86,6 +88,14 @@ async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
         ("/api/v1/alerts?state=red", 400, "state: 'red' is none of pending, firing, resolved"),
         ("/api/v1/alerts?rule=run_faild", 400,
          "rule: 'run_faild' is not known; did you mean run_failed?"),
+        ("/api/v1/alerts?workspace=acm", 400,
+         "workspace: 'acm' is not known; did you mean acme?"),
+        ("/api/v1/alerts?state=pending&workspace=other", 400,
+         "workspace: 'other' is not known; known: acme, bridge"),
+        ("/api/v1/explain?run=acm/job_group/17", 400,
+         "workspace: 'acm' is not known; did you mean acme?"),
+        ("/api/v1/explain?pipeline=other/flow/7", 400,
+         "workspace: 'other' is not known; known: acme"),
         ("/api/v1/alerts/9f86d081884c7d66", 404,
          "alert: '9f86d081884c7d66' is not known; did you mean 9f86d081884c7d65?"),
         ("/api/v1/explain", 400, "name one of alert=FINGERPRINT, run=WORKSPACE/KIND/ID, pipe"),
@@ -98,7 +108,6 @@ async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
         ("/api/v1/explain?run=acme/job_group/9", 404, "run acme/job_group/9 is not known, or"),
         ("/api/v1/explain?pipeline=acme/job_group/7", 400, "pipeline: kind 'job_group' is none"),
         ("/api/v1/explain?pipeline=acme/plan/7", 404, "pipeline acme/plan/7 is not known, or"),
-        ("/explain?run=acme/job_group/9", 404, "run acme/job_group/9 is not known, or"),
     ],
 )  # fmt: skip
 async def test_a_wrong_question_about_alerts_is_told_what_is_wrong(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from urllib.parse import quote
+
+import pytest
 
 from monitor.model.alerts import AlertState, LearnedLimit, Severity
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
@@ -51,6 +54,30 @@ async def test_every_link_of_an_alert_leads_somewhere(site: Site) -> None:
     assert len(links) == 2
     for link in links:
         assert (await site.get(link)).status == 200, link
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "said"),
+    [
+        ("alert=9f86d081884c7d66", 404, "&#39;9f86d081884c7d66&#39; is not known; did you mean"),
+        ("run=acme/job_group/9", 404, "run acme/job_group/9 is not known, or was forgotten."),
+        ("run=acm/job_group/9", 400, "workspace: &#39;acm&#39; is not known; did you mean acme?"),
+        ("run=17", 400, "run: &#39;17&#39; is not WORKSPACE/KIND/ID."),
+        ("", 400, "name one of alert=FINGERPRINT"),
+        (f"alert={quote(EVIL)}", 404, "&lt;script&gt;alert("),
+    ],
+)
+async def test_what_cannot_be_explained_is_a_page_too(
+    site: Site, question: str, status: int, said: str
+) -> None:
+    """Whoever follows an old link reads in the browser why there is nothing, and gets home."""
+    site.beside.hold(site.beside.alert())
+    answer = await site.get(f"/explain?{question}")
+    assert (answer.status, answer.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
+    assert said in answer.text
+    assert EVIL not in answer.text
+    assert '<a href="/">' in answer.text
+    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
 
 
 async def test_nothing_wrong_is_said(site: Site) -> None:

@@ -27,6 +27,10 @@ def problem(answer: Answer) -> tuple[int, str]:
         ("/api/v1/runs?limit=many", 400, "limit: 'many' is not a number from 0 to 1000"),
         ("/api/v1/runs?limit=-1", 400, "limit: '-1' is not a number from 0 to 1000"),
         ("/api/v1/runs?limit=1001", 400, "limit: '1001' is not a number from 0 to 1000"),
+        ("/api/v1/runs?workspace=acm", 400, "workspace: 'acm' is not known; did you mean acme?"),
+        ("/api/v1/pipelines?workspace=other", 400, "workspace: 'other' is not known; known: acme"),
+        ("/api/v1/schedules?workspace=", 400, "workspace: '' is not known; known: acme"),
+        ("/api/v1/runs/acm/job_group/9", 404, "workspace: 'acm' is not known; did you mean acme?"),
         ("/api/v1/runs?kind=flow", 400, "kind: 'flow' is none of flow_run, job_group, plan_run"),
         ("/api/v1/runs?status=", 400, "status: '' is none of pending, running, succeeded, "),
         ("/api/v1/events?after=x", 400, "after: 'x' is not a number from 0 to "),
@@ -61,8 +65,16 @@ async def test_runs_are_listed_and_chosen(site: Site) -> None:
     assert (await ids(""))[-1] == "1"
     assert await ids("?status=failed") == ["1"]
     assert await ids("?kind=plan_run") == ["3"]
-    assert await ids("?workspace=other") == []
     assert len(await ids("?limit=2")) == 2
+    assert await ids("?workspace=acme&status=lost") == []
+
+
+async def test_runs_of_a_workspace_that_was_followed_once_are_listed(site: Site) -> None:
+    """It is in the configuration no more, and what is kept of it can be asked for."""
+    key = RunKey("former", RunKind.JOB_GROUP, "4")
+    await site.tell(site.run("4", Status.FAILED, key=key))
+    answer = await site.get("/api/v1/runs?workspace=former")
+    assert [one["id"] for one in answer.document["data"]] == ["4"]
 
 
 async def test_a_run_is_shown_with_its_children(site: Site) -> None:

@@ -2,114 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from monitor.alerting.asking.explaining import Explainer
-from monitor.alerting.asking.explanations import Explanation, Stage, Word
+from monitor.alerting.asking.explanations import Stage, Word
 from monitor.alerting.judging.engine import Engine
 from monitor.alerting.settings.defaults import DEFAULT_RULES
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
-from monitor.bus.contract import Change, DeadLetter, Retention, Start, Step
-from monitor.bus.sqlite import SqliteBus
-from monitor.model.alerts import Severity, Silence
-from monitor.model.events import Event
+from monitor.bus.contract import Change, DeadLetter, Retention, Step
+from monitor.model.alerts import Silence
 from monitor.model.knowledge import ActiveRun, Reachability
 from monitor.model.runs import (
     Parents,
-    Pipeline,
-    PipelineKind,
     RunKey,
     RunKind,
     RunState,
     Status,
 )
-from monitor.tracking.knowledge import Knowledge
-from tests.alerting.run_stories import END, key, run_event, state
-from tests.clocks import ManualClock
-
-FAILED = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, severity=Severity.CRITICAL)
-
-
-def _call(name: str, call: Callable[[], Any], on_failure: Callable[[str], None]) -> Any:
-    """Stand where the supervisor stands, for rules that raise nothing."""
-    del name, on_failure
-    return call()
-
-
-@dataclass
-class Alerting:
-    """An engine, and what it is fed with."""
-
-    bus: SqliteBus
-    knowledge: Knowledge
-    clock: ManualClock
-    engine: Engine
-    explainer: Explainer
-
-    async def happen(self, *runs: RunState, judged: bool = True) -> None:
-        """Let runs become what they are."""
-        events = tuple(run_event(run) for run in runs if not run.historical)
-        await self.bus.commit(Change(runs=runs, events=events), timeout_seconds=5)
-        if judged:
-            await self.judge()
-
-    async def judge(self) -> None:
-        while await self.engine.take_some():
-            pass
-
-    async def use(self, *rules: RuleSettings) -> None:
-        await self.engine.reconfigure(AlertingSettings(rules=rules))
-
-    async def why(self, run: RunState) -> Explanation:
-        found = await self.explainer.run(run.key)
-        assert found is not None
-        return found
-
-    async def deliver(self, consumer: str, position: int) -> None:
-        await self.bus.advance(Step(consumer=consumer, position=position), timeout_seconds=5)
+from tests.alerting.asking_scene import FAILED, Alerting, alerting_in, call_at_once, failed
+from tests.alerting.run_stories import END, key, state
 
 
 @pytest.fixture
 async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
-    clock, knowledge = ManualClock(), Knowledge(["acme"])
-    knowledge.update_workspace(
-        "acme",
-        reachability=Reachability.REACHABLE,
-        capabilities=frozenset({"list_plan_runs", "follow_flow_runs"}),
-    )
-    bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
-    await bus.subscribe("mqtt", start=Start.NEWEST)
-    engine = Engine(
-        bus=bus,
-        view=knowledge.view,
-        clock=clock,
-        settings=AlertingSettings(rules=(FAILED,)),
-        retention=Retention(),
-        guard=_call,
-    )
-    await engine.restore()
-    explainer = Explainer(
-        bus=bus, view=knowledge.view, engine=engine, outputs=lambda: {"mqtt": _anything}
-    )
-    yield Alerting(bus, knowledge, clock, engine, explainer)
-    await bus.close()
-
-
-def _anything(_: Event) -> bool:
-    return True
-
-
-def failed(number: int = 1, **more: Any) -> RunState:
-    return state(number, Status.FAILED, finished_at=END + timedelta(seconds=number), **more)
+    async with alerting_in(tmp_path) as scene:
+        yield scene
 
 
 async def test_a_told_failure_is_shown_from_sighting_to_delivery(alerting: Alerting) -> None:
@@ -311,7 +233,7 @@ async def test_a_restart_forgets_no_answer(alerting: Alerting) -> None:
         clock=alerting.clock,
         settings=AlertingSettings(rules=(FAILED,)),
         retention=Retention(),
-        guard=_call,
+        guard=call_at_once,
     )
     await again.restore()
     explainer = Explainer(
@@ -338,42 +260,3 @@ async def test_many_rules_that_do_not_match_are_counted(alerting: Alerting) -> N
     assert len(why.steps) < 80
     assert why.steps[-1].stage is Stage.DELIVERY
     assert any(one.detail.startswith("950 more rules") for one in why.steps)
-
-
-async def test_a_pipeline_is_explained_without_any_run(alerting: Alerting) -> None:
-    """What never ran has no run to ask for: each rule says how it stands to the flow itself."""
-    await alerting.use(*DEFAULT_RULES)
-    flow = failed().pipeline
-    assert flow is not None
-    explain = alerting.explainer.pipeline
-    assert await explain("acme", flow.kind, flow.id) is None
-    alerting.knowledge.name_pipeline("acme", flow.kind, flow.id, flow.name)
-    quiet = await explain("acme", flow.kind, flow.id)
-    assert quiet is not None
-    assert quiet.swallowed_by is Word.NOT_WRONG
-    assert {"schedule_missed", "not_fresh"} <= {one.rule for one in quiet.steps}
-    await alerting.happen(failed(1))
-    await alerting.happen(failed(2))
-    told = await explain("acme", flow.kind, flow.id)
-    assert told is not None
-    assert told.about == "flow 7 (orders) of acme"
-    assert (told.swallowed_by, len(told.alerts)) == (Word.WAITING, 1)
-
-
-async def test_a_pipeline_that_is_told_as_another_is_no_healthy_one(alerting: Alerting) -> None:
-    """A plan whose flow was told before the plan failed names the alert that has its failure."""
-    flow_run = failed(1, kind=RunKind.FLOW_RUN)
-    plan = Pipeline(kind=PipelineKind.PLAN, id="52", name="close")
-    linked = msgspec.structs.replace(flow_run, parents=Parents(plan_run="5"))
-    alerting.knowledge.name_pipeline("acme", plan.kind, plan.id, plan.name)
-    await alerting.happen(flow_run)
-    await alerting.bus.commit(Change(runs=(linked,)), timeout_seconds=5)
-    plan_run = failed(5, kind=RunKind.PLAN_RUN)
-    await alerting.happen(msgspec.structs.replace(plan_run, pipeline=plan))
-    told = await alerting.explainer.pipeline("acme", plan.kind, plan.id)
-    assert told is not None
-    assert (told.swallowed_by, [one.kind for one in told.alerts]) == (
-        Word.DEDUPLICATED,
-        [RunKind.FLOW_RUN],
-    )
-    assert "more evidence of it (2 in all)" in told.answer

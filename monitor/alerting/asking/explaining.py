@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 
+import msgspec
 from msgspec import Struct
 
 from monitor.alerting.asking.explanations import (
@@ -18,9 +19,18 @@ from monitor.alerting.asking.explanations import (
     answer,
     delivery_steps,
     event_step,
+    instant,
     rule_step,
     sighting_steps,
     standing,
+)
+from monitor.alerting.asking.stations import (
+    explanation,
+    finding,
+    inside,
+    named,
+    rule_steps,
+    transitions,
 )
 from monitor.alerting.compiled import Rule
 from monitor.alerting.judging.engine import Engine
@@ -29,7 +39,7 @@ from monitor.alerting.subjects.present import KINDS
 from monitor.alerting.trail import Evaluation
 from monitor.alerting.verdicts import About, Subject
 from monitor.bus.contract import EventBus, Recorded
-from monitor.model.alerts import Alert, AlertState, Silence, alert_event_id, fingerprint
+from monitor.model.alerts import Alert, AlertState, Silence, fingerprint
 from monitor.model.events import STATUS_EVENTS, Event, EventType, RunEvent, run_event_id
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState
 from monitor.tracking.knowledge import KnowledgeView
@@ -37,10 +47,8 @@ from monitor.tracking.knowledge import KnowledgeView
 Outputs = Callable[[], Mapping[str, Callable[[Event], bool]]]  # name -> what it takes
 
 _EVIDENCE_SHOWN = 20
-_RULES_SHOWN = 50  # of those that do not match
-_REMINDERS_SHOWN = 5
-_SILENCED_SHOWN = 20
 _DEAD_LETTERS = 1_000
+_ENDED_ASKED = 100  # fingerprints; each is looked for among all episodes that are over
 _PARTS_ASKED = 1_000  # events of runs inside, or around, that others were told of
 _RUN_EVENTS = (*STATUS_EVENTS.values(), EventType.RUN_DETAILED)
 
@@ -82,9 +90,9 @@ class Explainer:
         if recorded:
             await self._engine.subjects.prepare([run])
             whose = self._engine.subjects.outermost(run)
-            steps += _inside(run, whose)
+            steps += inside(run, whose)
             asked = [*self._asked(run, whose, recorded)]
-            steps += _rule_steps(asked, [one.event.id for one in recorded], self._silences())
+            steps += rule_steps(asked, [one.event.id for one in recorded], self._silences())
             alerts = [one.alert for one in asked if one.alert is not None]
             told = await self._told(alerts)
             steps += [event_step(one) for one in told]
@@ -92,7 +100,7 @@ class Explainer:
             detail = "the log holds none of it: told by none yet, or older than the log keeps"
             steps.append(Step(stage=Stage.EVENT, word=Word.NO_EVENT, detail=detail))
         steps += delivery_steps([*recorded, *told], await self._receivers())
-        return _explanation(f"run {key}", steps, alerts)
+        return explanation(f"run {key}", steps, alerts)
 
     async def alert(self, key: str) -> Explanation | None:
         """Return how the newest episode of a fingerprint came about; None where there is none."""
@@ -100,34 +108,34 @@ class Explainer:
         alert, ended_word = next(iter(self._episodes(held, key)), (None, ""))
         if alert is None:
             return None
-        rules = {one.name: one.settings for one in self._engine.compiled.rules}
         evidence = await self._recorded(alert.evidence[-_EVIDENCE_SHOWN:])
         steps = [event_step(one) for one in evidence]
-        steps.append(_finding(alert))
+        steps += await self._of_episode(alert, ended_word)
+        return explanation(named(alert), steps, [alert])
+
+    async def _of_episode(self, alert: Alert, ended_word: str) -> list[Step]:
+        """Return what was found, how it stands, and what became of what was told of it."""
+        rules = {one.name: one.settings for one in self._engine.compiled.rules}
         word, detail = standing(
             alert, rules.get(alert.name), self._silences(), ended_word=ended_word
         )
-        steps.append(
-            Step(
-                stage=Stage.ALERT,
-                word=word,
-                detail=detail,
-                rule=alert.name,
-                fingerprint=alert.fingerprint,
-            )
+        stands = Step(
+            stage=Stage.ALERT,
+            word=word,
+            detail=detail,
+            rule=alert.name,
+            fingerprint=alert.fingerprint,
         )
         told = await self._told([alert])
-        steps += [event_step(one) for one in told]
-        steps += delivery_steps(told, await self._receivers())
-        about = f"alert {alert.name} ({alert.fingerprint})"
-        return _explanation(about, steps, [alert])
+        deliveries = delivery_steps(told, await self._receivers())
+        return [finding(alert), stands, *(event_step(one) for one in told), *deliveries]
 
     async def pipeline(self, workspace: str, kind: PipelineKind, key: str) -> Explanation | None:
         """Return what each rule says of a flow or plan as it stands; None where it is not known.
 
         For what did not happen: a run that never came has no id to ask for.
         """
-        named = next(
+        known = next(
             (
                 one
                 for one in self._view.pipelines()
@@ -135,9 +143,9 @@ class Explainer:
             ),
             None,
         )
-        if named is None:
+        if known is None:
             return None
-        pipeline = Pipeline(kind=kind, id=key, name=named.name)
+        pipeline = Pipeline(kind=kind, id=key, name=known.name)
         subjects = [of_pipeline(workspace, pipeline), *self._schedules_of(workspace, pipeline)]
         subjects += [of_run(RunKey(workspace, one, ""), pipeline) for one in KINDS[kind]]
         held = Held.of(self._engine.picture().alerts)
@@ -150,9 +158,12 @@ class Explainer:
         alerts = [one.alert for one in asked if one.alert is not None]
         elsewhere = await self._told_elsewhere(workspace, pipeline, held, alerts)
         alerts += [alert for alert, _ in elsewhere]
-        told = await self._told(alerts)
         silences = self._silences()
-        steps = _rule_steps(asked, None, silences)
+        steps = rule_steps(asked, None, silences)
+        about = f"{kind} {key} ({known.label}) of {workspace}"
+        if not alerts:
+            last = await self._last(workspace, pipeline, held, asked)
+            return await self._explained_by(last, about, steps)
         rules = {one.name: one.settings for one in self._engine.compiled.rules}
         steps += [
             rule_step(
@@ -161,14 +172,57 @@ class Explainer:
             for one, ids in elsewhere
             if one.name in rules
         ]
+        told = await self._told(alerts)
         steps += [event_step(one) for one in told]
         steps += delivery_steps(told, await self._receivers())
-        return _explanation(f"{kind} {key} ({named.label}) of {workspace}", steps, alerts)
+        return explanation(about, steps, alerts)
+
+    async def _last(
+        self, workspace: str, pipeline: Pipeline, held: Held, asked: Sequence[Asked]
+    ) -> tuple[Alert, str] | None:
+        """Return the episode that was over last, of a pipeline of which none is open."""
+        fitting = dict.fromkeys(one.fingerprint for one in asked if one.misfit is None)
+        over = [
+            found
+            for key in islice(fitting, _ENDED_ASKED)
+            if (found := next(iter(self._episodes(held, key)), None)) is not None
+        ]
+        elsewhere = await self._told_elsewhere(workspace, pipeline, held, (), is_over=True)
+        over += [(alert, "") for alert, _ in elsewhere]
+        return max(over, key=lambda one: one[0].ends_at or one[0].starts_at, default=None)
+
+    async def _explained_by(
+        self, last: tuple[Alert, str] | None, about: str, steps: list[Step]
+    ) -> Explanation:
+        """Return what rules say now, and how it went with what was over last."""
+        now = explanation(about, steps, [])
+        # A rule that cannot be judged may hide what is wrong now, which counts more.
+        if last is None or now.swallowed_by is Word.RAISED:
+            return now
+        alert, ended_word = last
+        since = "" if alert.ends_at is None else f", over since {instant(alert.ends_at)},"
+        found = await self._of_episode(alert, ended_word)
+        sentence, swallowed_by = answer(
+            f"{about} has no open alert; the last, {named(alert)}{since}", found
+        )
+        return msgspec.structs.replace(
+            now,
+            answer=sentence,
+            swallowed_by=swallowed_by,
+            steps=(*steps, *found),
+            alerts=(alert,),
+        )
 
     async def _told_elsewhere(
-        self, workspace: str, pipeline: Pipeline, held: Held, own: Sequence[Alert]
+        self,
+        workspace: str,
+        pipeline: Pipeline,
+        held: Held,
+        own: Sequence[Alert],
+        *,
+        is_over: bool = False,
     ) -> list[tuple[Alert, list[str]]]:
-        """Return the open alerts about others that runs of a pipeline are evidence of.
+        """Return the alerts about others, open or over, that runs of a pipeline are evidence of.
 
         A plan whose flow failed first is told as that flow, a flow in a plan as that plan.
         """
@@ -177,7 +231,7 @@ class Explainer:
         parts = (
             (event_id, alert)
             for alert in held.by_fingerprint.values()
-            if alert.state is not AlertState.RESOLVED and alert.fingerprint not in known
+            if (alert.state is AlertState.RESOLVED) is is_over and alert.fingerprint not in known
             for event_id in alert.evidence
             if event_id.startswith(beginnings)
         )
@@ -285,7 +339,7 @@ class Explainer:
         return {one.id: one for one in self._engine.picture().silences}
 
     async def _told(self, alerts: Sequence[Alert]) -> list[Recorded]:
-        return await self._recorded(one for alert in alerts for one in _transitions(alert))
+        return await self._recorded(one for alert in alerts for one in transitions(alert))
 
     async def _recorded(self, ids: Iterable[str]) -> list[Recorded]:
         found = await self._bus.events_by_id(list(ids))
@@ -305,62 +359,3 @@ class Explainer:
             for name, wants in self._outputs().items()
             if name in positions
         ]
-
-
-def _finding(alert: Alert) -> Step:
-    facts = [f"{name} {value}" for name, value in alert.facts.items() if value is not None]
-    found = f"{alert.rule} found it wrong"
-    if alert.evidence_count:
-        found += f" by {alert.evidence_count} event{'s'[: alert.evidence_count > 1]}"
-    return Step(
-        stage=Stage.RULE,
-        word=Word.FOUND,
-        rule=alert.name,
-        fingerprint=alert.fingerprint,
-        at=alert.starts_at,
-        detail=": ".join([found, ", ".join(facts)][: 1 + bool(facts)]),
-    )
-
-
-def _transitions(alert: Alert) -> Iterable[str]:
-    """Yield the ids of what may have been told of an episode; the log knows which were."""
-    key, starts_at = alert.fingerprint, alert.starts_at
-    for transition in ("fired", "flapping", "resolved"):
-        yield alert_event_id(key, starts_at, transition)
-    for number in range(max(1, alert.reminders - _REMINDERS_SHOWN + 1), alert.reminders + 1):
-        yield alert_event_id(key, starts_at, "reminded", number)
-    for number in range(1, _SILENCED_SHOWN + 1):
-        yield alert_event_id(key, starts_at, "silenced", number)
-
-
-def _inside(run: RunState, whose: Whose) -> list[Step]:
-    if whose.key == run.key:
-        return []
-    detail = f"it is part of {whose.key}, so what it does is told as that run's"
-    return [Step(stage=Stage.RULE, word=Word.INSIDE, detail=detail)]
-
-
-def _rule_steps(
-    asked: Sequence[Asked], ids: Sequence[str] | None, silences: Mapping[str, Silence]
-) -> list[Step]:
-    steps = [rule_step(one, ids, silences) for one in asked]
-    unfit = [one for one in steps if one.word is Word.NO_MATCHING_RULE]
-    if len(unfit) <= _RULES_SHOWN:
-        return steps
-    more = Step(
-        stage=Stage.RULE,
-        word=Word.NO_MATCHING_RULE,
-        detail=f"{len(unfit) - _RULES_SHOWN} more rules do not match either",
-    )
-    return [one for one in steps if one not in unfit[_RULES_SHOWN:]] + [more]
-
-
-def _explanation(about: str, steps: Sequence[Step], alerts: Sequence[Alert]) -> Explanation:
-    sentence, swallowed_by = answer(about, steps)
-    return Explanation(
-        about=about,
-        answer=sentence,
-        swallowed_by=swallowed_by,
-        steps=tuple(steps),
-        alerts=tuple(alerts),
-    )

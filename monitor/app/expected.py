@@ -58,7 +58,7 @@ def _read(schedules: tuple[ScheduleKnown, ...]) -> _Starts:
     triggers: dict[PipelineId, list[Trigger]] = {}
     for schedule in schedules:
         if schedule.is_enabled:
-            for pipeline in schedule.pipelines:
+            for pipeline in schedule.starts:
                 triggers.setdefault((pipeline.kind, pipeline.id), []).extend(schedule.triggers)
     return _Starts(schedules=schedules, triggers=triggers, found={})
 

@@ -64,6 +64,17 @@ class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):
     created_at: datetime | None = None  # this and the next: workspace time
     updated_at: datetime | None = None
     owner_id: str | None = None
+    deleted: tuple[Pipeline, ...] = ()  # those of ``pipelines`` that are no longer there
+
+    @property
+    def starts(self) -> tuple[Pipeline, ...]:
+        """The pipelines that it can start, or could if it were enabled."""
+        return tuple(one for one in self.pipelines if one not in self.deleted)
+
+    @property
+    def is_orphaned(self) -> bool:
+        """True where all that it started was deleted; such a schedule may stay for ever."""
+        return bool(self.pipelines) and not self.starts
 
 
 class PollStanding(Struct, frozen=True, kw_only=True, gc=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import msgspec
 import structlog
@@ -25,14 +26,18 @@ _LISTED_BY = {
 }
 INVENTORY = "inventory"  # topic of the notes that hold which pipelines were listed last
 
+# Runs may be shown of what no list shows. So long after the newest one it counts as gone.
+_UNLISTED_KEPT = timedelta(days=1)
+
 _DECODER = msgspec.json.Decoder(frozenset[str])
 
 
 class Inventory:
     """Keeps the pipelines and their present names as the workspace lists them.
 
-    A pipeline that was listed before and is missing twice in a row is forgotten. One that runs
-    and was never listed (somebody else's, perhaps) stays.
+    A pipeline that is missing twice in a row is forgotten, once it does not run. One that was
+    never listed (somebody else's, perhaps) stays for a day after what was followed of its runs,
+    and for as long as a schedule names it.
     """
 
     def __init__(self, following: Following, *, plans: Plans) -> None:
@@ -123,13 +128,29 @@ class Inventory:
         for pipeline_id, name in names.items():
             following.knowledge.name_pipeline(following.name, kind, pipeline_id, name)
         before = self._listed.get(kind, frozenset())
-        absent = {(kind, one) for one in before - names.keys()}
-        gone = {one for one in absent if one in self._missing}
+        absent = {(kind, one) for one in (before | self._only_seen(kind)) - names.keys()}
+        running = following.knowledge.running_pipelines(following.name)
+        gone = absent & self._missing - running
         for _, pipeline_id in gone:
             await following.observer.forget_pipeline(following.name, kind, pipeline_id)
         # Once is no proof: a list may be a moment behind, or a right withdrawn for a while.
         self._missing = {one for one in self._missing if one[0] is not kind} | (absent - gone)
-        await self._keep(kind, frozenset(names) | {one for _, one in absent - gone})
+        await self._keep(kind, frozenset(names) | before & {one for _, one in absent - gone})
+
+    def _only_seen(self, kind: PipelineKind) -> set[str]:
+        """Return what nothing but old runs has named, perhaps long after it was deleted."""
+        following = self._following
+        standing = following.knowledge.workspaces[following.name]
+        since = following.workspace_now() - _UNLISTED_KEPT
+        if standing.followed_since is not None:
+            since = max(since, standing.followed_since)  # what ended before that is history
+        held = following.observer.busy(following.name, since=since)
+        held |= {(of.kind, of.id) for one in standing.schedules for of in one.starts}
+        return {
+            one.id
+            for one in following.knowledge.named_pipelines()
+            if one.workspace == following.name and one.kind is kind and (kind, one.id) not in held
+        }
 
     async def _keep(self, kind: PipelineKind, listed: frozenset[str]) -> None:
         if listed == self._listed.get(kind):

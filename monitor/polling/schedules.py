@@ -121,4 +121,5 @@ def _known(row: ScheduleRow) -> ScheduleKnown:
         created_at=row.created_at,
         updated_at=row.updated_at,
         owner_id=row.owner_id,
+        deleted=tuple(one for one in row.pipelines if one in row.deleted),
     )

@@ -182,6 +182,14 @@ class Knowledge:
         ]:
             del self.standings[identity]
 
+    def running_pipelines(self, workspace: str) -> set[tuple[PipelineKind, str]]:
+        """Return the pipelines of the runs that have not ended."""
+        return {
+            (active.run.pipeline.kind, active.run.pipeline.id)
+            for key, active in self.active.items()
+            if key.workspace == workspace and active.run.pipeline is not None
+        }
+
     def knows(self, workspace: str, pipeline: Pipeline) -> bool:
         return (workspace, pipeline.kind, pipeline.id) in self._names
 

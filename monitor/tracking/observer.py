@@ -22,7 +22,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
 from monitor.model.sightings import Outcome, Sighting
 from monitor.tracking.knowledge import Knowledge
 from monitor.tracking.settings import TrackingSettings
-from monitor.tracking.standings import Standings
+from monitor.tracking.standings import Standings, is_known_end
 from monitor.tracking.transitions import Boundary, Transition, take
 from monitor.tracking.workspace_changes import WorkspaceChanges
 
@@ -247,6 +247,10 @@ class Observer:
         async with self._turns[workspace]:
             return await self._to_the_end(drop())
 
+    def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
+        """Return the pipelines that run, or of which a run has moved since (workspace time)."""
+        return self._standings.busy(workspace, since=since)
+
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
         """Tell that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
         return await self.changes.learn(workspace, what, after)
@@ -301,13 +305,21 @@ class Observer:
         self._standings.learn(judged.states.values(), known)
         for sighting in sightings:
             # Only what is told now: a stored run may remember a name of before.
-            if sighting.key in judged.states:
+            if sighting.key in judged.states and not self._is_old_news(
+                sighting, known.get(sighting.key), judged.states[sighting.key]
+            ):
                 self._name(sighting.key.workspace, sighting.pipeline)
         for key, state in judged.states.items():
             if state.status.is_terminal:
                 self._knowledge.active.pop(key, None)
             else:
                 self._knowledge.active[key] = _active(state)
+
+    def _is_old_news(self, sighting: Sighting, before: RunState | None, run: RunState) -> bool:
+        """True where another look at an ended run names a pipeline that was forgotten since."""
+        if sighting.pipeline is None or not is_known_end(before, run):
+            return False
+        return not self._knowledge.knows(sighting.key.workspace, sighting.pipeline)
 
     def _name(self, workspace: str, pipeline: Pipeline | None) -> None:
         if pipeline is not None:

@@ -59,10 +59,7 @@ class Standings:
         that is still used.
         """
         own = [one for one in self._knowledge.standings.values() if one.workspace == workspace]
-        busy = {_pipeline_id(one.pipeline) for one in own if _moved_since(one, before)}
-        for key, active in self._knowledge.active.items():
-            if key.workspace == workspace and active.run.pipeline is not None:
-                busy.add(_pipeline_id(active.run.pipeline))
+        busy = self.busy(workspace, since=before)
         used = {(one.run_kind, one.pipeline.id) for one in own if _moved_since(one, before)}
         return [
             one
@@ -73,6 +70,15 @@ class Standings:
                 or (one.recipe_id is not None and (one.run_kind, one.pipeline.id) in used)
             )
         ]
+
+    def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
+        """Return the pipelines that run, or of which a run has moved since."""
+        moved = {
+            _pipeline_id(one.pipeline)
+            for one in self._knowledge.standings.values()
+            if one.workspace == workspace and _moved_since(one, since)
+        }
+        return moved | self._knowledge.running_pipelines(workspace)
 
     def pipelines(self, workspace: str) -> set[tuple[PipelineKind, str]]:
         """Return the pipelines of which anything is kept."""
@@ -115,8 +121,8 @@ def fold(
     ``before`` is the same run as it was known until now. A run that ended before the one that
     ended last changes only what it can: a late success or failure still counts.
     """
-    if run.pipeline is None:
-        return held
+    if run.pipeline is None or (held is None and _is_counted(before, run)):
+        return held  # of what was forgotten a late detail brings nothing back
     standing = held or PipelineStanding(
         workspace=run.key.workspace,
         run_kind=run.key.kind,
@@ -133,16 +139,22 @@ def fold(
     return _after_an_end(standing, run, before if _is_counted(before, run) else None)
 
 
-def _is_counted(before: RunState | None, run: RunState) -> bool:
-    """True where the run has already brought its end into the same standing."""
+def is_known_end(before: RunState | None, run: RunState) -> bool:
+    """True where it was known before that a run of that pipeline had ended."""
     return (
         before is not None
         and before.status.is_terminal
         and before.pipeline is not None
         and run.pipeline is not None
         and before.pipeline.id == run.pipeline.id
-        and _recipe_id(before) == _recipe_id(run)
     )
+
+
+def _is_counted(before: RunState | None, run: RunState) -> bool:
+    """True where the run has already brought its end into the same standing."""
+    if before is None or not is_known_end(before, run):
+        return False
+    return _recipe_id(before) == _recipe_id(run)
 
 
 def _after_an_end(

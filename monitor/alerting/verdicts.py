@@ -119,6 +119,7 @@ class Condition(Generic[M, F]):
     look: Callable[[Looked[F], M | None, RuleSettings], Judged[M]] | None = None
     template_fields: tuple[str, ...] = ()
     explains: Collection[RuleKind] = field(default=())
+    looks_back: bool = False  # what had failed before it is judged first is heard once as well
 
 
 AnyCondition = Condition[Any, Any]

@@ -117,6 +117,8 @@ class Play:
         """Let something happen outside, and the process do what it does then."""
         if scene.what == "fails":
             await self.judging.end_run(scene.flow, Status.FAILED)
+        elif scene.what == "had failed":
+            await self.judging.had_failed(scene.flow)
         elif scene.what == "succeeds":
             await self.judging.end_run(scene.flow, Status.SUCCEEDED)
         elif scene.what in ("answers", "is silent"):

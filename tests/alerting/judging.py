@@ -26,6 +26,7 @@ from monitor.model.runs import (
     Status,
 )
 from monitor.tracking.knowledge import Knowledge
+from tests.alerting.had_failed import had_ended
 from tests.clocks import ManualClock
 
 WORKSPACE = "marketing"
@@ -75,6 +76,12 @@ class Judging:
         events = [self._ended(flow, status) for flow in flows]
         change = Change(runs=tuple(one.run for one in events), events=tuple(events))
         await self.bus.commit(change, timeout_seconds=10)
+
+    async def had_failed(self, flow: int) -> None:
+        """Let the first look at job groups find that one of a flow had failed last."""
+        await had_ended(self.bus, self.knowledge, self._ended(flow, Status.FAILED).run)
+        now = self.clock.now()
+        self.knowledge.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
 
     def _ended(self, flow: int, status: Status) -> RunEvent:
         self._runs += 1

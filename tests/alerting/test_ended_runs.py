@@ -305,3 +305,17 @@ def test_what_is_not_about_a_run_is_passed_over() -> None:
     other = run_event(state(5, BAD, finished_at=at(300)), EventType.RUN_DETAILED)
     assert story.hear(other) is None
     assert story.memory == before
+
+
+def test_a_failure_of_before_we_followed_names_no_event() -> None:
+    """It made none, so the alert has no evidence; the next failure is the first of it."""
+    story = Story(RUN_FAILED)
+    old = msgspec.structs.replace(state(1, BAD, error="gone"), historical=True)
+    wrong = story.hear(run_event(old))
+    assert isinstance(wrong, Wrong)
+    assert (wrong.evidence, wrong.facts["error"], wrong.since) == ((), "gone", at(0))
+    again = story.end(2, BAD)
+    assert isinstance(again, Wrong)
+    assert len(again.evidence) == 1
+
+    assert isinstance(story.end(3, OK), Right)

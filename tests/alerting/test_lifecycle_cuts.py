@@ -24,6 +24,7 @@ _STORY = (
     Scene("succeeds"),
     Scene("passes", seconds=14_500),
 )
+_START = (Scene("had failed"), Scene("passes"), Scene("succeeds"), Scene("fails"))
 _SCENES = st.builds(
     Scene,
     st.sampled_from(
@@ -56,6 +57,19 @@ async def test_every_cut_of_one_story(tmp_path: Path) -> None:
         for is_taken in (False, True):
             store = tmp_path / f"{cut}-{is_taken}.db"
             seen = await played(store, _STORY, Cut(cut, is_taken))
+            assert differences(seen, uncut) == {}, f"cut at {cut}, taken: {is_taken}"
+
+
+async def test_every_cut_of_a_first_look(tmp_path: Path) -> None:
+    """What had failed before the start is told once, cut before and after each single step."""
+    uncut = await played(tmp_path / "uncut.db", _START)
+    words = [one.partition(" ")[2].removeprefix("alert.") for one in uncut.words]
+
+    assert words == ["fired", "resolved", "fired"]
+    for cut in range(1, uncut.steps + 1):
+        for is_taken in (False, True):
+            store = tmp_path / f"{cut}-{is_taken}.db"
+            seen = await played(store, _START, Cut(cut, is_taken))
             assert differences(seen, uncut) == {}, f"cut at {cut}, taken: {is_taken}"
 
 

@@ -121,7 +121,8 @@ def _wrong(heard: Heard[PipelineFacts], event: RunEvent, facts: Facts, failing: 
     return Wrong(
         since=min(when for when, _ in failing.parts.values()),
         as_of=told_at(event),
-        evidence=(event.id,),
+        # What ended before we followed made no event that could be shown.
+        evidence=() if event.run.historical else (event.id,),
         run=heard.outermost,
         facts=facts,
     )
@@ -144,6 +145,7 @@ RUN_FAILED = Condition(
     hears=(EventType.RUN_FAILED, EventType.RUN_SUCCEEDED, EventType.RUN_DETAILED),
     hear=hear_failure,
     template_fields=("error", "run", "failing"),
+    looks_back=True,
 )
 
 CANCELED = Condition(

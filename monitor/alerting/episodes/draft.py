@@ -40,9 +40,13 @@ class Count(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RuleKept(Struct, frozen=True, kw_only=True, gc=False):
-    """Of what kind a rule was when something was last kept under its name."""
+    """Of what kind a rule was when something was last kept under its name.
+
+    ``looks_back`` False: the row is of a daemon that did not look for what had failed before.
+    """
 
     rule: str
+    looks_back: bool = False
 
 
 class Postponed(Struct, frozen=True, kw_only=True, gc=False):

@@ -36,6 +36,7 @@ from monitor.alerting.judging.evaluation import (
     changes_suppression,
     suppression_of,
 )
+from monitor.alerting.judging.first_look import FirstLook, NothingBefore
 from monitor.alerting.judging.hearing import Hearing
 from monitor.alerting.judging.pictures import Pictures
 from monitor.alerting.judging.retiring import Forgetting
@@ -93,7 +94,13 @@ class Engine:
         self._retention = retention
         self._guard = guard
         self._tables = empty_tables()
-        self._rounds = Rounds(view=view, clock=clock, by_events=by_events)
+        looks_back = FirstLook(bus=bus, subjects=self.subjects, view=view, clock=clock)
+        self._rounds = Rounds(
+            view=view,
+            clock=clock,
+            looks_back=NothingBefore() if by_events else looks_back,
+            by_events=by_events,
+        )
         self._sweep_seconds = _SWEEP_OF_A_PAST_SECONDS if by_events else _SWEEP_SECONDS
         self._complete: Complete = {}
         self._suppression = Suppression()
@@ -356,8 +363,10 @@ class Engine:
 
     async def _reconcile(self) -> None:
         """Let what is kept fit the configuration: its silences, and what rules remember."""
-        draft = self._draft()
-        housekeeping.keep_silences(draft, self._settings.silences, wall_now=self._clock.now())
+        draft, wall_now = self._draft(), self._clock.now()
+        housekeeping.keep_silences(draft, self._settings.silences, wall_now=wall_now)
+        watched = [one.workspace for one in self._view.workspaces()]
+        housekeeping.keep_judged(draft, self.compiled.rules, watched=watched, wall_now=wall_now)
         housekeeping.forget_rules(draft, self._evaluator.compiled.rules)
         await self._step(draft, self.position)
 

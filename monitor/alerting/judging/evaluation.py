@@ -81,6 +81,7 @@ class Case(Struct, frozen=True, kw_only=True):
     rule: Rule
     subject: Subject
     event: RunEvent | None = None
+    was_there: bool = False  # it ended before the rule was judged for the first time
 
     @property
     def fingerprint(self) -> str:
@@ -213,7 +214,7 @@ class Evaluator:
             self._note(sitting, case, "raised", self.failing.get(case.rule.name, ""))
             return
         memory = None if judged.memory is None else msgspec.json.encode(judged.memory)
-        sitting.draft.put(MEMORY, _memory_key(case), memory)
+        sitting.draft.put(MEMORY, memory_key(case), memory)
         verdict = judged.verdict
         if verdict is None:
             self._note(sitting, case, "no verdict")
@@ -233,7 +234,7 @@ class Evaluator:
                 return held, (), "unclear" if is_unclear else "nothing was wrong"
             moment = self._moment(sitting, case, is_heard=is_heard)
             return lifecycle.judge(held, verdict, held.alert, rule.settings, moment)
-        if not is_heard and _first(sitting, case) is None:
+        if case.was_there or (not is_heard and _first(sitting, case) is None):
             verdict = msgspec.structs.replace(verdict, was_there=True)
         known: tuple[str, ...] = ()
         if isinstance(held, Episode) and held.is_open:
@@ -281,7 +282,7 @@ class Evaluator:
 
     @staticmethod
     def _memory(sitting: Sitting, case: Case) -> Any:
-        value = sitting.draft.get(MEMORY, _memory_key(case))
+        value = sitting.draft.get(MEMORY, memory_key(case))
         if value is None:
             return None
         try:
@@ -375,7 +376,7 @@ def _first(sitting: Sitting, case: Case) -> FirstJudged | None:
     return first
 
 
-def _memory_key(case: Case) -> str:
+def memory_key(case: Case) -> str:
     return f"{case.rule.name}:{key_of(case.subject)}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from itertools import product
 
 import msgspec
 
@@ -18,13 +19,16 @@ from monitor.alerting.episodes.draft import (
     SILENCE,
     Draft,
     Ended,
+    FirstJudged,
     Row,
     RuleKept,
 )
 from monitor.alerting.episodes.lifecycle import Past
+from monitor.alerting.judging.evaluation import first_key
 from monitor.alerting.settings.rules import RuleKind
 from monitor.alerting.settings.silences import SilenceSettings, configured_silence
-from monitor.model.alerts import Silence
+from monitor.model.alerts import BRIDGE, Silence
+from monitor.model.runs import RunKind
 
 _ENDED_KEPT = timedelta(days=7)
 _ENDED_BOUND = 10_000
@@ -73,7 +77,29 @@ def forget_rules(draft: Draft, rules: Iterable[Rule]) -> None:
     for name in gone - kinds.keys():
         draft.put(RULE, name, None)
     for name, kind in kinds.items():
-        draft.put(RULE, name, RuleKept(rule=kind))
+        draft.put(RULE, name, RuleKept(rule=kind, looks_back=True))
+
+
+def keep_judged(
+    draft: Draft, rules: Iterable[Rule], *, watched: Iterable[str], wall_now: datetime
+) -> None:
+    """Take what a daemon has heard that did not look back for judged; to be called first.
+
+    It has told its failures as they came. ``watched`` are the workspaces that it may have heard,
+    where what it has left does not say.
+    """
+    old = {name: row.rule for name, row in draft.rows(RULE) if not row.looks_back}
+    stayed = [
+        one for one in rules if one.condition.looks_back and old.get(one.name) == one.settings.rule
+    ]
+    if not stayed:
+        return
+    judged = {key.split(":")[1] for key, _ in draft.rows(FIRST)} - {BRIDGE}
+    for workspace in judged or watched:
+        for rule, kind in product(stayed, RunKind):
+            key = first_key(rule, workspace, kind)
+            if draft.get(FIRST, key) is None:
+                draft.put(FIRST, key, FirstJudged(at=wall_now))
 
 
 def forget_awaited(draft: Draft, rules: Iterable[Rule]) -> None:

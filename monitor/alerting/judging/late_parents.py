@@ -164,7 +164,7 @@ class LateParents:
 
     def _around(self, run: RunState) -> tuple[Subject, ...]:
         """Return the plans that run now and that a run which a plan has started may be part of."""
-        if run.key.kind is RunKind.PLAN_RUN or not _is_of_a_plan(run) or run.created_at is None:
+        if run.key.kind is RunKind.PLAN_RUN or not is_of_a_plan(run) or run.created_at is None:
             return ()
         return tuple(
             of_run(one.run.key, one.run.pipeline)
@@ -233,7 +233,7 @@ async def _family(run: RunState, others: Sequence[RunState], bus: Store) -> Fami
     inside = await _parts(run.key, bus)
     return Family(
         inside=frozenset(one.key for one in inside),
-        relatives=frozenset(one.key for one in others if _are_likely_related(run, one)),
+        relatives=frozenset(one.key for one in others if are_likely_related(run, one)),
     )
 
 
@@ -247,11 +247,11 @@ async def _parts(run: RunKey, bus: Store) -> list[RunState]:
     return inside
 
 
-def _are_likely_related(one: RunState, other: RunState) -> bool:
+def are_likely_related(one: RunState, other: RunState) -> bool:
     """True where the smaller is not known to be inside anything, and ran while the larger did."""
     smaller, larger = sorted((one, other), key=lambda run: _SIZES[run.key.kind])
     is_plan = larger.key.kind is RunKind.PLAN_RUN
-    if is_plan and not _is_of_a_plan(smaller) and smaller.trigger is not Trigger.UNKNOWN:
+    if is_plan and not is_of_a_plan(smaller) and smaller.trigger is not Trigger.UNKNOWN:
         return False
     if (smaller.parents.plan_run if is_plan else smaller.parents.flow_run) is not None:
         return False
@@ -261,7 +261,7 @@ def _are_likely_related(one: RunState, other: RunState) -> bool:
     return larger.created_at <= smaller.created_at <= ended_at
 
 
-def _is_of_a_plan(run: RunState) -> bool:
+def is_of_a_plan(run: RunState) -> bool:
     """True where the workspace says that a plan started it, if not which."""
     return run.trigger is Trigger.PLAN or run.ran_for == _PLAN
 

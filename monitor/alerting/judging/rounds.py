@@ -14,6 +14,7 @@ from monitor.alerting.episodes.lifecycle import Episode
 from monitor.alerting.episodes.waking import Sleeping, Wakes
 from monitor.alerting.judging.agenda import Agenda, Domain
 from monitor.alerting.judging.evaluation import Case, Evaluator, Sitting, first_key
+from monitor.alerting.judging.first_look import LooksBack
 from monitor.alerting.judging.retiring import retire
 from monitor.alerting.subjects.outermost import key_of, of_pipeline, of_run, of_schedule, traits_of
 from monitor.alerting.subjects.present import KINDS, Running
@@ -42,19 +43,23 @@ class Read(Struct, frozen=True):
 class Rounds:
     """Looks at what may have changed, and at all there is where nothing was looked at before."""
 
-    def __init__(self, *, view: KnowledgeView, clock: Clock, by_events: bool = False) -> None:
+    def __init__(
+        self, *, view: KnowledgeView, clock: Clock, looks_back: LooksBack, by_events: bool = False
+    ) -> None:
         """``by_events``: nothing but events and new definitions ever changes what is known.
 
         Then whatever they do not touch is looked at only when its time has come.
         """
         self._view = view
         self._clock = clock
+        self._looks_back = looks_back
         self._by_events = by_events
         self._touched: dict[str, Subject] = {}
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Look at everything with the next round, as after a start and with other rules."""
+        self._looks_back.begin_anew()
         self._agenda = Agenda()
         self._sleeping = Sleeping()
         self._seen: set[Domain] = set()
@@ -72,6 +77,7 @@ class Rounds:
         """Judge all that is to be judged now. What explains others comes first."""
         if self._is_new or self._number % _SLOW_ROUNDS == 0:
             retire(sitting, evaluator, self._view)
+        await self._looks_back.judge(sitting, evaluator)
         vital = list(_vital(sitting, evaluator))
         for subject in vital:
             self._look(sitting, evaluator, subject, explaining=True)

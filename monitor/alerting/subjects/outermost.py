@@ -18,7 +18,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.knowledge import KnowledgeView
 
 # A parent counts only where the workspace lets it be followed: else its end would never be seen.
-_NEEDS = {RunKind.FLOW_RUN: "follow_flow_runs", RunKind.PLAN_RUN: "list_plan_runs"}
+NEEDS = {RunKind.FLOW_RUN: "follow_flow_runs", RunKind.PLAN_RUN: "list_plan_runs"}
 _PARENTS_KEPT = 10_000
 _KEYS_KEPT = 65_536
 _OF_PIPELINES = frozenset({About.PIPELINE, About.FLOW_OR_PLAN})
@@ -105,7 +105,7 @@ class Subjects:
 
     def _is_followed(self, workspace: str, kind: RunKind) -> bool:
         standing = self._view.workspace(workspace)
-        return standing is not None and _NEEDS[kind] in standing.capabilities
+        return standing is not None and NEEDS[kind] in standing.capabilities
 
     def _state(self, key: RunKey) -> RunState | None:
         active = self._view.active_run(key)

@@ -1,0 +1,240 @@
+"""What had failed last when a rule is judged for the first time: told once, as it was there.
+
+Runs that ended before a workspace was followed make no events, and what ended before a rule was
+there was never heard by it. So once for each rule, workspace and kind of run, the failures that
+nothing has followed yet are taken from the store and heard as if they were told now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from msgspec import Struct
+
+from monitor.alerting.compiled import Rule
+from monitor.alerting.episodes.draft import EPISODE, FIRST, MEMORY, POSTPONED, Draft, FirstJudged
+from monitor.alerting.judging.evaluation import Case, Evaluator, Sitting, first_key, memory_key
+from monitor.alerting.judging.late_parents import are_likely_related, is_of_a_plan
+from monitor.alerting.store import Store
+from monitor.alerting.subjects.outermost import NEEDS, Subjects, Whose, of_run, traits_of
+from monitor.alerting.subjects.present import Present
+from monitor.model.clock import Clock
+from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.knowledge import PipelineStanding
+from monitor.model.runs import RunKey, RunKind, RunState, Status
+from monitor.tracking.knowledge import KnowledgeView
+
+# What a run is a part of shows only once its own kind is known, which may never come to be.
+_WAIT = timedelta(seconds=60)
+_IN_ONE_GO = 20  # runs, without letting others have a turn
+
+Place = tuple[str, RunKind]
+ByPlace = Mapping[Place, tuple[Rule, ...]]
+
+
+class LooksBack(Protocol):
+    """Hears what had failed before."""
+
+    def begin_anew(self) -> None:
+        """Ask again which rules have not been judged yet, as after a start."""
+
+    async def judge(self, sitting: Sitting, evaluator: Evaluator) -> None:
+        """Let rules that have not been judged yet hear what had failed last."""
+
+
+class NothingBefore:
+    """For a past that is let go by again from its beginning: nothing came before it."""
+
+    def begin_anew(self) -> None:
+        pass
+
+    async def judge(self, sitting: Sitting, evaluator: Evaluator) -> None:
+        pass
+
+
+class FirstLook:
+    """Goes through what had failed last. Afterwards it costs a look into a set for each round."""
+
+    def __init__(
+        self, *, bus: Store, subjects: Subjects, view: KnowledgeView, clock: Clock
+    ) -> None:
+        self._bus = bus
+        self._subjects = subjects
+        self._view = view
+        self._clock = clock
+        self._waits_since: dict[str, datetime] = {}  # ours, by workspace
+        self._judged: set[Place] = set()
+
+    def begin_anew(self) -> None:
+        self._judged.clear()
+
+    async def judge(self, sitting: Sitting, evaluator: Evaluator) -> None:
+        """Hear them in the order of their ends, so that the first begins the alert.
+
+        Raises:
+            BusUnavailableError: the store does not answer.
+        """
+        rules = self._not_judged(sitting, evaluator)
+        if not rules:
+            return
+        standings = [*self._view.standings()]
+        keys = {
+            RunKey(one.workspace, one.run_kind, one.last_run_id)
+            for one in standings
+            if one.last_status is Status.FAILED
+            and one.last_run_id is not None
+            and (one.workspace, one.run_kind) in rules
+        }
+        stored = (await self._bus.runs(keys)).values() if keys else ()
+        failed = [run for run in stored if run.status is Status.FAILED]
+        await self._subjects.prepare(failed)
+        hearing = _Hearing(sitting, evaluator, view=self._view)
+        whose = _Parents(self._subjects, failed, standings)
+        for number, run in enumerate(sorted(failed, key=_order), 1):
+            outer = whose.of(run)
+            for case, outermost in hearing.cases(
+                run, outer, rules[run.key.workspace, run.key.kind]
+            ):
+                if outermost == run.key or not whose.is_over(run, outer):
+                    hearing.hear(case, outermost)
+            if number % _IN_ONE_GO == 0:
+                await self._clock.sleep(0)
+        for (workspace, kind), some in rules.items():
+            at = FirstJudged(at=sitting.present.complete[workspace, kind])
+            for rule in some:
+                sitting.draft.put(FIRST, first_key(rule, workspace, kind), at)
+
+    def _not_judged(self, sitting: Sitting, evaluator: Evaluator) -> ByPlace:
+        """Return the rules to be judged now for the first time, by workspace and kind of run."""
+        found: dict[Place, tuple[Rule, ...]] = {}
+        for place in sitting.present.complete.keys() - self._judged:
+            if not self._is_time(place[0], sitting.present):
+                continue
+            self._judged.add(place)
+            rules = tuple(
+                rule
+                for rule in evaluator.compiled.rules
+                if rule.condition.looks_back
+                and sitting.draft.get(FIRST, first_key(rule, *place)) is None
+            )
+            if rules:
+                found[place] = rules
+        return found
+
+    def _is_time(self, workspace: str, present: Present) -> bool:
+        """True where every kind of run that can be followed is known, or one takes too long."""
+        standing = self._view.workspace(workspace)
+        rights = frozenset() if standing is None else standing.capabilities
+        kinds = [RunKind.JOB_GROUP, *(kind for kind, need in NEEDS.items() if need in rights)]
+        if all((workspace, kind) in present.complete for kind in kinds):
+            return True
+        since = self._waits_since.setdefault(workspace, present.now)
+        return present.now - since >= _WAIT
+
+
+class _Parents:
+    """What failed runs were a part of, and whether that has gone well since."""
+
+    def __init__(
+        self, subjects: Subjects, failed: Iterable[RunState], standings: Iterable[PipelineStanding]
+    ) -> None:
+        self._subjects = subjects
+        self._plan_runs = [run for run in failed if run.key.kind is RunKind.PLAN_RUN]
+        self._successes: dict[tuple[str, RunKind, str], datetime] = {}
+        for one in standings:
+            if one.last_success_at is not None:
+                place = one.workspace, one.run_kind, one.pipeline.id
+                newest = self._successes.get(place, one.last_success_at)
+                self._successes[place] = max(newest, one.last_success_at)
+
+    def of(self, run: RunState) -> Whose:
+        """Return the outermost run; of one that a plan started, the failed one that fits."""
+        whose = self._subjects.outermost(run)
+        if whose.key.kind is RunKind.PLAN_RUN or not is_of_a_plan(run):
+            return whose
+        for plan_run in self._plan_runs:
+            is_near = plan_run.key.workspace == run.key.workspace
+            if is_near and are_likely_related(run, plan_run):
+                return Whose(key=plan_run.key, pipeline=plan_run.pipeline, run=plan_run)
+        return whose
+
+    def is_over(self, run: RunState, whose: Whose) -> bool:
+        """True where the pipeline of what it was a part of has succeeded since."""
+        if whose.pipeline is None:
+            return False
+        place = whose.key.workspace, whose.key.kind, whose.pipeline.id
+        success_at = self._successes.get(place)
+        return success_at is not None and success_at >= _ended_at(run)
+
+
+class _Heard(Struct, frozen=True):
+    """What rules have heard already: ids of events by the name of the rule."""
+
+    ids: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, draft: Draft) -> _Heard:
+        waiting = [(row.rule, row.event_id) for _, row in draft.rows(POSTPONED)]
+        evidence = [
+            (episode.alert.name, event_id)
+            for _, episode in draft.rows(EPISODE)
+            for event_id in episode.alert.evidence
+        ]
+        return cls(frozenset((*waiting, *evidence)))
+
+
+class _Hearing:
+    """Lets rules hear of a run that has failed before, each under the subject it is about."""
+
+    def __init__(self, sitting: Sitting, evaluator: Evaluator, *, view: KnowledgeView) -> None:
+        self._sitting = sitting
+        self._evaluator = evaluator
+        self._view = view
+        self._heard = _Heard.of(sitting.draft)
+
+    def cases(
+        self, run: RunState, whose: Whose, rules: tuple[Rule, ...]
+    ) -> Iterator[tuple[Case, RunKey]]:
+        """Yield the rules that the run concerns, with the run that it is a part of for them."""
+        own = Whose(key=run.key, pipeline=run.pipeline, run=run)
+        event = _event(run)
+        for rule in rules:
+            judged = own if rule.names_kind else whose
+            subject = of_run(judged.key, judged.pipeline)
+            if rule.takes(traits_of(self._view, subject, judged.run or run)):
+                yield Case(rule=rule, subject=subject, event=event, was_there=True), judged.key
+
+    def hear(self, case: Case, outermost: RunKey) -> None:
+        """Let the rule hear of it, if it has not heard of it as an event."""
+        event = case.event
+        if event is None or (not event.run.historical and self._is_heard(case, event)):
+            return
+        self._evaluator.hear(self._sitting, case, outermost)
+
+    def _is_heard(self, case: Case, event: RunEvent) -> bool:
+        if (case.rule.name, event.id) in self._heard.ids:
+            return True
+        return self._sitting.draft.get(MEMORY, memory_key(case)) is not None
+
+
+def _event(run: RunState) -> RunEvent:
+    """Return the event that the failure would have made, all of it as the store has it."""
+    return RunEvent(
+        id=run_event_id(run.key, EventType.RUN_FAILED),
+        type=EventType.RUN_FAILED,
+        run=run,
+        before=None,
+        occurred_at=run.finished_at,
+        recorded_at=run.confirmed_at,
+        observed_by=run.ended_by or run.confirmed_by,
+    )
+
+
+def _ended_at(run: RunState) -> datetime:
+    return run.finished_at or run.confirmed_at
+
+
+def _order(run: RunState) -> tuple[datetime, RunKey]:
+    return _ended_at(run), run.key

@@ -1,0 +1,80 @@
+"""The first start on a workspace in which pipelines are broken, seen at a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from monitor.alerting.settings.engine import AlertingSettings
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.alarms import alarms, alert_events
+from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.test_alerts_about_runs import one_recipe_of_each_flow
+from tests.app.waiting import eventually, pause
+
+PIPELINES = 8
+WITHIN_SECONDS = 3.0  # of the first look
+A_WHILE_SECONDS = 1.5  # for what must not come
+A_SECOND = 1.1  # as ends are stamped
+
+
+def end_each(workspace: Sandbox, recipes: list[Recipe], outcome: Outcome) -> None:
+    """Let one recipe run by itself, and the flows of all others as flow runs."""
+    for number, recipe in enumerate(recipes):
+        flow = workspace.world.flows.get(recipe.flow_id)
+        workspace.engine.order(
+            Order(flow_id=recipe.flow_id, outcome=outcome, queue_seconds=1, work_seconds=1)
+        )
+        if number == 0 or flow is None:
+            workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+        else:
+            workspace.engine.start_flow_run(flow, by=recipe.creator_id, recipe_ids=(recipe.id,))
+
+
+def fired(subscriber: Subscriber) -> list[dict[str, Any]]:
+    """Return what the first event of each alert says of it."""
+    told = [(alarm, event["data"]) for alarm, event in alert_events(subscriber)]
+    return [alert for (rule, _, _), alert in told if rule == "run_failed"]
+
+
+async def test_what_had_failed_before_the_first_start_is_told_once(tmp_path: Path) -> None:
+    """Eight of eight pipelines are broken: one alert each, marked, over at the next success."""
+    workspace = stage.sandbox(cancel_ratio=0.0)
+    recipes = one_recipe_of_each_flow(workspace)[:PIPELINES]
+    async with (
+        stage.started(workspace) as url,
+        keeping_broker(tmp_path) as broker,
+        Subscriber(broker.port) as subscriber,
+    ):
+        end_each(workspace, recipes, Outcome.FAILED)
+        await eventually(lambda: not workspace.ledger.active(), why="the runs do not end")
+        await pause(A_SECOND)
+        settings = msgspec.structs.replace(
+            stage.configuration(
+                tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
+            ),
+            alerting=AlertingSettings(round_seconds=0.5),
+        )
+        async with stage.daemon(settings) as face:
+            await eventually(
+                lambda: len(fired(subscriber)) == len(recipes),
+                why=lambda: f"told: {alarms(subscriber)}",
+                within_seconds=WITHIN_SECONDS,
+            )
+            assert all(one["wasThere"] and not one["evidence"] for one in fired(subscriber))
+            page = await face.text("/")
+            assert page.count("when this rule was judged") == len(recipes)
+        async with stage.daemon(settings) as face:
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            await pause(A_WHILE_SECONDS)
+            assert list(alarms(subscriber).values()) == [["fired"]] * len(recipes)
+            end_each(workspace, recipes, Outcome.COMPLETE)
+            await eventually(
+                lambda: list(alarms(subscriber).values()) == [["fired", "resolved"]] * len(recipes),
+                why=lambda: f"told: {alarms(subscriber)}",
+            )

@@ -38,6 +38,7 @@ class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):
     standings: tuple[PipelineStanding, ...] = ()  # of every kind of run, for job groups by recipe
     active: tuple[ActiveRun, ...] = ()
     cadence: float | None = None  # seconds between two successes, learned
+    is_deleted: bool = False  # by what a schedule that names it says
 
 
 class ScheduleFacts(Struct, frozen=True, kw_only=True):

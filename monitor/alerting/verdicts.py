@@ -18,6 +18,8 @@ from monitor.model.runs import Pipeline, RunKey, RunKind
 M = TypeVar("M", bound=Struct)
 F = TypeVar("F")
 
+PIPELINE_REMOVED = "pipeline removed"  # why an alert is over
+
 
 class About(StrEnum):
     """What a rule looks at; each has its own facts and its own clock."""
@@ -63,10 +65,11 @@ class Wrong(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Right(Struct, frozen=True, kw_only=True, gc=False):
-    """It is not so (any more), since ``at``."""
+    """It is not so (any more), since ``at``. With a ``reason`` it never will be again."""
 
     at: datetime
     evidence: tuple[str, ...] = ()
+    reason: str | None = None
 
 
 class Unclear(Struct, frozen=True, kw_only=True, gc=False):

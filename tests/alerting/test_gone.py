@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from monitor.alerting.settings.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.model.knowledge import PollStanding, ScheduleKnown
-from monitor.model.runs import PipelineKind, Status
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
+from monitor.model.triggers import HourlyTrigger
 from tests.alerting.judging import WORKSPACE, Judging, judging
 
 
@@ -78,6 +80,45 @@ def list_schedules(one: Judging, *ids: str) -> None:
         ),
         schedules_read_at=one.clock.now(),
     )
+
+
+def read_schedule(one: Judging, *, is_enabled: bool, is_deleted: bool) -> None:
+    """Let a schedule that starts flow 1 every hour have been read just now."""
+    flow = Pipeline(kind=PipelineKind.FLOW, id="1", name="flow 1")
+    now = one.clock.now()
+    schedule = ScheduleKnown(
+        id="5",
+        name="hourly",
+        is_enabled=is_enabled,
+        triggers=(HourlyTrigger(minute_of_hour=30),),
+        pipelines=(flow,),
+        deleted=(flow,) if is_deleted else (),
+    )
+    one.knowledge.update_workspace(
+        WORKSPACE,
+        schedules=(schedule,),
+        schedules_read_before=one.knowledge.workspaces[WORKSPACE].schedules_read_at,
+        schedules_read_at=now,
+    )
+    one.knowledge.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+async def test_of_a_deleted_flow_no_start_is_missed(tmp_path: Path, *, is_enabled: bool) -> None:
+    """What was told before is over with that reason; its schedule stays, and nothing is told."""
+    async with judging(tmp_path) as one:
+        list_flows(one, 1)
+        for _ in range(10):  # two hours in which nothing starts
+            read_schedule(one, is_enabled=True, is_deleted=False)
+            await one.round(720)
+        assert await one.words("schedule_missed") == ["fired"]
+        for _ in range(20):
+            read_schedule(one, is_enabled=is_enabled, is_deleted=True)
+            await one.round(720)
+
+        assert await one.words("schedule_missed") == ["fired", "resolved"]
+        assert (await one.told())[-1].alert.facts["reason"] == "pipeline removed"
+        assert await one.words("schedule_disabled") == []
 
 
 async def schedules_remembered(one: Judging) -> set[str]:

@@ -8,6 +8,7 @@ from monitor.alerting.facts import ScheduleFacts
 from monitor.alerting.settings.rules import RuleKind
 from monitor.alerting.verdicts import Right
 from monitor.model.knowledge import ScheduleKnown
+from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.triggers import OneTimeTrigger
 from tests.alerting.looking import Looking, at
 from tests.alerting.schedule_stories import HALF_PAST, schedule
@@ -55,6 +56,32 @@ def test_a_deleted_schedule_is_no_disabled_one() -> None:
     assert rule.look(read(None, 600), 605) == "right"
     assert rule.memory_bytes == b""
     assert rule.look(read(None, 900), 905) == "none"
+
+
+def test_a_schedule_whose_flow_was_deleted_is_no_disabled_one() -> None:
+    """The workspace switches it off with the flow; what was told of it before is over for good."""
+    orphan = msgspec.structs.replace(OFF, deleted=OFF.pipelines)
+    rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    rule.look(read(ON, 0), 5)
+    assert rule.look(read(orphan, 300), 305) == "right"
+    assert rule.memory_bytes == b""
+    assert rule.look(read(orphan, 600), 605) == "none"
+
+    told = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    told.look(read(ON, 0), 5)
+    assert told.look(read(OFF, 300), 305) == "wrong"
+    assert told.look(read(orphan, 600), 605) == "right"
+    assert told.last == Right(at=at(600), reason="pipeline removed")
+
+
+def test_a_schedule_of_which_something_is_left_is_judged() -> None:
+    """One of two flows was deleted: the other one does not run any more either."""
+    both = (*ON.pipelines, Pipeline(kind=PipelineKind.FLOW, id="12"))
+    half = msgspec.structs.replace(ON, pipelines=both, deleted=ON.pipelines)
+    rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    rule.look(read(half, 0), 5)
+    off = msgspec.structs.replace(half, is_enabled=False)
+    assert rule.look(read(off, 300), 305) == "wrong"
 
 
 def test_what_has_fired_for_the_last_time_is_switched_off_without_a_word() -> None:

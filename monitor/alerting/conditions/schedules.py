@@ -2,6 +2,7 @@
 
 A missed start is judged when its grace is over as of the last complete poll, and a reading of the
 schedules lies behind it: an outage, or a schedule that was just switched off, is no missed start.
+Of what was deleted nothing is expected, though its schedules may stay.
 File and table watchers name no time, so nothing is missed of them; but what they start cannot be
 told from what the other triggers of the same schedule start.
 """
@@ -30,6 +31,7 @@ from monitor.alerting.facts import FlowOrPlanFacts, ScheduleFacts
 from monitor.alerting.settings.defaults import threshold_of
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.alerting.verdicts import (
+    PIPELINE_REMOVED,
     About,
     AnyCondition,
     Condition,
@@ -68,12 +70,27 @@ def hear_start(
 def look_for_starts(
     looked: Looked[FlowOrPlanFacts], memory: Waiting | None, rule: RuleSettings
 ) -> Judged[Waiting]:
-    """Judge the expected times whose grace is over, up to the first that changes the verdict."""
+    """Judge what is expected of a flow or plan, while it is there and can be judged."""
     facts, as_of = looked.facts, looked.as_of
     read_at = facts.schedules_read_at if rule.expect is None else as_of
     if as_of is None or read_at is None:
         why = Unclear(why="runs and schedules were not yet read completely")
         return Judged(verdict=why if memory is not None else None, memory=memory)
+    if facts.is_deleted:
+        over_for_good = Right(at=read_at, reason=PIPELINE_REMOVED)
+        return Judged(verdict=None if memory is None else over_for_good)
+    return _look(facts, memory, rule, as_of=as_of, read_at=read_at)
+
+
+def _look(
+    facts: FlowOrPlanFacts,
+    memory: Waiting | None,
+    rule: RuleSettings,
+    *,
+    as_of: datetime,
+    read_at: datetime,
+) -> Judged[Waiting]:
+    """Judge the expected times whose grace is over, up to the first that changes the verdict."""
     grace = timedelta(seconds=threshold_of(rule))
     if memory is None or memory.expect != expectation(rule):
         memory = begun(facts, rule, as_of=as_of, read_at=read_at)
@@ -130,8 +147,10 @@ def look_at_switch(
     if read_at is None:
         why = Unclear(why="the schedules were not yet read")
         return Judged(verdict=why if memory is not None else None, memory=memory)
-    if schedule is None:
-        return Judged(verdict=Right(at=read_at) if memory is not None else None)
+    if schedule is None or schedule.is_orphaned:
+        # The workspace itself switches off what has nothing left to start.
+        gone = Right(at=read_at, reason=None if schedule is None else PIPELINE_REMOVED)
+        return Judged(verdict=None if memory is None else gone)
     if memory is None:
         fresh = Switch(is_enabled=schedule.is_enabled, read_at=read_at)
         return Judged(verdict=Right(at=read_at) if schedule.is_enabled else None, memory=fresh)

@@ -153,8 +153,9 @@ def end(held: Episode, at: datetime, *, now: datetime, reason: str | None = None
 def _right(held: Held, verdict: Right, moment: Moment) -> Outcome:
     if isinstance(held, Past):
         return held, (), "nothing was wrong"
-    if held.alert.state is not AlertState.FIRING or not held.alert.is_flapping:
-        return end(held, verdict.at, now=moment.now)
+    is_flapping = held.alert.state is AlertState.FIRING and held.alert.is_flapping
+    if verdict.reason is not None or not is_flapping:
+        return end(held, verdict.at, now=moment.now, reason=verdict.reason)
     if held.clear_since is not None:
         return held, (), "flapping"
     quiet = msgspec.structs.replace(

@@ -18,14 +18,13 @@ from monitor.alerting.episodes.lifecycle import Episode
 from monitor.alerting.judging.evaluation import Evaluator, Sitting, end
 from monitor.alerting.subjects.outermost import traits_of
 from monitor.alerting.subjects.present import read_learned
-from monitor.alerting.verdicts import About
+from monitor.alerting.verdicts import PIPELINE_REMOVED, About
 from monitor.model.alerts import BRIDGE, Alert
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.tracking.knowledge import KnowledgeView
 
 RULE_REMOVED = "rule removed"
 WORKSPACE_REMOVED = "workspace removed"
-PIPELINE_REMOVED = "pipeline removed"
 PIPELINE_RENAMED = "pipeline renamed"
 
 _LISTS = {PipelineKind.FLOW: "list_flows", PipelineKind.PLAN: "list_plans"}

@@ -137,8 +137,8 @@ def of_pipeline(workspace: str, pipeline: Pipeline) -> Subject:
 
 
 def of_schedule(workspace: str, schedule: ScheduleKnown) -> Subject:
-    """Return the schedule, as one of the first pipeline that it starts."""
-    pipeline = schedule.pipelines[0] if schedule.pipelines else None
+    """Return the schedule, as one of the first pipeline that it starts and that is there."""
+    pipeline = next(iter((*schedule.starts, *schedule.pipelines)), None)
     return Subject(
         about=About.SCHEDULE,
         workspace=workspace,

@@ -46,7 +46,6 @@ _LEARNED = msgspec.json.Decoder(Learned)
 Complete = Mapping[tuple[str, RunKind], datetime]
 LearnedOf = Callable[[str], bytes | None]
 PipelineId = tuple[PipelineKind, str]
-ByPipeline = dict[PipelineId, tuple[ScheduleKnown, ...]]
 
 # The kinds of run that execute them; what contains the other comes first.
 KINDS = {
@@ -66,21 +65,33 @@ class Running(Struct, frozen=True, kw_only=True):
     own: tuple[ActiveRun, ...]
 
 
+class Scheduled(Struct, frozen=True, kw_only=True):
+    """One reading of a workspace's schedules: which of them start what, and what was deleted."""
+
+    by_pipeline: dict[PipelineId, tuple[ScheduleKnown, ...]]
+    deleted: frozenset[PipelineId]
+
+
 class SchedulesByPipeline:
     """The schedules of each workspace by what they start, sorted once for each reading."""
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[tuple[ScheduleKnown, ...], ByPipeline]] = {}
+        self._held: dict[str, tuple[tuple[ScheduleKnown, ...], Scheduled]] = {}
 
-    def of(self, workspace: WorkspaceStanding) -> ByPipeline:
+    def of(self, workspace: WorkspaceStanding) -> Scheduled:
         held = self._held.get(workspace.workspace)
         if held is not None and held[0] is workspace.schedules:
             return held[1]
         gathered: defaultdict[PipelineId, list[ScheduleKnown]] = defaultdict(list)
         for schedule in workspace.schedules:
-            for one in schedule.pipelines:
+            for one in schedule.starts:
                 gathered[one.kind, one.id].append(schedule)
-        found = {identity: tuple(schedules) for identity, schedules in gathered.items()}
+        found = Scheduled(
+            by_pipeline={identity: tuple(schedules) for identity, schedules in gathered.items()},
+            deleted=frozenset(
+                (one.kind, one.id) for schedule in workspace.schedules for one in schedule.deleted
+            ),
+        )
         self._held[workspace.workspace] = workspace.schedules, found
         return found
 
@@ -218,13 +229,15 @@ class Present:
             running = [self.running().get(key_of(one)) for one in subjects]
             active = tuple(chain.from_iterable(one.own for one in running if one is not None))
             standings = tuple(chain.from_iterable(map(self._standings_of, subjects)))
+        scheduled = self._schedules.of(workspace)
         return FlowOrPlanFacts(
-            schedules=self._schedules.of(workspace).get(identity, ()),
+            schedules=scheduled.by_pipeline.get(identity, ()),
             schedules_read_at=workspace.schedules_read_at,
             schedules_read_before=workspace.schedules_read_before,
             standings=standings,
             active=active,
             cadence=None if is_heard else self._cadence(rule, name, pipeline),
+            is_deleted=identity in scheduled.deleted,
         )
 
     def _cadence(self, rule: Rule, workspace: str, pipeline: Pipeline) -> float | None:

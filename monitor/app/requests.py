@@ -7,6 +7,7 @@ from typing import Any
 
 from monitor.alerting.asking.explaining import Explainer
 from monitor.alerting.judging.engine import Engine
+from monitor.alerting.settings.nearest import meant
 from monitor.alerting.settings.silences import Labels, labels_to_match
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import Outputs
@@ -55,7 +56,8 @@ class AdminRequests:
         if workspace is None:
             raise ConfigurationError(f"workspace is not named; it is one of {names}")
         if workspace not in self._followed:
-            raise ConfigurationError(f"workspace {workspace!r} is not configured; known: {names}")
+            hint = meant(workspace, self._followed) or f"; known: {names}"
+            raise ConfigurationError(f"workspace {workspace!r} is not configured{hint}")
         return self._followed[workspace]
 
 

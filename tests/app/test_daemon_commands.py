@@ -130,6 +130,9 @@ async def test_a_run_is_tracked_by_its_id(tmp_path: Path) -> None:
         wrong = await steered.type("track", "job_group", run_id, "--workspace", "other")
         assert wrong.code == 1
         assert "workspace 'other' is not configured; known: acme" in wrong.err
+        near = await steered.type("webhooks", "list", "-w", "acm")
+        assert (near.code, near.out) == (1, "")
+        assert "workspace 'acm' is not configured; did you mean acme?" in near.err
 
 
 async def test_webhook_tasks_are_listed_tested_made_and_removed(tmp_path: Path) -> None:

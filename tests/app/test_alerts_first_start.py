@@ -69,6 +69,12 @@ async def test_what_had_failed_before_the_first_start_is_told_once(tmp_path: Pat
             assert all(one["wasThere"] and not one["evidence"] for one in fired(subscriber))
             page = await face.text("/")
             assert page.count("when this rule was judged") == len(recipes)
+            alone = next(one for one in fired(subscriber) if one["labels"]["kind"] == "job_group")
+            explained = await face.text(f"/api/v1/explain?alert={alone['fingerprint']}")
+            assert "had ended before the monitor followed it" in explained
+            place = f"{alone['labels']['kind']}/{alone['facts']['run']}"
+            why = await face.json(f"/api/v1/explain?run=acme/{place}")
+            assert " was told" in why["answer"]
         async with stage.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             await pause(A_WHILE_SECONDS)

@@ -28,6 +28,7 @@ from monitor.alerting.asking.stations import (
     explanation,
     finding,
     inside,
+    is_of_before,
     named,
     rule_steps,
     transitions,
@@ -96,11 +97,22 @@ class Explainer:
             alerts = [one.alert for one in asked if one.alert is not None]
             told = await self._told(alerts)
             steps += [event_step(one) for one in told]
-        elif not run.historical:
+        elif run.historical:
+            alerts = await self._found_at_first(run)
+            for one in alerts:
+                steps += await self._of_episode(one, "")
+        else:
             detail = "the log holds none of it: told by none yet, or older than the log keeps"
             steps.append(Step(stage=Stage.EVENT, word=Word.NO_EVENT, detail=detail))
         steps += delivery_steps([*recorded, *told], await self._receivers())
         return explanation(f"run {key}", steps, alerts)
+
+    async def _found_at_first(self, run: RunState) -> list[Alert]:
+        """Return the alerts about a run that was over before anybody could hear of it."""
+        await self._engine.subjects.prepare([run])
+        about = {one.key for one in self._engine.subjects.line(run)}
+        alerts = self._engine.picture().alerts
+        return [one for one in alerts if is_of_before(one) and one.run in about]
 
     async def alert(self, key: str) -> Explanation | None:
         """Return how the newest episode of a fingerprint came about; None where there is none."""

@@ -13,6 +13,7 @@ from monitor.alerting.asking.explanations import (
     answer,
     rule_step,
 )
+from monitor.alerting.settings.rules import RuleKind
 from monitor.alerting.subjects.outermost import Whose
 from monitor.model.alerts import Alert, Silence, alert_event_id
 from monitor.model.runs import RunState
@@ -29,6 +30,10 @@ def named(alert: Alert) -> str:
 def finding(alert: Alert) -> Step:
     facts = [f"{name} {value}" for name, value in alert.facts.items() if value is not None]
     found = f"{alert.rule} found it wrong"
+    if is_of_before(alert) and not alert.evidence_count:
+        found += (
+            f" by how {alert.run} had ended before the monitor followed it, which made no event"
+        )
     if alert.evidence_count:
         found += f" by {alert.evidence_count} event{'s'[: alert.evidence_count > 1]}"
     return Step(
@@ -83,3 +88,8 @@ def explanation(about: str, steps: Sequence[Step], alerts: Sequence[Alert]) -> E
         steps=tuple(steps),
         alerts=tuple(alerts),
     )
+
+
+def is_of_before(alert: Alert) -> bool:
+    """True where it began with the end of a run that may have made no event."""
+    return alert.was_there and alert.rule == RuleKind.RUN_FAILED and alert.run is not None

@@ -16,7 +16,7 @@ from msgspec import Struct
 from monitor.alerting.compiled import Rule
 from monitor.alerting.episodes.draft import EPISODE, FIRST, MEMORY, POSTPONED, Draft, FirstJudged
 from monitor.alerting.judging.evaluation import Case, Evaluator, Sitting, first_key, memory_key
-from monitor.alerting.judging.late_parents import are_likely_related, is_of_a_plan
+from monitor.alerting.judging.late_parents import SIZES, are_likely_related, is_of_a_plan
 from monitor.alerting.store import Store
 from monitor.alerting.subjects.outermost import NEEDS, Subjects, Whose, of_run, traits_of
 from monitor.alerting.subjects.present import Present
@@ -236,5 +236,6 @@ def _ended_at(run: RunState) -> datetime:
     return run.finished_at or run.confirmed_at
 
 
-def _order(run: RunState) -> tuple[datetime, RunKey]:
-    return _ended_at(run), run.key
+def _order(run: RunState) -> tuple[datetime, int, RunKey]:
+    # Of what ended in the same second what is inside comes first: it is what knows the error.
+    return _ended_at(run), SIZES[run.key.kind], run.key

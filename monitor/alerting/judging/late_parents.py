@@ -29,7 +29,7 @@ from monitor.tracking.knowledge import KnowledgeView
 
 BAD_ENDS = (EventType.RUN_FAILED, EventType.RUN_CANCELED)
 # Each can be a part of those behind it.
-_SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
+SIZES = {RunKind.JOB_GROUP: 0, RunKind.FLOW_RUN: 1, RunKind.PLAN_RUN: 2}
 _FLOW_RUN, _JOB_GROUP = RunKind.FLOW_RUN, RunKind.JOB_GROUP
 _PLAN = "plan"  # why a job group ran, in the workspace's word
 _ROUNDS = 60  # in which an alert without an error is asked for one
@@ -249,7 +249,7 @@ async def _parts(run: RunKey, bus: Store) -> list[RunState]:
 
 def are_likely_related(one: RunState, other: RunState) -> bool:
     """True where the smaller is not known to be inside anything, and ran while the larger did."""
-    smaller, larger = sorted((one, other), key=lambda run: _SIZES[run.key.kind])
+    smaller, larger = sorted((one, other), key=lambda run: SIZES[run.key.kind])
     is_plan = larger.key.kind is RunKind.PLAN_RUN
     if is_plan and not is_of_a_plan(smaller) and smaller.trigger is not Trigger.UNKNOWN:
         return False

@@ -189,6 +189,24 @@ async def test_kinds_of_run_wait_for_each_other_but_not_for_ever(tmp_path: Path)
         assert await stage.told() == [FIRED]
 
 
+async def test_a_plan_that_is_known_late_is_not_told_beside_its_part(tmp_path: Path) -> None:
+    """Its flow run was told when waiting for plan runs took too long, and ends it as well."""
+    async with on_stage(tmp_path, FAILED) as stage:
+        _, inner, outer = family()
+        await had_ended(stage.bus, stage.knowledge, inner)
+        for kind in (RunKind.JOB_GROUP, FLOW_RUN):
+            stage.knowledge.confirm("acme", kind, at(60), complete_at=at(60))
+        await stage.look_again()
+        await stage.clock.advance(61)
+        assert only(await stage.look_again()).run == inner.key
+        await had_ended(stage.bus, stage.knowledge, outer)
+        await stage.look(120)
+        assert await stage.told() == [FIRED]
+        await stage.tell(state(9, OK, kind=FLOW_RUN, finished_at=at(130)))
+
+        assert await stage.told() == [FIRED, RESOLVED]
+
+
 @pytest.mark.parametrize(
     ("match", "told"),
     [

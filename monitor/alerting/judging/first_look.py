@@ -7,7 +7,8 @@ nothing has followed yet are taken from the store and heard as if they were told
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -29,6 +30,8 @@ from monitor.tracking.knowledge import KnowledgeView
 # What a run is a part of shows only once its own kind is known, which may never come to be.
 _WAIT = timedelta(seconds=60)
 _IN_ONE_GO = 20  # runs, without letting others have a turn
+
+BAD = Status.FAILED
 
 Place = tuple[str, RunKind]
 ByPlace = Mapping[Place, tuple[Rule, ...]]
@@ -83,15 +86,22 @@ class FirstLook:
         keys = {
             RunKey(one.workspace, one.run_kind, one.last_run_id)
             for one in standings
-            if one.last_status is Status.FAILED
+            if one.last_status is BAD
             and one.last_run_id is not None
             and (one.workspace, one.run_kind) in rules
         }
-        stored = (await self._bus.runs(keys)).values() if keys else ()
-        failed = [run for run in stored if run.status is Status.FAILED]
-        await self._subjects.prepare(failed)
-        hearing = _Hearing(sitting, evaluator, view=self._view)
+        told = _told_before(sitting.draft, rules)
+        asked = keys | told.keys()
+        stored = await self._bus.runs(asked) if asked else {}
+        await self._subjects.prepare(stored.values())
+        failed = [stored[key] for key in keys & stored.keys() if stored[key].status is BAD]
         whose = _Parents(self._subjects, failed, standings)
+        around = {
+            (name, whose.of(stored[key]).key)
+            for key in told.keys() & stored.keys()
+            for name in told[key]
+        }
+        hearing = _Hearing(sitting, evaluator, view=self._view, around=around)
         for number, run in enumerate(sorted(failed, key=_order), 1):
             outer = whose.of(run)
             for case, outermost in hearing.cases(
@@ -188,7 +198,16 @@ class _Heard(Struct, frozen=True):
 class _Hearing:
     """Lets rules hear of a run that has failed before, each under the subject it is about."""
 
-    def __init__(self, sitting: Sitting, evaluator: Evaluator, *, view: KnowledgeView) -> None:
+    def __init__(
+        self,
+        sitting: Sitting,
+        evaluator: Evaluator,
+        *,
+        view: KnowledgeView,
+        around: Collection[tuple[str, RunKey]],
+    ) -> None:
+        """``around`` are runs of which a part was told before they were known, by rule."""
+        self._around = around
         self._sitting = sitting
         self._evaluator = evaluator
         self._view = view
@@ -209,7 +228,9 @@ class _Hearing:
     def hear(self, case: Case, outermost: RunKey) -> None:
         """Let the rule hear of it, if it has not heard of it as an event."""
         event = case.event
-        if event is None or (not event.run.historical and self._is_heard(case, event)):
+        if event is None or (case.rule.name, event.run.key) in self._around:
+            return
+        if not event.run.historical and self._is_heard(case, event):
             return
         self._evaluator.hear(self._sitting, case, outermost)
 
@@ -217,6 +238,27 @@ class _Hearing:
         if (case.rule.name, event.id) in self._heard.ids:
             return True
         return self._sitting.draft.get(MEMORY, memory_key(case)) is not None
+
+
+def _told_before(draft: Draft, rules: ByPlace) -> dict[RunKey, list[str]]:
+    """Return the runs that rules have told of by a first look at their own kind, before this one.
+
+    What they are a part of may be known only now, and is not told beside them.
+    """
+    names = {
+        (workspace, rule.name)
+        for (workspace, _), some in rules.items()
+        for rule in some
+        if not rule.names_kind
+    }
+    told: defaultdict[RunKey, list[str]] = defaultdict(list)
+    for _, episode in draft.rows(EPISODE):
+        alert, run = episode.alert, episode.about_run
+        if run is None or (run.workspace, run.kind) in rules or not episode.is_open:
+            continue
+        if alert.was_there and (run.workspace, alert.name) in names:
+            told[run].append(alert.name)
+    return told
 
 
 def _event(run: RunState) -> RunEvent:

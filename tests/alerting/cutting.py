@@ -76,6 +76,9 @@ class Scene(Struct, frozen=True):
     seconds: float = 2.0
 
 
+_REST = Scene("passes")
+
+
 class Seen(Struct):
     """What somebody outside holds in the end."""
 
@@ -187,7 +190,8 @@ async def played(store: Path, story: Sequence[Scene], cut: Cut | None = None) ->
     try:
         play = Play(bus, clock, CutBus(bus, cut))
         await play.begin()
-        for scene in story:
+        # A process that begins anew looks once more, so the end is where looks change nothing.
+        for scene in (*story, _REST, _REST):
             await play.show(scene)
         return play.seen()
     finally:

@@ -12,6 +12,7 @@ from monitor.alerting.episodes.firing_runs import FiringRuns
 from monitor.alerting.episodes.lifecycle import Episode
 from monitor.alerting.judging.evaluation import Case, Evaluator, Sitting
 from monitor.alerting.judging.late_parents import BAD_ENDS, LateParents, Patience
+from monitor.alerting.judging.made_known import MadeKnown
 from monitor.alerting.store import Store
 from monitor.alerting.subjects.outermost import (
     Subjects,
@@ -53,6 +54,7 @@ class Hearing:
             view=view,
             wait_seconds=parents_wait_seconds,
         )
+        self._made_known = MadeKnown(evaluator, view=view)
         rules = evaluator.compiled.rules
         self._by_kind = {t for rule in rules if rule.names_kind for t in rule.condition.hears}
         self._as_such = {
@@ -69,6 +71,8 @@ class Hearing:
             BusUnavailableError: the store does not answer.
         """
         await self._late_parents.prepare(draft, events, bus)
+        if not events:
+            await self._made_known.prepare(draft, bus)
 
     def take_up(self, sitting: Sitting, *, before: RunState | None = None) -> None:
         """Hear what waited for what it is a part of, where that is known now or waited enough.
@@ -77,6 +81,7 @@ class Hearing:
         """
         if before is None:
             self._late_parents.bring_errors(sitting)
+            self._made_known.end_settled(sitting)
         for event, name, patience in self._late_parents.take_due(sitting, before=before):
             rule = self._evaluator.rules.get(name)
             if rule is None:

@@ -1,0 +1,208 @@
+"""A failure that was told before its pipeline was known ends once, and is not told again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.alerting.settings.rules import RuleKind
+from monitor.model.events import AlertEvent
+from monitor.model.knowledge import PollStanding
+from monitor.model.runs import (
+    JobsSeen,
+    Pipeline,
+    PipelineKind,
+    Recipe,
+    RunKey,
+    RunKind,
+    Source,
+)
+from monitor.model.sightings import Sighting
+from monitor.tracking.observer import Observer
+from monitor.tracking.settings import TrackingSettings
+from tests.alerting.run_stage import Stage, on_stage
+
+SALES = Pipeline(kind=PipelineKind.FLOW, id="11", name="Sales")
+OTHER = Pipeline(kind=PipelineKind.FLOW, id="12", name="Other")
+
+
+class Seen:
+    """Runs as polls show them, an observer, and an engine that judges what it tells."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self._observer = Observer(
+            bus=stage.bus,
+            knowledge=stage.knowledge,
+            clock=stage.clock,
+            registry=CollectorRegistry(),
+            settings=TrackingSettings(),
+        )
+        self._ends: dict[int, datetime] = {}
+
+    async def begin(self) -> None:
+        """Know what the life before has left."""
+        await self._observer.open("acme")
+
+    async def see(self, number: int, word: str, **told: Any) -> None:
+        """Let a poll show a job group, a minute later, and the engine judge that."""
+        await self.stage.clock.advance(60)
+        now = self.stage.clock.now()
+        end = self._ends.setdefault(number, now)
+        sighting = Sighting(
+            key=RunKey("acme", RunKind.JOB_GROUP, str(number)),
+            seen_at=now,
+            native_status=word,
+            source=Source.POLL,
+            created_at=end - timedelta(seconds=50),
+            updated_at=end,
+            finished_at=end,
+            **told,
+        )
+        await self._observer.observe([sighting])
+        await self.stage.engine.look()
+        await self.stage.engine.look()
+
+    async def told(self) -> list[str]:
+        """Return of whom what was told, and for what reason it was over."""
+        rows = await self.stage.bus.events(after=0, limit=1_000)
+        alerts = [one.event for one in rows if isinstance(one.event, AlertEvent)]
+        return [
+            " ".join(
+                str(word)
+                for word in (
+                    "?" if one.alert.pipeline is None else one.alert.pipeline.name,
+                    one.type.removeprefix("alert."),
+                    one.alert.facts.get("reason"),
+                )
+                if word is not None
+            )
+            for one in alerts
+        ]
+
+
+@asynccontextmanager
+async def seen(folder: Path, *rules: RuleKind) -> AsyncIterator[Seen]:
+    async with on_stage(folder, *(rules or (RuleKind.RUN_FAILED,))) as stage:
+        made = Seen(stage)
+        await made.begin()
+        yield made
+
+
+OVER = "? resolved pipeline known since, and run again"
+
+
+async def test_the_next_success_of_its_pipeline_ends_it(tmp_path: Path) -> None:
+    """Once, with the reason; a name that becomes known tells the same failure no second time."""
+    async with seen(tmp_path) as one:
+        await one.see(1, "Failed")
+        await one.see(1, "Failed", pipeline=SALES)
+        await one.see(2, "Complete", pipeline=OTHER)
+        assert await one.told() == ["? fired"]
+        await one.see(3, "Complete", pipeline=SALES)
+        await one.see(4, "Complete", pipeline=SALES)
+
+        assert await one.told() == ["? fired", OVER]
+
+
+async def test_the_job_records_may_tell_the_pipeline(tmp_path: Path) -> None:
+    """They come as an event of the run, which is then heard under its name."""
+    async with seen(tmp_path) as one:
+        await one.see(1, "Failed")
+        jobs = JobsSeen()
+        await one.see(1, "Failed", pipeline=SALES, jobs=jobs, error="disk", is_detail_final=True)
+        assert await one.told() == ["? fired"]
+        await one.see(2, "Complete", pipeline=SALES)
+
+        assert await one.told() == ["? fired", OVER]
+
+
+async def test_the_next_failure_of_its_pipeline_goes_on_under_its_name(tmp_path: Path) -> None:
+    """That one is another failure, and told; one success ends what is left."""
+    async with seen(tmp_path) as one:
+        await one.see(1, "Failed")
+        await one.see(1, "Failed", pipeline=SALES)
+        await one.see(2, "Failed", pipeline=SALES)
+        assert await one.told() == ["? fired", "Sales fired", OVER]
+        await one.see(3, "Complete", pipeline=SALES)
+
+        assert await one.told() == ["? fired", "Sales fired", OVER, "Sales resolved"]
+
+
+async def test_every_failure_in_it_has_to_be_settled(tmp_path: Path) -> None:
+    """Of two flows, and of one that nobody can name yet; recipes are settled each by itself."""
+    async with seen(tmp_path) as one:
+        await one.see(1, "Failed", recipe=Recipe(id="7"))
+        await one.see(2, "Failed")
+        await one.see(1, "Failed", recipe=Recipe(id="7"), pipeline=SALES)
+        await one.see(3, "Complete", pipeline=SALES, recipe=Recipe(id="7"))
+        assert await one.told() == ["? fired"]
+        await one.see(2, "Failed", pipeline=OTHER, recipe=Recipe(id="8"))
+        await one.see(4, "Complete", pipeline=OTHER, recipe=Recipe(id="9"))
+        assert await one.told() == ["? fired"]
+        await one.see(5, "Complete", pipeline=OTHER, recipe=Recipe(id="8"))
+        assert await one.told() == ["? fired", OVER]
+
+        await one.see(6, "Failed")
+        assert (await one.told())[2:] == ["? fired"]
+        (alert,) = one.stage.firing()
+        assert alert.facts["failing"] == 1  # nothing is left of what was settled
+
+
+async def test_it_ends_with_its_pipeline(tmp_path: Path) -> None:
+    """Nothing of a deleted flow will ever succeed again."""
+    async with seen(tmp_path) as one:
+        await one.see(1, "Failed")
+        await one.see(1, "Failed", pipeline=SALES)
+        now = one.stage.clock.now()
+        one.stage.knowledge.update_workspace("acme", capabilities=frozenset({"list_flows"}))
+        names = PollStanding(
+            workspace="acme",
+            poll="names",
+            last_attempt_at=now,
+            last_success_at=now,
+            last_outcome="ok",
+        )
+        one.stage.knowledge.record_poll(names)
+        await one.stage.engine.look()
+        assert await one.told() == ["? fired"]
+        one.stage.knowledge.forget_pipeline("acme", PipelineKind.FLOW, "11")
+        await one.stage.engine.look()
+
+        assert await one.told() == ["? fired", "? resolved pipeline removed"]
+
+
+async def test_it_ends_over_a_restart(tmp_path: Path) -> None:
+    """What was told by one life of the daemon is over in the next, and told so once."""
+    async with seen(tmp_path) as one:
+        await one.see(1, "Failed")
+        await one.see(1, "Failed", pipeline=SALES)
+    async with seen(tmp_path) as one:
+        await one.stage.clock.advance(3_600)
+        await one.see(2, "Complete", pipeline=SALES)
+        assert await one.told() == ["? fired", OVER]
+    async with seen(tmp_path) as one:
+        await one.stage.clock.advance(7_200)
+        await one.see(3, "Complete", pipeline=SALES)
+        assert await one.told() == ["? fired", OVER]
+
+
+@pytest.mark.parametrize("word", ["Failed", "Canceled"])
+async def test_a_cancel_is_not_over_with_a_failure_that_its_rule_does_not_tell(
+    tmp_path: Path, word: str
+) -> None:
+    """Only what is told again under the name is over without a success."""
+    async with seen(tmp_path, RuleKind.CANCELED) as one:
+        await one.see(1, "Canceled")
+        await one.see(1, "Canceled", pipeline=SALES)
+        await one.see(2, word, pipeline=SALES)
+        assert await one.told() == (["? fired"] if word == "Failed" else ["? fired", "Sales fired"])
+        await one.see(3, "Complete", pipeline=SALES)
+
+        assert (await one.told()).count(OVER) == 1

@@ -26,8 +26,9 @@ _LISTED_BY = {
 }
 INVENTORY = "inventory"  # topic of the notes that hold which pipelines were listed last
 
-# Runs may be shown of what no list shows. So long after the newest one it counts as gone.
-_UNLISTED_KEPT = timedelta(days=1)
+# Runs may be shown of what no list shows, and weeks may lie between them. So long after the newest
+# one it counts as gone; what had been listed is gone with its second absence.
+_UNLISTED_KEPT = timedelta(days=30)
 
 _DECODER = msgspec.json.Decoder(frozenset[str])
 
@@ -36,7 +37,7 @@ class Inventory:
     """Keeps the pipelines and their present names as the workspace lists them.
 
     A pipeline that is missing twice in a row is forgotten, once it does not run. One that was
-    never listed (somebody else's, perhaps) stays for a day after what was followed of its runs,
+    never listed (somebody else's, perhaps) stays for a month after what was followed of its runs,
     and for as long as a schedule names it.
     """
 

@@ -100,20 +100,19 @@ async def test_what_only_history_has_named_is_forgotten(
     assert knows(unbegun)
 
 
-async def test_what_was_never_listed_is_forgotten_a_day_after_its_newest_run(
+async def test_what_was_never_listed_is_forgotten_a_month_after_its_newest_run(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """It may be somebody else's, or may have come and gone between two lists."""
     workspace.put_job_group(1, "Failed")
     await scene.parts.changes.poll()
-    await clock.advance(86_000)
+    await clock.advance(29 * 86_400)
     await list_all(scene)
     assert knows(scene)
 
-    await clock.advance(800)
+    await clock.advance(2 * 86_400)
     await list_all(scene)
     assert not knows(scene)
-    assert await scene.state(1) is not None
 
 
 async def test_what_a_schedule_names_stays(

@@ -110,7 +110,8 @@ async def test_missed_disabled_and_stale_fire_and_resolve_once(tmp_path: Path) -
         SystemClock(),
     )
     timed, switched = flow_that_succeeds(workspace), flow_that_succeeds(workspace)
-    schedule(workspace, timed, EVERY_TWO_SECONDS)
+    on = schedule(workspace, timed, EVERY_TWO_SECONDS)
+    workspace.world.update(on, enabled=False)
     off = schedule(workspace, switched, DailyTrigger(hour_of_day=3, minute_of_hour=0))
     rules = (rule(MISSED, timed, 3.0), rule(DISABLED, switched), rule(STALE, timed, 6.0))
     names = {str(MISSED), str(DISABLED), str(STALE)}
@@ -129,6 +130,11 @@ async def test_missed_disabled_and_stale_fire_and_resolve_once(tmp_path: Path) -
             )
         ) as face,
     ):
+        # What starts before the rule has looked stands for whatever is expected within a minute.
+        await eventually(lambda: is_read(face, on), why="the schedules are not read")
+        await pause(A_WHILE_SECONDS)
+        workspace.world.update(on, enabled=True)
+        workspace.engine.schedules_changed()
         await eventually(lambda: is_awaited(face, timed), why="no start is awaited")
         before = starts(workspace, timed)
         await eventually(lambda: starts(workspace, timed) > before, why="it does not fire")
@@ -152,6 +158,12 @@ async def test_missed_disabled_and_stale_fire_and_resolve_once(tmp_path: Path) -
         await eventually(lambda: notified.words() == mailed, why=notified.words)
         await pause(A_WHILE_SECONDS)
         assert words(subscriber) == wanted
+
+
+async def is_read(face: Face, schedule: Schedule) -> bool:
+    """True once the daemon has read the schedule."""
+    (workspace,) = (await face.json("/api/v1/schedules"))["data"]
+    return any(row["id"] == str(schedule.id) for row in workspace["schedules"])
 
 
 async def is_awaited(face: Face, flow_id: int) -> bool:

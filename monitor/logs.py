@@ -138,10 +138,10 @@ class Redactor:
     def _container(self, value: Any, depth: int) -> Any:
         if isinstance(value, Mapping):
             return {
-                self.text(str(key)): self._valued(str(key), one, depth + 1)
-                for key, one in value.items()
+                self.text(str(key)): self._valued(str(key), item, depth + 1)
+                for key, item in value.items()
             }
-        return [self.value(one, depth=depth + 1) for one in value]
+        return [self.value(item, depth=depth + 1) for item in value]
 
     def _valued(self, key: str, value: Any, depth: int) -> Any:
         # That a secret is absent may be told; an empty text says the same.
@@ -162,7 +162,8 @@ def escape_controls(logger: Any, method: str, event: EventDict) -> EventDict:  #
     for key, value in event.items():
         if isinstance(value, str) and key not in ("exception", "stack") and not value.isprintable():
             event[key] = "".join(
-                one if one.isprintable() else one.encode("unicode_escape").decode() for one in value
+                item if item.isprintable() else item.encode("unicode_escape").decode()
+                for item in value
             )
     return event
 

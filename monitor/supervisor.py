@@ -35,7 +35,7 @@ class TaskState(StrEnum):
     DONE = "done"  # a finite task that has returned
 
 
-class TaskStanding(Struct, frozen=True, kw_only=True):
+class TaskStatus(Struct, frozen=True, kw_only=True):
     """How one task stands. Times are ours; ``reason`` is one line about the last failure."""
 
     state: TaskState
@@ -72,7 +72,7 @@ class Supervisor:
         self._clock = clock
         self._waits = waits or Waits()
         self._jitter = jitter
-        self._standing: dict[str, TaskStanding] = {}
+        self._status: dict[str, TaskStatus] = {}
         self._contained: dict[str, str] = {}  # part -> its last failure
         self._failures = Counter(
             "dataprep_monitor_task_failures",
@@ -81,9 +81,9 @@ class Supervisor:
             registry=registry,
         )
 
-    def standing(self) -> dict[str, TaskStanding]:
+    def status(self) -> dict[str, TaskStatus]:
         """Return how each task stands; one that was cancelled is no longer there."""
-        return dict(self._standing)
+        return dict(self._status)
 
     async def supervise(
         self,
@@ -112,7 +112,7 @@ class Supervisor:
                 await self._wait(name, attempt)
         except asyncio.CancelledError:
             # Whoever cancels a task does not want it any more; so it stands for nothing.
-            self._standing.pop(name, None)
+            self._status.pop(name, None)
             raise
 
     def contain(
@@ -159,12 +159,12 @@ class Supervisor:
         seconds = min(doubled, self._waits.cap_seconds) * (0.5 + 0.5 * self._jitter())
         log.info("task will be restarted", task=name, attempt=attempt, wait_seconds=seconds)
         await self._clock.sleep(seconds)
-        standing = self._standing[name]
-        self._standing[name] = msgspec.structs.replace(standing, restarts=standing.restarts + 1)
+        status = self._status[name]
+        self._status[name] = msgspec.structs.replace(status, restarts=status.restarts + 1)
 
     def _note(self, name: str, state: TaskState, *, reason: str | None = None) -> None:
-        former = self._standing.get(name)
-        self._standing[name] = TaskStanding(
+        former = self._status.get(name)
+        self._status[name] = TaskStatus(
             state=state,
             since=self._clock.now(),
             restarts=0 if former is None else former.restarts,

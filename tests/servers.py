@@ -63,7 +63,7 @@ class Mosquitto:
             f"listener {self.port} 127.0.0.1",
             *listener,
         ]
-        if not any(one.startswith("allow_anonymous") for one in options):
+        if not any(option.startswith("allow_anonymous") for option in options):
             lines.append("allow_anonymous true")
         self._configuration.write_text("\n".join(lines) + "\n")
 

@@ -69,14 +69,14 @@ async def test_a_failed_task_is_restarted_after_a_wait(house: House) -> None:
     worker = Worker(RuntimeError("odd payload"))
     await house.start("polling", worker)
     assert worker.starts == 1
-    assert house.supervisor.standing()["polling"].state is TaskState.FAILED
+    assert house.supervisor.status()["polling"].state is TaskState.FAILED
     await house.clock.advance(0.9)
     assert worker.starts == 1
     await house.clock.advance(0.1)
     assert worker.starts == 2
-    standing = house.supervisor.standing()["polling"]
-    assert (standing.state, standing.restarts) == (TaskState.RUNNING, 1)
-    assert standing.since == house.clock.now()
+    status = house.supervisor.status()["polling"]
+    assert (status.state, status.restarts) == (TaskState.RUNNING, 1)
+    assert status.since == house.clock.now()
     assert house.failures("polling") == 1
 
 
@@ -131,8 +131,8 @@ async def test_one_failure_does_not_touch_the_others(house: House) -> None:
     healthy = Worker()
     await house.start("workspace a", Worker(RuntimeError("broken")))
     task = await house.start("workspace b", healthy)
-    assert house.supervisor.standing()["workspace a"].state is TaskState.FAILED
-    assert house.supervisor.standing()["workspace b"].state is TaskState.RUNNING
+    assert house.supervisor.status()["workspace a"].state is TaskState.FAILED
+    assert house.supervisor.status()["workspace b"].state is TaskState.RUNNING
     assert not task.done()
     assert house.failures("workspace b") == 0
 
@@ -144,9 +144,9 @@ async def test_a_vital_failure_ends_the_daemon(house: House) -> None:
         await house.supervisor.supervise("writer", worker.run, vital=True)
     assert worker.starts == 1
     assert house.failures("writer") == 1
-    standing = house.supervisor.standing()["writer"]
-    assert standing.state is TaskState.FAILED
-    assert standing.reason == "BusUnavailableError: the disk is full"
+    status = house.supervisor.status()["writer"]
+    assert status.state is TaskState.FAILED
+    assert status.reason == "BusUnavailableError: the disk is full"
 
 
 async def test_a_failure_cancels_the_siblings_in_a_group(house: House) -> None:
@@ -156,7 +156,7 @@ async def test_a_failure_cancels_the_siblings_in_a_group(house: House) -> None:
             vital = Worker(BusUnavailableError("no space"))
             group.create_task(house.supervisor.supervise("polling", Worker().run))
             group.create_task(house.supervisor.supervise("writer", vital.run, vital=True))
-    assert set(house.supervisor.standing()) == {"writer"}
+    assert set(house.supervisor.status()) == {"writer"}
 
 
 async def test_a_finite_task_may_end(house: House) -> None:
@@ -166,7 +166,7 @@ async def test_a_finite_task_may_end(house: House) -> None:
         return
 
     await house.supervisor.supervise("registrar", run, finite=True)
-    assert house.supervisor.standing()["registrar"].state is TaskState.DONE
+    assert house.supervisor.status()["registrar"].state is TaskState.DONE
     assert house.failures("registrar") == 0
 
 
@@ -194,13 +194,13 @@ async def test_cancellation_passes_and_leaves_nothing_behind(house: House) -> No
     await house.clock.advance(0)
     assert running.cancelled()
     assert waiting.cancelled()
-    assert house.supervisor.standing() == {}
+    assert house.supervisor.status() == {}
 
 
 async def test_the_reason_shows_no_foreign_text(house: House) -> None:
     """A library's error may hold anything, so only its type is shown outside the log."""
     await house.start("mqtt", Worker(ValueError("password is hunter22")))
-    assert house.supervisor.standing()["mqtt"].reason == "ValueError, see the log"
+    assert house.supervisor.status()["mqtt"].reason == "ValueError, see the log"
 
 
 async def test_the_trace_is_logged(house: House) -> None:

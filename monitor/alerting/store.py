@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from monitor.bus.contract import Batch, BusStanding, Recorded, Start, Step
+from monitor.bus.contract import Batch, Recorded, Start, Step, StoreStatus
 from monitor.model.runs import RunKey, RunState
 
 
@@ -27,7 +27,7 @@ class Store(Protocol):
     async def advance(self, step: Step, *, timeout_seconds: float) -> None:
         """Return once a step is durable."""
 
-    async def standing(self) -> BusStanding:
+    async def status(self) -> StoreStatus:
         """Return how the store stands."""
 
     async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:

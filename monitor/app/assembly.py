@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from monitor import __version__
-from monitor.alerting.judging.engine import Engine
+from monitor.alerting.engine.engine import Engine
 from monitor.app.outputs import Outputs
 from monitor.app.readiness import readiness_checks
 from monitor.app.requests import AdminRequests, alerting_requests
@@ -21,17 +21,17 @@ from monitor.model.clock import Clock
 from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.mqtt.states import BridgeInfo
 from monitor.supervisor import Supervisor
-from monitor.tracking.knowledge import Knowledge, KnowledgeView
+from monitor.tracking.live_state import LiveState, LiveStateView
 from monitor.tracking.observer import Observer
 from monitor.web.api import Requests
 from monitor.web.server import Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class DaemonParts:
     """What all workspaces share."""
 
-    knowledge: Knowledge
+    live_state: LiveState
     observer: Observer
     metrics: Metrics
     engine: Engine
@@ -49,10 +49,10 @@ def assembled(
     supervisor: Supervisor,
     requests: AdminRequests,
     on_callback: Callable[[str], None],
-) -> Parts:
+) -> DaemonParts:
     """Return the parts as a configuration wants them; ``on_callback`` hears whose was stored."""
-    knowledge = Knowledge([one.name for one in configuration.workspaces])
-    view = knowledge.view
+    live_state = LiveState([workspace.name for workspace in configuration.workspaces])
+    view = live_state.view
     engine = Engine(
         bus=bus,
         view=view,
@@ -71,11 +71,11 @@ def assembled(
         alerting=engine.picture,
         info=bridge_info(configuration),
     )
-    return Parts(
-        knowledge=knowledge,
+    return DaemonParts(
+        live_state=live_state,
         observer=Observer(
             bus=bus,
-            knowledge=knowledge,
+            live_state=live_state,
             clock=clock,
             registry=registry,
             settings=configuration.tracking,
@@ -106,13 +106,13 @@ def _metrics(
     engine: Engine,
     *,
     bus: SqliteBus,
-    view: KnowledgeView,
+    view: LiveStateView,
     clock: Clock,
     registry: CollectorRegistry,
 ) -> Metrics:
     metrics = Metrics(
         bus=bus,
-        knowledge=view,
+        live_state=view,
         clock=clock,
         registry=registry,
         settings=configuration.metrics,
@@ -148,13 +148,17 @@ def callback_settings(
     workspaces: Iterable[WorkspaceConfiguration],
 ) -> dict[str, CallbackSettings]:
     """Return how callbacks are taken, for each workspace that takes any."""
-    return {one.name: one.callbacks for one in workspaces if one.callbacks is not None}
+    return {
+        workspace.name: workspace.callbacks
+        for workspace in workspaces
+        if workspace.callbacks is not None
+    }
 
 
 def bridge_info(configuration: Configuration) -> BridgeInfo:
     """Return what subscribers are told about this daemon."""
     return BridgeInfo(
         version=__version__,
-        workspaces=tuple(one.name for one in configuration.workspaces),
+        workspaces=tuple(workspace.name for workspace in configuration.workspaces),
         config_hash=config_hash(configuration),
     )

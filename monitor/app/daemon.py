@@ -10,7 +10,7 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.judging.engine import CONSUMER as ALERTING_CONSUMER
+from monitor.alerting.engine.engine import CONSUMER as ALERTING_CONSUMER
 from monitor.app.assembly import assembled, bridge_info, callback_settings
 from monitor.app.following import FollowedWorkspace
 from monitor.app.housekeeping import keep_house
@@ -24,7 +24,7 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
 from monitor.supervisor import Supervisor
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
@@ -131,7 +131,7 @@ class Daemon:
             on_callback=self._callback_stored,
         )
         self._bus = bus
-        self._knowledge, self._observer = parts.knowledge, parts.observer
+        self._live_state, self._observer = parts.live_state, parts.observer
         self._metrics, self._engine, self._outputs = parts.metrics, parts.engine, parts.outputs
         self._server, self._listener = parts.server, parts.listener
 
@@ -207,7 +207,7 @@ class Daemon:
             configuration,
             bus=self._bus,
             observer=self._observer,
-            knowledge=self._knowledge,
+            live_state=self._live_state,
             clock=self._clock,
             registry=self._registry,
             instance=_instance(self._configuration),
@@ -215,7 +215,7 @@ class Daemon:
 
     async def _take_in(self, followed: FollowedWorkspace) -> None:
         """Load what the store knows, and let the workspace's consumers begin where it ends."""
-        self._knowledge.add_workspace(followed.name)
+        self._live_state.add_workspace(followed.name)
         await followed.open()
         for consumer in followed.consumers():
             await self._bus.subscribe(consumer, start=Start.NEWEST)
@@ -244,25 +244,27 @@ class Daemon:
     # --- what the outside asks for ---
 
     @property
-    def view(self) -> KnowledgeView:
+    def view(self) -> LiveStateView:
         """What is known now; there once the daemon has started."""
-        return self._knowledge.view
+        return self._live_state.view
 
     async def reload(self, configuration: Configuration) -> list[str]:
         """Take a new configuration; return the sections that a restart alone can change."""
         async with self._reloading:
-            before = {one.name: one for one in self._configuration.workspaces}
-            after = {one.name: one for one in configuration.workspaces}
+            before = {workspace.name: workspace for workspace in self._configuration.workspaces}
+            after = {workspace.name: workspace for workspace in configuration.workspaces}
             # What cannot be built is refused while the former ones still run.
             built = [
-                self._built(one)
-                for one in after.values()
-                if one.name not in self._followed or before.get(one.name) != one
+                self._built(item)
+                for item in after.values()
+                if item.name not in self._followed or before.get(item.name) != item
             ]
             if self._listener is not None:
                 self._listener.replace_workspaces(callback_settings(configuration.workspaces))
             await self._let_go(self._followed.keys() - after.keys(), for_good=True)
-            await self._let_go({one.name for one in built} & self._followed.keys(), for_good=False)
+            await self._let_go(
+                {item.name for item in built} & self._followed.keys(), for_good=False
+            )
             for followed in built:
                 await self._take_in(followed)
                 self._follow(followed)
@@ -303,7 +305,7 @@ class Daemon:
         followed = self._followed.get(workspace)
         # While a reload is under way there may be nobody; whoever comes reads the whole inbox.
         if followed is not None and followed.inbox is not None:
-            self._knowledge.update_workspace(workspace, last_callback_at=self._clock.now())
+            self._live_state.update_workspace(workspace, last_callback_at=self._clock.now())
             followed.inbox.notify()
 
 

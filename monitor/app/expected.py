@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from monitor.model.clock import Clock
-from monitor.model.knowledge import ScheduleKnown
+from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.triggers import Trigger
 from monitor.schedules import BadTriggerError, next_after
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 
 PipelineId = tuple[PipelineKind, str]
 
@@ -27,24 +27,24 @@ class _Starts(Struct):
 class ExpectedStarts:
     """Answers from memory: a start is computed anew when it has passed or a schedule was read."""
 
-    def __init__(self, view: KnowledgeView, *, clock: Clock) -> None:
+    def __init__(self, view: LiveStateView, *, clock: Clock) -> None:
         self._view = view
         self._clock = clock
         self._starts: dict[str, _Starts] = {}
 
     def next_start(self, workspace: str, pipeline: Pipeline) -> datetime | None:
         """Return the first start to come, workspace time; None where no schedule tells one."""
-        standing = self._view.workspace(workspace)
-        if standing is None:
+        status = self._view.workspace(workspace)
+        if status is None:
             self._starts.pop(workspace, None)
             return None
         starts = self._starts.get(workspace)
-        if starts is None or starts.schedules is not standing.schedules:
-            starts = self._starts[workspace] = _read(standing.schedules)
+        if starts is None or starts.schedules is not status.schedules:
+            starts = self._starts[workspace] = _read(status.schedules)
         identity = pipeline.kind, pipeline.id
         if identity not in starts.triggers:
             return None
-        now = self._clock.now() + timedelta(seconds=standing.clock_skew_seconds or 0.0)
+        now = self._clock.now() + timedelta(seconds=status.clock_skew_seconds or 0.0)
         if identity in starts.found:
             held = starts.found[identity]
             if held is None or held > now:

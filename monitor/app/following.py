@@ -17,7 +17,7 @@ from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.polling.poller import WorkspacePoller
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
 
@@ -36,7 +36,7 @@ class FollowedWorkspace:
         *,
         bus: EventBus,
         observer: Observer,
-        knowledge: Knowledge,
+        live_state: LiveState,
         clock: Clock,
         registry: CollectorRegistry,
         instance: str,
@@ -48,12 +48,12 @@ class FollowedWorkspace:
         self.poller = WorkspacePoller(
             client=self._client,
             observer=observer,
-            knowledge=knowledge,
+            live_state=live_state,
             bus=bus,
             clock=clock,
             registry=registry,
             settings=configuration.poll,
-            beyond=configuration.beyond,
+            inventory=configuration.inventory,
         )
         self.inbox: InboxReader | None = None
         # Also without callbacks: tasks of ours that were made before are then unwanted.
@@ -61,7 +61,7 @@ class FollowedWorkspace:
             self._client,
             settings=configuration.callbacks or CallbackSettings(),
             bus=bus,
-            knowledge=knowledge,
+            live_state=live_state,
             clock=clock,
             instance=instance,
         )
@@ -82,7 +82,7 @@ class FollowedWorkspace:
                 batches=2 * _PARTS_OF_A_WAIT if configuration.poll.detail_wait_seconds else 1,
             )
             self._misses = MissWatch(
-                self.name, settings=settings, bus=bus, knowledge=knowledge, clock=clock
+                self.name, settings=settings, bus=bus, live_state=live_state, clock=clock
             )
 
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -127,10 +127,10 @@ class FollowedWorkspace:
             row = {"status_code": tested.status_code, "error": tested.error, "ok": tested.is_ok}
             return [{"workspace": self.name, **row}]
         if action == "sync":
-            standings = await registrar.sync(flow)
+            task_statuses = await registrar.sync(flow)
         elif action == "delete":
-            standings = await registrar.delete(flow)
+            task_statuses = await registrar.delete(flow)
         else:
-            standings = registrar.standings()
-        rows: list[dict[str, Any]] = msgspec.to_builtins(standings)
+            task_statuses = registrar.task_statuses()
+        rows: list[dict[str, Any]] = msgspec.to_builtins(task_statuses)
         return [{"workspace": self.name, **row} for row in rows]

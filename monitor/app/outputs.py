@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from monitor.app.expected import ExpectedStarts
 from monitor.bus.contract import EventBus, Start
 from monitor.config import Configuration
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.events import Event
@@ -21,7 +21,7 @@ from monitor.outputs.mqtt.output import MqttOutput
 from monitor.outputs.mqtt.states import BridgeInfo
 from monitor.outputs.replaying import Replays
 from monitor.outputs.webhook.output import WebhookOutput
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
@@ -36,11 +36,11 @@ class Outputs:
         configuration: Configuration,
         *,
         bus: EventBus,
-        view: KnowledgeView,
+        view: LiveStateView,
         clock: Clock,
         registry: CollectorRegistry,
         info: BridgeInfo,
-        alerting: Callable[[], AlertingPicture],
+        alerting: Callable[[], AlertingSnapshot],
     ) -> None:
         """``alerting`` must know the stored alerts before any of the `tasks` runs."""
         metrics = DeliveryMetrics(registry)
@@ -74,7 +74,9 @@ class Outputs:
             ]
         if (webhook := configuration.webhook) is not None:
             found.append(WebhookOutput(webhook, bus=bus, clock=clock, metrics=metrics))
-        self._by_name: Mapping[str, AnyOutput] = {one.name: one for one in found}
+        self._by_name: Mapping[str, AnyOutput] = {
+            any_output.name: any_output for any_output in found
+        }
         self.replays = Replays(self._by_name, bus=bus, clock=clock)
 
     @property
@@ -85,15 +87,15 @@ class Outputs:
     @property
     def posting(self) -> tuple[AlertmanagerOutput | WebhookOutput, ...]:
         """Those that keep no connection, so that only their last request says how they are."""
-        return tuple(one for one in self._by_name.values() if not isinstance(one, MqttOutput))
+        return tuple(item for item in self._by_name.values() if not isinstance(item, MqttOutput))
 
     def wants(self) -> dict[str, Callable[[Event], bool]]:
         """Return for each output how it tells which events it hands on."""
-        return {name: one.wants for name, one in self._by_name.items()}
+        return {name: item.wants for name, item in self._by_name.items()}
 
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what runs for ever, by the names of the consumers."""
-        return {name: one.run for name, one in self._by_name.items()}
+        return {name: active.run for name, active in self._by_name.items()}
 
     async def subscribe(self) -> None:
         """Let each new output begin at the end of the log; before anything can be appended."""
@@ -103,7 +105,9 @@ class Outputs:
     async def drain(self, *, timeout_seconds: float) -> None:
         """Let out what the log holds now, in so much time for all of them together."""
         outputs = self._by_name.values()
-        await asyncio.gather(*(_drain(one, timeout_seconds=timeout_seconds) for one in outputs))
+        await asyncio.gather(
+            *(_drain(output, timeout_seconds=timeout_seconds) for output in outputs)
+        )
 
 
 async def _drain(output: AnyOutput, *, timeout_seconds: float) -> None:

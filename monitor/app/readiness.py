@@ -7,19 +7,19 @@ from datetime import datetime
 from functools import partial
 
 from monitor.app.outputs import Outputs
-from monitor.bus.contract import Change, EventBus, Note
+from monitor.bus.contract import Change, EventBus, StateEntry
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
-from monitor.model.knowledge import Reachability
+from monitor.model.live_state import Reachability
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.webhook.output import WebhookOutput
 from monitor.supervisor import Supervisor, TaskState
-from monitor.tracking.knowledge import KnowledgeView
-from monitor.web.health import Check, Finding
+from monitor.tracking.live_state import LiveStateView
+from monitor.web.health import Check, HealthFinding
 
 _PROBE_SECONDS = 3.0
 # No workspace can have this name, so the probe's note stands in nobody's way.
-_PROBE = Note(workspace="bridge", topic="readiness", key="probe", value=b"")
+_PROBE = StateEntry(workspace="bridge", topic="readiness", key="probe", value=b"")
 
 
 async def probe_store(bus: EventBus) -> None:
@@ -28,63 +28,67 @@ async def probe_store(bus: EventBus) -> None:
     Raises:
         BusError: it could not be written, or not in time.
     """
-    await bus.commit(Change(notes=(_PROBE,)), timeout_seconds=_PROBE_SECONDS)
+    await bus.commit(Change(state_entries=(_PROBE,)), timeout_seconds=_PROBE_SECONDS)
 
 
 def readiness_checks(
     *,
     bus: EventBus,
-    view: KnowledgeView,
+    view: LiveStateView,
     clock: Clock,
     supervisor: Supervisor,
     outputs: Outputs,
 ) -> Mapping[str, Check]:
     """Return the checks of ``/readyz`` by name."""
 
-    async def store() -> Finding:
+    async def store() -> HealthFinding:
         try:
             await probe_store(bus)
         except BusError as exc:
-            return Finding(ok=False, detail=f"cannot be written: {exc}")
-        return Finding(ok=True, detail="writable")
+            return HealthFinding(ok=False, detail=f"cannot be written: {exc}")
+        return HealthFinding(ok=True, detail="writable")
 
-    async def polls() -> Finding:
+    async def polls() -> HealthFinding:
         down = [
-            f"{one.workspace} is unreachable since {one.since:%Y-%m-%dT%H:%M:%SZ}"
-            for one in view.workspaces()
-            if one.reachability is Reachability.UNREACHABLE and one.since is not None
+            f"{workspace.workspace} is unreachable since {workspace.since:%Y-%m-%dT%H:%M:%SZ}"
+            for workspace in view.workspaces()
+            if workspace.reachability is Reachability.UNREACHABLE and workspace.since is not None
         ]
-        faults = [*down, *_late(view, now=clock.now())]
-        return Finding(ok=not faults, detail="; ".join(faults) or "all recent")
+        problems = [*down, *_late(view, now=clock.now())]
+        return HealthFinding(ok=not problems, detail="; ".join(problems) or "all recent")
 
-    async def broker() -> Finding:
+    async def broker() -> HealthFinding:
         if outputs.mqtt is None:
-            return Finding(ok=True, detail="not configured")
-        return Finding(ok=outputs.mqtt.is_connected, detail=outputs.mqtt.standing)
+            return HealthFinding(ok=True, detail="not configured")
+        return HealthFinding(ok=outputs.mqtt.is_connected, detail=outputs.mqtt.status)
 
-    async def receiver(output: AlertmanagerOutput | WebhookOutput) -> Finding:
-        return Finding(ok=output.is_well, detail=output.standing)
+    async def receiver(output: AlertmanagerOutput | WebhookOutput) -> HealthFinding:
+        return HealthFinding(ok=output.is_well, detail=output.status)
 
-    async def tasks() -> Finding:
+    async def tasks() -> HealthFinding:
         failed = [
-            f"{name}: {standing.reason}"
-            for name, standing in supervisor.standing().items()
-            if standing.state is TaskState.FAILED
+            f"{name}: {status.reason}"
+            for name, status in supervisor.status().items()
+            if status.state is TaskState.FAILED
         ]
-        return Finding(ok=not failed, detail="; ".join(failed) or "all running")
+        return HealthFinding(ok=not failed, detail="; ".join(failed) or "all running")
 
-    receivers = {one.name: partial(receiver, one) for one in outputs.posting}
+    receivers = {item.name: partial(receiver, item) for item in outputs.posting}
     return {"store": store, "polls": polls, "mqtt": broker, **receivers, "tasks": tasks}
 
 
-def _late(view: KnowledgeView, *, now: datetime) -> list[str]:
+def _late(view: LiveStateView, *, now: datetime) -> list[str]:
     """Return a sentence about polls that should have succeeded by now, and one about first ones."""
     late = sorted(
-        f"{one.workspace}/{one.poll} ({one.last_outcome})"
-        for one in view.polls()
-        if one.is_expected_by is not None and one.is_expected_by < now
+        f"{poll.workspace}/{poll.poll} ({poll.last_outcome})"
+        for poll in view.polls()
+        if poll.is_expected_by is not None and poll.is_expected_by < now
     )
-    answered = {one.workspace for one in view.polls() if one.last_success_at is not None}
-    waiting = [one.workspace for one in view.workspaces() if one.workspace not in answered]
+    answered = {poll.workspace for poll in view.polls() if poll.last_success_at is not None}
+    waiting = [
+        workspace.workspace
+        for workspace in view.workspaces()
+        if workspace.workspace not in answered
+    ]
     told = {"late": late, "no poll has succeeded yet": waiting}
     return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]

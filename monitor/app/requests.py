@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from monitor.alerting.asking.explaining import Explainer
-from monitor.alerting.judging.engine import Engine
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.explain.explainer import Explainer
 from monitor.alerting.settings.nearest import meant
 from monitor.alerting.settings.silences import Labels, labels_to_match
 from monitor.app.following import FollowedWorkspace
@@ -15,7 +15,7 @@ from monitor.bus.contract import EventBus
 from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey, RunKind
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 from monitor.web.alerts_api import AlertingRequests
 
 
@@ -62,23 +62,23 @@ class AdminRequests:
 
 
 def alerting_requests(
-    engine: Engine, *, bus: EventBus, view: KnowledgeView, outputs: Outputs
+    engine: Engine, *, bus: EventBus, view: LiveStateView, outputs: Outputs
 ) -> AlertingRequests:
     """Return what can be asked of alerting and of the outputs that tell of alerts."""
     explainer = Explainer(bus=bus, view=view, engine=engine, outputs=outputs.wants)
 
     def ended(fingerprint: str) -> list[Alert]:
-        return [one.alert for one in engine.ended(fingerprint)]
+        return [instance.alert for instance in engine.ended(fingerprint)]
 
     def labels() -> Labels:
         rules, alerts = engine.compiled.rules, engine.picture().alerts
         return labels_to_match(
             (label for rule in rules for label in rule.settings.labels),
             # Also of alerts whose rule or workspace was removed meanwhile.
-            rules=[*(one.name for one in rules), *(one.name for one in alerts)],
+            rules=[*(rule.name for rule in rules), *(alert.name for alert in alerts)],
             workspaces=[
-                *(one.workspace for one in view.workspaces()),
-                *(one.workspace for one in alerts),
+                *(workspace.workspace for workspace in view.workspaces()),
+                *(alert.workspace for alert in alerts),
             ],
         )
 

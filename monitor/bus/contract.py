@@ -1,7 +1,7 @@
 """What every store of the monitor promises. `tests/bus` holds each backend to these words.
 
 After a crash there is never state without its events. Events without state are allowed: the same
-sighting taken again makes the same ids, and an id that the log holds already is not added again.
+observation taken again makes the same ids, and an id that the log holds already is not added again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 
-class Note(Struct, frozen=True, kw_only=True, gc=False):
+class StateEntry(Struct, frozen=True, kw_only=True, gc=False):
     """One small durable fact of a workspace: a watermark, a task's id, a pipeline's standing.
 
     ``value`` None deletes the note.
@@ -49,11 +49,11 @@ def understood(value: bytes, decoder: msgspec.json.Decoder[T], *, what: str) -> 
 
 
 def legible(
-    notes: Mapping[str, bytes], decoder: msgspec.json.Decoder[T], *, topic: str
+    state_entries: Mapping[str, bytes], decoder: msgspec.json.Decoder[T], *, topic: str
 ) -> dict[str, T]:
     """Return what notes say that can be learned again; one that is damaged is left out, logged."""
     said: dict[str, T] = {}
-    for key, value in notes.items():
+    for key, value in state_entries.items():
         try:
             said[key] = understood(value, decoder, what=f"{topic} {key!r}")
         except BusSchemaError as exc:
@@ -69,7 +69,7 @@ class Change(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 
     runs: tuple[RunState, ...] = ()
     events: tuple[Event, ...] = ()
-    notes: tuple[Note, ...] = ()
+    state_entries: tuple[StateEntry, ...] = ()
     settled: tuple[int, ...] = ()
 
 
@@ -148,7 +148,7 @@ class Step(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     dead_letters: tuple[DeadLetter, ...] = ()
 
 
-class ConsumerStanding(Struct, frozen=True, kw_only=True, gc=False):
+class ConsumerStatus(Struct, frozen=True, kw_only=True, gc=False):
     """How far a consumer is behind. ``oldest_at`` is when its oldest unread event was recorded."""
 
     consumer: str
@@ -159,12 +159,12 @@ class ConsumerStanding(Struct, frozen=True, kw_only=True, gc=False):
     lost: int  # events that retention took from it, ever
 
 
-class BusStanding(Struct, frozen=True, kw_only=True, gc=False):
+class StoreStatus(Struct, frozen=True, kw_only=True, gc=False):
     """The store as a whole."""
 
     newest_position: int
     oldest_position: int  # of the events still held; newest + 1 when none is
-    consumers: tuple[ConsumerStanding, ...]
+    consumers: tuple[ConsumerStatus, ...]
     inbox: dict[str, int]  # workspace -> callbacks waiting
     store_bytes: int
 
@@ -219,7 +219,7 @@ class EventBus(Protocol):
     async def children(self, key: RunKey) -> list[RunState]:
         """Return the stored runs whose parent is ``key``: of a flow run or a plan run."""
 
-    async def notes(self, workspace: str, topic: str) -> dict[str, bytes]:
+    async def state_entries(self, workspace: str, topic: str) -> dict[str, bytes]:
         """Return the notes of one topic, by key."""
 
     async def receive(
@@ -266,7 +266,7 @@ class EventBus(Protocol):
     async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters of a consumer."""
 
-    async def standing(self) -> BusStanding:
+    async def status(self) -> StoreStatus:
         """Return how the store and its consumers stand now."""
 
     async def prune(self, retention: Retention, *, now: datetime) -> Pruned:

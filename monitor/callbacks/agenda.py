@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K", int, str)
 
 
-class Agenda(Generic[K]):
+class TaskTimers(Generic[K]):
     """At most one turn for each key, by monotonic seconds; the turn set last is the one."""
 
     def __init__(self) -> None:

@@ -9,17 +9,17 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus, StoredCallback
-from monitor.callbacks.agenda import Agenda
+from monitor.callbacks.agenda import TaskTimers
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, WorkspaceError
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source
-from monitor.model.sightings import Outcome, Sighting
 from monitor.tracking.observer import Observer
 
 log = structlog.get_logger()
 
-Complete = Callable[[Sequence[Sighting]], Awaitable[list[Sighting]]]
+Complete = Callable[[Sequence[Observation]], Awaitable[list[Observation]]]
 Confirm = Callable[[RunKey], Awaitable[bool | None]]
 
 # Large, because the ends of one batch wait for their job records together.
@@ -86,8 +86,8 @@ class InboxReader:
         self._arrived = asyncio.Event()
         self._read_until = 0
         self._waiting: dict[int, _Waiting] = {}
-        self._offers: Agenda[int] = Agenda()
-        self._asks: Agenda[int] = Agenda()
+        self._offers: TaskTimers[int] = TaskTimers()
+        self._asks: TaskTimers[int] = TaskTimers()
         # Taking and asking meet at the same callbacks; what one settles the other must not revive.
         self._turn = asyncio.Lock()
 
@@ -167,20 +167,20 @@ class InboxReader:
     ) -> None:
         """Take a batch once the one before it was taken; its records are waited for meanwhile."""
         try:
-            sightings = await self._completed(callbacks)
+            observations = await self._completed(callbacks)
             if before is not None:
                 await asyncio.wait((before,))
-            while not await self._is_observed(callbacks, sightings):
+            while not await self._is_observed(callbacks, observations):
                 pass
         finally:
             self._room.release()
 
     async def _is_observed(
-        self, callbacks: Sequence[StoredCallback], sightings: Sequence[Sighting]
+        self, callbacks: Sequence[StoredCallback], observations: Sequence[Observation]
     ) -> bool:
         try:
             async with self._turn:
-                await self._observe(callbacks, sightings)
+                await self._observe(callbacks, observations)
         except BusUnavailableError as exc:
             await self._wait_for_store(exc)
             return False
@@ -203,37 +203,41 @@ class InboxReader:
 
     async def _offer_again(self, callback_ids: Sequence[int]) -> None:
         # Those that were settled in the meantime are not waiting any more.
-        waiting = [self._waiting[one].callback for one in callback_ids if one in self._waiting]
+        waiting = [
+            self._waiting[callback_id_].callback
+            for callback_id_ in callback_ids
+            if callback_id_ in self._waiting
+        ]
         try:
             if waiting:
                 await self._observe_waiting(waiting, await self._completed(waiting))
         except BusUnavailableError:
-            for one in waiting:
-                self._offers.put(one.id, self._clock.monotonic())
+            for callback in waiting:
+                self._offers.put(callback.id, self._clock.monotonic())
             raise
 
     async def _observe_waiting(
-        self, callbacks: Sequence[StoredCallback], sightings: Sequence[Sighting]
+        self, callbacks: Sequence[StoredCallback], observations: Sequence[Observation]
     ) -> None:
         async with self._turn:
-            pairs = zip(callbacks, sightings, strict=True)
+            pairs = zip(callbacks, observations, strict=True)
             still = [pair for pair in pairs if pair[0].id in self._waiting]
             if still:
-                await self._observe([one for one, _ in still], [one for _, one in still])
+                await self._observe([item for item, _ in still], [item for _, item in still])
 
-    async def _completed(self, callbacks: Sequence[StoredCallback]) -> list[Sighting]:
-        sightings = [_sighting(one) for one in callbacks]
+    async def _completed(self, callbacks: Sequence[StoredCallback]) -> list[Observation]:
+        observations = [_observation(callback) for callback in callbacks]
         try:
-            return await self._complete(sightings)
+            return await self._complete(observations)
         except (WorkspaceError, BusUnavailableError) as exc:
             # An end without its job records is better than none; they are read later.
             log.info("callbacks go on without details", reason=str(exc))
-            return sightings
+            return observations
 
     async def _observe(
-        self, callbacks: Sequence[StoredCallback], sightings: Sequence[Sighting]
+        self, callbacks: Sequence[StoredCallback], observations: Sequence[Observation]
     ) -> None:
-        outcomes = await self._observer.observe(sightings)
+        outcomes = await self._observer.observe(observations)
         for callback, outcome in zip(callbacks, outcomes, strict=True):
             if outcome in (Outcome.UNCONFIRMED, Outcome.NEEDS_DETAIL):
                 self._wait_for(callback)
@@ -310,13 +314,13 @@ def _wait_seconds(times: int, longest_seconds: float) -> float:
     return float(min(_FIRST_WAIT_SECONDS * 2.0 ** min(times, 20), longest_seconds))
 
 
-def _sighting(callback: StoredCallback) -> Sighting:
+def _observation(callback: StoredCallback) -> Observation:
     is_of_a_flow = callback.flow_id is not None and callback.kind is not RunKind.PLAN_RUN
     pipeline = Pipeline(kind=PipelineKind.FLOW, id=callback.flow_id or "") if is_of_a_flow else None
-    return Sighting(
+    return Observation(
         key=RunKey(callback.workspace, callback.kind, callback.run_id),
         source=Source.CALLBACK,
-        seen_at=callback.received_at,
+        observed_at=callback.received_at,
         native_status=callback.native_status,
         pipeline=pipeline,
         inbox_id=callback.id,

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.callbacks import bodies, signature
-from monitor.callbacks.quiet import RequestErrors
+from monitor.callbacks.request_errors import CallbackRequestErrors
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError, PayloadError
@@ -113,7 +113,7 @@ class CallbackListener:
 
     def replace_workspaces(self, workspaces: Mapping[str, CallbackSettings]) -> None:
         """Use other settings from the next callback on."""
-        self._entrances = {name: _Entrance.of(one) for name, one in workspaces.items()}
+        self._entrances = {name: _Entrance.of(workspace) for name, workspace in workspaces.items()}
 
     async def start(self) -> int:
         """Listen, and return the port (of use where the settings say 0).
@@ -126,7 +126,7 @@ class CallbackListener:
             self._receive,
             # Its lines would hold paths, and a path may hold the secret.
             access_log=None,
-            logger=RequestErrors(),
+            logger=CallbackRequestErrors(),
             keepalive_timeout=_IDLE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
         )

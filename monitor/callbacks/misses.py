@@ -17,7 +17,7 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import RunKey, RunKind, RunState, Trigger
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 
 log = structlog.get_logger()
 
@@ -34,13 +34,13 @@ class MissWatch:
         *,
         settings: CallbackSettings,
         bus: EventBus,
-        knowledge: Knowledge,
+        live_state: LiveState,
         clock: Clock,
     ) -> None:
         self._workspace = workspace
         self._settings = settings
         self._bus = bus
-        self._knowledge = knowledge
+        self._live_state = live_state
         self._clock = clock
 
     @staticmethod
@@ -80,8 +80,8 @@ class MissWatch:
             await self._bus.advance(Step(consumer=consumer, position=reached), timeout_seconds=10.0)
         # Counted behind the step: a step that fails is judged again, and must not count twice.
         if missed:
-            known = self._knowledge.workspaces[self._workspace]
-            self._knowledge.update_workspace(
+            known = self._live_state.workspaces[self._workspace]
+            self._live_state.update_workspace(
                 self._workspace, callbacks_missed=known.callbacks_missed + missed
             )
             log.warning("callbacks did not come", workspace=self._workspace, count=missed)
@@ -135,9 +135,9 @@ class MissWatch:
             callbacks := await self._bus.inbox(self._workspace, after=after, limit=_BATCH)
         ):
             found |= {
-                one.run_id
-                for one in callbacks
-                if one.kind is RunKind.JOB_GROUP and one.run_id in run_ids
+                callback.run_id
+                for callback in callbacks
+                if callback.kind is RunKind.JOB_GROUP and callback.run_id in run_ids
             }
             after = callbacks[-1].id
         return found

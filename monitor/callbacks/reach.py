@@ -45,7 +45,7 @@ class Reach:
         except (NotAvailableError, RequestRejectedError, UnreadableAnswerError) as exc:
             log.warning("callbacks cannot be tested here; tasks are made untested", reason=str(exc))
             tested = WebhookTest()
-        self._reason = fault_of(tested)
+        self._reason = problem_of(tested)
         self._is_proven = self._reason is None
         if not self._is_proven:
             doubled = _FIRST_WAIT_SECONDS * 2.0 ** min(self._failures, 20)
@@ -54,7 +54,7 @@ class Reach:
         return self._reason
 
 
-def fault_of(tested: WebhookTest) -> str | None:
+def problem_of(tested: WebhookTest) -> str | None:
     """Return why a callback would not arrive; None where nothing speaks against it."""
     if tested.is_ok or (tested.status_code is None and tested.error is None):
         return None

@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus
-from monitor.callbacks.agenda import Agenda
+from monitor.callbacks.agenda import TaskTimers
 from monitor.callbacks.reach import Reach
 from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.tasks import OwnTask
@@ -24,9 +24,9 @@ from monitor.model.errors import (
     UnauthorizedError,
     WorkspaceError,
 )
-from monitor.model.knowledge import NamedPipeline
+from monitor.model.live_state import NamedPipeline
 from monitor.model.runs import PipelineKind
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.payloads import WebhookTest
 
@@ -47,7 +47,7 @@ _LONGEST_PAUSE_SECONDS = 300.0
 _PATIENCE_SECONDS = 20.0
 
 
-class TaskStanding(Struct, frozen=True, kw_only=True):
+class WebhookTaskStatus(Struct, frozen=True, kw_only=True):
     """How it stands with the task of one flow.
 
     ``state`` is registered, pending (not made yet), over_limit (the flow is full of others'
@@ -76,18 +76,18 @@ class Registrar:
         *,
         settings: CallbackSettings,
         bus: EventBus,
-        knowledge: Knowledge,
+        live_state: LiveState,
         clock: Clock,
         instance: str,
     ) -> None:
         self._workspace = client.name
         self._settings = settings
-        self._knowledge = knowledge
+        self._live_state = live_state
         self._clock = clock
         self._upkeep = Upkeep(client, settings=settings, bus=bus, clock=clock, instance=instance)
         self._reach = Reach(self._upkeep, clock=clock)
-        self._agenda: Agenda[str] = Agenda()
-        self._standings: dict[str, TaskStanding] = {}
+        self._agenda: TaskTimers[str] = TaskTimers()
+        self._pipeline_health: dict[str, WebhookTaskStatus] = {}
         self._failures: Counter[str] = Counter()
         self._pauses = 0
         self._is_obstacle_told = False
@@ -131,9 +131,11 @@ class Registrar:
             self._pauses = 0
             return _VERIFY_GAP_SECONDS if has_only_verified else 0.0
 
-    def standings(self) -> list[TaskStanding]:
+    def task_statuses(self) -> list[WebhookTaskStatus]:
         """Return how it stands with each flow, as far as that was looked at."""
-        return sorted(self._standings.values(), key=lambda one: (one.flow, one.flow_id))
+        return sorted(
+            self._pipeline_health.values(), key=lambda status: (status.flow, status.flow_id)
+        )
 
     async def test(self) -> WebhookTest:
         """Let the workspace call our listener once, without any job.
@@ -143,7 +145,7 @@ class Registrar:
         """
         return await self._upkeep.test()
 
-    async def sync(self, flow_id: str | None = None) -> list[TaskStanding]:
+    async def sync(self, flow_id: str | None = None) -> list[WebhookTaskStatus]:
         """Make the tasks of all flows, or of one, as they should be, without waiting their turn.
 
         Returns after some twenty seconds at the latest; what is not done by then goes on.
@@ -160,17 +162,17 @@ class Registrar:
             await self._plan()
             self._reach.try_again()
             chosen = self._chosen(flow_id)
-            for one in chosen:
-                self._agenda.put(one, began)
-        for one in chosen:
+            for item in chosen:
+                self._agenda.put(item, began)
+        for item in chosen:
             if self._clock.monotonic() - began > _PATIENCE_SECONDS:
                 break
             async with self._working:
-                if one in self._agenda:
-                    await self._attend(one)
-        return self.standings()
+                if item in self._agenda:
+                    await self._attend(item)
+        return self.task_statuses()
 
-    async def delete(self, flow_id: str | None = None) -> list[TaskStanding]:
+    async def delete(self, flow_id: str | None = None) -> list[WebhookTaskStatus]:
         """Remove our tasks from all flows, or from one, and make none until the next `sync`.
 
         Raises:
@@ -181,22 +183,22 @@ class Registrar:
                 if flow_id in (None, task.flow_id):
                     await self._upkeep.remove(task)
                     self._hold(task.flow_id)
-            for one in self._wanted():
-                if flow_id in (None, one):
-                    self._hold(one)
+            for item in self._wanted():
+                if flow_id in (None, item):
+                    self._hold(item)
             self._publish()
-        return self.standings()
+        return self.task_statuses()
 
     def _obstacle(self) -> WorkspaceError | None:
         """Return why nothing can be done at all; None where work can begin."""
-        standing = self._knowledge.workspaces[self._workspace]
-        if standing.edition is None:
+        status = self._live_state.workspaces[self._workspace]
+        if status.edition is None:
             return TryLaterError("the workspace has not told yet what it offers")
         if not self.is_switched_on:
             return None
-        if Capability.CREATE_WEBHOOK_TASKS not in standing.capabilities:
+        if Capability.CREATE_WEBHOOK_TASKS not in status.capabilities:
             return NotAvailableError("webhook tasks cannot be made here: not offered to us")
-        names = self._knowledge.polls.get((self._workspace, NAMES_POLL))
+        names = self._live_state.polls.get((self._workspace, NAMES_POLL))
         if names is None or names.last_success_at is None:
             # Until then a flow that is not known may exist, and its task must not be removed.
             return TryLaterError("the flows of the workspace have not been listed yet")
@@ -219,14 +221,14 @@ class Registrar:
                 continue
             if flow_id not in self._agenda:
                 self._agenda.put(flow_id, now)
-            if flow_id not in wanted and self._standings.pop(flow_id, None) is not None:
+            if flow_id not in wanted and self._pipeline_health.pop(flow_id, None) is not None:
                 # Not at its next verification, but now.
                 self._agenda.put(flow_id, now)
-            if flow_id in wanted and flow_id not in self._standings:
+            if flow_id in wanted and flow_id not in self._pipeline_health:
                 task = own.get(flow_id)
                 is_made = task is not None and self._upkeep.is_as_wanted(task)
                 self._stand(wanted[flow_id], task, "registered" if is_made else "pending")
-        for flow_id in self._standings.keys() - wanted.keys() - own.keys():
+        for flow_id in self._pipeline_health.keys() - wanted.keys() - own.keys():
             self._drop(flow_id)
         self._publish()
 
@@ -283,7 +285,7 @@ class Registrar:
         return False
 
     async def _remove(self, task: OwnTask) -> None:
-        is_listed = any(one.id == task.flow_id for one in self._flows())
+        is_listed = any(flow.id == task.flow_id for flow in self._flows())
         try:
             await self._upkeep.remove(task)
         except NotAvailableError as exc:
@@ -303,7 +305,7 @@ class Registrar:
     def _stand(
         self, flow: NamedPipeline, task: OwnTask | None, state: str, *, reason: str | None = None
     ) -> None:
-        before = self._standings.get(flow.id)
+        before = self._pipeline_health.get(flow.id)
         if state == "failed" and (before is None or before.reason != reason):
             log.warning(
                 "webhook task cannot be kept",
@@ -313,7 +315,7 @@ class Registrar:
             )
         elif before is not None and before.state != state:
             log.info("webhook task", workspace=self._workspace, flow=flow.label, state=state)
-        self._standings[flow.id] = TaskStanding(
+        self._pipeline_health[flow.id] = WebhookTaskStatus(
             flow_id=flow.id,
             flow=flow.label,
             state=state,
@@ -328,11 +330,11 @@ class Registrar:
         if flow is not None:
             self._stand(flow, None, "removed")
         else:
-            self._standings.pop(flow_id, None)
+            self._pipeline_health.pop(flow_id, None)
 
     def _drop(self, flow_id: str) -> None:
         self._agenda.drop(flow_id)
-        self._standings.pop(flow_id, None)
+        self._pipeline_health.pop(flow_id, None)
         self._failures.pop(flow_id, None)
 
     def _chosen(self, flow_id: str | None) -> list[str]:
@@ -363,9 +365,10 @@ class Registrar:
 
     def _flows(self) -> list[NamedPipeline]:
         return [
-            one
-            for one in self._knowledge.named_pipelines()
-            if one.workspace == self._workspace and one.kind is PipelineKind.FLOW
+            named_pipeline
+            for named_pipeline in self._live_state.named_pipelines()
+            if named_pipeline.workspace == self._workspace
+            and named_pipeline.kind is PipelineKind.FLOW
         ]
 
     def _wanted(self) -> dict[str, NamedPipeline]:
@@ -380,13 +383,13 @@ class Registrar:
         }
 
     def _say_who_is_unheard(self, wanted: dict[str, NamedPipeline]) -> None:
-        heard = {"*"} | {one for flow in wanted.values() for one in (flow.id, flow.name or "")}
+        heard = {"*"} | {item for flow in wanted.values() for item in (flow.id, flow.name or "")}
         unheard = frozenset(self._settings.flows) - heard if self.is_switched_on else frozenset()
-        for one in sorted(unheard - self._unheard):
-            log.warning("no flow has this id or name", workspace=self._workspace, flow=one)
+        for flow in sorted(unheard - self._unheard):
+            log.warning("no flow has this id or name", workspace=self._workspace, flow=flow)
         self._unheard = unheard
 
     def _publish(self) -> None:
-        counts = Counter(one.state for one in self._standings.values())
+        counts = Counter(status.state for status in self._pipeline_health.values())
         shown = {state: counts[state] for state in STATES} if self.is_switched_on else {}
-        self._knowledge.update_workspace(self._workspace, webhook_tasks=shown)
+        self._live_state.update_workspace(self._workspace, webhook_tasks=shown)

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.contract import Change, EventBus, Note, understood
+from monitor.bus.contract import Change, EventBus, StateEntry, understood
 
 TASKS = "webhook_task"  # topic of the notes, keyed by flow id
 
@@ -33,10 +33,10 @@ async def own_tasks(bus: EventBus, workspace: str) -> dict[str, OwnTask]:
     Raises:
         BusSchemaError: one cannot be understood. A second task in its place would call twice.
     """
-    notes = await bus.notes(workspace, TASKS)
+    state_entries = await bus.state_entries(workspace, TASKS)
     return {
         flow: understood(value, _DECODER, what=f"the webhook task of flow {flow!r}")
-        for flow, value in notes.items()
+        for flow, value in state_entries.items()
     }
 
 
@@ -56,5 +56,5 @@ async def forget(bus: EventBus, workspace: str, flow_id: str) -> None:
 
 
 async def _note(bus: EventBus, workspace: str, flow_id: str, value: bytes | None) -> None:
-    note = Note(workspace=workspace, topic=TASKS, key=flow_id, value=value)
-    await bus.commit(Change(notes=(note,)), timeout_seconds=_COMMIT_SECONDS)
+    note = StateEntry(workspace=workspace, topic=TASKS, key=flow_id, value=value)
+    await bus.commit(Change(state_entries=(note,)), timeout_seconds=_COMMIT_SECONDS)

@@ -66,7 +66,7 @@ def capabilities_of(edition: Edition) -> frozenset[Capability]:
     return frozenset(
         capability
         for capability, needs in NEEDS.items()
-        if all(operation(one).is_offered_in(edition) for one in needs)
+        if all(operation(need).is_offered_in(edition) for need in needs)
     )
 
 

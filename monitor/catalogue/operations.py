@@ -24,7 +24,7 @@ class Edition(StrEnum):
     OPEN = "open"
 
 
-class Quota(Struct, frozen=True, kw_only=True):
+class OperationQuota(Struct, frozen=True, kw_only=True):
     """Requests a minute that the workspace allows for one operation."""
 
     user: int
@@ -48,7 +48,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     query: tuple[str, ...] = ()
     request: str | None = None
     response: str | None = None
-    quota_per_minute: Quota | None = None
+    quota_per_minute: OperationQuota | None = None
     assigned: bool = False
 
     @property
@@ -64,7 +64,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     @property
     def offered_by(self) -> str:
         """Return which editions have it, as a clause: "PL and RL have it"."""
-        names = [one.value for one in Edition if one in self.editions]
+        names = [item.value for item in Edition if item in self.editions]
         told = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
         return f"{told} {'have' if names[1:] else 'has'} it"
 
@@ -112,9 +112,10 @@ def operation(operation_id: str) -> Operation:
 @functools.cache
 def _matchers() -> tuple[tuple[Operation, re.Pattern[str]], ...]:
     # Literal segments come first, so that ``/people/current`` is not read as an id.
-    ordered = sorted(operations(), key=lambda one: one.path.count(":"))
+    ordered = sorted(operations(), key=lambda operation: operation.path.count(":"))
     return tuple(
-        (one, re.compile(re.sub(r":\w+", r"([^/]+)", one.path) + r"/?")) for one in ordered
+        (operation, re.compile(re.sub(r":\w+", r"([^/]+)", operation.path) + r"/?"))
+        for operation in ordered
     )
 
 
@@ -123,7 +124,7 @@ def find(method: str, path: str) -> tuple[Operation, tuple[str, ...]] | None:
 
     ``path`` is the decoded path without query. None where no operation matches.
     """
-    for one, pattern in _matchers():
-        if one.method == method.upper() and (match := pattern.fullmatch(path)):
-            return one, match.groups()
+    for matcher, pattern in _matchers():
+        if matcher.method == method.upper() and (match := pattern.fullmatch(path)):
+            return matcher, match.groups()
     return None

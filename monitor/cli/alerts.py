@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import asking, completing, durations
+from monitor.cli import completing, daemon_client, durations
 from monitor.cli.options import CONFIG_FILE, FILE_VARIABLE, AsJson, ConfigFile
 from monitor.model.alerts import AlertState
 from monitor.model.errors import ConfigurationError
@@ -78,8 +78,8 @@ def alerts(
     if since is not None or daemon is not None:
         raise typer.BadParameter("--since and --daemon belong to backtest")
     query = {"state": state, "rule": rule, "workspace": workspace}
-    answer = asking.ask(asking.get(config, "/api/v1/alerts", query))
-    asking.show(answer["data"], _ALERT_COLUMNS, as_json=as_json)
+    answer = daemon_client.ask(daemon_client.get(config, "/api/v1/alerts", query))
+    daemon_client.show(answer["data"], _ALERT_COLUMNS, as_json=as_json)
 
 
 def _configuration_of_the_daemon() -> Path | None:
@@ -123,19 +123,23 @@ def silence(
     if action == "add":
         body = _silence_body(given, lasts=lasts, until=until, starts=starts, comment=comment)
         body["author"] = author or _user()
-        _show_silences([asking.ask(asking.post(config, "/api/v1/silences", body))], as_json)
+        _show_silences(
+            [daemon_client.ask(daemon_client.post(config, "/api/v1/silences", body))], as_json
+        )
         return
-    if any(one is not None for one in options):
+    if any(option is not None for option in options):
         raise typer.BadParameter("--for, --until, --from, --comment and --author belong to add")
     if action == "list":
         if given:
             raise typer.BadParameter("list takes no further words")
-        answer = asking.ask(asking.get(config, "/api/v1/silences", {}))
+        answer = daemon_client.ask(daemon_client.get(config, "/api/v1/silences", {}))
         _show_silences(answer["data"], as_json)
     elif action == "expire":
         if len(given) != 1:
             raise typer.BadParameter("expire takes the id of one silence: see silence list")
-        answer = asking.ask(asking.delete(config, f"/api/v1/silences/{_segment(given[0])}"))
+        answer = daemon_client.ask(
+            daemon_client.delete(config, f"/api/v1/silences/{_segment(given[0])}")
+        )
         sys.stdout.write(f"{answer['detail']}\n")
     else:
         raise typer.BadParameter(f"{action!r} is none of add, list, expire")
@@ -150,28 +154,32 @@ def _silence_body(
     comment: str | None,
 ) -> dict[str, Any]:
     """Return the request; what is missing is told here, before the daemon is asked."""
-    faults: list[str] = []
+    problems: list[str] = []
     if not matchers:
-        faults.append("MATCHER: name what is to be silent, such as pipeline='daily*'")
+        problems.append("MATCHER: name what is to be silent, such as pipeline='daily*'")
     if lasts is None and until is None:
-        faults.append("--for: a silence needs an end; add --for 2h or --until 2026-11-21T18:00:00Z")
+        problems.append(
+            "--for: a silence needs an end; add --for 2h or --until 2026-11-21T18:00:00Z"
+        )
     if lasts is not None and until is not None:
-        faults.append("--until: --for is given too; leave one of them out")
+        problems.append("--until: --for is given too; leave one of them out")
     if not (comment or "").strip():
-        faults.append("--comment: say why; who reads it later asks")
-    if faults:
-        raise ConfigurationError(faults)
+        problems.append("--comment: say why; who reads it later asks")
+    if problems:
+        raise ConfigurationError(problems)
     return {
         "matchers": matchers,
         "comment": comment,
         "for_seconds": None if lasts is None else durations.seconds("--for", lasts),
-        "ends_at": None if until is None else asking.instant("--until", until).isoformat(),
-        "starts_at": None if starts is None else asking.instant("--from", starts).isoformat(),
+        "ends_at": None if until is None else daemon_client.instant("--until", until).isoformat(),
+        "starts_at": None
+        if starts is None
+        else daemon_client.instant("--from", starts).isoformat(),
     }
 
 
-def _show_silences(rows: asking.Rows, as_json: bool) -> None:  # noqa: FBT001 - the option's value
-    asking.show(rows, _SILENCE_COLUMNS, as_json=as_json)
+def _show_silences(rows: daemon_client.Rows, as_json: bool) -> None:  # noqa: FBT001 - the option's value
+    daemon_client.show(rows, _SILENCE_COLUMNS, as_json=as_json)
 
 
 def _segment(told: str) -> str:

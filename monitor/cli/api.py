@@ -125,7 +125,7 @@ def api(
         asyncio.run(_call(settings, request, every_page=every_page))
     except WorkspaceError as exc:
         told = redactor.text(_failure(exc, request))
-        line = "".join(one if one.isprintable() else " " for one in told)
+        line = "".join(item if item.isprintable() else " " for item in told)
         is_ours = isinstance(exc, NotAvailableError | RequestRejectedError)
         if is_ours and exc.status_code is None:
             raise ConfigurationError(line) from exc  # nothing was sent, nor would be next time
@@ -138,7 +138,7 @@ def chosen(configuration: Configuration, name: str | None) -> WorkspaceSettings:
     Raises:
         ConfigurationError: there is none of that name, or no name and several workspaces.
     """
-    known = {one.name: one.workspace for one in configuration.workspaces}
+    known = {workspace.name: workspace.workspace for workspace in configuration.workspaces}
     if name is None and len(known) == 1:
         return next(iter(known.values()))
     if name not in known:

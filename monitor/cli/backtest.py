@@ -13,20 +13,20 @@ from pathlib import Path
 import msgspec
 
 from monitor import logs
-from monitor.alerting.asking.backtest import Compared, Firing, compared, firings
+from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison, compared, firings
+from monitor.alerting.backtest.recorded_store import RecordedPast
+from monitor.alerting.backtest.replay import Backtest, RecordingTimes
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
-from monitor.app.backtesting import Backtest, Noticed
-from monitor.app.recorded_past import RecordedPast
 from monitor.bus.contract import Recorded
-from monitor.cli import asking
+from monitor.cli import daemon_client
 from monitor.cli.admin import AdminClient
 from monitor.cli.settings_files import read_toml
 from monitor.cli.tables import print_json, print_table
 from monitor.config import SecretSource, judge
 from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.model.events import RunEvent
-from monitor.model.knowledge import ScheduleKnown, WorkspaceStanding
+from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
 from monitor.model.secrets import Secret
 
 _MOST_EVENTS = 1_000_000  # some ten minutes of judging
@@ -53,27 +53,29 @@ def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
     """Judge the recorded events by the rules of a file and print what would have been told."""
     # What the private engine logs is of a past that is over.
     logs.configure(level="error")
-    settings = judge(read_toml(config), os.environ, places=_Unread()).alerting
-    start = asking.since(since)
+    settings = judge(read_toml(config), os.environ, locations=_Unread()).alerting
+    start = daemon_client.since(since)
     rows = asyncio.run(_compare(settings, daemon, start))
     if as_json:
         print_json(rows)
         return
-    print_table(_COLUMNS, [_row(one) for one in rows])
-    differences = [("new", one) for row in rows for one in row.only_new]
-    differences += [("old", one) for row in rows for one in row.only_old]
+    print_table(_COLUMNS, [_row(row) for row in rows])
+    differences = [("new", item) for row in rows for item in row.only_new]
+    differences += [("old", item) for row in rows for item in row.only_old]
     if differences:
         sys.stdout.write("\n")
-        shown = sorted(differences, key=lambda one: one[1])[:_SHOWN]
+        shown = sorted(differences, key=lambda difference: difference[1])[:_SHOWN]
         print_table(
             ("only", "since", "rule", "workspace", "pipeline", "summary"),
-            [_difference(which, one) for which, one in shown],
+            [_difference(which, difference) for which, difference in shown],
         )
         if len(differences) > _SHOWN:
             sys.stderr.write(f"{len(differences) - _SHOWN} more differences: see --json\n")
 
 
-async def _compare(settings: AlertingSettings, daemon: Path, since: datetime) -> list[Compared]:
+async def _compare(
+    settings: AlertingSettings, daemon: Path, since: datetime
+) -> list[RuleComparison]:
     with tempfile.TemporaryDirectory(prefix="dataprep-monitor-") as folder:
         spool = Path(folder) / "events.jsonl"
         async with AdminClient.of(daemon) as client:
@@ -88,13 +90,13 @@ async def _compare(settings: AlertingSettings, daemon: Path, since: datetime) ->
 
 async def _judged(
     settings: AlertingSettings,
-    workspaces: Sequence[WorkspaceStanding],
+    workspaces: Sequence[WorkspaceStatus],
     start: datetime,
-    noticed: Noticed,
+    noticed: RecordingTimes,
     spool: Path,
-) -> list[Compared]:
-    would: list[Firing] = []
-    did: list[Firing] = []
+) -> list[RuleComparison]:
+    would: list[BacktestFiring] = []
+    did: list[BacktestFiring] = []
     test = await Backtest.opened(
         settings,
         workspaces=workspaces,
@@ -105,10 +107,12 @@ async def _judged(
     for first, some in _slices(spool):
         _tell_progress(f"judging {_written(some[0].event.recorded_at)}", first, len(noticed))
         await test.judge(some, known.of(first, len(some)))
-        did += firings(one.event for one in some)
+        did += firings(recorded.event for recorded in some)
         last = some[-1].event.recorded_at
     # Up to then a workspace was asked, so the silence behind the newest event is known as such.
-    await test.end(max([last, *(one.known_at for one in workspaces if one.known_at)]))
+    await test.end(
+        max([last, *(workspace.known_at for workspace in workspaces if workspace.known_at)])
+    )
     _end_progress()
     return compared(settings.rules, would, did)
 
@@ -140,36 +144,38 @@ async def _one_event(client: AdminClient, query: dict[str, str]) -> Recorded | N
     return some[0] if some else None
 
 
-async def _workspaces(client: AdminClient) -> list[WorkspaceStanding]:
+async def _workspaces(client: AdminClient) -> list[WorkspaceStatus]:
     """Return the workspaces as they stand today: the log does not hold how they stood."""
     told = (await client.get("/api/v1/workspaces"))["data"]
-    schedules = {one["workspace"]: one for one in (await client.get("/api/v1/schedules"))["data"]}
+    schedules = {
+        item["workspace"]: item for item in (await client.get("/api/v1/schedules"))["data"]
+    }
     return [
-        WorkspaceStanding(
-            workspace=one["workspace"],
-            edition=one["edition"],
-            capabilities=frozenset(one["capabilities"]),
-            followed_since=msgspec.convert(one["followed_since"], datetime | None),
-            known_at=msgspec.convert(one["known_at"], datetime | None),
+        WorkspaceStatus(
+            workspace=item["workspace"],
+            edition=item["edition"],
+            capabilities=frozenset(item["capabilities"]),
+            followed_since=msgspec.convert(item["followed_since"], datetime | None),
+            known_at=msgspec.convert(item["known_at"], datetime | None),
             schedules=msgspec.convert(
-                schedules[one["workspace"]]["schedules"], tuple[ScheduleKnown, ...]
+                schedules[item["workspace"]]["schedules"], tuple[ScheduleKnown, ...]
             ),
         )
-        for one in told
+        for item in told
     ]
 
 
-async def _fetched(client: AdminClient, start: datetime, spool: Path) -> Noticed:
+async def _fetched(client: AdminClient, start: datetime, spool: Path) -> RecordingTimes:
     """Keep the events in a file, one a line; return when each was recorded and happened."""
-    noticed = Noticed()
+    noticed = RecordingTimes()
     query = {"limit": str(_PAGE), "since": start.isoformat()}
     with spool.open("wb") as file:
         while True:
             page = await client.get("/api/v1/events", query)
             some = msgspec.convert(page["data"], list[Recorded])
-            for one in some:
-                file.write(_ENCODER.encode(one) + b"\n")
-                noticed.add(*_times(one))
+            for item in some:
+                file.write(_ENCODER.encode(item) + b"\n")
+                noticed.add(*_times(item))
             _tell_progress(f"reading: {len(noticed):,} events")
             # What is recorded meanwhile is read too, but there is an end to it.
             if len(some) < _PAGE or len(noticed) > _MOST_EVENTS:
@@ -180,9 +186,9 @@ async def _fetched(client: AdminClient, start: datetime, spool: Path) -> Noticed
 
 def _say_what_is_learned(settings: AlertingSettings) -> None:
     learning = [
-        one.name
-        for one in settings.rules
-        if one.is_enabled and one.rule in _LEARNING and one.threshold is None
+        rule.name
+        for rule in settings.rules
+        if rule.is_enabled and rule.rule in _LEARNING and rule.threshold is None
     ]
     if learning:
         _say(
@@ -230,13 +236,25 @@ def _slices(spool: Path) -> Iterator[tuple[int, list[Recorded]]]:
         yield first, some
 
 
-def _row(one: Compared) -> Sequence[str]:
-    if not one.is_recorded:
-        return (one.rule, "not recorded", str(one.did_fire), "-", "-")
-    counts = (one.would_fire, one.did_fire, len(one.only_new), len(one.only_old))
-    return (one.rule, *map(str, counts))
+def _row(compared: RuleComparison) -> Sequence[str]:
+    if not compared.is_recorded:
+        return (compared.rule, "not recorded", str(compared.did_fire), "-", "-")
+    counts = (
+        compared.would_fire,
+        compared.did_fire,
+        len(compared.only_new),
+        len(compared.only_old),
+    )
+    return (compared.rule, *map(str, counts))
 
 
-def _difference(which: str, one: Firing) -> Sequence[str]:
-    since = one.starts_at.isoformat(timespec="seconds")
-    return (which, since, one.rule, one.workspace, one.pipeline or "-", one.summary or "-")
+def _difference(which: str, firing: BacktestFiring) -> Sequence[str]:
+    since = firing.starts_at.isoformat(timespec="seconds")
+    return (
+        which,
+        since,
+        firing.rule,
+        firing.workspace,
+        firing.pipeline or "-",
+        firing.summary or "-",
+    )

@@ -10,7 +10,7 @@ import typer
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile
 
 if TYPE_CHECKING:
-    from monitor.config import Configuration, Verdict
+    from monitor.config import Configuration, ValidationResult
 
 
 def check(config: ConfigFile = CONFIG_FILE, *, as_json: AsJson = False) -> None:
@@ -20,14 +20,14 @@ def check(config: ConfigFile = CONFIG_FILE, *, as_json: AsJson = False) -> None:
     """
     from monitor.cli.settings_files import weigh_file  # noqa: PLC0415 - help must answer fast
 
-    verdict = weigh_file(config)
+    result = weigh_file(config)
     if as_json:
-        _print_json(verdict)
-    elif verdict.configuration is None:
-        sys.stderr.writelines(f"{fault}\n" for fault in verdict.faults)
+        _print_json(result)
+    elif result.configuration is None:
+        sys.stderr.writelines(f"{problem}\n" for problem in result.problems)
     else:
-        sys.stdout.write(f"ok: {'; '.join(summary(verdict.configuration))}\n")
-    if verdict.configuration is None:
+        sys.stdout.write(f"ok: {'; '.join(summary(result.configuration))}\n")
+    if result.configuration is None:
         raise typer.Exit(2)
 
 
@@ -36,7 +36,7 @@ def summary(configuration: Configuration) -> list[str]:
     from monitor.config.checks import joined_address  # noqa: PLC0415 - help must answer fast
 
     mqtt, callbacks, server = configuration.mqtt, configuration.callbacks, configuration.server
-    names = [one.name for one in configuration.workspaces]
+    names = [workspace.name for workspace in configuration.workspaces]
     guarded = " (auth)" if server.has_auth else ""
     return [
         f"{_counted(len(names), 'workspace')} ({', '.join(names)})",
@@ -73,16 +73,16 @@ def _receivers(configuration: Configuration) -> list[str]:
     return found
 
 
-def _print_json(verdict: Verdict) -> None:
+def _print_json(result: ValidationResult) -> None:
     from monitor.cli.tables import print_json  # noqa: PLC0415 - help must answer fast
     from monitor.config import config_hash  # noqa: PLC0415
 
-    configuration = verdict.configuration
+    configuration = result.configuration
     print_json(
         {
             "ok": configuration is not None,
             "config_hash": None if configuration is None else config_hash(configuration),
             "summary": [] if configuration is None else summary(configuration),
-            "faults": verdict.faults,
+            "faults": result.problems,
         }
     )

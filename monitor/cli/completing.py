@@ -24,7 +24,7 @@ def called(ctx: typer.Context, incomplete: str) -> list[Offer]:
     """Offer operation ids and methods, and behind a method the paths that it has."""
     given = _words(ctx)
     if not given:
-        ids = [(one.operation_id, one.name) for one in operations()]
+        ids = [(operation.operation_id, operation.name) for operation in operations()]
         methods = [(method, "a method, then a path") for method in METHODS]
         return [*ids, *(methods if incomplete else [])]
     if len(given) == 1 and given[0].upper() in METHODS:
@@ -41,7 +41,7 @@ def query_names(ctx: typer.Context, incomplete: str) -> list[Offer]:
 
 def resources() -> list[str]:
     """Offer the resource groups of the catalogue."""
-    return sorted({one.resource for one in operations()})
+    return sorted({operation.resource for operation in operations()})
 
 
 def workspaces(ctx: typer.Context) -> list[str]:
@@ -54,7 +54,7 @@ def faults(incomplete: str) -> list[Offer]:
     from monitor.sandbox.faults import table  # noqa: PLC0415 - few presses ask for it
 
     before, comma, _ = incomplete.rpartition(",")
-    return [(f"{before}{comma}{one.name}", one.description) for one in table()]
+    return [(f"{before}{comma}{item.name}", item.description) for item in table()]
 
 
 def actions() -> list[str]:
@@ -91,7 +91,7 @@ def rules(ctx: typer.Context) -> list[str]:
     from monitor.alerting.settings.rules import RuleKind  # noqa: PLC0415 - few presses
 
     own = _names(ctx, "alerts")
-    return [*own, *(one for one in RuleKind if one not in own)]
+    return [*own, *(item for item in RuleKind if item not in own)]
 
 
 def outputs(ctx: typer.Context) -> list[str]:
@@ -100,7 +100,7 @@ def outputs(ctx: typer.Context) -> list[str]:
     found: list[str] = [name for name in ("mqtt", "webhook") if name in document]
     try:
         parts = [urlsplit(url) for url in document["alertmanager"]["urls"]]
-        return [*found, *(f"alertmanager:{one.hostname}:{one.port or 9093}" for one in parts)]
+        return [*found, *(f"alertmanager:{part.hostname}:{part.port or 9093}" for part in parts)]
     except (LookupError, TypeError, ValueError, AttributeError):
         return found
 
@@ -118,7 +118,7 @@ def _document(ctx: typer.Context) -> dict[str, Any]:
 def _names(ctx: typer.Context, section: str) -> list[str]:
     try:
         found = _document(ctx)[section]
-        return [one["name"] for one in found if isinstance(one.get("name"), str)]
+        return [item["name"] for item in found if isinstance(item.get("name"), str)]
     except (LookupError, TypeError, AttributeError):
         return []
 
@@ -141,14 +141,14 @@ def _operation(words: list[str]) -> Operation | None:
 def _paths(method: str, typed: str) -> Iterator[Offer]:
     """Yield the paths of a method up to where the next value must be typed by hand."""
     done = typed.split("/")[:-1]
-    for one in operations():
-        parts = one.path.split("/")
-        if one.method != method or len(parts) <= len(done):
+    for other_operation in operations():
+        parts = other_operation.path.split("/")
+        if other_operation.method != method or len(parts) <= len(done):
             continue
         if all(_fits(part, text) for part, text in zip(parts, done, strict=False)):
             rest = "/".join(parts[len(done) :])
             open_end = re.split(r":\w+", rest, maxsplit=1)[0]
-            yield "/".join([*done, open_end]), one.name
+            yield "/".join([*done, open_end]), other_operation.name
 
 
 def _fits(part: str, text: str) -> bool:

@@ -28,7 +28,7 @@ from monitor.model.errors import MonitorError
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import MqttProtocol, MqttSettings
-from monitor.polling.settings import BeyondSettings, PollSettings
+from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
@@ -99,9 +99,9 @@ class Demonstration:
 
     async def _perform(self, daemon: Daemon, addresses: Addresses) -> int:
         await self._until_followed(daemon)
-        standing = daemon.view.workspaces()[0]
+        status = daemon.view.workspaces()[0]
         if not self._kinds():
-            _say(f"nothing can be followed here: {standing.reason}")
+            _say(f"nothing can be followed here: {status.reason}")
             return 0
         if self._edition is Edition.LE and addresses.callbacks_port is not None:
             self._make_callbacks_by_hand(addresses.callbacks_port)
@@ -119,9 +119,9 @@ class Demonstration:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 while not self._stop.is_set():
-                    standing = daemon.view.workspaces()[0]
+                    status = daemon.view.workspaces()[0]
                     is_polled = any(poll.last_success_at for poll in daemon.view.polls())
-                    if standing.edition is not None and (is_polled or standing.reason):
+                    if status.edition is not None and (is_polled or status.reason):
                         return
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError as exc:
@@ -222,11 +222,11 @@ class Demonstration:
                     poll=PollSettings(
                         active_seconds=1,
                         idle_seconds=2,
-                        audit_seconds=10,
+                        reconcile_seconds=10,
                         names_seconds=30,
                         schedules_seconds=30,
                     ),
-                    beyond=BeyondSettings(connections=True, interval_seconds=30),
+                    inventory=InventorySettings(connections=True, interval_seconds=30),
                     callbacks=CallbackSettings(
                         public_url=None if by_hand else f"http://127.0.0.1:{callbacks_port}",
                         flows=() if by_hand else ("*",),

@@ -10,7 +10,7 @@ import typer
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 
 if TYPE_CHECKING:
-    from monitor.cli.doctor_checks.lines import Line
+    from monitor.cli.doctor_checks.lines import CheckLine
     from monitor.logs import Redactor
 
 
@@ -28,26 +28,26 @@ def doctor(
     import asyncio  # noqa: PLC0415 - help must answer fast
 
     from monitor import logs  # noqa: PLC0415
-    from monitor.cli.doctor_checks.examination import examine, faults  # noqa: PLC0415
-    from monitor.cli.doctor_checks.lines import Verdict  # noqa: PLC0415
+    from monitor.cli.doctor_checks.examination import examine, problems  # noqa: PLC0415
+    from monitor.cli.doctor_checks.lines import CheckOutcome  # noqa: PLC0415
     from monitor.cli.settings_files import weigh_file  # noqa: PLC0415
     from monitor.cli.tables import print_json  # noqa: PLC0415
     from monitor.model.clock import SystemClock  # noqa: PLC0415
 
-    verdict = weigh_file(config)
-    configuration = verdict.configuration
+    outcome = weigh_file(config)
+    configuration = outcome.configuration
     secrets = () if configuration is None else configuration.secrets()
     # What goes wrong is told by the lines; the log would tell it a second time.
     redactor = logs.configure(level="critical", secrets=secrets)
-    told: list[Line] = []
+    told: list[CheckLine] = []
 
-    def tell(line: Line) -> None:
+    def tell(line: CheckLine) -> None:
         told.append(_without_secrets(line, redactor))
         if not as_json:
             _print(told[-1])
 
     if configuration is None:
-        for line in faults(verdict.faults):
+        for line in problems(outcome.problems):
             tell(line)
     else:
         asyncio.run(
@@ -55,26 +55,24 @@ def doctor(
         )
     if as_json:
         print_json(told)
-    if any(line.verdict is Verdict.FAILED for line in told):
+    if any(line.outcome is CheckOutcome.FAILED for line in told):
         raise typer.Exit(1)
 
 
-def _without_secrets(line: Line, redactor: Redactor) -> Line:
+def _without_secrets(line: CheckLine, redactor: Redactor) -> CheckLine:
     import msgspec  # noqa: PLC0415 - help must answer fast
 
-    way_out = None if line.way_out is None else _one_line(redactor.text(line.way_out))
-    return msgspec.structs.replace(
-        line, found=_one_line(redactor.text(line.found)), way_out=way_out
-    )
+    hint = None if line.hint is None else _one_line(redactor.text(line.hint))
+    return msgspec.structs.replace(line, found=_one_line(redactor.text(line.found)), hint=hint)
 
 
 def _one_line(text: str) -> str:
     """Keep a foreign text from writing lines or colours of its own on the terminal."""
-    return "".join(one if one.isprintable() else " " for one in text)
+    return "".join(other_text if other_text.isprintable() else " " for other_text in text)
 
 
-def _print(line: Line) -> None:
-    way_out = "" if line.way_out is None else f"; {line.way_out}"
-    sys.stdout.write(f"{line.verdict:<8} {line.subject}: {line.found}{way_out}\n")
+def _print(line: CheckLine) -> None:
+    hint = "" if line.hint is None else f"; {line.hint}"
+    sys.stdout.write(f"{line.outcome:<8} {line.subject}: {line.found}{hint}\n")
     # A pipe sees each line as it is found, too.
     sys.stdout.flush()

@@ -18,8 +18,8 @@ def seconds(option: str, told: str) -> float:
     """
     total = in_seconds(told)
     if total is None:
-        way_out = "is no length of time; write one as 90s, 30m, 2h, 7d or 1h30m"
-        raise ConfigurationError(f"{option}: {told[:40]!r} {way_out}")
+        hint = "is no length of time; write one as 90s, 30m, 2h, 7d or 1h30m"
+        raise ConfigurationError(f"{option}: {told[:40]!r} {hint}")
     return total
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import asking, completing
+from monitor.cli import completing, daemon_client
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 from monitor.model.runs import PipelineKind, RunKind
 
@@ -35,14 +35,14 @@ def explain(
 
     A flow or plan is asked for where no run came at all: what each rule says of it now.
     """
-    answer = asking.ask(_explained(config, words, workspace))
+    answer = daemon_client.ask(_explained(config, words, workspace))
     if as_json:
         from monitor.cli.tables import print_json  # noqa: PLC0415 - help must answer fast
 
         print_json(answer)
         return
     sys.stdout.write(f"{answer['answer']}\n\n")
-    asking.show(answer["steps"], _COLUMNS, as_json=False)
+    daemon_client.show(answer["steps"], _COLUMNS, as_json=False)
 
 
 def replay(
@@ -63,14 +63,14 @@ def replay(
 
     Its position stays where it is; a subscriber that knows the ids takes nothing twice.
     """
-    body = {"output": to, "since": asking.since(since).isoformat()}
-    replaying = asking.post(config, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
-    answer = asking.ask(replaying)
-    asking.show([answer], tuple(answer), as_json=as_json)
+    body = {"output": to, "since": daemon_client.since(since).isoformat()}
+    replaying = daemon_client.post(config, "/api/v1/replay", body, timeout_seconds=_REPLAY_SECONDS)
+    answer = daemon_client.ask(replaying)
+    daemon_client.show([answer], tuple(answer), as_json=as_json)
 
 
 async def _explained(config: Path, words: list[str], workspace: str | None) -> Any:
-    return await asking.get(
+    return await daemon_client.get(
         config, "/api/v1/explain", await _question(config, words, workspace=workspace)
     )
 
@@ -90,4 +90,4 @@ async def _question(
         told = ", ".join(kinds)
         raise typer.BadParameter(f"name an alert's fingerprint, or one of {told} and an id")
     name = "run" if first in list(RunKind) else "pipeline"
-    return {name: f"{await asking.workspace_of(config, workspace)}/{first}/{words[1]}"}
+    return {name: f"{await daemon_client.workspace_of(config, workspace)}/{first}/{words[1]}"}

@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as exc:  # the library's way to end, wrong usage included
         return _flushed(exc.code if isinstance(exc.code, int) else 0)
     except ConfigurationError as exc:
-        sys.stderr.writelines(f"{fault}\n" for fault in exc.faults)
+        sys.stderr.writelines(f"{problem}\n" for problem in exc.problems)
         return WRONG_USAGE
     except MonitorError as exc:
         sys.stderr.write(f"error: {exc}\n")

@@ -41,51 +41,59 @@ def operations(
 ) -> None:
     """List the operations of the workspace API, and what the monitor uses them for."""
     words = (text or "").lower().split()
-    found = [one for one in _chosen(edition, resource) if _has(one, words)]
+    found = [item for item in _chosen(edition, resource) if _has(item, words)]
     if as_json:
-        print_json([_document(one) for one in found])
+        print_json([_document(item) for item in found])
     else:
         columns = ("method", "path", "id", "name", "resource", "editions", "used for")
-        print_table(columns, [_row(one) for one in found])
+        print_table(columns, [_row(item) for item in found])
 
 
 def _chosen(edition: Edition | None, resource: str | None) -> list[Operation]:
-    known = {one.resource.lower(): one.resource for one in all_operations()}
+    known = {
+        all_operation.resource.lower(): all_operation.resource for all_operation in all_operations()
+    }
     if resource is not None and resource.lower() not in known:
         names = ", ".join(sorted(known.values()))
         raise typer.BadParameter(f"{resource!r} is none of {names}", param_hint="--resource")
     wanted = None if resource is None else known[resource.lower()]
     return [
-        one
-        for one in all_operations()
-        if (wanted is None or one.resource == wanted)
-        and (edition is None or one.is_offered_in(edition))
+        all_operation
+        for all_operation in all_operations()
+        if (wanted is None or all_operation.resource == wanted)
+        and (edition is None or all_operation.is_offered_in(edition))
     ]
 
 
-def _has(one: Operation, words: list[str]) -> bool:
-    told = (one.operation_id, one.method, one.path, one.name, one.resource)
+def _has(operation: Operation, words: list[str]) -> bool:
+    told = (
+        operation.operation_id,
+        operation.method,
+        operation.path,
+        operation.name,
+        operation.resource,
+    )
     text = " ".join(told).lower()
     return all(word in text for word in words)
 
 
-def _editions(one: Operation) -> list[str]:
-    return [edition.value for edition in Edition if edition in one.editions]
+def _editions(operation: Operation) -> list[str]:
+    return [edition.value for edition in Edition if edition in operation.editions]
 
 
-def _document(one: Operation) -> dict[str, Any]:
+def _document(operation: Operation) -> dict[str, Any]:
     return {
-        "method": one.method,
-        "path": one.path,
-        "name": one.name,
-        "resource": one.resource,
-        "editions": _editions(one),
-        "operation_id": one.operation_id,
-        "query": one.query,
+        "method": operation.method,
+        "path": operation.path,
+        "name": operation.name,
+        "resource": operation.resource,
+        "editions": _editions(operation),
+        "operation_id": operation.operation_id,
+        "query": operation.query,
     }
 
 
-def _row(one: Operation) -> tuple[str, ...]:
-    use = use_of(one.operation_id) or "-"
-    names = (one.operation_id, one.name, one.resource)
-    return (one.method, one.path, *names, " ".join(_editions(one)), use)
+def _row(operation: Operation) -> tuple[str, ...]:
+    use = use_of(operation.operation_id) or "-"
+    names = (operation.operation_id, operation.name, operation.resource)
+    return (operation.method, operation.path, *names, " ".join(_editions(operation)), use)

@@ -73,7 +73,7 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
 
     def started(_: object) -> None:
         _spare_what_stays()
-        manager.started(_standing(configuration))
+        manager.started(_status(configuration))
 
     await daemon.run(
         stop,
@@ -113,9 +113,9 @@ async def _reload(daemon: Daemon, path: Path, redactor: Redactor) -> str:
         # The reason stays in the log, where secrets are masked.
         return "the new configuration was refused, the log says why; the former one stays"
     later = f"; a restart is needed for {', '.join(waiting)}" if waiting else ""
-    return _standing(wanted) + later
+    return _status(wanted) + later
 
 
-def _standing(configuration: Configuration) -> str:
-    names = ", ".join(one.name for one in configuration.workspaces)
+def _status(configuration: Configuration) -> str:
+    names = ", ".join(workspace.name for workspace in configuration.workspaces)
     return f"following {names}"

@@ -72,11 +72,11 @@ def _print_faults(*, as_json: bool) -> None:
 
     faults = table()
     if as_json:
-        print_json([asdict(one) for one in faults])
+        print_json([asdict(fault) for fault in faults])
         return
     print_table(
         ("fault", "takes", "alone", "what goes wrong"),
-        [(one.name, one.takes, one.alone or "", one.description) for one in faults],
+        [(fault.name, fault.takes, fault.alone or "", fault.description) for fault in faults],
     )
 
 

@@ -38,7 +38,7 @@ class ServiceManager:
         self._clock = clock
         self._watchdog_seconds = watchdog_seconds
         self._is_lost = False
-        self._standing = ""
+        self._status = ""
 
     @classmethod
     def of(cls, environment: Mapping[str, str], *, process_id: int, clock: Clock) -> ServiceManager:
@@ -59,10 +59,10 @@ class ServiceManager:
         """True when the manager kills a daemon that `feed` does not speak for."""
         return self._watchdog_seconds is not None
 
-    def started(self, standing: str) -> None:
+    def started(self, status: str) -> None:
         """Say that the daemon does its work; ``standing`` is one line about what that is."""
-        self._standing = standing
-        self._tell("READY=1", _status(standing))
+        self._status = status
+        self._tell("READY=1", _status(status))
 
     @contextlib.contextmanager
     def reloading(self) -> Iterator[None]:
@@ -72,11 +72,11 @@ class ServiceManager:
         try:
             yield
         finally:
-            self._tell("READY=1", _status(self._standing))
+            self._tell("READY=1", _status(self._status))
 
-    def change_standing(self, standing: str) -> None:
+    def change_standing(self, status: str) -> None:
         """Use another line from now on; inside `reloading` it is told at its end."""
-        self._standing = standing
+        self._status = status
 
     def stopping(self) -> None:
         """Say that the daemon ends, so that its silence is no fault."""
@@ -94,7 +94,7 @@ class ServiceManager:
             due = self._clock.monotonic() + self._watchdog_seconds / 2
             if await _returns(probe, within_seconds=self._watchdog_seconds / 4):
                 # A line that told of the silence is over with it.
-                told = [_status(self._standing)] if is_silent else []
+                told = [_status(self._status)] if is_silent else []
                 self._tell("WATCHDOG=1", *told, wait_seconds=_SEND_AT_ONCE)
                 is_silent = False
             elif not is_silent:

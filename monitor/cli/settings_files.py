@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from monitor.cli.options import FILE_VARIABLE
-from monitor.config import Configuration, Fault, SecretForm, SecretSource, Verdict, weigh
+from monitor.config import Configuration, Problem, SecretForm, SecretSource, ValidationResult, weigh
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 
@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 1_048_576
 MAX_SECRET_BYTES = 65_536
 
 
-class DiskPlaces:
+class DiskLocations:
     """Reads secrets and finds files as the configuration names them.
 
     A relative path begins at ``folder``, which is the configuration file's own.
@@ -107,21 +107,21 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise _of_file(path, f"is no TOML: {exc}; mend it there") from exc
 
 
-def _of_file(path: Path, way_out: str) -> ConfigurationError:
-    return ConfigurationError(f"configuration file: {json.dumps(str(path))}: {way_out}")
+def _of_file(path: Path, hint: str) -> ConfigurationError:
+    return ConfigurationError(f"configuration file: {json.dumps(str(path))}: {hint}")
 
 
-def weigh_file(path: Path, environment: Mapping[str, str] | None = None) -> Verdict:
+def weigh_file(path: Path, environment: Mapping[str, str] | None = None) -> ValidationResult:
     """Return the configuration of a file, or all that is wrong with it; raises nothing."""
     environment = os.environ if environment is None else environment
     try:
         mapping = read_toml(path)
     except ConfigurationError as exc:
-        key, value, way_out = exc.faults[0].split(": ", 2)
-        fault = Fault(key=key, value=value, way_out=way_out)
-        return Verdict(configuration=None, faults=(fault,))
-    places = DiskPlaces(folder=path.absolute().parent, environment=environment)
-    return weigh(mapping, environment, places=places)
+        key, value, hint = exc.problems[0].split(": ", 2)
+        problem = Problem(key=key, value=value, hint=hint)
+        return ValidationResult(configuration=None, problems=(problem,))
+    locations = DiskLocations(folder=path.absolute().parent, environment=environment)
+    return weigh(mapping, environment, locations=locations)
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> Configuration:
@@ -130,7 +130,7 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Configurat
     Raises:
         ConfigurationError: with one sentence for every fault.
     """
-    verdict = weigh_file(path, environment)
-    if verdict.configuration is None:
-        raise ConfigurationError([str(fault) for fault in verdict.faults])
-    return verdict.configuration
+    result = weigh_file(path, environment)
+    if result.configuration is None:
+        raise ConfigurationError([str(problem) for problem in result.problems])
+    return result.configuration

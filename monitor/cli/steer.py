@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import asking, completing
+from monitor.cli import completing, daemon_client
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 from monitor.model.runs import RunKind, Status
 
@@ -27,9 +27,9 @@ def runs(
 ) -> None:
     """List runs that the daemon knows, the newest first."""
     query = {"limit": str(limit), "workspace": workspace, "kind": kind, "status": status}
-    answer = asking.ask(asking.get(config, "/api/v1/runs", query))
+    answer = daemon_client.ask(daemon_client.get(config, "/api/v1/runs", query))
     columns = ("workspace", "kind", "id", "status", "pipeline", "created_at", "finished_at")
-    asking.show(answer["data"], columns, as_json=as_json)
+    daemon_client.show(answer["data"], columns, as_json=as_json)
 
 
 def events(
@@ -43,7 +43,7 @@ def events(
     as_json: AsJson = False,
 ) -> None:
     """Print events, one a line, as the log of the daemon has them."""
-    since = None if since is None else asking.since(since).isoformat()
+    since = None if since is None else daemon_client.since(since).isoformat()
     try:
         asyncio.run(_print_events(config, follow=follow, since=since, as_json=as_json))
     except KeyboardInterrupt:
@@ -59,7 +59,9 @@ def track(
 ) -> None:
     """Follow one run by its id, also where the workspace lists none."""
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
-    sys.stdout.write(f"{asking.ask(asking.post(config, '/api/v1/track', body))['detail']}\n")
+    sys.stdout.write(
+        f"{daemon_client.ask(daemon_client.post(config, '/api/v1/track', body))['detail']}\n"
+    )
 
 
 def webhooks(
@@ -80,12 +82,14 @@ def webhooks(
         raise typer.BadParameter(f"{action!r} is none of list, sync, test, delete")
     body = {"action": action, "workspace": workspace, "flow": flow}
     if action == "list":
-        answer = asking.ask(asking.get(config, "/api/v1/webhooks", {"workspace": workspace}))
+        answer = daemon_client.ask(
+            daemon_client.get(config, "/api/v1/webhooks", {"workspace": workspace})
+        )
     else:
-        answer = asking.ask(asking.post(config, "/api/v1/webhooks", body))
+        answer = daemon_client.ask(daemon_client.post(config, "/api/v1/webhooks", body))
     tested = ("workspace", "ok", "status_code", "error")
     columns = tested if action == "test" else ("workspace", "flow", "flow_id", "state", "reason")
-    asking.show(answer["data"], columns, as_json=as_json)
+    daemon_client.show(answer["data"], columns, as_json=as_json)
     if action == "test" and not all(row["ok"] for row in answer["data"]):
         raise typer.Exit(1)
 

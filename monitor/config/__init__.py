@@ -2,21 +2,21 @@
 
 from monitor.config.configuration import Configuration, WorkspaceConfiguration, config_hash
 from monitor.config.daemon_keys import LogForm, LogLevel, LogSettings
-from monitor.config.faults import Fault
-from monitor.config.judging import Verdict, judge, weigh
-from monitor.config.places import NoPlaces, Places, SecretForm, SecretSource
+from monitor.config.locations import Locations, NoLocations, SecretForm, SecretSource
+from monitor.config.problems import Problem
+from monitor.config.validation import ValidationResult, judge, weigh
 
 __all__ = [
     "Configuration",
-    "Fault",
+    "Locations",
     "LogForm",
     "LogLevel",
     "LogSettings",
-    "NoPlaces",
-    "Places",
+    "NoLocations",
+    "Problem",
     "SecretForm",
     "SecretSource",
-    "Verdict",
+    "ValidationResult",
     "WorkspaceConfiguration",
     "config_hash",
     "judge",

@@ -30,21 +30,21 @@ def rule_name(name: str) -> str | None:
 
 
 def mute_times(texts: list[str]) -> str | None:
-    return _faults(texts, mute_window)
+    return _problems(texts, mute_window)
 
 
 def cron(text: str) -> str | None:
-    return _faults([text], quartz_expression)
+    return _problems([text], quartz_expression)
 
 
-def _faults(texts: Iterable[T], read: Callable[[T], object]) -> str | None:
+def _problems(texts: Iterable[T], read: Callable[[T], object]) -> str | None:
     """Return what is wrong with each of them, as one text; None where nothing is."""
     found: dict[str, None] = {}
     for text in texts:
         try:
             read(text)
         except ConfigurationError as exc:
-            found.update(dict.fromkeys(exc.faults))
+            found.update(dict.fromkeys(exc.problems))
     return "; and ".join(found) or None
 
 
@@ -57,7 +57,7 @@ def time_zone(name: str) -> str | None:
 
 
 def globs(found: str | list[str]) -> str | None:
-    return _faults([[found] if isinstance(found, str) else found], read_globs)
+    return _problems([[found] if isinstance(found, str) else found], read_globs)
 
 
 def run_kinds(found: str | list[str]) -> str | None:
@@ -70,7 +70,7 @@ def triggers(found: str | list[str]) -> str | None:
 
 def fits_some(found: str | Iterable[str], words: Iterable[str], what: str) -> str | None:
     """Return the way out where globs fit none of the words that there are, each once."""
-    words = [str(one) for one in words]
+    words = [str(word) for word in words]
 
     def read(text: str) -> None:
         glob = text.removeprefix(EXCLUDES)
@@ -78,4 +78,4 @@ def fits_some(found: str | Iterable[str], words: Iterable[str], what: str) -> st
             hint = meant(glob, words) or f"; there are {', '.join(words) or 'none'}"
             raise ConfigurationError(f'no {what} fits "{glob}"{hint}')
 
-    return _faults([found] if isinstance(found, str) else found, read)
+    return _problems([found] if isinstance(found, str) else found, read)

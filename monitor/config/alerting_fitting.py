@@ -8,13 +8,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.settings.defaults import (
-    DEFAULT_RULES,
-    RULES,
-    Quantity,
-    combined,
-    default_rule,
-)
+from monitor.alerting.rules.defaults import DEFAULT_RULES, RULES, Quantity, combined, default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.alerting.settings.matching import read_globs
@@ -23,12 +17,12 @@ from monitor.alerting.settings.silences import (
     Labels,
     SilenceSettings,
     labels_to_match,
-    silence_faults,
+    silence_problems,
 )
 from monitor.alerting.settings.templates import template
 from monitor.config.alerting_checks import fits_some
-from monitor.config.faults import Faults
-from monitor.config.reading import Part
+from monitor.config.problems import Problems
+from monitor.config.reading import ReadTable
 from monitor.model.errors import ConfigurationError
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
@@ -37,44 +31,50 @@ _LONGEST_LABEL = 200  # characters of a value
 # Rules that see nothing where the reading behind them is off: the table and its key, both below
 # a workspace, and what to do.
 _NEEDS = {
-    RuleKind.TOKEN_EXPIRING: ("beyond", "tokens", "set tokens = true in [workspaces.beyond]"),
-    RuleKind.QUALITY_DROPPED: ("beyond", "profiles", "set profiles = true in [workspaces.beyond]"),
+    RuleKind.TOKEN_EXPIRING: ("inventory", "tokens", "set tokens = true in [workspaces.inventory]"),
+    RuleKind.QUALITY_DROPPED: (
+        "inventory",
+        "profiles",
+        "set profiles = true in [workspaces.inventory]",
+    ),
     RuleKind.CALLBACKS_MISSED: ("callbacks", "", "add [workspaces.callbacks]"),
 }
 
 
 def find_alerting_misfits(
-    repeated: Mapping[str, list[Part]], alerting: Part | None, faults: Faults
+    repeated: Mapping[str, list[ReadTable]], alerting: ReadTable | None, problems: Problems
 ) -> None:
     """Add a fault for everything about rules and silences that does not fit together."""
     alerts, workspaces = repeated["alerts"], repeated["workspaces"]
-    _names(alerts, faults)
+    _names(alerts, problems)
     for part in alerts:
-        _labels(part, faults)
+        _labels(part, problems)
         kind = part.get("rule")
         if kind is not None:
-            _numbers(part, kind, faults)
-            _annotations(part, kind, faults)
-            _match(part, kind, workspaces, faults)
-            _expected(part, kind, faults)
-            _needs(part, kind, workspaces, faults)
+            _numbers(part, kind, problems)
+            _annotations(part, kind, problems)
+            _match(part, kind, workspaces, problems)
+            _expected(part, kind, problems)
+            _needs(part, kind, workspaces, problems)
     with_defaults = alerting is None or alerting.get("with_defaults")
-    labels = _labels_to_match(alerts, workspaces, faults, with_defaults=with_defaults)
+    labels = _labels_to_match(alerts, workspaces, problems, with_defaults=with_defaults)
     for part in repeated["silences"]:
-        _silence(part, labels, faults)
+        _silence(part, labels, problems)
 
 
-def alerting_settings(part: Part, alerts: list[Part], silences: list[Part]) -> AlertingSettings:
+def alerting_settings(
+    part: ReadTable, alerts: list[ReadTable], silences: list[ReadTable]
+) -> AlertingSettings:
     """Return the settings; call only where no fault was found."""
-    own = tuple(_rule(one) for one in alerts)
+    own = tuple(_rule(alert) for alert in alerts)
     settings: AlertingSettings = part.build(
         rules=combined(own, with_defaults=part.get("with_defaults")),
-        silences=tuple(one.build() for one in silences),
+        silences=tuple(silence.build() for silence in silences),
     )
     return settings
 
 
-def _rule(part: Part) -> RuleSettings:
+def _rule(part: ReadTable) -> RuleSettings:
     fields = {"name": part.get("rule").value, **part.of(RuleSettings)}
     base = default_rule(part.get("rule"))
     annotations = {**base.annotations, **fields.get("annotations", {})}
@@ -82,36 +82,36 @@ def _rule(part: Part) -> RuleSettings:
     return msgspec.structs.replace(base, **{**fields, "annotations": annotations, "match": match})
 
 
-def _names(alerts: list[Part], faults: Faults) -> None:
+def _names(alerts: list[ReadTable], problems: Problems) -> None:
     first: dict[str, str] = {}
     for part in alerts:
         name, kind = part.get("name"), part.get("rule")
-        if name is None and kind is not None and not faults.holds(f"{part.path}.name"):
+        if name is None and kind is not None and not problems.holds(f"{part.path}.name"):
             name = kind.value
         if name is None:
             continue
         if first.setdefault(name, part.path) != part.path:
-            way_out = f"is the name of {first[name]} already; choose another"
-            faults.add(f"{part.path}.name", name, way_out)
+            hint = f"is the name of {first[name]} already; choose another"
+            problems.add(f"{part.path}.name", name, hint)
         elif kind is not None and name in RuleKind.__members__.values() and name != kind:
-            way_out = f"is the name of another rule, and this one is {kind}; choose another"
-            faults.add(f"{part.path}.name", name, way_out)
+            hint = f"is the name of another rule, and this one is {kind}; choose another"
+            problems.add(f"{part.path}.name", name, hint)
 
 
-def _labels(part: Part, faults: Faults) -> None:
+def _labels(part: ReadTable, problems: Problems) -> None:
     for name, value in (part.get("labels") or {}).items():
         key = f"{part.path}.labels.{name}"
-        if (way_out := _label_name_fault(name)) is not None:
-            faults.add(key, value, way_out)
+        if (hint := _label_name_problem(name)) is not None:
+            problems.add(key, value, hint)
         elif name in SHOWN_LABELS:
             own = f"; the key {name} sets it" if name in ("severity", "rule") else ""
-            way_out = f"every alert has this label already{own}; choose another, such as own_{name}"
-            faults.add(key, value, way_out)
+            hint = f"every alert has this label already{own}; choose another, such as own_{name}"
+            problems.add(key, value, hint)
         elif not value.strip() or not value.isprintable() or len(value) > _LONGEST_LABEL:
-            faults.add(key, value, f"must be one line of 1 to {_LONGEST_LABEL} characters")
+            problems.add(key, value, f"must be one line of 1 to {_LONGEST_LABEL} characters")
 
 
-def _label_name_fault(name: str) -> str | None:
+def _label_name_problem(name: str) -> str | None:
     if _LABEL.fullmatch(name) is not None and not name.startswith("__"):
         return None
     near = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
@@ -120,7 +120,7 @@ def _label_name_fault(name: str) -> str | None:
     return f"a label is letters, digits and _, with no digit and not __ first{hint}"
 
 
-def _numbers(part: Part, kind: RuleKind, faults: Faults) -> None:
+def _numbers(part: ReadTable, kind: RuleKind, problems: Problems) -> None:
     defaults, given = RULES[kind], part.of(RuleSettings)
     for name, quantity in (
         ("threshold", defaults.threshold),
@@ -128,12 +128,12 @@ def _numbers(part: Part, kind: RuleKind, faults: Faults) -> None:
         ("minimum", defaults.minimum),
     ):
         value = given.get(name)
-        way_out = None if value is None else _number_fault(value, quantity, kind)
-        if way_out is not None:
-            faults.add(f"{part.path}.{name}", value, way_out)
+        hint = None if value is None else _number_problem(value, quantity, kind)
+        if hint is not None:
+            problems.add(f"{part.path}.{name}", value, hint)
 
 
-def _number_fault(value: float, quantity: Quantity | None, kind: RuleKind) -> str | None:
+def _number_problem(value: float, quantity: Quantity | None, kind: RuleKind) -> str | None:
     if quantity is None:
         return f"the rule {kind} has no such number; remove it"
     if quantity.holds(value):
@@ -143,20 +143,22 @@ def _number_fault(value: float, quantity: Quantity | None, kind: RuleKind) -> st
     return f"must be {quantity.least:,.10g} to {quantity.most:,.10g} for {kind}: {quantity.about}"
 
 
-def _annotations(part: Part, kind: RuleKind, faults: Faults) -> None:
+def _annotations(part: ReadTable, kind: RuleKind, problems: Problems) -> None:
     for name, text in (part.get("annotations") or {}).items():
         key = f"{part.path}.annotations.{name}"
-        if (way_out := _label_name_fault(name)) is not None:
+        if (hint := _label_name_problem(name)) is not None:
             # Alertmanager asks the same of both.
-            faults.add(key, text, way_out.replace("a label", "the name of an annotation", 1))
+            problems.add(key, text, hint.replace("a label", "the name of an annotation", 1))
             continue
         try:
             template(text, RULES[kind].template_fields)
         except ConfigurationError as exc:
-            faults.add(key, text, exc.faults[0])
+            problems.add(key, text, exc.problems[0])
 
 
-def _match(part: Part, kind: RuleKind, workspaces: list[Part], faults: Faults) -> None:
+def _match(
+    part: ReadTable, kind: RuleKind, workspaces: list[ReadTable], problems: Problems
+) -> None:
     match = part.parts.get("match")
     if match is None:
         return
@@ -164,74 +166,76 @@ def _match(part: Part, kind: RuleKind, workspaces: list[Part], faults: Faults) -
         known = RULES[kind].match
         if globs and name not in known:
             said = f"only {', '.join(known)}" if known else "nothing to match by"
-            faults.add(f"{match.path}.{name}", list(globs), f"{kind} has {said}; remove this")
-    names = [one.get("name") for one in workspaces if one.get("name")]
+            problems.add(f"{match.path}.{name}", list(globs), f"{kind} has {said}; remove this")
+    names = [workspace.get("name") for workspace in workspaces if workspace.get("name")]
     for name, words, what in (
         ("workspace", names, "workspace"),
         ("kind", RULES[kind].kinds, f"kind of run of {kind}"),
     ):
         globs = match.get(name)
         if name in RULES[kind].match and words:
-            way_out = fits_some(globs, words, what)
-            if way_out is not None:
-                faults.add(f"{match.path}.{name}", list(globs), way_out)
+            hint = fits_some(globs, words, what)
+            if hint is not None:
+                problems.add(f"{match.path}.{name}", list(globs), hint)
 
 
-def _expected(part: Part, kind: RuleKind, faults: Faults) -> None:
+def _expected(part: ReadTable, kind: RuleKind, problems: Problems) -> None:
     given = part.of(RuleSettings)
     for name in ("expect", "expect_timezone"):
         if name in given and kind is not RuleKind.SCHEDULE_MISSED:
-            way_out = f"is for schedule_missed, and this rule is {kind}; remove it"
-            faults.add(f"{part.path}.{name}", given[name], way_out)
+            hint = f"is for schedule_missed, and this rule is {kind}; remove it"
+            problems.add(f"{part.path}.{name}", given[name], hint)
     if kind is not RuleKind.SCHEDULE_MISSED or "expect" not in given:
         return
     if "match" in part.parts and not part.parts["match"].get("pipeline"):
-        way_out = "does not say whose runs; add pipeline to [alerts.match]"
-        faults.add(f"{part.path}.expect", given["expect"], way_out)
+        hint = "does not say whose runs; add pipeline to [alerts.match]"
+        problems.add(f"{part.path}.expect", given["expect"], hint)
     if part.get("name") in (None, kind.value):
-        way_out = "would replace what is judged by visible schedules; give the rule another name"
-        faults.add(f"{part.path}.expect", given["expect"], way_out)
+        hint = "would replace what is judged by visible schedules; give the rule another name"
+        problems.add(f"{part.path}.expect", given["expect"], hint)
 
 
-def _needs(part: Part, kind: RuleKind, workspaces: list[Part], faults: Faults) -> None:
+def _needs(
+    part: ReadTable, kind: RuleKind, workspaces: list[ReadTable], problems: Problems
+) -> None:
     if kind not in _NEEDS or part.get("is_enabled") is False or "match" not in part.parts:
         return
-    table, key, way_out = _NEEDS[kind]
+    table, key, hint = _NEEDS[kind]
     globs = read_globs(part.parts["match"].get("workspace"))
-    watched = [one for one in workspaces if globs.take([one.get("name") or ""])]
-    if watched and not any(_has(one, table, key) for one in watched):
-        names = ", ".join(one.get("name") or one.path for one in watched)
-        faults.add(f"{part.path}.rule", kind.value, f"sees nothing of {names}; {way_out}")
+    watched = [workspace for workspace in workspaces if globs.take([workspace.get("name") or ""])]
+    if watched and not any(_has(item, table, key) for item in watched):
+        names = ", ".join(item.get("name") or item.path for item in watched)
+        problems.add(f"{part.path}.rule", kind.value, f"sees nothing of {names}; {hint}")
 
 
-def _has(workspace: Part, table: str, key: str) -> bool:
+def _has(workspace: ReadTable, table: str, key: str) -> bool:
     part = workspace.parts.get(table)
     return part is not None and (not key or bool(part.get(key)))
 
 
 def _labels_to_match(
-    alerts: list[Part], workspaces: list[Part], faults: Faults, *, with_defaults: bool
+    alerts: list[ReadTable], workspaces: list[ReadTable], problems: Problems, *, with_defaults: bool
 ) -> Labels:
-    rules = [one.name for one in DEFAULT_RULES] if with_defaults else []
+    rules = [rule.name for rule in DEFAULT_RULES] if with_defaults else []
     rules += [str(name) for part in alerts if (name := part.get("name") or part.get("rule"))]
     own = {label for part in alerts for label in part.get("labels") or {}}
     # Where the name of one is at fault itself, that is told and nothing that follows from it.
-    watched = [one.get("name") for one in workspaces]
+    watched = [workspace.get("name") for workspace in workspaces]
     labels = labels_to_match(
         own,
-        rules=() if _is_at_fault(alerts, faults) else rules,
-        workspaces=() if _is_at_fault(workspaces, faults) else watched,
+        rules=() if _has_problem(alerts, problems) else rules,
+        workspaces=() if _has_problem(workspaces, problems) else watched,
     )
     return dict(sorted(labels.items()))
 
 
-def _is_at_fault(parts: list[Part], faults: Faults) -> bool:
-    return any(faults.holds(f"{one.path}.name") or not one.is_whole for one in parts)
+def _has_problem(parts: list[ReadTable], problems: Problems) -> bool:
+    return any(problems.holds(f"{part.path}.name") or not part.is_whole for part in parts)
 
 
-def _silence(part: Part, labels: Labels, faults: Faults) -> None:
+def _silence(part: ReadTable, labels: Labels, problems: Problems) -> None:
     given: dict[str, Any] = part.of(SilenceSettings)
-    for sentence in silence_faults(
+    for sentence in silence_problems(
         matchers=given.get("matchers", ()),
         author=part.get("author"),
         comment=given.get("comment", ""),
@@ -239,7 +243,7 @@ def _silence(part: Part, labels: Labels, faults: Faults) -> None:
         ends_at=given.get("ends_at"),
         labels=labels,
     ):
-        name, _, way_out = sentence.partition(": ")
+        name, _, hint = sentence.partition(": ")
         if name in given:  # what is absent, or of another type, was told already
             value = list(given[name]) if name == "matchers" else given[name]
-            faults.add(f"{part.path}.{name}", value, way_out)
+            problems.add(f"{part.path}.{name}", value, hint)

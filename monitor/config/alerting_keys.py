@@ -30,7 +30,7 @@ ALERTING = Section(
             about="Whether every rule but canceled is there without [[alerts]].",
         ),
         Key(
-            name="round_seconds",
+            name="evaluation_interval_seconds",
             kind=Kind.NUMBER,
             unit="seconds",
             minimum=0.1,

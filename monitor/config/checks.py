@@ -133,4 +133,4 @@ def one_line(text: str) -> str | None:
 
 
 def no_empty_text(texts: list[str]) -> str | None:
-    return None if all(one.strip() for one in texts) else "holds an empty text; remove that"
+    return None if all(text.strip() for text in texts) else "holds an empty text; remove that"

@@ -19,7 +19,7 @@ from monitor.outputs.settings import (
     MqttSettings,
     WebhookSettings,
 )
-from monitor.polling.settings import BeyondSettings, PollSettings
+from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.settings import TrackingSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
@@ -30,7 +30,7 @@ class WorkspaceConfiguration(Struct, frozen=True, kw_only=True):
 
     workspace: WorkspaceSettings
     poll: PollSettings = PollSettings()
-    beyond: BeyondSettings = BeyondSettings()
+    inventory: InventorySettings = InventorySettings()
     callbacks: CallbackSettings | None = None
 
     @property
@@ -67,8 +67,8 @@ def _gather(value: Any, found: list[Secret]) -> None:
         for name in value.__struct_fields__:
             _gather(getattr(value, name), found)
     elif isinstance(value, tuple):
-        for one in value:
-            _gather(one, found)
+        for item in value:
+            _gather(item, found)
 
 
 def config_hash(configuration: Configuration) -> str:

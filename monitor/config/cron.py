@@ -55,10 +55,10 @@ def _quartz_fields(minute: str, hour: str, day: str, month: str, weekday: str) -
         )
     weekday = re.sub(r"(?<!\d)0-7(?!\d)", "*", weekday)  # Sunday is both 0 and 7
     # A number behind / or # counts something else.
-    named = re.sub(r"(?<![#/\d])[0-7](?!\d)", lambda one: _PLAIN_DAYS[int(one[0])], weekday)
+    named = re.sub(r"(?<![#/\d])[0-7](?!\d)", lambda item: _PLAIN_DAYS[int(item[0])], weekday)
     return ["0", minute, hour, "?", month, named]
 
 
 def _hint(expression: str) -> str:
-    words = [one for one in re.findall(r"[A-Z]+", expression) if one not in (*_NAMES, *_MARKS)]
+    words = [item for item in re.findall(r"[A-Z]+", expression) if item not in (*_NAMES, *_MARKS)]
     return next((hint for word in words if (hint := meant(word, _NAMES))), "")

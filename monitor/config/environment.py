@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from monitor.config.faults import Faults, suggestion
 from monitor.config.keys import Key, Kind
-from monitor.config.places import secret_keys
+from monitor.config.locations import secret_keys
+from monitor.config.problems import Problems, suggestion
 from monitor.config.table import SECTIONS, is_repeated, section, written_keys
 from monitor.config.workspace_keys import WORKSPACES
 from monitor.model.secrets import Secret
@@ -25,7 +25,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def overlaid(
-    mapping: Mapping[str, Any], environment: Mapping[str, str], faults: Faults
+    mapping: Mapping[str, Any], environment: Mapping[str, str], problems: Problems
 ) -> dict[str, Any]:
     """Return the mapping with the variables applied; the mapping itself stays as it is."""
     result: dict[str, Any] = _copy(mapping)
@@ -33,11 +33,11 @@ def overlaid(
         if variable.startswith(PREFIX):
             parts = variable.removeprefix(PREFIX).lower().split("__")
             if parts[0] == WORKSPACES.path:
-                _set_in_workspace(result, variable, parts[1:], text, faults)
+                _set_in_workspace(result, variable, parts[1:], text, problems)
             elif is_repeated(parts[0]):
-                faults.add_hidden(variable, f"[[{parts[0]}]] cannot be set here; use the file")
+                problems.add_hidden(variable, f"[[{parts[0]}]] cannot be set here; use the file")
             else:
-                _set_in_section(result, variable, parts, text, faults)
+                _set_in_section(result, variable, parts, text, problems)
     return result
 
 
@@ -48,57 +48,61 @@ def variable_of(path: str, name: str) -> str:
 
 def _copy(value: Any, depth: int = _DEPTH) -> Any:
     if depth and isinstance(value, Mapping):
-        return {key: _copy(one, depth - 1) for key, one in value.items()}
-    return [_copy(one, depth - 1) for one in value] if depth and isinstance(value, list) else value
+        return {key: _copy(item, depth - 1) for key, item in value.items()}
+    return (
+        [_copy(item, depth - 1) for item in value] if depth and isinstance(value, list) else value
+    )
 
 
 def _set_in_section(
-    result: dict[str, Any], variable: str, parts: list[str], text: str, faults: Faults
+    result: dict[str, Any], variable: str, parts: list[str], text: str, problems: Problems
 ) -> None:
     path, name = ".".join(parts[:-1]), parts[-1]
     found = section(path)
     if found is None:
-        names = [one.path for one in SECTIONS if not is_repeated(one.path)]
+        names = [
+            other_section.path for other_section in SECTIONS if not is_repeated(other_section.path)
+        ]
         meant = suggestion(path, names)
         hint = f"did you mean {variable_of(meant, name)}?" if meant else "remove the variable"
-        faults.add_hidden(variable, f"there is no section {path or 'of that name'}; {hint}")
+        problems.add_hidden(variable, f"there is no section {path or 'of that name'}; {hint}")
         return
     key = found.key(name) or found.key(name.rpartition("_")[0])
     if key is None or name not in (key.name, *written_keys(found)):
-        secrets = [one.name for one in found.keys if one.kind is Kind.SECRET]
+        secrets = [other_key.name for other_key in found.keys if other_key.kind is Kind.SECRET]
         meant = suggestion(name, [*written_keys(found), *secrets])
         hint = f"did you mean {variable_of(path, meant)}?" if meant else "remove the variable"
-        faults.add_hidden(variable, f"[{path}] has no such key; {hint}")
+        problems.add_hidden(variable, f"[{path}] has no such key; {hint}")
         return
     table = _table(result, parts[:-1])
     if table is not None:
-        _put(table, name, _parsed(key, name, variable, text, faults))
-        faults.origins[f"{path}.{name}"] = variable
+        _put(table, name, _parsed(key, name, variable, text, problems))
+        problems.origins[f"{path}.{name}"] = variable
 
 
 def _set_in_workspace(
-    result: dict[str, Any], variable: str, parts: list[str], text: str, faults: Faults
+    result: dict[str, Any], variable: str, parts: list[str], text: str, problems: Problems
 ) -> None:
     name, _, key_name = "__".join(parts).rpartition("__")
     tables = result.get(WORKSPACES.path)
     tables = tables if isinstance(tables, list) else []
     if key_name not in OF_A_WORKSPACE:
-        way_out = (
-            f"of a workspace only {' and '.join(OF_A_WORKSPACE)} can be set here; use the file"
-        )
-        faults.add_hidden(variable, way_out)
+        hint = f"of a workspace only {' and '.join(OF_A_WORKSPACE)} can be set here; use the file"
+        problems.add_hidden(variable, hint)
         return
     for index, table in enumerate(tables):
         if isinstance(table, dict) and _spelled(table.get("name")) == name:
             path = f"{WORKSPACES.path}[{index}].{key_name}"
             key = WORKSPACES.key(key_name)
             if key is not None:
-                _put(table, key_name, _parsed(key, key_name, variable, text, faults))
-                faults.origins[path] = variable
+                _put(table, key_name, _parsed(key, key_name, variable, text, problems))
+                problems.origins[path] = variable
             return
-    names = [_spelled(one.get("name")) for one in tables if isinstance(one, dict)]
-    known = ", ".join(sorted(one for one in names if one)) or "none"
-    faults.add_hidden(variable, f"no workspace has that name; configured are: {known}")
+    names = [
+        _spelled(other_table.get("name")) for other_table in tables if isinstance(other_table, dict)
+    ]
+    known = ", ".join(sorted(other_name for other_name in names if other_name)) or "none"
+    problems.add_hidden(variable, f"no workspace has that name; configured are: {known}")
 
 
 def _spelled(name: object) -> str | None:
@@ -117,7 +121,9 @@ def _table(result: dict[str, Any], parts: list[str]) -> dict[str, Any] | None:
 
 def _put(table: dict[str, Any], name: str, value: Any) -> None:
     # A secret from here replaces every way in which the file gives it.
-    for secret, ways in ((one.name, secret_keys(one.name)) for one in _secrets()):
+    for secret, ways in (
+        (other_secret.name, secret_keys(other_secret.name)) for other_secret in _secrets()
+    ):
         if name == secret or name in ways:
             for way in (secret, *ways):
                 table.pop(way, None)
@@ -126,24 +132,24 @@ def _put(table: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _secrets() -> list[Key]:
-    return [key for one in SECTIONS for key in one.keys if key.kind is Kind.SECRET]
+    return [key for section in SECTIONS for key in section.keys if key.kind is Kind.SECRET]
 
 
-def _parsed(key: Key, name: str, variable: str, text: str, faults: Faults) -> Any:
+def _parsed(key: Key, name: str, variable: str, text: str, problems: Problems) -> Any:
     """Return the value in the key's type, None and a fault where the text is no such value."""
     if key.kind is Kind.SECRET:
         return Secret(text) if name == key.name else text
     if key.kind is Kind.TEXT:
         return text
     if key.kind is Kind.TEXTS:
-        faults.add(variable, text, "a list cannot be set here; use the file")
+        problems.add(variable, text, "a list cannot be set here; use the file")
         return None
     if key.kind is Kind.BOOLEAN:
         value: Any = _BOOLEANS.get(text.strip().lower())
     else:
         value = _number(text, whole=key.kind is Kind.WHOLE)
     if value is None:
-        faults.add(variable, text, f"must be {key.kind.title}")
+        problems.add(variable, text, f"must be {key.kind.title}")
     return value
 
 

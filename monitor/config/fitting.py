@@ -8,116 +8,116 @@ import msgspec
 
 from monitor.callbacks.settings import SignatureMode
 from monitor.config.checks import MIN_CALLBACK_SECRET_CHARACTERS, is_loopback, joined_address
-from monitor.config.faults import Faults
-from monitor.config.reading import Part
+from monitor.config.problems import Problems
+from monitor.config.reading import ReadTable
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import DeliverySettings
 
-Parts = Mapping[str, Part]
+Parts = Mapping[str, ReadTable]
 
 
-def find_misfits(workspaces: list[Part], parts: Parts, faults: Faults) -> None:
+def find_misfits(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> None:
     """Add a fault for everything that does not fit together."""
-    _names(workspaces, faults)
+    _names(workspaces, problems)
     for workspace in workspaces:
-        _intervals(workspace, faults)
+        _intervals(workspace, problems)
         if "callbacks" in workspace.parts:
-            _callbacks(workspace.parts["callbacks"], parts, faults)
-    _listener(workspaces, parts, faults)
+            _callbacks(workspace.parts["callbacks"], parts, problems)
+    _listener(workspaces, parts, problems)
     if "server" in parts:
-        _server(parts["server"], faults)
+        _server(parts["server"], problems)
     if "mqtt" in parts:
-        _mqtt(parts["mqtt"], faults)
+        _mqtt(parts["mqtt"], problems)
     for name in ("alertmanager", "webhook", "metrics"):
         if name in parts and parts[name].is_whole:
-            _own_faults(parts[name], {}, faults)
+            _own_problems(parts[name], {}, problems)
     if "storage" in parts and "retention" in parts["storage"].parts:
-        _retention(parts["storage"].parts["retention"], faults)
+        _retention(parts["storage"].parts["retention"], problems)
 
 
-def _names(workspaces: list[Part], faults: Faults) -> None:
+def _names(workspaces: list[ReadTable], problems: Problems) -> None:
     first: dict[str, str] = {}
     for workspace in workspaces:
         name = workspace.get("name")
         if name is not None and first.setdefault(name, workspace.path) != workspace.path:
-            way_out = f"is the name of {first[name]} already; choose another"
-            faults.add(f"{workspace.path}.name", name, way_out)
+            hint = f"is the name of {first[name]} already; choose another"
+            problems.add(f"{workspace.path}.name", name, hint)
 
 
-def _intervals(workspace: Part, faults: Faults) -> None:
+def _intervals(workspace: ReadTable, problems: Problems) -> None:
     total = workspace.get("total_timeout_seconds")
     for name in ("connect_timeout_seconds", "read_timeout_seconds"):
         if workspace.get(name) > total:
-            way_out = f"must not be above total_timeout_seconds, which is {total:g}"
-            faults.add(f"{workspace.path}.{name}", workspace.get(name), way_out)
+            hint = f"must not be above total_timeout_seconds, which is {total:g}"
+            problems.add(f"{workspace.path}.{name}", workspace.get(name), hint)
     poll = workspace.parts.get("poll")
     if poll is not None and poll.get("idle_seconds") < poll.get("active_seconds"):
-        way_out = f"must not be below active_seconds, which is {poll.get('active_seconds'):g}"
-        faults.add(f"{poll.path}.idle_seconds", poll.get("idle_seconds"), way_out)
+        hint = f"must not be below active_seconds, which is {poll.get('active_seconds'):g}"
+        problems.add(f"{poll.path}.idle_seconds", poll.get("idle_seconds"), hint)
 
 
-def _callbacks(part: Part, parts: Parts, faults: Faults) -> None:
+def _callbacks(part: ReadTable, parts: Parts, problems: Problems) -> None:
     if part.get("public_url") is not None and "callbacks" not in parts:
-        way_out = "nothing listens for callbacks; add the section [callbacks]"
-        faults.add(f"{part.path}.public_url", part.get("public_url"), way_out)
+        hint = "nothing listens for callbacks; add the section [callbacks]"
+        problems.add(f"{part.path}.public_url", part.get("public_url"), hint)
     secret = part.get("secret")
     if isinstance(secret, Secret) and len(secret.reveal()) < MIN_CALLBACK_SECRET_CHARACTERS:
-        way_out = (
+        hint = (
             f"must hold at least {MIN_CALLBACK_SECRET_CHARACTERS} characters; "
             "make one with: openssl rand -hex 32"
         )
-        faults.add_hidden(f"{part.path}.secret", way_out)
+        problems.add_hidden(f"{part.path}.secret", hint)
     if part.get("signature") is SignatureMode.REQUIRE and part.get("signing_secret") is None:
-        way_out = "needs the key that is signed with; add signing_secret_file, or take observe"
-        faults.add(f"{part.path}.signature", part.get("signature"), way_out)
+        hint = "needs the key that is signed with; add signing_secret_file, or take observe"
+        problems.add(f"{part.path}.signature", part.get("signature"), hint)
 
 
-def _listener(workspaces: list[Part], parts: Parts, faults: Faults) -> None:
+def _listener(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> None:
     listener, server = parts.get("callbacks"), parts.get("server")
     if listener is None:
         return
-    if workspaces and not any("callbacks" in one.parts for one in workspaces):
-        way_out = "no workspace accepts callbacks; add [workspaces.callbacks] or remove this"
-        faults.add("callbacks", {}, way_out)
+    if workspaces and not any("callbacks" in workspace.parts for workspace in workspaces):
+        hint = "no workspace accepts callbacks; add [workspaces.callbacks] or remove this"
+        problems.add("callbacks", {}, hint)
     port = listener.get("port")
     if server is not None and port and port == server.get("port"):
-        way_out = "is the port of [server] already; choose another"
-        faults.add(f"{listener.path}.listen", joined_address(listener.get("host"), port), way_out)
+        hint = "is the port of [server] already; choose another"
+        problems.add(f"{listener.path}.listen", joined_address(listener.get("host"), port), hint)
 
 
-def _server(part: Part, faults: Faults) -> None:
+def _server(part: ReadTable, problems: Problems) -> None:
     host, username, password = part.get("host"), part.get("username"), part.get("password")
     if username is not None and password is None:
-        faults.add(f"{part.path}.username", username, "has no password; add password_file")
+        problems.add(f"{part.path}.username", username, "has no password; add password_file")
     if password is not None and username is None:
-        faults.add_absent(f"{part.path}.username", "is needed beside the password; add it")
+        problems.add_absent(f"{part.path}.username", "is needed beside the password; add it")
     has_auth = part.get("token") is not None or password is not None
     if not (is_loopback(host) or has_auth or part.get("allow_anonymous")):
-        way_out = (
+        hint = (
             "others can reach this address: add token_file, or username and password_file, "
             "or set allow_anonymous = true"
         )
-        faults.add(f"{part.path}.listen", joined_address(host, part.get("port")), way_out)
+        problems.add(f"{part.path}.listen", joined_address(host, part.get("port")), hint)
 
 
-def _mqtt(part: Part, faults: Faults) -> None:
-    _own_faults(part, {"delivery": DeliverySettings(**part.of(DeliverySettings))}, faults)
+def _mqtt(part: ReadTable, problems: Problems) -> None:
+    _own_problems(part, {"delivery": DeliverySettings(**part.of(DeliverySettings))}, problems)
 
 
-def _own_faults(part: Part, more: Mapping[str, msgspec.Struct], faults: Faults) -> None:
+def _own_problems(part: ReadTable, more: Mapping[str, msgspec.Struct], problems: Problems) -> None:
     """Add what the settings find wrong with themselves, as sentences ``key: way out``."""
-    for sentence in part.build(**more).faults():
-        name, _, way_out = sentence.partition(": ")
+    for sentence in part.build(**more).problems():
+        name, _, hint = sentence.partition(": ")
         if isinstance(part.get(name), Secret):
-            faults.add_hidden(f"{part.path}.{name}", way_out)
+            problems.add_hidden(f"{part.path}.{name}", hint)
         elif part.get(name) is None:
-            faults.add_absent(f"{part.path}.{name}", way_out)
+            problems.add_absent(f"{part.path}.{name}", hint)
         else:
-            faults.add(f"{part.path}.{name}", part.get(name), way_out)
+            problems.add(f"{part.path}.{name}", part.get(name), hint)
 
 
-def _retention(part: Part, faults: Faults) -> None:
+def _retention(part: ReadTable, problems: Problems) -> None:
     count, cap = part.get("events_count"), part.get("events_hard_cap")
     if cap < count:
-        way_out = f"must not be below events_count, which is {count}"
-        faults.add(f"{part.path}.events_hard_cap", cap, way_out)
+        hint = f"must not be below events_count, which is {count}"
+        problems.add(f"{part.path}.events_hard_cap", cap, hint)

@@ -55,12 +55,12 @@ def _is_number(value: object) -> bool:
 
 
 def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _is_table_of_texts(value: object) -> bool:
     return isinstance(value, Mapping) and all(
-        isinstance(one, str) for pair in value.items() for one in pair
+        isinstance(item, str) for pair in value.items() for item in pair
     )
 
 
@@ -125,7 +125,7 @@ class Section(Struct, frozen=True, kw_only=True):
         return key.target or self.target
 
     def key(self, name: str) -> Key | None:
-        return next((one for one in self.keys if one.name == name), None)
+        return next((key for key in self.keys if key.name == name), None)
 
 
 def default_of(section: Section, key: Key) -> Any:
@@ -156,16 +156,16 @@ def converted(section: Section, key: Key, value: Any) -> Mapping[str, Any]:
         return {key.field_name: value}
     if key.kind is Kind.ONE_OR_MORE and isinstance(value, str):
         value = [value]
-    kinds = {one.name: one.type for one in msgspec.structs.fields(section.target_of(key))}
+    kinds = {field.name: field.type for field in msgspec.structs.fields(section.target_of(key))}
     return {key.field_name: msgspec.convert(value, kinds[key.field_name])}
 
 
 def in_toml(value: Any) -> str:
     """Return a value as the file writes it."""
     if isinstance(value, list):
-        return f"[{', '.join(in_toml(one) for one in value)}]"
+        return f"[{', '.join(in_toml(item) for item in value)}]"
     if isinstance(value, Mapping):
-        pairs = ", ".join(f"{name} = {in_toml(one)}" for name, one in value.items())
+        pairs = ", ".join(f"{name} = {in_toml(item)}" for name, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from monitor.config.faults import Faults, suggestion
 from monitor.config.keys import Key, Kind, Section, converted, in_toml, number
-from monitor.config.places import Places, read_secret_key, secret_keys
+from monitor.config.locations import Locations, read_secret_key, secret_keys
+from monitor.config.problems import Problems, suggestion
 from monitor.config.table import SECTIONS, below, written_keys
 from monitor.model.errors import ConfigurationError
 
 Fields = dict[str, Any]
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class ReadTable(Struct, frozen=True, kw_only=True):
     """What was read of one table: for each settings type the fields that the file sets.
 
     A field that is absent, or whose value is at fault, is not there; its default stands for it.
@@ -26,7 +26,7 @@ class Part(Struct, frozen=True, kw_only=True):
     section: Section
     path: str  # "workspaces[0].poll"
     fields: dict[type[Struct], Fields]
-    parts: dict[str, Part]  # of the tables below, by their last name
+    parts: dict[str, ReadTable]  # of the tables below, by their last name
 
     def build(self, **more: Any) -> Any:
         """Return the section's settings; call only where no fault was found."""
@@ -36,7 +36,7 @@ class Part(Struct, frozen=True, kw_only=True):
     def is_whole(self) -> bool:
         """True where nothing is missing that the settings need."""
         fields = self.fields.get(self.section.target, {})
-        return all(one.field_name in fields for one in self.section.keys if one.is_required)
+        return all(key.field_name in fields for key in self.section.keys if key.is_required)
 
     def of(self, target: type[Struct]) -> Fields:
         """Return the fields that keys of this table set in another settings type."""
@@ -53,34 +53,36 @@ class Part(Struct, frozen=True, kw_only=True):
         return None
 
 
-class Reader:
+class ConfigurationReader:
     """Reads one configuration. Faults go into ``faults``; nothing is raised."""
 
-    def __init__(self, *, places: Places, faults: Faults) -> None:
-        self._places = places
-        self._faults = faults
+    def __init__(self, *, locations: Locations, problems: Problems) -> None:
+        self._locations = locations
+        self._problems = problems
 
-    def root(self, mapping: Mapping[str, Any]) -> tuple[dict[str, list[Part]], dict[str, Part]]:
+    def root(
+        self, mapping: Mapping[str, Any]
+    ) -> tuple[dict[str, list[ReadTable]], dict[str, ReadTable]]:
         """Return the lists of tables, and the single tables; an absent optional one is not."""
         known = below("")
-        for name in [one for one in mapping if one not in known]:
-            self._faults.add_unknown(name, mapping[name], known)
+        for name in [text for text in mapping if text not in known]:
+            self._problems.add_unknown(name, mapping[name], known)
         lists = {name: known.pop(name) for name in list(known) if known[name].is_repeated}
-        repeated = {name: self._repeated(one, mapping) for name, one in lists.items()}
+        repeated = {name: self._repeated(list_, mapping) for name, list_ in lists.items()}
         return repeated, self._tables(known, mapping, path="")
 
-    def _repeated(self, section: Section, mapping: Mapping[str, Any]) -> list[Part]:
+    def _repeated(self, section: Section, mapping: Mapping[str, Any]) -> list[ReadTable]:
         tables = mapping.get(section.path, [])
         if isinstance(tables, Mapping):
-            way_out = f"there may be several: write [[{section.path}]]"
-            self._faults.add(section.path, tables, way_out)
+            hint = f"there may be several: write [[{section.path}]]"
+            self._problems.add(section.path, tables, hint)
             tables = [tables]
         if not section.is_optional and (not tables or not isinstance(tables, list)):
-            self._faults.add_absent(section.path, f"add a [[{section.path}]] with name and url")
+            self._problems.add_absent(section.path, f"add a [[{section.path}]] with name and url")
             return []
         if not isinstance(tables, list):
-            way_out = f"must be tables: write [[{section.path}]] above the keys of each"
-            self._faults.add(section.path, tables, way_out)
+            hint = f"must be tables: write [[{section.path}]] above the keys of each"
+            self._problems.add(section.path, tables, hint)
             return []
         return [
             part
@@ -90,8 +92,8 @@ class Reader:
 
     def _tables(
         self, sections: Mapping[str, Section], mapping: Mapping[str, Any], *, path: str
-    ) -> dict[str, Part]:
-        parts: dict[str, Part] = {}
+    ) -> dict[str, ReadTable]:
+        parts: dict[str, ReadTable] = {}
         for name, section in sections.items():
             if name in mapping or not section.is_optional:
                 part = self._section(section, mapping.get(name, {}), path + name)
@@ -99,10 +101,10 @@ class Reader:
                     parts[name] = part
         return parts
 
-    def _section(self, section: Section, table: object, path: str) -> Part | None:
+    def _section(self, section: Section, table: object, path: str) -> ReadTable | None:
         if not isinstance(table, Mapping):
             head = f"[[{section.path}]]" if section.is_repeated else f"[{section.path}]"
-            self._faults.add(path, table, f"must be a table: write {head} above its keys")
+            self._problems.add(path, table, f"must be a table: write {head} above its keys")
             return None
         sections = below(section.path)
         self._refuse_unknown(section, table, path, sections)
@@ -112,7 +114,7 @@ class Reader:
             if found is not None:
                 fields.setdefault(section.target_of(key), {}).update(found)
         parts = self._tables(sections, table, path=f"{path}.")
-        return Part(section=section, path=path, fields=fields, parts=parts)
+        return ReadTable(section=section, path=path, fields=fields, parts=parts)
 
     def _refuse_unknown(
         self,
@@ -127,13 +129,15 @@ class Reader:
             if name in written or name in sections or name in literal:
                 continue
             elsewhere = [
-                f"[{one.path}] {name}" for one in SECTIONS if name in (*written_keys(one), one.path)
+                f"[{other_section.path}] {name}"
+                for other_section in SECTIONS
+                if name in (*written_keys(other_section), other_section.path)
             ]
             if elsewhere:
-                way_out = f"belongs elsewhere: {elsewhere[0]}"
-                self._faults.add(f"{path}.{name}", table[name], way_out)
+                hint = f"belongs elsewhere: {elsewhere[0]}"
+                self._problems.add(f"{path}.{name}", table[name], hint)
             else:
-                self._faults.add_unknown(f"{path}.{name}", table[name], [*written, *sections])
+                self._problems.add_unknown(f"{path}.{name}", table[name], [*written, *sections])
 
     def _value(
         self, section: Section, key: Key, table: Mapping[str, Any], path: str
@@ -141,23 +145,23 @@ class Reader:
         """Return the fields that one key sets, None where it is absent or at fault."""
         if key.kind is Kind.SECRET:
             secret = read_secret_key(
-                key.name, table, path=path, places=self._places, faults=self._faults
+                key.name, table, path=path, locations=self._locations, problems=self._problems
             )
             ways = secret_keys(key.name)
             if key.is_required and not table.keys() & {key.name, *ways}:
-                self._faults.add_absent(f"{path}.{key.name}", f"give it as {' or '.join(ways)}")
+                self._problems.add_absent(f"{path}.{key.name}", f"give it as {' or '.join(ways)}")
             return None if secret is None else converted(section, key, secret)
         if key.name not in table:
             if key.is_required:
-                way_out = f"is needed, such as {key.name} = {in_toml(key.example)}"
-                self._faults.add_absent(f"{path}.{key.name}", way_out)
+                hint = f"is needed, such as {key.name} = {in_toml(key.example)}"
+                self._problems.add_absent(f"{path}.{key.name}", hint)
             return None
         value = table[key.name]
         if key.kind is Kind.TABLE and isinstance(value, Mapping):
             return self._texts(section, key, value, f"{path}.{key.name}")
-        way_out_of_it = way_out_of(key, value)
-        if way_out_of_it is not None:
-            self._faults.add(f"{path}.{key.name}", value, way_out_of_it)
+        special_hint = special_hint_of(key, value)
+        if special_hint is not None:
+            self._problems.add(f"{path}.{key.name}", value, special_hint)
             return None
         if key.is_file:
             value = self._found_file(f"{path}.{key.name}", value)
@@ -168,18 +172,18 @@ class Reader:
     ) -> Mapping[str, Any] | None:
         wrong = {name: value for name, value in table.items() if not Kind.TEXT.fits(value)}
         for name, value in wrong.items():
-            self._faults.add(f"{path}.{name}", value, f"must be {Kind.TEXT.title}")
+            self._problems.add(f"{path}.{name}", value, f"must be {Kind.TEXT.title}")
         return None if wrong else converted(section, key, dict(table))
 
     def _found_file(self, key: str, path: str) -> str | None:
         try:
-            return self._places.find_file(path)
+            return self._locations.find_file(path)
         except ConfigurationError as exc:
-            self._faults.add(key, path, exc.faults[0])
+            self._problems.add(key, path, exc.problems[0])
             return None
 
 
-def way_out_of(key: Key, value: Any) -> str | None:
+def special_hint_of(key: Key, value: Any) -> str | None:
     """Return what would be right, None where the value is."""
     if not key.kind.fits(value):
         return f"must be {key.kind.title}"

@@ -7,7 +7,7 @@ import textwrap
 from typing import Any
 
 from monitor.config.keys import Key, Kind, Section, default_of, in_toml, number
-from monitor.config.places import ABOUT_FORMS, SecretForm
+from monitor.config.locations import ABOUT_FORMS, SecretForm
 from monitor.config.table import SECTIONS, below
 from monitor.config.workspace_keys import WORKSPACES
 
@@ -49,7 +49,7 @@ def _section_toml(section: Section) -> str:
     for key in section.keys:
         lines.extend(_key_toml(section, key))
     if section.is_example:
-        lines = [f"#{one}" if one and not one.startswith("#") else one for one in lines]
+        lines = [f"#{line}" if line and not line.startswith("#") else line for line in lines]
     return "\n".join([*lines, ""])
 
 

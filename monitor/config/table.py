@@ -5,14 +5,14 @@ from __future__ import annotations
 from monitor.config.alerting_keys import ALERTING, ALERTS, MATCH, SILENCES
 from monitor.config.daemon_keys import LISTENER, LOG, RETENTION, SERVER, STORAGE
 from monitor.config.keys import Kind, Section
+from monitor.config.locations import secret_keys
 from monitor.config.output_keys import ALERTMANAGER, METRICS, MQTT, WEBHOOK
-from monitor.config.places import secret_keys
-from monitor.config.workspace_keys import BEYOND, CALLBACKS, POLL, WORKSPACES
+from monitor.config.workspace_keys import CALLBACKS, INVENTORY, POLL, WORKSPACES
 
 SECTIONS: tuple[Section, ...] = (
     WORKSPACES,
     POLL,
-    BEYOND,
+    INVENTORY,
     CALLBACKS,
     MQTT,
     SERVER,
@@ -30,7 +30,7 @@ SECTIONS: tuple[Section, ...] = (
 )
 
 # The sections of which there may be several.
-REPEATED = frozenset(one.path for one in SECTIONS if one.is_repeated)
+REPEATED = frozenset(section.path for section in SECTIONS if section.is_repeated)
 
 
 def is_repeated(path: str) -> bool:
@@ -40,16 +40,16 @@ def is_repeated(path: str) -> bool:
 
 def section(path: str) -> Section | None:
     """Return the section of that path, None where there is none."""
-    return next((one for one in SECTIONS if one.path == path), None)
+    return next((section for section in SECTIONS if section.path == path), None)
 
 
 def below(path: str) -> dict[str, Section]:
     """Return the sections directly below ``path``, by their last name; "" is the whole file."""
     prefix = f"{path}." if path else ""
     return {
-        one.path.removeprefix(prefix): one
-        for one in SECTIONS
-        if one.path.startswith(prefix) and "." not in one.path.removeprefix(prefix)
+        section.path.removeprefix(prefix): section
+        for section in SECTIONS
+        if section.path.startswith(prefix) and "." not in section.path.removeprefix(prefix)
     }
 
 

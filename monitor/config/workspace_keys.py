@@ -8,7 +8,7 @@ from monitor.callbacks.settings import CallbackSettings, SignatureMode
 from monitor.catalogue.operations import Edition
 from monitor.config import checks
 from monitor.config.keys import Key, Kind, Section
-from monitor.polling.settings import BeyondSettings, PollSettings
+from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.workspace.settings import WorkspaceSettings
 
 AUTO = "auto"
@@ -157,7 +157,7 @@ POLL = Section(
             about="The same while nothing runs; how late a start may be noticed.",
         ),
         Key(
-            name="audit_seconds",
+            name="reconcile_seconds",
             kind=Kind.NUMBER,
             unit="seconds",
             minimum=10,
@@ -236,9 +236,9 @@ POLL = Section(
     ),
 )
 
-BEYOND = Section(
-    path="workspaces.beyond",
-    target=BeyondSettings,
+INVENTORY = Section(
+    path="workspaces.inventory",
+    target=InventorySettings,
     about="What is read beyond runs, slowly, behind all else, and only where it is offered.",
     fixed=("connections_at_once", "outputs", "profiles_at_once", "settings"),
     keys=(

@@ -52,7 +52,7 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     evidence: tuple[str, ...] = ()  # ids of events, the newest 50
     evidence_count: int = 0
     facts: dict[str, str | float | None] = {}  # the fields that templates may name
-    was_there: bool = False  # it was so already when the rule was judged for the first time
+    preexisting: bool = False  # it was so already when the rule was judged for the first time
     is_flapping: bool = False
     muted_by: tuple[str, ...] = ()  # "silence:ID", "mute", "inhibited:FINGERPRINT"
     is_told: bool = False  # ``fired`` or ``flapping`` went out, so ``resolved`` is owed
@@ -97,7 +97,7 @@ class LearnedLimit(Struct, frozen=True, kw_only=True, gc=False):
 PipelineOfKind = tuple[str, RunKind, str]  # workspace, kind of run, id of flow or plan
 
 
-class AlertingPicture(Struct, frozen=True, kw_only=True):
+class AlertingSnapshot(Struct, frozen=True, kw_only=True):
     """What alerting holds now: for metrics, retained topics, page and API."""
 
     alerts: tuple[Alert, ...] = ()  # pending, firing, and resolved for an hour

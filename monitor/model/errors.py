@@ -36,9 +36,9 @@ class MonitorError(Exception):
 class ConfigurationError(MonitorError):
     """The settings cannot be used; ``faults`` holds one sentence for each fault."""
 
-    def __init__(self, faults: list[str] | str) -> None:
-        self.faults = [faults] if isinstance(faults, str) else list(faults)
-        super().__init__("; ".join(self.faults))
+    def __init__(self, problems: list[str] | str) -> None:
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        super().__init__("; ".join(self.problems))
 
 
 class PayloadError(MonitorError):

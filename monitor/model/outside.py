@@ -19,7 +19,7 @@ def is_plain(text: str) -> bool:
 
     Python's own reading of URLs drops line ends and tabs unseen, so that another host is asked.
     """
-    return text.isprintable() and not any(one.isspace() for one in text)
+    return text.isprintable() and not any(other_text.isspace() for other_text in text)
 
 
 def is_host(text: str) -> bool:

@@ -52,7 +52,7 @@ class Source(StrEnum):
     """How the monitor came to look at a run."""
 
     POLL = "poll"  # the list of changes, or a run's own end-of-run reads
-    AUDIT = "audit"  # the slow check of what is active
+    RECONCILIATION = "reconciliation"  # the slow check of what is active
     DETAIL = "detail"  # job records
     CALLBACK = "callback"  # an HTTP request that the workspace sent
     TRACK = "track"  # a run that the operator named
@@ -115,7 +115,7 @@ class JobCount(Struct, frozen=True, kw_only=True, gc=False):
     count: int
 
 
-class JobsSeen(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class JobDetails(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What the job records of one job group said. Instants are the workspace's, or None."""
 
     ids: tuple[str, ...] = ()  # the first hundred; the API reads a single job by its id alone
@@ -148,7 +148,7 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     owner: str | None = None
     error: str | None = None
     url: str | None = None
-    jobs: JobsSeen | None = None
+    jobs: JobDetails | None = None
     detailed: bool = False  # the job records were read after the end
     historical: bool = False  # ended before we followed: state only, never an event
     ended_by: Source | None = None  # who told the end

@@ -123,7 +123,7 @@ class AlertEventData(Struct, frozen=True, kw_only=True, gc=False, rename="camel"
     evidence: tuple[str, ...]
     facts: dict[str, str | float | None]
     muted_by: tuple[str, ...]
-    was_there: bool
+    preexisting: bool
     is_flapping: bool
     number: int
 
@@ -203,7 +203,10 @@ def json_schemas() -> dict[str, dict[str, Any]]:
     shapes: dict[EventType, type[Message]] = dict.fromkeys(_RUN_TYPES, RunMessage)
     shapes[EventType.WORKSPACE_CHANGED] = WorkspaceMessage
     shapes.update(dict.fromkeys(_ALERT_TYPES, AlertMessage))
-    return {type_name(one): _json_schema(type_name(one), shape) for one, shape in shapes.items()}
+    return {
+        type_name(other_shape): _json_schema(type_name(other_shape), shape)
+        for other_shape, shape in shapes.items()
+    }
 
 
 def pipeline_id_of(run: RunState) -> str:
@@ -213,7 +216,7 @@ def pipeline_id_of(run: RunState) -> str:
 
 def _run_message(event: RunEvent, position: int) -> RunMessage:
     run = event.run
-    path = "/".join(_level(one) for one in (run.key.workspace, run.key.kind, pipeline_id_of(run)))
+    path = "/".join(_level(item) for item in (run.key.workspace, run.key.kind, pipeline_id_of(run)))
     return RunMessage(
         specversion="1.0",
         id=event.id,
@@ -285,7 +288,7 @@ def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
             evidence=alert.evidence,
             facts=alert.facts,
             muted_by=alert.muted_by,
-            was_there=alert.was_there,
+            preexisting=alert.preexisting,
             is_flapping=alert.is_flapping,
             number=event.number,
         ),
@@ -315,7 +318,7 @@ def _run_data(run: RunState) -> RunData:
         created=run.created_at,
         started=run.started_at,
         finished=run.finished_at,
-        approximate=tuple(one.removesuffix("_at") for one in run.approximate),
+        approximate=tuple(item.removesuffix("_at") for item in run.approximate),
         duration_seconds=run.duration_seconds,
         trigger=run.trigger,
         owner=_clipped(run.owner),
@@ -377,8 +380,8 @@ def _json_schema(name: str, shape: type[Message]) -> dict[str, Any]:
     (reference,), components = msgspec.json.schema_components(
         [shape], ref_template="#/$defs/{name}"
     )
-    outermost = reference["$ref"].removeprefix("#/$defs/")
-    schema: dict[str, Any] = dict(components.pop(outermost))
+    root_run = reference["$ref"].removeprefix("#/$defs/")
+    schema: dict[str, Any] = dict(components.pop(root_run))
     schema["properties"] = {
         **schema["properties"],
         "specversion": {"const": "1.0"},

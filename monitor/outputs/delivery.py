@@ -65,7 +65,7 @@ class DeliveryMetrics:
         )
 
 
-class _Course:
+class _DeliveryRun:
     """One run of a delivery, from the stored position on; thrown away when the run ends."""
 
     def __init__(self, position: int) -> None:
@@ -75,7 +75,7 @@ class _Course:
         self.read_until = position
         self.uncommitted = 0  # events between the two
         self.letters: list[DeadLetter] = []
-        self.fault: BaseException | None = None  # an answer that no output may give
+        self.problem: BaseException | None = None  # an answer that no output may give
         self.has_failed = asyncio.Event()  # nothing is handed on until the retry allows it
         self.has_room = asyncio.Event()
         self.has_progress = asyncio.Event()  # something to commit
@@ -100,103 +100,103 @@ class Delivery:
         self._clock = clock
         self._metrics = metrics
         self._settings = settings
-        self._course = _Course(0)
+        self._delivery_run = _DeliveryRun(0)
         for outcome in ("delivered", "refused", "failed", "skipped", "lost"):
             metrics.notifications.labels(self._name, outcome)
 
     async def run(self) -> None:
         """Deliver until cancelled; what was acknowledged by then is made durable first."""
         position = await self._bus.subscribe(self._name, start=Start.NEWEST)
-        self._course = course = _Course(position)
+        self._delivery_run = run = _DeliveryRun(position)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._read(course), name=f"{self._name}: read the log")
-                tasks.create_task(self._keep_position(course), name=f"{self._name}: keep position")
-                tasks.create_task(self._send_again(course), name=f"{self._name}: send again")
+                tasks.create_task(self._read(run), name=f"{self._name}: read the log")
+                tasks.create_task(self._keep_position(run), name=f"{self._name}: keep position")
+                tasks.create_task(self._send_again(run), name=f"{self._name}: send again")
         finally:
-            await self._close(course)
+            await self._close(run)
 
     async def drain(self, *, timeout_seconds: float) -> bool:
         """Wait until all that the log holds now is settled and durable; False if it took longer."""
         end = self._clock.monotonic() + timeout_seconds
-        newest = (await self._bus.standing()).newest_position
-        while self._course.committed < newest:
+        newest = (await self._bus.status()).newest_position
+        while self._delivery_run.committed < newest:
             if self._clock.monotonic() >= end:
                 return False
             await self._clock.sleep(_DRAIN_LOOK_SECONDS)
         return True
 
-    async def _close(self, course: _Course) -> None:
-        course.has_failed.set()  # a late answer must not hand on what the next run will read
+    async def _close(self, run: _DeliveryRun) -> None:
+        run.has_failed.set()  # a late answer must not hand on what the next run will read
         try:
-            await self._commit(course, timeout_seconds=_FINAL_COMMIT_SECONDS)
+            await self._commit(run, timeout_seconds=_FINAL_COMMIT_SECONDS)
         except BusUnavailableError as exc:
             # Told again after the next start, under the same ids.
             log.warning("the last position is not stored", output=self._name, reason=str(exc))
 
     # --- reading ---
 
-    async def _read(self, course: _Course) -> None:
+    async def _read(self, run: _DeliveryRun) -> None:
         await self._output.ready()
         while True:
             # What is settled behind one that fails takes no room: only what others take meanwhile
             # shows whether the receiver or that one event is the cause.
             room = min(
-                self._settings.window - course.window.unsettled,
-                self._settings.uncommitted - course.uncommitted - len(course.window),
+                self._settings.window - run.window.unsettled,
+                self._settings.uncommitted - run.uncommitted - len(run.window),
             )
             if room <= 0:
-                course.has_room.clear()
-                await course.has_room.wait()
+                run.has_room.clear()
+                await run.has_room.wait()
                 continue
             try:
-                await self._read_once(course, room)
+                await self._read_once(run, room)
             except BusUnavailableError as exc:
                 log.warning("the log cannot be read", output=self._name, reason=str(exc))
                 await self._clock.sleep(self._settings.backoff_base_seconds)
 
-    async def _read_once(self, course: _Course, room: int) -> None:
-        batch = await self._bus.read(self._name, after=course.read_until, limit=room)
+    async def _read_once(self, run: _DeliveryRun, room: int) -> None:
+        batch = await self._bus.read(self._name, after=run.read_until, limit=room)
         if not batch.events and batch.gap is None:
             wait_seconds = self._settings.wait_seconds
-            await self._bus.wait(course.read_until, timeout_seconds=wait_seconds)
+            await self._bus.wait(run.read_until, timeout_seconds=wait_seconds)
             return
-        self._take_in(course, batch)
-        self._hand_on(course)
+        self._take_in(run, batch)
+        self._hand_on(run)
 
-    def _take_in(self, course: _Course, batch: Batch) -> None:
+    def _take_in(self, run: _DeliveryRun, batch: Batch) -> None:
         if (gap := batch.gap) is not None:
             log.warning("retention took events", output=self._name, lost=gap.lost, until=gap.until)
             self._metrics.notifications.labels(self._name, "lost").inc(gap.lost)
-            course.window.append(gap.until, None)
-            course.read_until = gap.until
+            run.window.append(gap.until, None)
+            run.read_until = gap.until
         for recorded in batch.events:
-            course.window.append(recorded.position, recorded.event)
-            course.read_until = recorded.position
+            run.window.append(recorded.position, recorded.event)
+            run.read_until = recorded.position
 
     # --- handing on ---
 
-    def _hand_on(self, course: _Course) -> None:
+    def _hand_on(self, run: _DeliveryRun) -> None:
         # Nothing here awaits, so that nothing can come between two events of one run.
-        self._take_prefix(course)
-        for entry in course.window.waiting():
-            if course.has_failed.is_set():
+        self._take_prefix(run)
+        for entry in run.window.waiting():
+            if run.has_failed.is_set():
                 break
-            self._send(course, entry)
-        self._take_prefix(course)
+            self._send(run, entry)
+        self._take_prefix(run)
 
-    def _send(self, course: _Course, entry: Entry) -> None:
+    def _send(self, run: _DeliveryRun, entry: Entry) -> None:
         if entry.event is None:
             return
-        course.window.mark_sent(entry, at=self._clock.monotonic())
+        run.window.mark_sent(entry, at=self._clock.monotonic())
         answer = self._output.send(Recorded(entry.position, entry.event))
         if answer is None:
-            course.window.mark_skipped(entry)
+            run.window.mark_skipped(entry)
             return
-        course.has_answers.clear()
-        answer.add_done_callback(lambda done: self._settle(course, entry, done))
+        run.has_answers.clear()
+        answer.add_done_callback(lambda done: self._settle(run, entry, done))
 
-    def _settle(self, course: _Course, entry: Entry, answer: asyncio.Future[None]) -> None:
+    def _settle(self, run: _DeliveryRun, entry: Entry, answer: asyncio.Future[None]) -> None:
         failure = (
             OutputUnavailableError("given up by the output")
             if answer.cancelled()
@@ -204,45 +204,45 @@ class Delivery:
         )
         if isinstance(failure, OutputUnavailableError):
             is_connection_lost = isinstance(failure, OutputConnectionLostError)
-            course.window.mark_failed(entry, is_connection_lost=is_connection_lost)
-            course.has_failed.set()
+            run.window.mark_failed(entry, is_connection_lost=is_connection_lost)
+            run.has_failed.set()
             self._metrics.notifications.labels(self._name, "failed").inc()
         elif failure is None or isinstance(failure, OutputRefusedError):
-            course.window.mark_settled(entry, reason=None if failure is None else str(failure))
+            run.window.mark_settled(entry, reason=None if failure is None else str(failure))
             seconds = self._clock.monotonic() - entry.sent_at
             self._metrics.duration_seconds.labels(self._name).observe(seconds)
         else:
-            course.fault = failure
-            course.has_failed.set()
-        if course.window.sent == 0:
-            course.has_answers.set()
-        was_careful = course.window.is_careful
-        self._take_prefix(course)
-        if was_careful and not course.has_failed.is_set():
-            self._hand_on(course)
+            run.problem = failure
+            run.has_failed.set()
+        if run.window.sent == 0:
+            run.has_answers.set()
+        was_careful = run.window.is_careful
+        self._take_prefix(run)
+        if was_careful and not run.has_failed.is_set():
+            self._hand_on(run)
 
-    def _take_prefix(self, course: _Course) -> None:
-        for entry in course.window.take_settled():
-            course.position = entry.position
-            course.uncommitted += 1
+    def _take_prefix(self, run: _DeliveryRun) -> None:
+        for entry in run.window.take_settled():
+            run.position = entry.position
+            run.uncommitted += 1
             if entry.event is None:
                 continue
             if entry.reason is not None:
-                self._refuse(course, entry, entry.reason)
+                self._refuse(run, entry, entry.reason)
             outcome = "skipped" if entry.sent_in_round == 0 else "delivered"
             outcome = "refused" if entry.reason is not None else outcome
             self._metrics.notifications.labels(self._name, outcome).inc()
-        if course.position != course.committed:
-            course.has_progress.set()
-        course.has_room.set()
+        if run.position != run.committed:
+            run.has_progress.set()
+        run.has_room.set()
 
-    def _refuse(self, course: _Course, entry: Entry, reason: str) -> None:
+    def _refuse(self, run: _DeliveryRun, entry: Entry, reason: str) -> None:
         if entry.event is None:
             return
         log.warning(
             "an event was refused", output=self._name, event_id=entry.event.id, reason=reason
         )
-        course.letters.append(
+        run.letters.append(
             DeadLetter(
                 position=entry.position,
                 event=entry.event,
@@ -253,24 +253,24 @@ class Delivery:
 
     # --- after a failure ---
 
-    async def _send_again(self, course: _Course) -> None:
+    async def _send_again(self, run: _DeliveryRun) -> None:
         while True:
-            await course.has_failed.wait()
-            if course.fault is not None:
-                raise course.fault
-            if course.window.sent:
+            await run.has_failed.wait()
+            if run.problem is not None:
+                raise run.problem
+            if run.window.sent:
                 # Bounded by the output, which owes every answer within a stated time.
-                await course.has_answers.wait()
-            failures = course.window.failures_of_the_oldest()
+                await run.has_answers.wait()
+            failures = run.window.failures_of_the_oldest()
             wait_seconds = self._backoff_seconds(failures)
             log.info(
                 "will send again", output=self._name, in_seconds=wait_seconds, failures=failures
             )
             await self._clock.sleep(wait_seconds)
             await self._output.ready()
-            course.window.rewind(attempts=self._settings.attempts)
-            course.has_failed.clear()
-            self._hand_on(course)
+            run.window.rewind(attempts=self._settings.attempts)
+            run.has_failed.clear()
+            self._hand_on(run)
 
     def _backoff_seconds(self, failures: int) -> float:
         base, cap = self._settings.backoff_base_seconds, self._settings.backoff_cap_seconds
@@ -279,26 +279,26 @@ class Delivery:
 
     # --- the position ---
 
-    async def _keep_position(self, course: _Course) -> None:
+    async def _keep_position(self, run: _DeliveryRun) -> None:
         while True:
-            await course.has_progress.wait()
+            await run.has_progress.wait()
             # One commit for all that is acknowledged meanwhile.
             await self._clock.sleep(self._settings.commit_interval_seconds)
-            course.has_progress.clear()
+            run.has_progress.clear()
             try:
-                await self._commit(course, timeout_seconds=self._settings.commit_timeout_seconds)
+                await self._commit(run, timeout_seconds=self._settings.commit_timeout_seconds)
             except BusUnavailableError as exc:
                 log.warning("the position is not stored", output=self._name, reason=str(exc))
-                course.has_progress.set()
+                run.has_progress.set()
                 await self._clock.sleep(self._settings.backoff_base_seconds)
 
-    async def _commit(self, course: _Course, *, timeout_seconds: float) -> None:
-        if course.position == course.committed:
+    async def _commit(self, run: _DeliveryRun, *, timeout_seconds: float) -> None:
+        if run.position == run.committed:
             return
-        position, uncommitted, letters = course.position, course.uncommitted, tuple(course.letters)
+        position, uncommitted, letters = run.position, run.uncommitted, tuple(run.letters)
         step = Step(consumer=self._name, position=position, dead_letters=letters)
         await self._bus.advance(step, timeout_seconds=timeout_seconds)
-        course.committed = position
-        course.uncommitted -= uncommitted
-        del course.letters[: len(letters)]
-        course.has_room.set()
+        run.committed = position
+        run.uncommitted -= uncommitted
+        del run.letters[: len(letters)]
+        run.has_room.set()

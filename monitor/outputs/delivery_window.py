@@ -120,7 +120,7 @@ class Window:
 
     def failures_of_the_oldest(self) -> int:
         """Return how often the first failed entry has failed so far; 0 if none has."""
-        return next((one.failures for one in self._entries if one.state is State.FAILED), 0)
+        return next((entry.failures for entry in self._entries if entry.state is State.FAILED), 0)
 
     def rewind(self, *, attempts: int) -> None:
         """Prepare to hand on again whatever failed, and what must not overtake it.

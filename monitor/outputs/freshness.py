@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from monitor.model.knowledge import ActiveRun, Reachability, WorkspaceStanding
+from monitor.model.live_state import ActiveRun, Reachability, WorkspaceStatus
 
 UNSEEN_FACTOR = 4  # how many times the limit a single run may go unseen beside a fresh list
 
 
 def knows_what_runs(
-    standing: WorkspaceStanding,
+    status: WorkspaceStatus,
     *,
     active: Iterable[ActiveRun],
     listed_at: datetime | None,
@@ -25,12 +25,12 @@ def knows_what_runs(
     No list keeps a run fresh that nobody has seen since ``seen_since``, which lies further back,
     because a run that goes on unchanged is seen by the audits alone.
     """
-    if standing.reachability is Reachability.UNKNOWN:
+    if status.reachability is Reachability.UNKNOWN:
         return False
-    is_away = standing.reachability is Reachability.UNREACHABLE
-    if is_away and (standing.since is None or standing.since < known_since):
+    is_away = status.reachability is Reachability.UNREACHABLE
+    if is_away and (status.since is None or status.since < known_since):
         return False
-    confirmed = [one.confirmed_at for one in active]
+    confirmed = [other_active.confirmed_at for other_active in active]
     if any(at < seen_since for at in confirmed):
         return False
     if listed_at is not None and listed_at >= known_since:

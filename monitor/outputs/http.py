@@ -41,7 +41,7 @@ _CLOCKS_AGREE_SECONDS = 5.0
 _ANSWER_BYTES = 2_048  # more than a sentence says nothing more
 
 
-class Receiver:
+class HttpReceiver:
     """One address to post to; connections are kept open between two posts."""
 
     def __init__(
@@ -177,5 +177,5 @@ def _quoted(said: bytes, *, hidden: Iterable[str]) -> str:
     words = " ".join(said.decode(errors="replace").split())
     for secret in hidden:  # a proxy's page of errors may repeat what it was sent
         words = words.replace(secret, "***").replace(secret.rpartition(" ")[2], "***")
-    words = "".join(one for one in words if one.isprintable())[:200]
+    words = "".join(word for word in words if word.isprintable())[:200]
     return f": {words}" if words else ""

@@ -67,7 +67,9 @@ class Replays:
             replayed = await _Replay(output, bus=self._bus, clock=self._clock).run(since)
         finally:
             self._under_way.discard(name)
-        log.info("replayed", **{one: getattr(replayed, one) for one in Replayed.__struct_fields__})
+        log.info(
+            "replayed", **{item: getattr(replayed, item) for item in Replayed.__struct_fields__}
+        )
         return replayed
 
 
@@ -85,7 +87,7 @@ class _Replay:
         reason: str | None = None
         after = await self._bus.events_since(since)
         for _ in range(_ROUNDS):
-            until = (await self._bus.standing()).newest_position
+            until = (await self._bus.status()).newest_position
             while after < until and reason is None:
                 some = await self._bus.events(after=after, limit=min(_AT_ONCE, until - after))
                 if not some:
@@ -127,8 +129,8 @@ class _Replay:
 
     async def _hand_on(self, some: list[Recorded]) -> tuple[int, str]:
         """Return how many are done with from the front on, and why the next one is not."""
-        answers = [self._output.send(one) for one in some]
-        if owed := [one for one in answers if one is not None]:
+        answers = [self._output.send(recorded) for recorded in some]
+        if owed := [other_answer for other_answer in answers if other_answer is not None]:
             await asyncio.wait(owed)  # each ends within the time that its output states
         for number, answer in enumerate(answers):
             if answer is None:

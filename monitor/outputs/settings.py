@@ -113,13 +113,13 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
             is_encrypted=parts.scheme == "mqtts",
         )
 
-    def faults(self) -> list[str]:
+    def problems(self) -> list[str]:
         """Return one sentence ``key: fault`` for everything that cannot work."""
         found: list[str] = []
         try:
             _ = self.broker
         except ConfigurationError as exc:
-            found.extend(exc.faults)
+            found.extend(exc.problems)
         if not self.prefix or self.prefix.startswith(("/", "$")) or self.prefix.endswith("/"):
             found.append("prefix: must be topic levels without a slash or $ at the ends")
         if _has_wildcard(self.prefix):
@@ -143,7 +143,7 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
 
 
 def _has_wildcard(text: str) -> bool:
-    return any(one in "+#" for one in text) or not text.isprintable()
+    return any(other_text in "+#" for other_text in text) or not text.isprintable()
 
 
 class ReceiverSettings(Struct, frozen=True, kw_only=True):
@@ -165,24 +165,24 @@ class AlertmanagerSettings(ReceiverSettings, frozen=True, kw_only=True):
     resend_seconds: float = 60.0
     delivery: DeliverySettings = DeliverySettings(window=128, attempts=10)
 
-    def faults(self) -> list[str]:
+    def problems(self) -> list[str]:
         """Return one sentence ``key: fault`` for everything that cannot work."""
         found: list[str] = [] if self.urls else ["urls: name at least one Alertmanager"]
         for url in self.urls:
-            fault = url_fault(url)
-            if fault is None and "?" in url:
-                fault = "no query may follow the path"
-            if fault is not None:
-                found.append(f"urls: {fault}")
-        usable = [url for url in self.urls if url_fault(url) is None]
+            problem = url_problem(url)
+            if problem is None and "?" in url:
+                problem = "no query may follow the path"
+            if problem is not None:
+                found.append(f"urls: {problem}")
+        usable = [url for url in self.urls if url_problem(url) is None]
         if len({receiver_of(url) for url in usable}) < len(usable):
             found.append("urls: one Alertmanager is named twice")
         if self.password is not None and self.username is None:
             found.append("username: is needed beside the password; add it")
         if self.token is not None and self.username is not None:
             found.append("token: either a token or a username, not both")
-        found.extend(_header_faults(token=self.token, password=self.password))
-        return found + _waits_faults(self)
+        found.extend(_header_problems(token=self.token, password=self.password))
+        return found + _waits_problems(self)
 
 
 class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
@@ -197,27 +197,29 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         # Many receivers tell their customers apart by a secret in the path.
-        host = urlsplit(self.url).hostname if url_fault(self.url) is None else None
+        host = urlsplit(self.url).hostname if url_problem(self.url) is None else None
         return f"WebhookSettings(host={host!r}, events={self.events!r})"
 
-    def faults(self) -> list[str]:
+    def problems(self) -> list[str]:
         """Return one sentence ``key: fault`` for everything that cannot work."""
         found: list[str] = []
-        if (fault := url_fault(self.url)) is not None:
-            found.append(f"url: {fault}")
+        if (problem := url_problem(self.url)) is not None:
+            found.append(f"url: {problem}")
         for name, secret in (("secret", self.secret), ("former_secret", self.former_secret)):
             if secret is None:
                 continue
             try:
                 signing_key(secret)
             except ConfigurationError as exc:
-                found.extend(f"{name}: {one}" for one in exc.faults)
+                found.extend(f"{name}: {other_fault}" for other_fault in exc.problems)
         if not self.events:
             found.append('events: name at least one type, such as "alert.*"')
-        found.extend(fault for one in self.events if (fault := _type_fault(one)) is not None)
+        found.extend(
+            problem for event in self.events if (problem := _type_problem(event)) is not None
+        )
         if self.workers < 1:
             found.append("workers: must be at least 1")
-        return found + _waits_faults(self)
+        return found + _waits_problems(self)
 
 
 def receiver_of(url: str) -> str:
@@ -228,7 +230,7 @@ def receiver_of(url: str) -> str:
     return f"{host}:{parts.port or _WEB_PORTS[parts.scheme]}{parts.path.rstrip('/')}"
 
 
-def url_fault(url: str) -> str | None:
+def url_problem(url: str) -> str | None:
     """Return why nothing can be posted to the URL; the sentence does not repeat it."""
     try:
         parts = urlsplit(url)
@@ -254,26 +256,26 @@ def signing_key(secret: Secret) -> bytes:
     """
     least, most = _KEY_BYTES
     form = f"must be {_KEY_PREFIX} and {least} to {most} bytes in base64"
-    way_out = f"make one with: echo {_KEY_PREFIX}$(openssl rand -base64 32)"
+    hint = f"make one with: echo {_KEY_PREFIX}$(openssl rand -base64 32)"
     text = secret.reveal().strip()
     try:
         key = base64.b64decode(text.removeprefix(_KEY_PREFIX), validate=True)
     except (binascii.Error, ValueError) as exc:
-        raise ConfigurationError(f"{form}; {way_out}") from exc
+        raise ConfigurationError(f"{form}; {hint}") from exc
     if not text.startswith(_KEY_PREFIX) or not least <= len(key) <= most:
-        raise ConfigurationError(f"{form}; {way_out}")
+        raise ConfigurationError(f"{form}; {hint}")
     return key
 
 
-def _type_fault(pattern: str) -> str | None:
-    if any(fnmatchcase(one, pattern) for one in EventType if one is not EventType.RUN_DETAILED):
+def _type_problem(pattern: str) -> str | None:
+    if any(fnmatchcase(item, pattern) for item in EventType if item is not EventType.RUN_DETAILED):
         return None
-    near = difflib.get_close_matches(pattern, [str(one) for one in EventType], n=1)
+    near = difflib.get_close_matches(pattern, [str(item) for item in EventType], n=1)
     hint = f'; did you mean "{near[0]}"?' if near else ""
     return f"events: no type of event fits {pattern!r}{hint}"
 
 
-def _header_faults(**secrets: Secret | None) -> list[str]:
+def _header_problems(**secrets: Secret | None) -> list[str]:
     return [
         f"{name}: has a character that no header can carry, perhaps a line break at its end"
         for name, secret in secrets.items()
@@ -281,7 +283,7 @@ def _header_faults(**secrets: Secret | None) -> list[str]:
     ]
 
 
-def _waits_faults(settings: Struct) -> list[str]:
+def _waits_problems(settings: Struct) -> list[str]:
     return [
         f"{name}: must be above 0 seconds"
         for name in settings.__struct_fields__
@@ -307,11 +309,11 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
     render_timeout_seconds: float = 9.0  # for one page; below Prometheus's own limit of 10
     loop_lag_interval_seconds: float = 0.5  # how often the lag of the event loop is measured
 
-    def faults(self) -> list[str]:
+    def problems(self) -> list[str]:
         """Return one sentence ``key: fault`` for everything that cannot work."""
         found: list[str] = []
         if self.series_budget < 1:
             found.append("series_budget: must be at least 1")
         if self.batch_size < 1:
             found.append("batch_size: must be at least 1")
-        return found + _waits_faults(self)
+        return found + _waits_problems(self)

@@ -16,8 +16,8 @@ from monitor.model.errors import (
     NotAvailableError,
     WorkspaceError,
 )
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
-from monitor.model.sightings import Sighting
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.flow_runs import FlowRuns
 from monitor.polling.following import Following
@@ -147,7 +147,7 @@ class ById:
             refused = await self._read_batch(batch) or refused
         if refused is not None:
             raise refused
-        self._following.knowledge.confirm(
+        self._following.live_state.confirm(
             self._following.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
         )
         return bool(keys)
@@ -156,7 +156,7 @@ class ById:
         results = await for_each(
             keys, self._try_to_read, at_once=_READS_AT_ONCE, name="reading an active run"
         )
-        failures = [one for one in results if one is not None]
+        failures = [result for result in results if result is not None]
         for failure in failures:
             if not isinstance(failure, NotAvailableError):
                 raise failure
@@ -175,8 +175,12 @@ class ById:
 
     async def denied(self, key: RunKey) -> None:
         """The workspace denied an active run; end it as lost when that was so in two audits."""
-        active = self._following.knowledge.active
-        self._denials = {one: held for one, held in self._denials.items() if one in active}
+        active = self._following.live_state.active
+        self._denials = {
+            other_denial: held
+            for other_denial, held in self._denials.items()
+            if other_denial in active
+        }
         if key not in active:
             return
         denial = _Denial(at=self._following.clock.monotonic(), shown_at=active[key].confirmed_at)
@@ -187,11 +191,14 @@ class ById:
         # Where runs are read more often than they are audited, the second denial must be as far
         # from the first as an audit would be; half of it leaves room for jitter.
         apart = denial.at - first.at
-        if first is denial or apart < self._following.settings.audit_seconds / 2:
+        if first is denial or apart < self._following.settings.reconcile_seconds / 2:
             log.info("the workspace denies an active run", run=str(key))
             return
-        gone = Sighting(
-            key=key, source=Source.AUDIT, seen_at=self._following.clock.now(), is_gone=True
+        gone = Observation(
+            key=key,
+            source=Source.RECONCILIATION,
+            observed_at=self._following.clock.now(),
+            is_gone=True,
         )
         await self._following.observer.observe((gone,))
         log.warning("an active run is gone", run=str(key))
@@ -219,26 +226,26 @@ class ById:
     async def _read_flow_run(self, key: RunKey, source: Source, priority: Priority) -> None:
         status = await self._following.client.flow_run_status(key.id, priority=priority)
         if not has_ended(status):
-            sighting = Sighting(
+            observation = Observation(
                 key=key,
                 source=source,
-                seen_at=self._following.clock.now(),
+                observed_at=self._following.clock.now(),
                 native_status=status,
             )
-            await self._following.observer.observe((sighting,))
+            await self._following.observer.observe((observation,))
         # Its end, with all that belongs to it, is for the flow runs' own poll to tell.
         await self._flow_runs.track(key)
 
-    async def read_wanted(self, key: RunKey, is_last: bool) -> None:  # noqa: FBT001 - a callback's signature
+    async def read_queued(self, key: RunKey, is_last: bool) -> None:  # noqa: FBT001 - a callback's signature
         """Read one run of the audit list and observe it with all that can be known of it.
 
         Raises:
             WorkspaceError: it could not be read.
         """
         if key.kind is not RunKind.JOB_GROUP:
-            await self.read(key, Source.AUDIT, Priority.AUDIT)
+            await self.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
             return
         row = await self._following.client.job_group(
-            key.id, with_flow=True, priority=Priority.AUDIT
+            key.id, with_flow=True, priority=Priority.RECONCILIATION
         )
-        await self._intake.take_wanted(row, is_last=is_last)
+        await self._intake.take_queued(row, is_last=is_last)

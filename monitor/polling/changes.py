@@ -10,7 +10,7 @@ from monitor.model.runs import RunKind, Source
 from monitor.polling.flow_runs import FlowRuns
 from monitor.polling.following import Following
 from monitor.polling.intake import Intake
-from monitor.polling.wanted import Wanted
+from monitor.polling.refetch_queue import RefetchQueue
 from monitor.polling.watermark import Watermark
 from monitor.workspace.priority import Priority
 
@@ -21,12 +21,17 @@ class Changes:
     """Polls the job groups that were written since the watermark less the overlap."""
 
     def __init__(
-        self, following: Following, *, intake: Intake, flow_runs: FlowRuns, wanted: Wanted
+        self,
+        following: Following,
+        *,
+        intake: Intake,
+        flow_runs: FlowRuns,
+        refetch_queue: RefetchQueue,
     ) -> None:
         self._following = following
         self._intake = intake
         self._flow_runs = flow_runs
-        self._wanted = wanted
+        self._refetch_queue = refetch_queue
         self.watermark = Watermark(following, CHANGES)
 
     async def poll(self) -> None:
@@ -43,14 +48,14 @@ class Changes:
             updated_since=self.watermark.since(), priority=Priority.CHANGES
         ):
             began_at = page.began_at if page.number == 1 else began_at
-            await self._wanted.add_bad_rows(RunKind.JOB_GROUP, page.bad_rows)
+            await self._refetch_queue.add_bad_rows(RunKind.JOB_GROUP, page.bad_rows)
             is_complete = await self._intake.take(page.rows, Source.POLL) and is_complete
             newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
         if not is_complete:
             raise TryLaterError("some job groups could not be read by their ids yet")
         # Without a ``Date`` header the newest stamp is all that is known of its time.
         await self.watermark.move(began_at or newest_at)
-        confirm = partial(self._following.knowledge.confirm, self._following.name)
+        confirm = partial(self._following.live_state.confirm, self._following.name)
         confirm(RunKind.JOB_GROUP, asked_at, complete_at=theirs)
         if self._flow_runs.knows_all_ends():
             confirm(RunKind.FLOW_RUN, asked_at, complete_at=theirs)

@@ -8,9 +8,9 @@ import itertools
 from dataclasses import dataclass, field
 
 from monitor.model.clock import Clock
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey
-from monitor.model.sightings import Sighting
-from monitor.polling.reading import JobsTold
+from monitor.polling.reading import JobSummary
 from monitor.polling.waiting import happens_within
 from monitor.workspace.priority import Priority
 
@@ -25,10 +25,10 @@ class DetailRequest:
     asked and no longer waits sets ``is_late``: then the reader observes what it reads.
     """
 
-    sighting: Sighting
+    observation: Observation
     priority: Priority
     asked_at: float  # monotonic
-    told: JobsTold | None = None
+    told: JobSummary | None = None
     is_final: bool = False
     is_impossible: bool = False
     is_late: bool = False
@@ -51,16 +51,16 @@ class DetailQueue:
     def __len__(self) -> int:
         return len(self._requests)
 
-    def ask(self, sighting: Sighting, priority: Priority) -> DetailRequest | None:
+    def ask(self, observation: Observation, priority: Priority) -> DetailRequest | None:
         """Return the request for this job group, None where the line is full."""
-        if (held := self._requests.get(sighting.key)) is not None:
+        if (held := self._requests.get(observation.key)) is not None:
             return held
         if len(self._requests) >= self._bound:
             return None
         request = DetailRequest(
-            sighting=sighting, priority=priority, asked_at=self._clock.monotonic()
+            observation=observation, priority=priority, asked_at=self._clock.monotonic()
         )
-        self._requests[sighting.key] = request
+        self._requests[observation.key] = request
         self._push(request)
         return request
 
@@ -72,7 +72,7 @@ class DetailQueue:
 
     def finish(self, request: DetailRequest) -> None:
         """The request is answered; a later one for the same job group is a new one."""
-        self._requests.pop(request.sighting.key, None)
+        self._requests.pop(request.observation.key, None)
         request.done.set()
 
     async def take(self) -> DetailRequest:

@@ -11,12 +11,12 @@ import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, WorkspaceError
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
-from monitor.model.sightings import Sighting
 from monitor.polling.detail_queue import DetailQueue, DetailRequest
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
-from monitor.polling.reading import has_ended, jobs_told, with_jobs
+from monitor.polling.reading import has_ended, job_summary, with_jobs
 from monitor.polling.waiting import growing_wait, happens_within
 from monitor.workspace.priority import Priority
 
@@ -53,21 +53,24 @@ class Details:
             for number in range(_READERS):
                 group.create_task(self._read_on(), name=f"{self._following.name}: details {number}")
 
-    async def complete(self, sightings: Sequence[Sighting]) -> list[Sighting]:
-        """Return the sightings, in their order, ends enriched by the records that came in time.
+    async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations, in their order, ends enriched by the records that came in time.
 
         Returns after at most ``detail_wait_seconds``. The others are read later.
         """
-        lacking = await self._lacking(sightings)
+        lacking = await self._lacking(observations)
         if not lacking or self._following.is_unproven():
-            return list(sightings)
+            return list(observations)
         if not self._following.can(Capability.READ_JOBS):
-            return [_final(one) if one.key in lacking else one for one in sightings]
+            return [
+                _final(observation) if observation.key in lacking else observation
+                for observation in observations
+            ]
         requests = self._ask(lacking.values())
         await self._wait_for(list(requests.values()))
-        return [_joined(one, requests.get(one.key)) for one in sightings]
+        return [_joined(observation, requests.get(observation.key)) for observation in observations]
 
-    async def complete_now(self, sighting: Sighting, *, is_last: bool) -> Sighting:
+    async def complete_now(self, observation: Observation, *, is_last: bool) -> Observation:
         """Return the look at an end with its job records, however long reading them takes.
 
         ``is_last`` says that an end without records is better than another attempt.
@@ -76,15 +79,17 @@ class Details:
             WorkspaceError: the records cannot be read now.
         """
         if not self._following.can(Capability.READ_JOBS):
-            return _final(sighting)
+            return _final(observation)
         client = self._following.client
         try:
-            rows = await client.jobs(sighting.key.id, priority=Priority.DETAILS)
+            rows = await client.jobs(observation.key.id, priority=Priority.DETAILS)
         except WorkspaceError as error:
             if not is_last or not is_about_what_was_asked(error):
                 raise
-            return _final(sighting)
-        return with_jobs(sighting, jobs_told(rows, read_at=client.workspace_now()), is_final=True)
+            return _final(observation)
+        return with_jobs(
+            observation, job_summary(rows, read_at=client.workspace_now()), is_final=True
+        )
 
     async def pick_up(self) -> bool:
         """Ask again for the newest ends whose records were never read, as after a restart.
@@ -102,37 +107,37 @@ class Details:
             request.is_late = True
         return False
 
-    async def _lacking(self, sightings: Sequence[Sighting]) -> dict[RunKey, Sighting]:
+    async def _lacking(self, observations: Sequence[Observation]) -> dict[RunKey, Observation]:
         """Return the looks at ends whose records are still to be read."""
         ends = {
-            one.key: one
-            for one in sightings
-            if one.key.kind is RunKind.JOB_GROUP
-            and has_ended(one.native_status)
-            and not one.is_detail_final
+            observation.key: observation
+            for observation in observations
+            if observation.key.kind is RunKind.JOB_GROUP
+            and has_ended(observation.native_status)
+            and not observation.is_detail_final
         }
         known = await self._following.observer.known(list(ends)) if ends else {}
-        return {key: one for key, one in ends.items() if self._is_wanted(one, known.get(key))}
+        return {key: end for key, end in ends.items() if self._is_wanted(end, known.get(key))}
 
-    def _is_wanted(self, sighting: Sighting, state: RunState | None) -> bool:
+    def _is_wanted(self, observation: Observation, state: RunState | None) -> bool:
         if state is not None:
             return not state.historical and not state.detailed
-        if sighting.source is Source.CALLBACK:
+        if observation.source is Source.CALLBACK:
             return False  # whether there is such a run is for the workspace to say
-        since, written_at = self._following.followed_since(), sighting.updated_at
+        since, written_at = self._following.followed_since(), observation.updated_at
         return since is None or written_at is None or written_at >= since
 
-    def _ask(self, sightings: Iterable[Sighting]) -> dict[RunKey, DetailRequest]:
+    def _ask(self, observations: Iterable[Observation]) -> dict[RunKey, DetailRequest]:
         requests = {}
         refused: list[RunKey] = []
-        for one in sightings:
-            has_failed = status_of(one.native_status) is Status.FAILED
+        for observation in observations:
+            has_failed = status_of(observation.native_status) is Status.FAILED
             priority = Priority.FAILED_DETAILS if has_failed else Priority.DETAILS
-            request = self._queue.ask(one, priority)
+            request = self._queue.ask(observation, priority)
             if request is None:
-                refused.append(one.key)
+                refused.append(observation.key)
             else:
-                requests[one.key] = request
+                requests[observation.key] = request
         if refused:
             log.warning(
                 "too many job groups wait for their job records; these are read later",
@@ -169,18 +174,20 @@ class Details:
         waited = self._following.clock.monotonic() - request.asked_at
         if waited > _PICKED_UP_SECONDS:
             # Or such requests would fill the line in the end. A restart would not ask either.
-            log.warning("gave up job records", run=str(request.sighting.key), reason=reason)
+            log.warning("gave up job records", run=str(request.observation.key), reason=reason)
             self._queue.finish(request)
             return
         request.attempts += 1
         wait = growing_wait(
             request.attempts, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
         )
-        log.debug("job records come later", run=str(request.sighting.key), reason=reason, wait=wait)
+        log.debug(
+            "job records come later", run=str(request.observation.key), reason=reason, wait=wait
+        )
         self._queue.delay(request, wait)
 
     async def _read(self, request: DetailRequest) -> None:
-        client, key = self._following.client, request.sighting.key
+        client, key = self._following.client, request.observation.key
         try:
             rows = await client.jobs(key.id, priority=request.priority)
         except (TryLaterError, UnauthorizedError):
@@ -189,7 +196,7 @@ class Details:
             log.info("job records cannot be read", run=str(key), reason=str(error))
             request.is_impossible = True
         else:
-            request.told = jobs_told(rows, read_at=client.workspace_now())
+            request.told = job_summary(rows, read_at=client.workspace_now())
             request.attempts += 1
             request.is_final = request.told.are_over or request.attempts >= _LOOKS_AT_UNFINISHED
             if not request.is_final:
@@ -201,9 +208,9 @@ class Details:
 
     async def _observe(self, request: DetailRequest) -> None:
         late = msgspec.structs.replace(
-            _joined(request.sighting, request),
+            _joined(request.observation, request),
             source=Source.DETAIL,
-            seen_at=self._following.clock.now(),
+            observed_at=self._following.clock.now(),
             inbox_id=None,
         )
         await self._following.observer.observe((late,))
@@ -214,18 +221,18 @@ async def _all_done(requests: Sequence[DetailRequest]) -> None:
         await request.done.wait()
 
 
-def _joined(sighting: Sighting, request: DetailRequest | None) -> Sighting:
+def _joined(observation: Observation, request: DetailRequest | None) -> Observation:
     if request is None:
-        return sighting
+        return observation
     if request.is_impossible:
-        return _final(sighting)
+        return _final(observation)
     if request.told is None or not request.is_final:
-        return sighting
-    return with_jobs(sighting, request.told, is_final=True)
+        return observation
+    return with_jobs(observation, request.told, is_final=True)
 
 
-def _final(sighting: Sighting) -> Sighting:
-    return msgspec.structs.replace(sighting, is_detail_final=True)
+def _final(observation: Observation) -> Observation:
+    return msgspec.structs.replace(observation, is_detail_final=True)
 
 
 def _is_lacking(run: RunState) -> bool:
@@ -233,11 +240,11 @@ def _is_lacking(run: RunState) -> bool:
     return is_end and not run.detailed and not run.historical
 
 
-def _again(run: RunState) -> Sighting:
-    return Sighting(
+def _again(run: RunState) -> Observation:
+    return Observation(
         key=run.key,
         source=Source.DETAIL,
-        seen_at=run.confirmed_at,
+        observed_at=run.confirmed_at,
         native_status=run.native_status,
         updated_at=run.updated_at,
     )

@@ -16,19 +16,19 @@ import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError, NoSuchObjectError, NotAvailableError
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
-from monitor.model.sightings import Outcome, Sighting
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
-from monitor.polling.reading import flow_run_begun, flow_run_sighting, has_ended
-from monitor.polling.waiting import Wake, for_each, growing_wait
+from monitor.polling.reading import flow_run_begun, flow_run_observation, has_ended
+from monitor.polling.waiting import Bell, for_each, growing_wait
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-Seen = tuple[Sighting, Outcome]
+Seen = tuple[Observation, Outcome]
 TakeJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
 
 _BASE_WAIT_SECONDS = 1.0
@@ -58,7 +58,7 @@ class FlowRuns:
         self._following = following
         self._tracked: dict[str, _Tracked] = {}
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
-        self.wake = Wake(following.clock)
+        self.wake = Bell(following.clock)
 
     async def load(self) -> None:
         """Take up again the flow runs that had not ended when the monitor stopped."""
@@ -68,7 +68,7 @@ class FlowRuns:
     async def _take_up(self, key: RunKey) -> _Tracked:
         children = await self._following.bus.children(key)
         tracked = self._tracked[key.id] = _Tracked(
-            open_groups={one.key.id for one in children if not one.status.is_terminal}
+            open_groups={child.key.id for child in children if not child.status.is_terminal}
         )
         if not tracked.open_groups:
             self._look_at(tracked, after_seconds=0.0)
@@ -85,7 +85,7 @@ class FlowRuns:
         if not self._following.can(Capability.FOLLOW_FLOW_RUNS):
             return
         groups = await self._by_flow_run(seen)
-        keys = [self._following.key(RunKind.FLOW_RUN, one) for one in groups]
+        keys = [self._following.key(RunKind.FLOW_RUN, group) for group in groups]
         known = await self._following.observer.known(keys) if keys else {}
         begun = []
         for key in keys:
@@ -96,7 +96,7 @@ class FlowRuns:
                 begun.append(flow_run_begun(key.id, groups[key.id]))
         if begun:
             await self._following.observer.observe(begun)
-            await self._tell_records([one.key for one in begun if known.get(one.key) is None])
+            await self._tell_records([run.key for run in begun if known.get(run.key) is None])
 
     async def _tell_records(self, keys: Sequence[RunKey]) -> None:
         """Tell the records of flow runs that were read before their start was durable."""
@@ -105,28 +105,28 @@ class FlowRuns:
             if tracked is not None and tracked.row is not None:
                 await self._observe(key, tracked.row, native_status=None)
 
-    async def _by_flow_run(self, seen: Sequence[Seen]) -> dict[str, list[Sighting]]:
+    async def _by_flow_run(self, seen: Sequence[Seen]) -> dict[str, list[Observation]]:
         # What the observer has not stored shows nothing yet.
         unstored = (Outcome.NEEDS_DETAIL, Outcome.UNCONFIRMED)
-        stored = [sighting for sighting, outcome in seen if outcome not in unstored]
+        stored = [observation for observation, outcome in seen if outcome not in unstored]
         # A row that does not tell its flow run is not read again where the store knows it.
-        silent = [one.key for one in stored if one.parents.flow_run is None]
+        silent = [run.key for run in stored if run.parents.flow_run is None]
         known = await self._following.observer.known(silent) if silent else {}
-        groups: dict[str, list[Sighting]] = {}
-        for sighting in stored:
-            state = known.get(sighting.key)
-            parents = sighting.parents if state is None else state.parents
+        groups: dict[str, list[Observation]] = {}
+        for observation in stored:
+            state = known.get(observation.key)
+            parents = observation.parents if state is None else state.parents
             if parents.flow_run is not None:
-                groups.setdefault(parents.flow_run, []).append(sighting)
+                groups.setdefault(parents.flow_run, []).append(observation)
         return groups
 
     def knows_all_ends(self) -> bool:
         """True where the last look at each flow run that may have ended brought an answer."""
-        return not any(one.is_failing and not one.is_old for one in self._tracked.values())
+        return not any(item.is_failing and not item.is_old for item in self._tracked.values())
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        due_at = min((one.due_at for one in self._tracked.values()), default=_NEVER)
+        due_at = min((item.due_at for item in self._tracked.values()), default=_NEVER)
         if due_at == _NEVER:
             return None
         return max(0.0, due_at - self._following.clock.monotonic())
@@ -139,9 +139,9 @@ class FlowRuns:
         """
         now = self._following.clock.monotonic()
         due = sorted(
-            (one.is_old, one.due_at, flow_run_id)
-            for flow_run_id, one in self._tracked.items()
-            if one.due_at <= now
+            (item.is_old, item.due_at, flow_run_id)
+            for flow_run_id, item in self._tracked.items()
+            if item.due_at <= now
         )
 
         async def look(flow_run_id: str) -> MonitorError | None:
@@ -157,7 +157,7 @@ class FlowRuns:
             if failure is not None:
                 raise failure
 
-    async def _learn(self, key: RunKey, groups: Sequence[Sighting], *, is_told: bool) -> bool:
+    async def _learn(self, key: RunKey, groups: Sequence[Observation], *, is_told: bool) -> bool:
         """Keep track; True where the job groups show that the flow run has begun."""
         if self._ended.get(key.id) is not None:
             return False
@@ -168,18 +168,18 @@ class FlowRuns:
                 return False
             tracked = tracked or await self._take_up(key)
             tracked.is_old = shows_only_old
-        tracked.open_groups.update(one.key.id for one in groups)
+        tracked.open_groups.update(group.key.id for group in groups)
         self._plan_next_look(tracked)
         return not tracked.is_old
 
-    async def _are_old(self, groups: Sequence[Sighting]) -> bool:
+    async def _are_old(self, groups: Sequence[Observation]) -> bool:
         """True where all of them ended before we followed: then the flow run may have, too."""
-        keys = [one.key for one in groups]
+        keys = [group.key for group in groups]
         states = await self._following.observer.known(keys)
         return all(key in states and states[key].historical for key in keys)
 
     def _has_no_room(self) -> bool:
-        return sum(one.is_old for one in self._tracked.values()) >= _OLD_ONES
+        return sum(item.is_old for item in self._tracked.values()) >= _OLD_ONES
 
     def _plan_next_look(self, tracked: _Tracked) -> None:
         self._close_ended(tracked)
@@ -193,11 +193,11 @@ class FlowRuns:
     def _close_ended(self, tracked: _Tracked) -> None:
         # What is known decides, not the look: a slow list may show a job group as it was before
         # a quicker one showed its end.
-        active = self._following.knowledge.active
+        active = self._following.live_state.active
         tracked.open_groups = {
-            one
-            for one in tracked.open_groups
-            if self._following.key(RunKind.JOB_GROUP, one) in active
+            open_group
+            for open_group in tracked.open_groups
+            if self._following.key(RunKind.JOB_GROUP, open_group) in active
         }
 
     def _look_at(self, tracked: _Tracked, *, after_seconds: float) -> None:
@@ -216,7 +216,7 @@ class FlowRuns:
             # Whether it is gone for good is for the audit to say.
             log.info("a flow run cannot be found", flow_run=flow_run_id, reason=str(error))
             key = self._following.key(RunKind.FLOW_RUN, flow_run_id)
-            if key in self._following.knowledge.active:
+            if key in self._following.live_state.active:
                 self._wait(tracked)
             else:
                 # Nothing was told of it, so no audit will ever end it.
@@ -283,27 +283,27 @@ class FlowRuns:
             return
         if has_ended(native_status):
             native_status = None  # its status runs ahead of its job groups
-        await self._following.observer.observe((self._sighting(key, row, native_status),))
+        await self._following.observer.observe((self._observation(key, row, native_status),))
 
-    def _sighting(self, key: RunKey, row: FlowRunRow, native_status: str | None) -> Sighting:
-        return flow_run_sighting(
+    def _observation(self, key: RunKey, row: FlowRunRow, native_status: str | None) -> Observation:
+        return flow_run_observation(
             row,
             key=key,
             native_status=native_status,
             source=Source.POLL,
-            seen_at=self._following.clock.now(),
+            observed_at=self._following.clock.now(),
         )
 
     async def _end(
         self, key: RunKey, row: FlowRunRow, status: str, groups: Sequence[JobGroupRow]
     ) -> None:
         finished_at = await self._latest_end(groups) or row.updated_at
-        sighting = msgspec.structs.replace(
-            self._sighting(key, row, status),
+        observation = msgspec.structs.replace(
+            self._observation(key, row, status),
             finished_at=finished_at,
             approximate=("finished_at",) if finished_at is not None else (),
         )
-        await self._following.observer.observe((await self._with_origin(sighting, groups),))
+        await self._following.observer.observe((await self._with_origin(observation, groups),))
         self.forget(key.id)
 
     async def _latest_end(self, groups: Sequence[JobGroupRow]) -> datetime | None:
@@ -317,17 +317,19 @@ class FlowRuns:
         ]
         return max((at for at in ends if at is not None), default=None)
 
-    async def _with_origin(self, sighting: Sighting, groups: Sequence[JobGroupRow]) -> Sighting:
+    async def _with_origin(
+        self, observation: Observation, groups: Sequence[JobGroupRow]
+    ) -> Observation:
         """Add what only the job groups tell: the owner and, where need be, flow and trigger."""
         states = list((await self._group_states(groups)).values())
-        pipelines = [one.pipeline for one in states if one.pipeline is not None]
-        triggers = [one.trigger for one in states if one.trigger is not Trigger.UNKNOWN]
-        owners = [one.owner for one in states if one.owner is not None]
-        is_scheduled = sighting.trigger is Trigger.SCHEDULE
+        pipelines = [state.pipeline for state in states if state.pipeline is not None]
+        triggers = [state.trigger for state in states if state.trigger is not Trigger.UNKNOWN]
+        owners = [state.owner for state in states if state.owner is not None]
+        is_scheduled = observation.trigger is Trigger.SCHEDULE
         return msgspec.structs.replace(
-            sighting,
-            pipeline=sighting.pipeline or (pipelines[0] if pipelines else None),
-            trigger=triggers[0] if triggers and not is_scheduled else sighting.trigger,
+            observation,
+            pipeline=observation.pipeline or (pipelines[0] if pipelines else None),
+            trigger=triggers[0] if triggers and not is_scheduled else observation.trigger,
             owner=owners[0] if owners else None,
         )
 
@@ -340,7 +342,9 @@ class FlowRuns:
     def _wait(self, tracked: _Tracked, *, is_refused: bool = False) -> None:
         tracked.looks += 1
         settings = self._following.settings
-        cap_seconds = settings.audit_seconds if is_refused else settings.flow_run_wait_cap_seconds
+        cap_seconds = (
+            settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
+        )
         wait = growing_wait(tracked.looks, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=cap_seconds)
         self._look_at(tracked, after_seconds=wait)
 

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from monitor.bus.contract import EventBus, Note
+from monitor.bus.contract import EventBus, StateEntry
 from monitor.catalogue.capabilities import Capability
 from monitor.model.clock import Clock
-from monitor.model.knowledge import Reachability
+from monitor.model.live_state import Reachability
 from monitor.model.runs import RunKey, RunKind
-from monitor.polling.settings import BeyondSettings, PollSettings
-from monitor.tracking.knowledge import Knowledge
+from monitor.polling.settings import InventorySettings, PollSettings
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
 
@@ -25,11 +25,11 @@ class Following:
 
     client: WorkspaceClient
     observer: Observer
-    knowledge: Knowledge
+    live_state: LiveState
     bus: EventBus
     clock: Clock
     settings: PollSettings
-    beyond: BeyondSettings | None = None  # None: nothing is read beyond runs
+    inventory: InventorySettings | None = None  # None: nothing is read beyond runs
 
     @property
     def name(self) -> str:
@@ -46,34 +46,34 @@ class Following:
     def key(self, kind: RunKind, run_id: str) -> RunKey:
         return RunKey(workspace=self.name, kind=kind, id=run_id)
 
-    def note(self, topic: str, key: str, value: bytes | None) -> Note:
-        return Note(workspace=self.name, topic=topic, key=key, value=value)
+    def note(self, topic: str, key: str, value: bytes | None) -> StateEntry:
+        return StateEntry(workspace=self.name, topic=topic, key=key, value=value)
 
-    def know_beyond(self, **changes: object) -> None:
+    def update_inventory(self, **changes: object) -> None:
         """Overwrite some of what is known beyond runs."""
-        before = self.knowledge.workspaces[self.name].beyond
+        before = self.live_state.workspaces[self.name].inventory
         after = msgspec.structs.replace(before, **changes)
-        self.knowledge.update_workspace(self.name, beyond=after)
+        self.live_state.update_workspace(self.name, inventory=after)
 
     def holds_until(self) -> datetime:
         """Return until when what is read now may be shown, should the next reading fail."""
-        seconds = 0.0 if self.beyond is None else self.beyond.interval_seconds
+        seconds = 0.0 if self.inventory is None else self.inventory.interval_seconds
         return self.clock.now() + timedelta(seconds=3 * seconds)
 
     def can(self, capability: Capability) -> bool:
-        return capability in self.knowledge.workspaces[self.name].capabilities
+        return capability in self.live_state.workspaces[self.name].capabilities
 
     def is_unproven(self) -> bool:
         """True before the workspace has shown what it offers."""
-        return self.knowledge.workspaces[self.name].edition is None
+        return self.live_state.workspaces[self.name].edition is None
 
     def is_unreachable(self) -> bool:
         """True while nothing answers: then a failure says nothing about what was asked for."""
-        standing = self.knowledge.workspaces[self.name]
-        return standing.reachability is Reachability.UNREACHABLE
+        status = self.live_state.workspaces[self.name]
+        return status.reachability is Reachability.UNREACHABLE
 
     def followed_since(self) -> datetime | None:
-        return self.knowledge.workspaces[self.name].followed_since
+        return self.live_state.workspaces[self.name].followed_since
 
     def workspace_now(self) -> datetime:
         """Return the workspace's time, ours where it has never told its own."""
@@ -82,11 +82,14 @@ class Following:
     def active_keys(self, kind: RunKind) -> list[RunKey]:
         """Return the active runs of one kind, the one confirmed longest ago first."""
         active = [
-            one
-            for key, one in self.knowledge.active.items()
+            item
+            for key, item in self.live_state.active.items()
             if key.workspace == self.name and key.kind is kind
         ]
-        return [one.run.key for one in sorted(active, key=lambda one: one.confirmed_at)]
+        return [
+            each_active.run.key
+            for each_active in sorted(active, key=lambda other_active: other_active.confirmed_at)
+        ]
 
     def has_active_runs(self) -> bool:
-        return any(key.workspace == self.name for key in self.knowledge.active)
+        return any(key.workspace == self.name for key in self.live_state.active)

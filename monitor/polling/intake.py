@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import Source
-from monitor.model.sightings import Outcome, Sighting
-from monitor.polling.bare_rows import BareRows
 from monitor.polling.details import Details
+from monitor.polling.enrichment import Enrichment
 from monitor.polling.flow_runs import FlowRuns, Seen
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
-from monitor.polling.names import Recipes
-from monitor.polling.reading import has_ended, job_group_sighting
-from monitor.polling.wanted import Wanted
+from monitor.polling.reading import has_ended, job_group_observation
+from monitor.polling.recipe_names import RecipeNames
+from monitor.polling.refetch_queue import RefetchQueue
 from monitor.workspace.payloads import JobGroupRow
 
 _REMEMBERED_ROWS = 8_192
@@ -28,18 +28,18 @@ class Intake:
         self,
         following: Following,
         *,
-        recipes: Recipes,
-        bare_rows: BareRows,
+        recipes: RecipeNames,
+        enrichment: Enrichment,
         details: Details,
         flow_runs: FlowRuns,
-        wanted: Wanted,
+        refetch_queue: RefetchQueue,
     ) -> None:
         self._following = following
         self._recipes = recipes
-        self._bare_rows = bare_rows
+        self._enrichment = enrichment
         self._details = details
         self._flow_runs = flow_runs
-        self._wanted = wanted
+        self._refetch_queue = refetch_queue
         # Rows that were taken and have nothing more to tell; the overlap shows them again.
         self._settled: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
 
@@ -54,10 +54,10 @@ class Intake:
         taken again.
         """
         fresh = [row for row in rows if self._settled.get(row.id) != _written(row)]
-        completed = await self._bare_rows.complete(self._followed(fresh, source))
+        completed = await self._enrichment.complete(self._followed(fresh, source))
         followed = self._followed(completed.rows, source)
-        sightings = [self._sighting(row, source) for row in followed]
-        await self._observe(await self._details.complete(sightings))
+        observations = [self._observation(row, source) for row in followed]
+        await self._observe(await self._details.complete(observations))
         for row in followed:
             if has_ended(row.native_status):
                 self._settled.put(row.id, _written(row))
@@ -65,11 +65,11 @@ class Intake:
 
     async def take_read(self, row: JobGroupRow, source: Source) -> bool:
         """Observe a row that was read by its id; False where its kind of run is not followed."""
-        self._bare_rows.remember(row)
+        self._enrichment.remember(row)
         await self.take((row,), source)
         return self.is_followed(row)
 
-    async def take_wanted(self, row: JobGroupRow, *, is_last: bool) -> None:
+    async def take_queued(self, row: JobGroupRow, *, is_last: bool) -> None:
         """Observe a row from the audit list, with its job records, however long they take.
 
         ``is_last`` says that the workspace will not be asked for the job records again.
@@ -77,23 +77,25 @@ class Intake:
         Raises:
             WorkspaceError: the job records cannot be read; they may be later.
         """
-        self._bare_rows.remember(row)
+        self._enrichment.remember(row)
         if not self.is_followed(row):
-            self._following.observer.ignore(Source.AUDIT)
+            self._following.observer.ignore(Source.RECONCILIATION)
             return
-        sighting = self._sighting(row, Source.AUDIT)
+        observation = self._observation(row, Source.RECONCILIATION)
         if has_ended(row.native_status):
-            sighting = await self._details.complete_now(sighting, is_last=is_last)
-        await self._observe((sighting,))
+            observation = await self._details.complete_now(observation, is_last=is_last)
+        await self._observe((observation,))
 
-    async def _observe(self, sightings: Sequence[Sighting]) -> None:
-        notes = self._recipes.unwritten()
-        if not sightings and not notes:
+    async def _observe(self, observations: Sequence[Observation]) -> None:
+        state_entries = self._recipes.unwritten()
+        if not observations and not state_entries:
             return
-        outcomes = await self._following.observer.observe(sightings, notes=notes)
-        self._recipes.written(notes)
-        seen: list[Seen] = list(zip(sightings, outcomes, strict=True))
-        await self._wanted.add([one.key for one, what in seen if what is Outcome.NEEDS_DETAIL])
+        outcomes = await self._following.observer.observe(observations, state_entries=state_entries)
+        self._recipes.written(state_entries)
+        seen: list[Seen] = list(zip(observations, outcomes, strict=True))
+        await self._refetch_queue.add(
+            [other_seen.key for other_seen, what in seen if what is Outcome.NEEDS_DETAIL]
+        )
         await self._flow_runs.notice(seen)
 
     def _followed(self, rows: Sequence[JobGroupRow], source: Source) -> list[JobGroupRow]:
@@ -104,13 +106,13 @@ class Intake:
                 self._settled.put(row.id, _written(row))
         return followed
 
-    def _sighting(self, row: JobGroupRow, source: Source) -> Sighting:
+    def _observation(self, row: JobGroupRow, source: Source) -> Observation:
         following = self._following
-        return job_group_sighting(
+        return job_group_observation(
             row,
             workspace=following.name,
             source=source,
-            seen_at=following.clock.now(),
+            observed_at=following.clock.now(),
             page_url=following.page_url,
             flow=self._recipes.flow_of(row),
         )

@@ -4,85 +4,87 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.polling.audit import Audit
-from monitor.polling.bare_rows import BareRows
-from monitor.polling.beyond.slow_polls import SlowPoll, slow_polls
 from monitor.polling.by_id import ById
 from monitor.polling.changes import Changes
 from monitor.polling.details import Details
+from monitor.polling.enrichment import Enrichment
 from monitor.polling.flow_runs import FlowRuns
 from monitor.polling.following import Following
 from monitor.polling.intake import Intake
-from monitor.polling.inventory import Inventory
-from monitor.polling.names import Recipes
+from monitor.polling.inventory.slow_polls import SlowPoll, slow_polls
+from monitor.polling.pipeline_names import PipelineNames
 from monitor.polling.plan_runs import PlanRuns
 from monitor.polling.plans import Plans
 from monitor.polling.progress import Progress
+from monitor.polling.recipe_names import RecipeNames
+from monitor.polling.reconciliation import Reconciliation
+from monitor.polling.refetch_queue import RefetchQueue
 from monitor.polling.schedules import Schedules
-from monitor.polling.wanted import Wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class WorkspacePolls:
     """The polls of one workspace. Nothing in them survives but what the store holds."""
 
-    recipes: Recipes
+    recipes: RecipeNames
     plans: Plans
     details: Details
     flow_runs: FlowRuns
-    wanted: Wanted
+    refetch_queue: RefetchQueue
     intake: Intake
     changes: Changes
     plan_runs: PlanRuns
     by_id: ById
-    audit: Audit
+    reconciliation: Reconciliation
     progress: Progress
-    inventory: Inventory
+    pipeline_names: PipelineNames
     schedules: Schedules
-    beyond: tuple[SlowPoll, ...]
+    inventory: tuple[SlowPoll, ...]
 
     async def load(self) -> None:
         """Read from the store what an earlier run of the monitor left there."""
         for part in (
             self.recipes,
             self.plans,
-            self.wanted,
+            self.refetch_queue,
             self.changes.watermark,
             self.plan_runs.watermark,
-            self.inventory,
+            self.pipeline_names,
             self.flow_runs,
         ):
             await part.load()
 
 
-def build(following: Following) -> Parts:
+def build(following: Following) -> WorkspacePolls:
     """Build every poll; which of them run is decided by what the workspace offers."""
-    recipes, plans = Recipes(following), Plans(following)
+    recipes, plans = RecipeNames(following), Plans(following)
     details, flow_runs = Details(following), FlowRuns(following)
-    wanted = Wanted(following)
+    refetch_queue = RefetchQueue(following)
     intake = Intake(
         following,
         recipes=recipes,
-        bare_rows=BareRows(following, recipes),
+        enrichment=Enrichment(following, recipes),
         details=details,
         flow_runs=flow_runs,
-        wanted=wanted,
+        refetch_queue=refetch_queue,
     )
-    plan_runs = PlanRuns(following, plans=plans, wanted=wanted)
+    plan_runs = PlanRuns(following, plans=plans, refetch_queue=refetch_queue)
     by_id = ById(following, intake=intake, flow_runs=flow_runs, plan_runs=plan_runs)
-    return Parts(
+    return WorkspacePolls(
         recipes=recipes,
         plans=plans,
         details=details,
         flow_runs=flow_runs,
-        wanted=wanted,
+        refetch_queue=refetch_queue,
         intake=intake,
-        changes=Changes(following, intake=intake, flow_runs=flow_runs, wanted=wanted),
+        changes=Changes(following, intake=intake, flow_runs=flow_runs, refetch_queue=refetch_queue),
         plan_runs=plan_runs,
         by_id=by_id,
-        audit=Audit(following, intake=intake, plan_runs=plan_runs, by_id=by_id, wanted=wanted),
+        reconciliation=Reconciliation(
+            following, intake=intake, plan_runs=plan_runs, by_id=by_id, refetch_queue=refetch_queue
+        ),
         progress=Progress(following),
-        inventory=Inventory(following, plans=plans),
+        pipeline_names=PipelineNames(following, plans=plans),
         schedules=Schedules(following),
-        beyond=slow_polls(following),
+        inventory=slow_polls(following),
     )

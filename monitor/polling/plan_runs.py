@@ -13,15 +13,15 @@ from monitor.model.errors import (
     UnauthorizedError,
     WorkspaceError,
 )
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import Parents, RunKey, RunKind, Source, Trigger
-from monitor.model.sightings import Outcome, Sighting
 from monitor.polling.changes import latest
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
 from monitor.polling.plans import Plans
-from monitor.polling.reading import has_ended, plan_run_sighting
-from monitor.polling.wanted import Wanted
+from monitor.polling.reading import has_ended, plan_run_observation
+from monitor.polling.refetch_queue import RefetchQueue
 from monitor.polling.watermark import Watermark
 from monitor.workspace.payloads import PlanChild, PlanRunRow
 from monitor.workspace.priority import Priority
@@ -38,10 +38,10 @@ Written = tuple[str | None, datetime | None]
 class PlanRuns:
     """Polls plan runs, maps each to its plan, and links the runs that it started to it."""
 
-    def __init__(self, following: Following, *, plans: Plans, wanted: Wanted) -> None:
+    def __init__(self, following: Following, *, plans: Plans, refetch_queue: RefetchQueue) -> None:
         self._following = following
         self._plans = plans
-        self._wanted = wanted
+        self._refetch_queue = refetch_queue
         self.watermark = Watermark(following, PLAN_RUNS)
         self._settled: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
@@ -62,28 +62,28 @@ class PlanRuns:
             updated_since=self.watermark.since(), priority=Priority.CHANGES
         ):
             began_at = page.began_at if page.number == 1 else began_at
-            await self._wanted.add_bad_rows(RunKind.PLAN_RUN, page.bad_rows)
+            await self._refetch_queue.add_bad_rows(RunKind.PLAN_RUN, page.bad_rows)
             is_complete = await self.take(page.rows, Source.POLL) and is_complete
             newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
         if not is_complete:
             raise TryLaterError("the plans of some plan runs could not be read yet")
         await self.watermark.move(began_at or newest_at)
-        self._following.knowledge.confirm(
+        self._following.live_state.confirm(
             self._following.name, RunKind.PLAN_RUN, asked_at, complete_at=theirs
         )
 
     async def take(self, rows: Sequence[PlanRunRow], source: Source) -> bool:
         """Observe the rows; False where some could not be read on and must be taken again."""
-        sightings: list[Sighting] = []
+        observations: list[Observation] = []
         taken: list[PlanRunRow] = []
         fresh = [row for row in rows if self._settled.get(row.id) != _written(row)]
         for row in fresh:
-            sighting = await self._try_to_read(row, source)
-            if sighting is not None:
-                sightings.append(sighting)
+            observation = await self._try_to_read(row, source)
+            if observation is not None:
+                observations.append(observation)
                 taken.append(row)
-        if sightings:
-            outcomes = await self._following.observer.observe(sightings)
+        if observations:
+            outcomes = await self._following.observer.observe(observations)
             for row, outcome in zip(taken, outcomes, strict=True):
                 self._after(row, outcome)
         return len(taken) == len(fresh)
@@ -97,7 +97,7 @@ class PlanRuns:
         if is_news and has_room and row.plan_id is not None:
             self._childless[row.id] = row.plan_id
 
-    async def _try_to_read(self, row: PlanRunRow, source: Source) -> Sighting | None:
+    async def _try_to_read(self, row: PlanRunRow, source: Source) -> Observation | None:
         try:
             row = await self._whole(row)
             plan = await self._plans.plan_of(row)
@@ -108,11 +108,11 @@ class PlanRuns:
                 log.debug("a plan run waits for its plan", plan_run=row.id, reason=str(error))
                 return None
             plan = None
-        return plan_run_sighting(
+        return plan_run_observation(
             row,
             workspace=self._following.name,
             source=source,
-            seen_at=self._following.clock.now(),
+            observed_at=self._following.clock.now(),
             plan=plan,
         )
 
@@ -154,7 +154,9 @@ class PlanRuns:
             except WorkspaceError as error:
                 log.info("a plan run's children are not told", plan_run=plan_run_id, why=str(error))
             else:
-                await self._link([one for one in full.children if one.plan_run_id == plan_run_id])
+                await self._link(
+                    [child for child in full.children if child.plan_run_id == plan_run_id]
+                )
             self._childless.pop(plan_run_id, None)
         return bool(waiting)
 
@@ -164,7 +166,7 @@ class PlanRuns:
         return bool(await self._following.bus.children(key))
 
     async def _link(self, children: Sequence[PlanChild]) -> None:
-        parents = {self._child_key(one): one.plan_run_id for one in children}
+        parents = {self._child_key(child): child.plan_run_id for child in children}
         known = await self._following.observer.known(list(parents))
         # The flow run between a plan run and a job group belongs to the plan run as well.
         for key, state in list(known.items()):
@@ -172,18 +174,18 @@ class PlanRuns:
                 parents.setdefault(self._following.key(RunKind.FLOW_RUN, flow_run), parents[key])
         known = await self._following.observer.known(list(parents))
         # Only runs that were seen already: a child that is not followed must not appear this way.
-        sightings = [
-            Sighting(
+        observations = [
+            Observation(
                 key=key,
                 source=Source.POLL,
-                seen_at=self._following.clock.now(),
+                observed_at=self._following.clock.now(),
                 parents=Parents(plan_run=plan_run_id),
                 trigger=Trigger.PLAN,
             )
             for key, plan_run_id in parents.items()
             if key in known
         ]
-        await self._following.observer.observe(sightings)
+        await self._following.observer.observe(observations)
 
     def _child_key(self, child: PlanChild) -> RunKey:
         if child.job_group_id is not None:

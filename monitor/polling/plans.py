@@ -43,13 +43,15 @@ class Plans:
 
     async def load(self) -> None:
         """Read back what was learned before."""
-        noted = await self._following.bus.notes(self._following.name, SNAPSHOT)
+        noted = await self._following.bus.state_entries(self._following.name, SNAPSHOT)
         # What is damaged is asked for again.
-        known = {one: value.decode() for one, value in noted.items() if value and value.isascii()}
-        forgotten = [self._plan_of.put(one, plan) for one, plan in known.items()]
+        known = {note: value.decode() for note, value in noted.items() if value and value.isascii()}
+        forgotten = [self._plan_of.put(item, plan) for item, plan in known.items()]
         # A commit that failed may have left more of them than are remembered.
-        notes = [self._following.note(SNAPSHOT, one, None) for one in forgotten if one is not None]
-        await self._following.observer.observe((), notes=notes)
+        state_entries = [
+            self._following.note(SNAPSHOT, item, None) for item in forgotten if item is not None
+        ]
+        await self._following.observer.observe((), state_entries=state_entries)
 
     async def list_all(self) -> dict[str, PlanRow]:
         """Read the list of plans anew and return it by id. Snapshots in it are left out."""
@@ -112,10 +114,10 @@ class Plans:
 
     async def _keep(self, snapshot_id: str, plan_id: str) -> None:
         forgotten = self._plan_of.put(snapshot_id, plan_id)
-        notes = [self._following.note(SNAPSHOT, snapshot_id, plan_id.encode())]
+        state_entries = [self._following.note(SNAPSHOT, snapshot_id, plan_id.encode())]
         if forgotten is not None:
-            notes.append(self._following.note(SNAPSHOT, forgotten, None))
-        await self._following.observer.observe((), notes=notes)
+            state_entries.append(self._following.note(SNAPSHOT, forgotten, None))
+        await self._following.observer.observe((), state_entries=state_entries)
 
     async def _by_latest_run(self, row: PlanRunRow) -> str | None:
         """Find the one plan whose latest run is this one, or was created in the same moment."""
@@ -127,14 +129,14 @@ class Plans:
 
     def _fitting(self, row: PlanRunRow) -> list[str]:
         plans = self._listed.values()
-        by_id = [one.id for one in plans if one.latest_run_id == row.id]
+        by_id = [plan.id for plan in plans if plan.latest_run_id == row.id]
         if by_id or row.created_at is None:
             return by_id
         # Schedules start many plans in one second: a plan whose latest run is another is out.
         return [
-            one.id
-            for one in plans
-            if one.latest_run_id is None and one.latest_run_created_at == row.created_at
+            plan.id
+            for plan in plans
+            if plan.latest_run_id is None and plan.latest_run_created_at == row.created_at
         ]
 
     def _is_list_old_for(self, row: PlanRunRow) -> bool:

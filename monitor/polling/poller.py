@@ -13,16 +13,16 @@ from monitor.bus.contract import EventBus
 from monitor.catalogue.capabilities import Capability
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, MonitorError, TryLaterError
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind
-from monitor.model.sightings import Sighting
+from monitor.polling.capability_discovery import CapabilityDiscovery
 from monitor.polling.following import Following
-from monitor.polling.offering import Offering
 from monitor.polling.pace import rest_after_reads, rest_between_lists
-from monitor.polling.parts import Parts, build
+from monitor.polling.parts import WorkspacePolls, build
 from monitor.polling.polls import Polls
-from monitor.polling.settings import BeyondSettings, PollSettings
-from monitor.polling.waiting import Wake, growing_wait
-from monitor.tracking.knowledge import Knowledge
+from monitor.polling.settings import InventorySettings, PollSettings
+from monitor.polling.waiting import Bell, growing_wait
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
@@ -46,28 +46,28 @@ class WorkspacePoller:
         client: WorkspaceClient,
         *,
         observer: Observer,
-        knowledge: Knowledge,
+        live_state: LiveState,
         bus: EventBus,
         clock: Clock,
         registry: CollectorRegistry,
         settings: PollSettings,
-        beyond: BeyondSettings | None = None,
+        inventory: InventorySettings | None = None,
         random: Random | None = None,
     ) -> None:
         self._following = Following(
             client=client,
             observer=observer,
-            knowledge=knowledge,
+            live_state=live_state,
             bus=bus,
             clock=clock,
             settings=settings,
-            beyond=beyond,
+            inventory=inventory,
         )
         self._random = random or SystemRandom()
         self._polls = Polls(self._following, registry)
-        self._offering = Offering(self._following, self._polls.reachability)
-        self._change_wake = Wake(clock)
-        self._plan_wake = Wake(clock)
+        self._capability_discovery = CapabilityDiscovery(self._following, self._polls.reachability)
+        self._change_wake = Bell(clock)
+        self._plan_wake = Bell(clock)
         self._parts = build(self._following)
 
     def wake(self) -> None:
@@ -87,9 +87,9 @@ class WorkspacePoller:
         """Follow a run that the operator names; answers as `confirm`, None: it is asked later."""
         return await self._parts.by_id.track(self._following.key(kind, run_id))
 
-    async def complete(self, sightings: Sequence[Sighting]) -> list[Sighting]:
+    async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Add job records to looks at ended job groups, waiting for a bounded time only."""
-        return await self._parts.details.complete(sightings)
+        return await self._parts.details.complete(observations)
 
     async def run(self) -> None:
         """Follow the workspace until cancelled. A poll that fails never stops another."""
@@ -107,9 +107,9 @@ class WorkspacePoller:
         async with asyncio.TaskGroup() as group:
             self._start_run_polls(group, self._parts)
             self._start_slow_polls(group, self._parts)
-            self._start_polls_beyond_runs(group, self._parts)
+            self._start_inventory_polls(group, self._parts)
 
-    def _start_run_polls(self, group: asyncio.TaskGroup, parts: Parts) -> None:
+    def _start_run_polls(self, group: asyncio.TaskGroup, parts: WorkspacePolls) -> None:
         """Start what follows runs."""
         self._start(group, "details", parts.details.run())
         self._repeat(
@@ -145,7 +145,7 @@ class WorkspacePoller:
             self._change_seconds,
             needs=Capability.READ_JOBS,
         )
-        flow_runs, wanted = parts.flow_runs, parts.wanted
+        flow_runs, refetch_queue = parts.flow_runs, parts.refetch_queue
         self._start(
             group,
             "flow_runs",
@@ -161,13 +161,13 @@ class WorkspacePoller:
             "wanted",
             self._poll_when_due(
                 "wanted",
-                lambda: wanted.poll(parts.by_id.read_wanted),
-                wanted.seconds_until_due,
-                wanted.wake,
+                lambda: refetch_queue.poll(parts.by_id.read_queued),
+                refetch_queue.seconds_until_due,
+                refetch_queue.wake,
             ),
         )
 
-    def _start_slow_polls(self, group: asyncio.TaskGroup, parts: Parts) -> None:
+    def _start_slow_polls(self, group: asyncio.TaskGroup, parts: WorkspacePolls) -> None:
         """Start what checks and names."""
         settings = self._following.settings
 
@@ -175,15 +175,21 @@ class WorkspacePoller:
             return lambda: seconds
 
         needs = Capability.FOLLOW_BY_ID
-        self._repeat(group, "audit", parts.audit.poll, every(settings.audit_seconds), needs=needs)
+        self._repeat(
+            group,
+            "reconciliation",
+            parts.reconciliation.poll,
+            every(settings.reconcile_seconds),
+            needs=needs,
+        )
         self._repeat(
             group,
             "relist",
-            parts.audit.relist,
+            parts.reconciliation.relist,
             every(settings.relist_seconds),
             needs=Capability.LIST_CHANGES,
             # The first look has just shown the last day.
-            first_after_seconds=settings.audit_seconds,
+            first_after_seconds=settings.reconcile_seconds,
         )
         self._repeat(
             group,
@@ -196,14 +202,14 @@ class WorkspacePoller:
         self._repeat(
             group,
             "names",
-            parts.inventory.poll,
+            parts.pipeline_names.poll,
             every(settings.names_seconds),
             needs=Capability.LIST_FLOWS,
         )
         self._repeat(
             group,
             "idle_pipelines",
-            parts.inventory.forget_idle,
+            parts.pipeline_names.forget_idle,
             every(settings.relist_seconds),
             first_after_seconds=settings.relist_seconds,
         )
@@ -215,32 +221,35 @@ class WorkspacePoller:
             needs=Capability.READ_SCHEDULES,
         )
         self._repeat(
-            group, "specification", self._read_specification, every(settings.audit_seconds)
+            group, "specification", self._read_specification, every(settings.reconcile_seconds)
         )
-        offering = self._offering
+        capability_discovery = self._capability_discovery
         self._start(
             group,
             "probe",
             self._poll_when_due(
-                "probe", offering.find_out, offering.seconds_until_due, offering.wake
+                "probe",
+                capability_discovery.find_out,
+                capability_discovery.seconds_until_due,
+                capability_discovery.wake,
             ),
         )
 
-    def _start_polls_beyond_runs(self, group: asyncio.TaskGroup, parts: Parts) -> None:
+    def _start_inventory_polls(self, group: asyncio.TaskGroup, parts: WorkspacePolls) -> None:
         """Start what reads the rest of the workspace; it is late for nothing."""
-        beyond = self._following.beyond or BeyondSettings()
-        for one in parts.beyond:
-            if not one.is_on:
+        inventory = self._following.inventory or InventorySettings()
+        for item in parts.inventory:
+            if not item.is_on:
                 # It may have been on before the settings changed.
-                one.forget()
+                item.forget()
                 continue
             self._repeat(
                 group,
-                one.name,
-                one.poll,
-                lambda: beyond.interval_seconds,
-                needs=one.needs,
-                forget=one.forget,
+                item.name,
+                item.poll,
+                lambda: inventory.interval_seconds,
+                needs=item.needs,
+                forget=item.forget,
                 is_awaited=False,
             )
 
@@ -256,7 +265,7 @@ class WorkspacePoller:
                 cap_seconds=settings.connect_wait_cap_seconds,
             )
             failure = await self._polls.attempt(
-                "connect", self._offering.find_out, again_seconds=None
+                "connect", self._capability_discovery.find_out, again_seconds=None
             )
             if failure is None:
                 return
@@ -275,7 +284,7 @@ class WorkspacePoller:
         seconds: Callable[[], float],
         *,
         needs: Capability | None = None,
-        wake: Wake | None = None,
+        wake: Bell | None = None,
         first_after_seconds: float = 0.0,
         forget: Callable[[], None] | None = None,
         is_awaited: bool = True,
@@ -293,7 +302,7 @@ class WorkspacePoller:
                 poll,
                 seconds,
                 needs=needs,
-                wake=wake or Wake(self._following.clock),
+                wake=wake or Bell(self._following.clock),
                 first_after_seconds=first_after_seconds,
                 forget=forget,
                 is_awaited=is_awaited,
@@ -307,7 +316,7 @@ class WorkspacePoller:
         seconds: Callable[[], float],
         *,
         needs: Capability | None,
-        wake: Wake,
+        wake: Bell,
         first_after_seconds: float,
         forget: Callable[[], None] | None,
         is_awaited: bool,
@@ -315,7 +324,7 @@ class WorkspacePoller:
         settings, clock = self._following.settings, self._following.clock
         await clock.sleep(self._jittered(first_after_seconds))
         while True:
-            wait = settings.audit_seconds
+            wait = settings.reconcile_seconds
             if needs is None or self._following.can(needs):
                 again_seconds = seconds() if is_awaited else None
                 failure = await self._polls.attempt(name, poll, again_seconds=again_seconds)
@@ -328,7 +337,7 @@ class WorkspacePoller:
             await wake.pause(self._jittered(wait) - gap)
 
     async def _poll_when_due(
-        self, name: str, poll: Poll, seconds_until_due: Callable[[], float | None], wake: Wake
+        self, name: str, poll: Poll, seconds_until_due: Callable[[], float | None], wake: Bell
     ) -> None:
         """Run a poll whenever it has something to do, and only then."""
         settings, clock = self._following.settings, self._following.clock
@@ -343,7 +352,7 @@ class WorkspacePoller:
 
     async def _heed_refusals(self) -> None:
         try:
-            await self._offering.heed()
+            await self._capability_discovery.heed()
         except BusError as error:
             log.warning("a change of the workspace is told later", reason=str(error))
 
@@ -372,7 +381,7 @@ class WorkspacePoller:
         if failure is None:
             return seconds
         growing = growing_wait(
-            failures, base_seconds=settings.idle_seconds, cap_seconds=settings.audit_seconds
+            failures, base_seconds=settings.idle_seconds, cap_seconds=settings.reconcile_seconds
         )
         if isinstance(failure, TryLaterError):
             # A slow poll need not wait its whole interval for what may be over soon.

@@ -21,7 +21,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceUnreachableError,
 )
-from monitor.model.knowledge import PollStanding
+from monitor.model.live_state import PollStatus
 from monitor.polling.following import Following
 from monitor.polling.metrics import PollMetrics
 from monitor.polling.reachability import ReachabilityJudge
@@ -95,7 +95,7 @@ class Polls:
     ) -> None:
         following, now = self._following, self._following.clock.now()
         outcome = OK if failure is None else outcome_of(failure)
-        before = following.knowledge.polls.get((following.name, name))
+        before = following.live_state.polls.get((following.name, name))
         succeeded_at = before.last_success_at if before is not None else None
         is_lost = self._is_not_offered(failure)
         if failure is None:
@@ -113,8 +113,8 @@ class Polls:
         counted = outcome if was_asked else IDLE
         self._metrics.polls.labels(following.name, name, counted).inc()
         expected_by = None if is_lost else self._expected_by(before, failure, again_seconds)
-        following.knowledge.record_poll(
-            PollStanding(
+        following.live_state.record_poll(
+            PollStatus(
                 workspace=following.name,
                 poll=name,
                 last_attempt_at=now,
@@ -132,7 +132,7 @@ class Polls:
         )
 
     def _expected_by(
-        self, before: PollStanding | None, failure: MonitorError | None, again_seconds: float | None
+        self, before: PollStatus | None, failure: MonitorError | None, again_seconds: float | None
     ) -> datetime | None:
         if again_seconds is None:
             return None

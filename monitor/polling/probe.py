@@ -98,10 +98,10 @@ def judge(
         # The document is not made for the caller; but a token without rights shows even less.
         edition = max(
             _LISTED,
-            key=lambda one: (
-                one is before,
-                _likeness(one, specification),
-                -_contradictions(one, proof),
+            key=lambda item: (
+                item is before,
+                _likeness(item, specification),
+                -_contradictions(item, proof),
             ),
         )
         if edition is before:
@@ -109,17 +109,19 @@ def judge(
         basis = "the served specification" if specification else "that"
         return edition, f"no read succeeded; {basis} fits this edition best{hint}"
     fitting = [
-        one for one in _LISTED if all(operation(found).is_offered_in(one) for found in proof.found)
+        item
+        for item in _LISTED
+        if all(operation(found).is_offered_in(item) for found in proof.found)
     ]
     found = f"reads succeed of {_named(proof.found)}"
     if not fitting:
         return Edition.OPEN, f"{found}, which no single edition has together{hint}"
     edition = max(
         fitting,
-        key=lambda one: (
-            -_contradictions(one, proof),
-            one is before,
-            _likeness(one, specification),
+        key=lambda item: (
+            -_contradictions(item, proof),
+            item is before,
+            _likeness(item, specification),
         ),
     )
     refused = f"; refused are {_named(proof.refused)}" if proof.refused else ""
@@ -130,19 +132,23 @@ def _hint(specification: Specification) -> str:
     """Say what the served specification shows; it may show more than the caller may use."""
     if not specification:
         return ""
-    nearest = max((*_LISTED, Edition.OPEN), key=lambda one: _likeness(one, specification))
+    nearest = max((*_LISTED, Edition.OPEN), key=lambda item: _likeness(item, specification))
     return f"; the served specification ({len(specification)} operations) is most like {nearest}"
 
 
 def _contradictions(edition: Edition, proof: Proof) -> int:
-    return sum(operation(one).is_offered_in(edition) for one in proof.refused)
+    return sum(operation(item).is_offered_in(edition) for item in proof.refused)
 
 
 def _likeness(edition: Edition, specification: Specification) -> int:
     """Count how many operations the specification and the edition agree about, less the rest."""
     if not specification:
         return 0
-    offered = {(one.method, one.path) for one in operations() if one.is_offered_in(edition)}
+    offered = {
+        (operation.method, operation.path)
+        for operation in operations()
+        if operation.is_offered_in(edition)
+    }
     return -len(offered ^ specification)
 
 

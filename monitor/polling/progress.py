@@ -12,11 +12,11 @@ from monitor.model.errors import (
     NoSuchObjectError,
     NotAvailableError,
 )
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
-from monitor.model.sightings import Sighting
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
-from monitor.polling.reading import jobs_told
+from monitor.polling.reading import job_summary
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -66,10 +66,15 @@ class Progress:
         told = [(self._read_at(key), key) for key in active]
         due = [(at, key) for at, key in told if at is None or at <= oldest]
         # Never read comes before read long ago.
-        return [key for _, key in sorted(due, key=lambda one: (one[0] is not None, one[0]))]
+        return [
+            key
+            for _, key in sorted(
+                due, key=lambda active_key: (active_key[0] is not None, active_key[0])
+            )
+        ]
 
     def _read_at(self, key: RunKey) -> datetime | None:
-        active = self._following.knowledge.active.get(key)
+        active = self._following.live_state.active.get(key)
         jobs = active.run.jobs if active is not None else None
         told = (self._tried_at.get(key), jobs.read_at if jobs is not None else None)
         return max((at for at in told if at is not None), default=None)
@@ -83,14 +88,14 @@ class Progress:
             # Whether the run itself is gone is for the audit to find out.
             log.debug("no progress to be read", run=str(key), reason=str(error))
             return
-        told = jobs_told(rows, read_at=client.workspace_now())
+        told = job_summary(rows, read_at=client.workspace_now())
         has_started = "started_at" not in told.approximate
-        sighting = Sighting(
+        observation = Observation(
             key=key,
             source=Source.DETAIL,
-            seen_at=self._following.clock.now(),
+            observed_at=self._following.clock.now(),
             # The jobs' creation says nothing about the start of a group that may still wait.
             started_at=told.started_at if has_started else None,
             jobs=told.jobs,
         )
-        await self._following.observer.observe((sighting,))
+        await self._following.observer.observe((observation,))

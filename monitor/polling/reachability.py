@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.model.errors import BusError, MonitorError, WorkspaceUnreachableError
-from monitor.model.knowledge import Reachability
+from monitor.model.live_state import Reachability
 from monitor.polling.following import Following
 
 # A 5xx of one operation says little about the others: so many must fail in a row.
@@ -30,7 +30,7 @@ class ReachabilityJudge:
         self._polls.add(poll)
         self._failing.pop(poll, None)
         following = self._following
-        if following.knowledge.workspaces[following.name].reachability is Reachability.UNREACHABLE:
+        if following.live_state.workspaces[following.name].reachability is Reachability.UNREACHABLE:
             # They failed because nothing answered; their next attempt tells what is true now.
             for other in self._down:
                 self._failing.pop(other, None)
@@ -62,9 +62,9 @@ class ReachabilityJudge:
 
     def _write(self, reachability: Reachability) -> None:
         following, now = self._following, self._following.clock.now()
-        standing = following.knowledge.workspaces[following.name]
-        since = standing.since if standing.reachability is reachability else now
-        following.knowledge.update_workspace(
+        status = following.live_state.workspaces[following.name]
+        since = status.since if status.reachability is reachability else now
+        following.live_state.update_workspace(
             following.name,
             reachability=reachability,
             since=since,

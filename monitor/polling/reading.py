@@ -1,4 +1,4 @@
-"""Turns what a workspace told into sightings. Pure: no I/O and no clock."""
+"""Turns what a workspace told into observations. Pure: no I/O and no clock."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
+from monitor.model.observations import Observation
 from monitor.model.runs import (
     JobCount,
-    JobsSeen,
+    JobDetails,
     Parents,
     Pipeline,
     PipelineKind,
@@ -23,7 +24,6 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
-from monitor.model.sightings import Sighting
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow, JobRow, PlanRunRow
 
 _TRIGGERS = {"ui": Trigger.MANUAL, "schedule": Trigger.SCHEDULE, "api": Trigger.API}
@@ -33,10 +33,10 @@ RUNNING_WORD = "InProgress"
 _KEPT_JOB_IDS = 100
 
 
-class JobsTold(Struct, frozen=True, kw_only=True):
-    """What the job records of one job group come to. ``approximate`` as in a sighting."""
+class JobSummary(Struct, frozen=True, kw_only=True):
+    """What the job records of one job group come to. ``approximate`` as in a observation."""
 
-    jobs: JobsSeen
+    jobs: JobDetails
     started_at: datetime | None
     finished_at: datetime | None
     approximate: tuple[str, ...]
@@ -56,21 +56,21 @@ def trigger_of(row: JobGroupRow) -> Trigger:
     return _TRIGGERS.get(row.ran_from or "", Trigger.UNKNOWN)
 
 
-def job_group_sighting(
+def job_group_observation(
     row: JobGroupRow,
     *,
     workspace: str,
     source: Source,
-    seen_at: datetime,
+    observed_at: datetime,
     page_url: str,
     flow: Pipeline | None,
-) -> Sighting:
+) -> Observation:
     """Read one row. A job group reports neither start nor end, so none is told here."""
     recipe = Recipe(id=row.recipe_id, name=row.recipe_name) if row.recipe_id else None
-    return Sighting(
+    return Observation(
         key=RunKey(workspace=workspace, kind=RunKind.JOB_GROUP, id=row.id),
         source=source,
-        seen_at=seen_at,
+        observed_at=observed_at,
         native_status=row.native_status,
         created_at=row.created_at,
         updated_at=row.updated_at,
@@ -85,16 +85,16 @@ def job_group_sighting(
     )
 
 
-def flow_run_begun(flow_run_id: str, groups: Sequence[Sighting]) -> Sighting:
+def flow_run_begun(flow_run_id: str, groups: Sequence[Observation]) -> Observation:
     """Read from looks at its job groups that a flow run has begun. It tells no end and no time."""
     first = groups[0]
-    has_started = any(status_of(one.native_status) is not Status.PENDING for one in groups)
-    pipelines = [one.pipeline for one in groups if one.pipeline is not None]
-    owners = [one.owner for one in groups if one.owner is not None]
-    return Sighting(
+    has_started = any(status_of(group.native_status) is not Status.PENDING for group in groups)
+    pipelines = [group.pipeline for group in groups if group.pipeline is not None]
+    owners = [group.owner for group in groups if group.owner is not None]
+    return Observation(
         key=RunKey(workspace=first.key.workspace, kind=RunKind.FLOW_RUN, id=flow_run_id),
         source=Source.POLL if first.source is Source.CALLBACK else first.source,
-        seen_at=max(one.seen_at for one in groups),
+        observed_at=max(group.observed_at for group in groups),
         native_status=RUNNING_WORD if has_started else PENDING_WORD,
         pipeline=pipelines[0] if pipelines else None,
         trigger=first.trigger,
@@ -102,16 +102,21 @@ def flow_run_begun(flow_run_id: str, groups: Sequence[Sighting]) -> Sighting:
     )
 
 
-def flow_run_sighting(
-    row: FlowRunRow, *, key: RunKey, native_status: str | None, source: Source, seen_at: datetime
-) -> Sighting:
+def flow_run_observation(
+    row: FlowRunRow,
+    *,
+    key: RunKey,
+    native_status: str | None,
+    source: Source,
+    observed_at: datetime,
+) -> Observation:
     """Read a flow run's own record; its status comes from another read."""
     flow = row.flow_id
     pipeline = Pipeline(kind=PipelineKind.FLOW, id=flow, name=row.flow_name) if flow else None
-    return Sighting(
+    return Observation(
         key=key,
         source=source,
-        seen_at=seen_at,
+        observed_at=observed_at,
         native_status=native_status,
         created_at=row.created_at,
         pipeline=pipeline,
@@ -119,14 +124,14 @@ def flow_run_sighting(
     )
 
 
-def plan_run_sighting(
-    row: PlanRunRow, *, workspace: str, source: Source, seen_at: datetime, plan: Pipeline | None
-) -> Sighting:
+def plan_run_observation(
+    row: PlanRunRow, *, workspace: str, source: Source, observed_at: datetime, plan: Pipeline | None
+) -> Observation:
     """Read one row; plan runs report their start and end themselves."""
-    return Sighting(
+    return Observation(
         key=RunKey(workspace=workspace, kind=RunKind.PLAN_RUN, id=row.id),
         source=source,
-        seen_at=seen_at,
+        observed_at=observed_at,
         native_status=row.native_status,
         created_at=row.created_at,
         started_at=row.started_at,
@@ -138,51 +143,51 @@ def plan_run_sighting(
     )
 
 
-def jobs_told(rows: Sequence[JobRow], *, read_at: datetime | None) -> JobsTold:
+def job_summary(rows: Sequence[JobRow], *, read_at: datetime | None) -> JobSummary:
     """Add up job records. A time that not every record tells is approximated, and says so."""
     started_at, is_start_near = _start(rows)
     finished_at, is_end_near = _end(rows)
     near = (("started_at", is_start_near), ("finished_at", is_end_near))
-    return JobsTold(
-        jobs=JobsSeen(
-            ids=tuple(one.id for one in rows[:_KEPT_JOB_IDS]),
+    return JobSummary(
+        jobs=JobDetails(
+            ids=tuple(row.id for row in rows[:_KEPT_JOB_IDS]),
             counts=_counts(rows),
-            percent_complete=_mean(one.percent_complete for one in rows),
-            heartbeat_at=max((one.heartbeat_at for one in rows if one.heartbeat_at), default=None),
+            percent_complete=_mean(row.percent_complete for row in rows),
+            heartbeat_at=max((row.heartbeat_at for row in rows if row.heartbeat_at), default=None),
             read_at=read_at,
         ),
         started_at=started_at,
         finished_at=finished_at,
         approximate=tuple(name for name, is_near in near if is_near),
         error=_first_error(rows),
-        are_over=all(has_ended(one.native_status) for one in rows),
+        are_over=all(has_ended(row.native_status) for row in rows),
     )
 
 
-def with_jobs(sighting: Sighting, told: JobsTold, *, is_final: bool) -> Sighting:
+def with_jobs(observation: Observation, told: JobSummary, *, is_final: bool) -> Observation:
     """Return a look at an ended job group together with what its job records told."""
     return msgspec.structs.replace(
-        sighting,
+        observation,
         started_at=told.started_at,
         finished_at=told.finished_at,
         approximate=told.approximate,
-        error=told.error or sighting.error,
+        error=told.error or observation.error,
         jobs=told.jobs,
         is_detail_final=is_final,
     )
 
 
 def _start(rows: Sequence[JobRow]) -> tuple[datetime | None, bool]:
-    told = [one.started_at for one in rows if one.started_at is not None]
+    told = [row.started_at for row in rows if row.started_at is not None]
     if told:
         return min(told), False
-    created = [one.created_at for one in rows if one.created_at is not None]
+    created = [row.created_at for row in rows if row.created_at is not None]
     return (min(created), True) if created else (None, False)
 
 
 def _end(rows: Sequence[JobRow]) -> tuple[datetime | None, bool]:
-    told = [one.finished_at for one in rows if one.finished_at is not None]
-    nearest = [one.finished_at or one.updated_at for one in rows]
+    told = [row.finished_at for row in rows if row.finished_at is not None]
+    nearest = [row.finished_at or row.updated_at for row in rows]
     known = [at for at in nearest if at is not None]
     if not known:
         return None, False
@@ -191,8 +196,8 @@ def _end(rows: Sequence[JobRow]) -> tuple[datetime | None, bool]:
 
 def _counts(rows: Sequence[JobRow]) -> tuple[JobCount, ...]:
     counted = Counter(
-        (one.job_type or "unknown", status_of(one.native_status) or one.native_status or "unknown")
-        for one in rows
+        (row.job_type or "unknown", status_of(row.native_status) or row.native_status or "unknown")
+        for row in rows
     )
     return tuple(
         JobCount(job_type=job_type, status=str(status), count=count)
@@ -201,13 +206,13 @@ def _counts(rows: Sequence[JobRow]) -> tuple[JobCount, ...]:
 
 
 def _mean(percents: Iterable[float | None]) -> float | None:
-    told = [one for one in percents if one is not None]
+    told = [percent for percent in percents if percent is not None]
     return sum(told) / len(told) if told else None
 
 
 def _first_error(rows: Sequence[JobRow]) -> str | None:
-    failed = [one for one in rows if one.error]
+    failed = [row for row in rows if row.error]
     # The job that failed first is the cause; the others mostly failed because of it.
-    told = [one for one in failed if (one.finished_at or one.updated_at) is not None]
-    ordered = sorted(told, key=lambda one: one.finished_at or one.updated_at)  # type: ignore[arg-type,return-value]  # filtered above
+    told = [item for item in failed if (item.finished_at or item.updated_at) is not None]
+    ordered = sorted(told, key=lambda item: item.finished_at or item.updated_at)  # type: ignore[arg-type,return-value]  # filtered above
     return ordered[0].error if ordered else (failed[0].error if failed else None)

@@ -8,11 +8,11 @@ import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import WorkspaceError
-from monitor.model.knowledge import ScheduleKnown
+from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
-from monitor.tracking.workspace_changes import Held
+from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.payloads import BadRow, ScheduleRow
 from monitor.workspace.priority import Priority
 
@@ -34,7 +34,7 @@ class Schedules:
     async def poll(self) -> None:
         """Overwrite what is known of the schedules with a complete list of them."""
         following = self._following
-        standing = following.knowledge.workspaces[following.name]
+        status = following.live_state.workspaces[following.name]
         # What was changed before this moment is in the list.
         read_at = following.workspace_now()
         client = following.client
@@ -43,15 +43,20 @@ class Schedules:
         rows = {row.id: row for page in pages for row in page.rows}
         unique = {row.id: _known(row) for row in rows.values()}
         bad_rows = [bad for page in pages for bad in page.bad_rows]
-        following.knowledge.update_workspace(
+        following.live_state.update_workspace(
             following.name,
             schedules=(*unique.values(), *self._unreadable(unique, bad_rows)),
             schedules_read_at=read_at,
-            schedules_read_before=standing.schedules_read_at,
+            schedules_read_before=status.schedules_read_at,
             schedules_of=await self._whose(),
         )
-        self._name(one for row in rows.values() for one in row.pipelines if one not in row.deleted)
-        if following.beyond is not None and following.beyond.schedules:
+        self._name(
+            pipeline
+            for row in rows.values()
+            for pipeline in row.pipelines
+            if pipeline not in row.deleted
+        )
+        if following.inventory is not None and following.inventory.schedules:
             unread = {bad.id for bad in bad_rows if bad.id is not None}
             await self._tell(unique.values(), unread=unread)
 
@@ -59,11 +64,13 @@ class Schedules:
         self, read: Collection[str], bad_rows: Collection[BadRow]
     ) -> list[ScheduleKnown]:
         """Return what was known of schedules that are listed but could not be read this time."""
-        before = self._following.knowledge.workspaces[self._following.name].schedules
+        before = self._following.live_state.workspaces[self._following.name].schedules
         bad_ids = {bad.id for bad in bad_rows}
         # A row without even an id may be any of those that are missing.
         return [
-            one for one in before if one.id not in read and (one.id in bad_ids or None in bad_ids)
+            schedule
+            for schedule in before
+            if schedule.id not in read and (schedule.id in bad_ids or None in bad_ids)
         ]
 
     async def _whose(self) -> str | None:
@@ -81,13 +88,13 @@ class Schedules:
 
     async def _tell(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
         following = self._following
-        held = {one.id: _held(one) for one in known}
+        held = {schedule_known.id: _held(schedule_known) for schedule_known in known}
         changed = await following.observer.changes.learn_many(
             following.name, SCHEDULE, held, unread=unread
         )
-        for one in changed:
-            state = held[one].shown
-            log.info("schedule changed", workspace=following.name, schedule=one, now=state)
+        for item in changed:
+            state = held[item].shown
+            log.info("schedule changed", workspace=following.name, schedule=item, now=state)
 
     def _name(self, pipelines: Iterable[Pipeline]) -> None:
         """Make known what no list of flows and plans has shown.
@@ -95,19 +102,25 @@ class Schedules:
         Once only: what is unknown again was deleted, and its schedule may stay for ever.
         """
         following = self._following
-        named = {(PipelineKind(one.kind), one.id): one.name for one in pipelines}
+        named = {
+            (PipelineKind(pipeline.kind), pipeline.id): pipeline.name for pipeline in pipelines
+        }
         for (kind, pipeline_id), name in named.items():
-            is_known = following.knowledge.name_of(following.name, kind, pipeline_id) is not None
+            is_known = following.live_state.name_of(following.name, kind, pipeline_id) is not None
             if not is_known and (kind, pipeline_id) not in self._named:
-                following.knowledge.name_pipeline(following.name, kind, pipeline_id, name)
+                following.live_state.name_pipeline(following.name, kind, pipeline_id, name)
         self._named = frozenset(named)
 
 
-def _held(one: ScheduleKnown) -> Held:
-    if one.is_enabled:
-        return Held(held=_ENABLED, shown=_ENABLED)
-    reason = f": {one.disable_reason[:_LONGEST_REASON]}" if one.disable_reason else ""
-    return Held(held=_DISABLED, shown=f"{_DISABLED}{reason}")
+def _held(schedule_known: ScheduleKnown) -> TrackedValue:
+    if schedule_known.is_enabled:
+        return TrackedValue(held=_ENABLED, shown=_ENABLED)
+    reason = (
+        f": {schedule_known.disable_reason[:_LONGEST_REASON]}"
+        if schedule_known.disable_reason
+        else ""
+    )
+    return TrackedValue(held=_DISABLED, shown=f"{_DISABLED}{reason}")
 
 
 def _known(row: ScheduleRow) -> ScheduleKnown:
@@ -121,5 +134,5 @@ def _known(row: ScheduleRow) -> ScheduleKnown:
         created_at=row.created_at,
         updated_at=row.updated_at,
         owner_id=row.owner_id,
-        deleted=tuple(one for one in row.pipelines if one in row.deleted),
+        deleted=tuple(pipeline for pipeline in row.pipelines if pipeline in row.deleted),
     )

@@ -16,7 +16,7 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     idle_seconds: float = 30.0  # the same while nothing runs
     jitter_share: float = 0.1  # of an interval, so that many monitors do not poll in step
     wake_gap_seconds: float = 1.0  # callbacks cause at most one poll in this time
-    audit_seconds: float = 300.0  # between two checks of what is active
+    reconcile_seconds: float = 300.0  # between two checks of what is active
     relist_seconds: float = 3_600.0  # between two lists of what was created in the last day
     overlap_seconds: float = 120.0  # how far behind the watermark each change poll looks again
     first_look_seconds: float = 86_400.0  # how far before the start of following is looked once
@@ -34,7 +34,7 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     waiting_details: int = 10_000  # ended job groups that may wait for their job records
 
 
-class BeyondSettings(Struct, frozen=True, kw_only=True):
+class InventorySettings(Struct, frozen=True, kw_only=True):
     """What of a workspace is read beyond its runs; each only where the workspace offers it."""
 
     objects: bool = True

@@ -44,7 +44,7 @@ async def for_each(
     return [task.result() for task in tasks]
 
 
-class Wake:
+class Bell:
     """A bell between two tasks: however often it rings before somebody looks, it is one ring."""
 
     def __init__(self, clock: Clock) -> None:

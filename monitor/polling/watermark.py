@@ -32,9 +32,9 @@ class Watermark:
         return self._at
 
     async def load(self) -> None:
-        notes = await self._following.bus.notes(self._following.name, WATERMARK)
+        state_entries = await self._following.bus.state_entries(self._following.name, WATERMARK)
         # Without it the next poll begins where the first did: late, and nothing is told twice.
-        own = {self._poll: notes[self._poll]} if self._poll in notes else {}
+        own = {self._poll: state_entries[self._poll]} if self._poll in state_entries else {}
         self._at = legible(own, _DECODER, topic=WATERMARK).get(self._poll)
 
     def since(self) -> datetime:
@@ -57,5 +57,5 @@ class Watermark:
             # carries stamps of the new time, which lie before the old watermark: unseen so far.
             at -= timedelta(seconds=self._began - (before if before is not None else self._began))
         note = self._following.note(WATERMARK, self._poll, msgspec.json.encode(at))
-        await self._following.observer.observe((), notes=(note,))
+        await self._following.observer.observe((), state_entries=(note,))
         self._at = at

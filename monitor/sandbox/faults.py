@@ -266,9 +266,9 @@ def parse_faults(specs: Iterable[str], options: WorldOptions | None = None) -> W
 
 def _read(options: WorldOptions, name: str, value: str) -> Any:
     if name == "only":
-        return options.only | {_operation(one) for one in value.split(_BETWEEN)}
+        return options.only | {_operation(item) for item in value.split(_BETWEEN)}
     if name == "lose":
-        losses = (one.partition("@") for one in value.split(_BETWEEN))
+        losses = (item.partition("@") for item in value.split(_BETWEEN))
         return options.lose | {_operation(lost): _moment(after or "0") for lost, _, after in losses}
     if name == "renewal":
         return _moment(value)
@@ -293,7 +293,7 @@ def _known() -> str:
 
 
 def _fault(name: str, annotation: Any) -> Fault:
-    meta = next(one for one in annotation.__metadata__ if isinstance(one, Meta))
+    meta = next(item for item in annotation.__metadata__ if isinstance(item, Meta))
     extra = meta.extra or {}
     return Fault(
         name=name,
@@ -303,5 +303,5 @@ def _fault(name: str, annotation: Any) -> Fault:
     )
 
 
-_TYPES = {one.name: one.type for one in msgspec.structs.fields(WorldOptions)}
+_TYPES = {field.name: field.type for field in msgspec.structs.fields(WorldOptions)}
 _FAULTS = {name: _fault(name, annotation) for name, annotation in _TYPES.items()}

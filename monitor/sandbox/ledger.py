@@ -71,9 +71,10 @@ class Ledger:
     def transitions(self, kind: str | None = None, run_id: int | None = None) -> list[Transition]:
         """Return what is still kept, oldest first, of one kind or one run where they are given."""
         return [
-            one
-            for one in self._transitions
-            if (kind is None or one.kind == kind) and (run_id is None or one.run_id == run_id)
+            transition
+            for transition in self._transitions
+            if (kind is None or transition.kind == kind)
+            and (run_id is None or transition.run_id == run_id)
         ]
 
     def results(self, *, with_samples: bool = False) -> dict[str, dict[str, int]]:
@@ -104,5 +105,7 @@ class Ledger:
             "results": self.results(),
             "begun": self.begun(),
             "active": [{"kind": kind, "id": run_id} for kind, run_id in sorted(self.active())],
-            "transitions": [{**asdict(one), "at": one.at.isoformat()} for one in chosen],
+            "transitions": [
+                {**asdict(transition), "at": transition.at.isoformat()} for transition in chosen
+            ],
         }

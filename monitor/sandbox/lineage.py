@@ -12,7 +12,7 @@ from monitor.sandbox.world import World
 
 def dataset_ids_of(world: World, *recipes: Recipe) -> tuple[int, ...]:
     """Return the imported datasets whose data recipes work on, their own first, each once."""
-    read = (dataset_id for one in _upwards(world, *recipes) for dataset_id in one.dataset_ids)
+    read = (dataset_id for upward in _upwards(world, *recipes) for dataset_id in upward.dataset_ids)
     return tuple(dict.fromkeys(read))
 
 
@@ -25,19 +25,23 @@ def inputs_of(world: World, flow_id: int) -> list[ImportedDataset]:
     """Return the imported datasets in a flow: those its recipes work on, then unused ones."""
     read = dataset_ids_of(world, *world.recipes_of(flow_id))
     nodes = world.shelf(DatasetNode).live()
-    return _datasets(world, [*read, *(one.dataset_id for one in nodes if one.flow_id == flow_id)])
+    return _datasets(
+        world, [*read, *(node.dataset_id for node in nodes if node.flow_id == flow_id)]
+    )
 
 
 def flow_ids_with(world: World, dataset_id: int) -> set[int]:
     """Return the flows in which a dataset has a place, or is read by a recipe itself."""
-    readers = {one.flow_id for one in world.recipes.live() if dataset_id in one.dataset_ids}
+    readers = {
+        recipe.flow_id for recipe in world.recipes.live() if dataset_id in recipe.dataset_ids
+    }
     nodes = world.shelf(DatasetNode).live()
-    return readers | {one.flow_id for one in nodes if one.dataset_id == dataset_id}
+    return readers | {node.flow_id for node in nodes if node.dataset_id == dataset_id}
 
 
 def builds_upon(world: World, recipe: Recipe, other_id: int) -> bool:
     """True where ``other_id`` is the recipe itself or anything that it reads the output of."""
-    return any(one.id == other_id for one in _upwards(world, recipe))
+    return any(upward.id == other_id for upward in _upwards(world, recipe))
 
 
 def _upwards(world: World, *recipes: Recipe) -> Iterator[Recipe]:
@@ -60,5 +64,5 @@ def _upwards(world: World, *recipes: Recipe) -> Iterator[Recipe]:
 
 
 def _datasets(world: World, dataset_ids: Iterable[int]) -> list[ImportedDataset]:
-    found = (world.imported_datasets.get(one) for one in dict.fromkeys(dataset_ids))
-    return [one for one in found if one is not None]
+    found = (world.imported_datasets.get(dataset_id_) for dataset_id_ in dict.fromkeys(dataset_ids))
+    return [dataset_id_ for dataset_id_ in found if dataset_id_ is not None]

@@ -115,7 +115,7 @@ class Shelf(Generic[T]):
             for thing in self._things.values():
                 self._by_value[attribute][getattr(thing, attribute)][thing.id] = thing
         found = self._by_value[attribute].get(value, {})
-        return [found[one] for one in sorted(found) if found[one].deleted_at is None]
+        return [found[item] for item in sorted(found) if found[item].deleted_at is None]
 
     def moved(self, thing: T, attribute: str, before: object) -> None:
         """Hear that an attribute of a thing had another value until now."""
@@ -249,7 +249,7 @@ class World:
         Raises:
             TypeError: a name is not a field of the thing.
         """
-        unknown = values.keys() - {one.name for one in fields(thing)}
+        unknown = values.keys() - {field.name for field in fields(thing)}
         if unknown:
             raise TypeError(f"{type(thing).__name__} has no {', '.join(sorted(unknown))}")
         shelf = self.shelf(type(thing))
@@ -289,7 +289,7 @@ class World:
 
     def recipe_ids_with_outputs(self) -> set[int]:
         """Return all that could run, in one look at the outputs."""
-        return {one.recipe_id for one in self.output_objects.live()}
+        return {output_object_.recipe_id for output_object_ in self.output_objects.live()}
 
     def write_settings_of(self, output_object_id: int) -> list[WriteSetting]:
         return self.write_settings.having("output_object_id", output_object_id)
@@ -311,7 +311,7 @@ class World:
         return [
             schedule
             for schedule in self.schedules.live()
-            if any(one.kind == kind and one.target_id == target_id for one in schedule.tasks)
+            if any(task.kind == kind and task.target_id == target_id for task in schedule.tasks)
         ]
 
     def plan_runs_of(self, plan_id: int) -> list[PlanSnapshotRun]:
@@ -319,7 +319,11 @@ class World:
         return [run for run in self.plan_runs.live() if run.plan_id == plan_id]
 
     def snapshots_of(self, plan_id: int) -> list[PlanSnapshot]:
-        return [one for one in self.plan_snapshots.live() if one.original_plan_id == plan_id]
+        return [
+            plan_snapshot
+            for plan_snapshot in self.plan_snapshots.live()
+            if plan_snapshot.original_plan_id == plan_id
+        ]
 
     def plan_id_shown(self, run: PlanSnapshotRun) -> int:
         """Return the id that a plan run gives as its plan: its snapshot, unless told otherwise."""
@@ -327,12 +331,12 @@ class World:
 
     def jobs_of(self, job_group: JobGroup) -> list[Job]:
         """Return the jobs in the order of work."""
-        return [job for one in job_group.job_ids if (job := self.jobs.get(one)) is not None]
+        return [job for job_id_ in job_group.job_ids if (job := self.jobs.get(job_id_)) is not None]
 
     def job_groups_of(self, flow_run: FlowRun) -> list[JobGroup]:
         """Return the job groups of a flow run that have appeared so far."""
-        found = [self.job_groups.get(one) for one in flow_run.job_group_ids]
-        return [one for one in found if one is not None]
+        found = [self.job_groups.get(id_) for id_ in flow_run.job_group_ids]
+        return [id_ for id_ in found if id_ is not None]
 
     def task_runs_of(self, plan_run_id: int) -> list[PlanTaskRun]:
-        return [one for one in self.plan_task_runs.live() if one.plan_run_id == plan_run_id]
+        return [run for run in self.plan_task_runs.live() if run.plan_run_id == plan_run_id]

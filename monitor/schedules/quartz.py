@@ -67,7 +67,9 @@ class _Field:
         if end < start:  # FRI-MON, 22-2
             end += self.highest - self.lowest + 1
         size = self.highest - self.lowest + 1
-        return (self.lowest + (one - self.lowest) % size for one in range(start, end + 1, step))
+        return (
+            self.lowest + (number - self.lowest) % size for number in range(start, end + 1, step)
+        )
 
 
 _SECOND = _Field(name="second", lowest=0, highest=59)
@@ -97,8 +99,8 @@ class DayRule:
         else:
             near = {self.day}
         if self.is_weekday:
-            near = {one + shift for one in near for shift in range(-2, 3)}
-        return {one for one in near if 1 <= one <= _DAY_OF_MONTH.highest}
+            near = {number + shift for number in near for shift in range(-2, 3)}
+        return {number for number in near if 1 <= number <= _DAY_OF_MONTH.highest}
 
     def _day_in(self, year: int, month: int) -> int | None:
         last = calendar.monthrange(year, month)[1]

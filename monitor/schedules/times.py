@@ -162,14 +162,14 @@ def _parsed(fields: str) -> CronSim:
 
 def _each_once(times: Iterable[datetime]) -> Iterator[datetime]:
     latest: datetime | None = None
-    for one in times:
-        if one != latest:
-            latest = one
-            yield one
+    for instant in times:
+        if instant != latest:
+            latest = instant
+            yield instant
 
 
 def _until(times: Iterable[datetime], end: datetime) -> Iterator[datetime]:
-    for one in times:
-        if one > end:
+    for instant in times:
+        if instant > end:
             return
-        yield one
+        yield instant

@@ -1,6 +1,6 @@
-"""Puts what one sighting tells beside what is known, without regard to their order.
+"""Puts what one observation tells beside what is known, without regard to their order.
 
-Every rule here commutes: whichever of two sightings comes first, the same details remain. The
+Every rule here commutes: whichever of two observations comes first, the same details remain. The
 status is not merged here; `transitions` decides it.
 """
 
@@ -10,8 +10,9 @@ from datetime import datetime
 
 import msgspec
 
+from monitor.model.observations import Observation
 from monitor.model.runs import (
-    JobsSeen,
+    JobDetails,
     Parents,
     Pipeline,
     RunKind,
@@ -21,7 +22,6 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
-from monitor.model.sightings import Sighting
 
 # Which word wins where two looks name different triggers; the more specific one knows more.
 _TRIGGER_ORDER = (Trigger.UNKNOWN, Trigger.MANUAL, Trigger.API, Trigger.SCHEDULE, Trigger.PLAN)
@@ -29,82 +29,82 @@ _TRIGGER_ORDER = (Trigger.UNKNOWN, Trigger.MANUAL, Trigger.API, Trigger.SCHEDULE
 Instant = tuple[datetime | None, bool]  # the instant, and whether it is approximate
 
 
-def merge(known: RunState | None, sighting: Sighting) -> RunState:
+def merge(known: RunState | None, observation: Observation) -> RunState:
     """Return the run with all that both tell; its status is still the known one."""
     if known is None:
         known = RunState(
-            key=sighting.key,
+            key=observation.key,
             status=Status.PENDING,
-            confirmed_at=sighting.seen_at,
-            confirmed_by=sighting.source,
+            confirmed_at=observation.observed_at,
+            confirmed_by=observation.source,
         )
-    started, finished = _started(known, sighting), _finished(known, sighting)
+    started, finished = _started(known, observation), _finished(known, observation)
     approximate = (
         name
         for name, (_, is_approximate) in (("started_at", started), ("finished_at", finished))
         if is_approximate
     )
-    is_newer = sighting.seen_at >= known.confirmed_at
+    is_newer = observation.observed_at >= known.confirmed_at
     return msgspec.structs.replace(
         known,
-        created_at=_earliest(known.created_at, sighting.created_at),
+        created_at=_earliest(known.created_at, observation.created_at),
         started_at=started[0],
         finished_at=finished[0],
-        updated_at=_latest(known.updated_at, sighting.updated_at),
+        updated_at=_latest(known.updated_at, observation.updated_at),
         approximate=tuple(approximate),
-        pipeline=_pipeline(known.pipeline, sighting.pipeline),
-        recipe=known.recipe or sighting.recipe,
-        parents=_parents(known.parents, sighting.parents),
-        trigger=max(known.trigger, sighting.trigger, key=_TRIGGER_ORDER.index),
-        ran_for=known.ran_for or sighting.ran_for,
-        owner=known.owner or sighting.owner,
-        error=_error(known, sighting),
-        url=known.url or sighting.url,
-        jobs=_jobs(known, sighting),
-        is_called_back=known.is_called_back or sighting.source is Source.CALLBACK,
-        confirmed_at=sighting.seen_at if is_newer else known.confirmed_at,
-        confirmed_by=sighting.source if is_newer else known.confirmed_by,
+        pipeline=_pipeline(known.pipeline, observation.pipeline),
+        recipe=known.recipe or observation.recipe,
+        parents=_parents(known.parents, observation.parents),
+        trigger=max(known.trigger, observation.trigger, key=_TRIGGER_ORDER.index),
+        ran_for=known.ran_for or observation.ran_for,
+        owner=known.owner or observation.owner,
+        error=_error(known, observation),
+        url=known.url or observation.url,
+        jobs=_jobs(known, observation),
+        is_called_back=known.is_called_back or observation.source is Source.CALLBACK,
+        confirmed_at=observation.observed_at if is_newer else known.confirmed_at,
+        confirmed_by=observation.source if is_newer else known.confirmed_by,
     )
 
 
-def _started(known: RunState, sighting: Sighting) -> Instant:
+def _started(known: RunState, observation: Observation) -> Instant:
     return _better(
         (known.started_at, "started_at" in known.approximate),
-        (sighting.started_at, "started_at" in sighting.approximate),
+        (observation.started_at, "started_at" in observation.approximate),
     )
 
 
-def _finished(known: RunState, sighting: Sighting) -> Instant:
-    told: Instant = (sighting.finished_at, "finished_at" in sighting.approximate)
-    if told[0] is None and _shows_the_end(sighting):
+def _finished(known: RunState, observation: Observation) -> Instant:
+    told: Instant = (observation.finished_at, "finished_at" in observation.approximate)
+    if told[0] is None and _shows_the_end(observation):
         # The last write of an ended run is the nearest stamp to its end that is reported.
-        told = (sighting.updated_at, sighting.updated_at is not None)
+        told = (observation.updated_at, observation.updated_at is not None)
     return _better((known.finished_at, "finished_at" in known.approximate), told)
 
 
-def _shows_the_end(sighting: Sighting) -> bool:
-    status = status_of(sighting.native_status)
-    return status is not None and status.is_terminal and sighting.source is not Source.CALLBACK
+def _shows_the_end(observation: Observation) -> bool:
+    status = status_of(observation.native_status)
+    return status is not None and status.is_terminal and observation.source is not Source.CALLBACK
 
 
-def _better(one: Instant, other: Instant) -> Instant:
+def _better(first: Instant, other: Instant) -> Instant:
     """Choose between two tellings: a reported instant before an approximate one, then the earlier.
 
     The earlier, because an edit after the end moves the last write and never moves it back.
     """
-    if one[0] is None or other[0] is None:
-        return other if one[0] is None else one
-    if one[1] != other[1]:
-        return other if one[1] else one
-    return one if one[0] <= other[0] else other
+    if first[0] is None or other[0] is None:
+        return other if first[0] is None else first
+    if first[1] != other[1]:
+        return other if first[1] else first
+    return first if first[0] <= other[0] else other
 
 
-def _earliest(one: datetime | None, other: datetime | None) -> datetime | None:
-    return min((at for at in (one, other) if at is not None), default=None)
+def _earliest(first: datetime | None, other: datetime | None) -> datetime | None:
+    return min((at for at in (first, other) if at is not None), default=None)
 
 
-def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
-    return max((at for at in (one, other) if at is not None), default=None)
+def _latest(first: datetime | None, other: datetime | None) -> datetime | None:
+    return max((at for at in (first, other) if at is not None), default=None)
 
 
 def _pipeline(known: Pipeline | None, told: Pipeline | None) -> Pipeline | None:
@@ -121,17 +121,17 @@ def _parents(known: Parents, told: Parents) -> Parents:
     )
 
 
-def _error(known: RunState, sighting: Sighting) -> str | None:
-    if sighting.is_detail_final and sighting.error:
-        return sighting.error
-    return known.error or sighting.error
+def _error(known: RunState, observation: Observation) -> str | None:
+    if observation.is_detail_final and observation.error:
+        return observation.error
+    return known.error or observation.error
 
 
-def _jobs(known: RunState, sighting: Sighting) -> JobsSeen | None:
-    told, held = sighting.jobs, known.jobs
+def _jobs(known: RunState, observation: Observation) -> JobDetails | None:
+    told, held = observation.jobs, known.jobs
     if told is None or held is None:
         return told or held
-    if known.detailed or sighting.key.kind is not RunKind.JOB_GROUP:
+    if known.detailed or observation.key.kind is not RunKind.JOB_GROUP:
         return held
     is_older = held.read_at is not None and told.read_at is not None and told.read_at < held.read_at
-    return held if is_older and not sighting.is_detail_final else told
+    return held if is_older and not observation.is_detail_final else told

@@ -14,15 +14,15 @@ import structlog
 from msgspec import Meta, Struct
 from prometheus_client import CollectorRegistry, Counter
 
-from monitor.bus.contract import Change, EventBus, Note, understood
+from monitor.bus.contract import Change, EventBus, StateEntry, understood
 from monitor.model.clock import Clock
 from monitor.model.errors import MonitorError
-from monitor.model.knowledge import ActiveRun
+from monitor.model.live_state import ActiveRun
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
-from monitor.model.sightings import Outcome, Sighting
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
+from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
 from monitor.tracking.settings import TrackingSettings
-from monitor.tracking.standings import Standings, is_known_end
 from monitor.tracking.transitions import Boundary, Transition, take
 from monitor.tracking.workspace_changes import WorkspaceChanges
 
@@ -41,14 +41,14 @@ _SINCE: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime
 
 
 class _Judged(Struct, kw_only=True):
-    """What one batch of sightings comes to, before anything of it is durable."""
+    """What one batch of observations comes to, before anything of it is durable."""
 
     states: dict[RunKey, RunState]
     transitions: list[Transition]
 
 
 class Observer:
-    """Turns sightings into state and events, one commit at a time for each workspace.
+    """Turns observations into state and events, one commit at a time for each workspace.
 
     For each workspace and not for each run, because runs of one pipeline share its standing.
     """
@@ -57,16 +57,16 @@ class Observer:
         self,
         *,
         bus: EventBus,
-        knowledge: Knowledge,
+        live_state: LiveState,
         clock: Clock,
         registry: CollectorRegistry,
         settings: TrackingSettings,
     ) -> None:
         self._bus = bus
-        self._knowledge = knowledge
+        self._live_state = live_state
         self._clock = clock
         self._settings = settings
-        self._standings = Standings(knowledge)
+        self._pipeline_health = PipelineHealthTracker(live_state)
         self._followed_since: dict[str, datetime] = {}
         self._opened: set[str] = set()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -75,8 +75,8 @@ class Observer:
         )
         self._fault: BaseException | None = None
         self._has_fault = asyncio.Event()
-        self._sightings = Counter(
-            "dataprep_monitor_sightings",
+        self._observations = Counter(
+            "dataprep_monitor_observations",
             "Looks at runs, by who looked and what came of it.",
             ["source", "outcome"],
             registry=registry,
@@ -104,11 +104,11 @@ class Observer:
         """
         if workspace not in self._opened:
             for run in await self._bus.active_runs(workspace):
-                self._knowledge.active[run.key] = _active(run)
+                self._live_state.active[run.key] = _active(run)
                 self._name(workspace, run.pipeline)
-            await self._standings.load(self._bus, workspace)
+            await self._pipeline_health.load(self._bus, workspace)
             self._contradictions.labels(workspace)
-            noted = (await self._bus.notes(workspace, FOLLOWING)).get("since")
+            noted = (await self._bus.state_entries(workspace, FOLLOWING)).get("since")
             if noted is not None:
                 since = understood(noted, _SINCE, what=f"{workspace}'s begin of following")
                 self._remember_following(workspace, since)
@@ -120,7 +120,7 @@ class Observer:
         self._opened.discard(workspace)
         self._followed_since.pop(workspace, None)
         self._turns.pop(workspace, None)
-        self._knowledge.remove_workspace(workspace)
+        self._live_state.remove_workspace(workspace)
 
     async def follow_since(self, workspace: str, at: datetime) -> datetime:
         """Fix the instant (workspace time) from which runs are told, and return it.
@@ -129,12 +129,12 @@ class Observer:
         """
         if (since := self._followed_since.get(workspace)) is not None:
             return since
-        note = Note(
+        note = StateEntry(
             workspace=workspace, topic=FOLLOWING, key="since", value=msgspec.json.encode(at)
         )
 
         async def fix() -> None:
-            await self._commit(Change(notes=(note,)))
+            await self._commit(Change(state_entries=(note,)))
             self._remember_following(workspace, at)
 
         await self._to_the_end(fix())
@@ -142,17 +142,17 @@ class Observer:
 
     def _remember_following(self, workspace: str, at: datetime) -> None:
         self._followed_since[workspace] = at
-        self._knowledge.update_workspace(workspace, followed_since=at)
+        self._live_state.update_workspace(workspace, followed_since=at)
 
     async def known(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
         """Return what is known of those runs, active or finished; an unknown run is absent."""
-        active = self._knowledge.active
+        active = self._live_state.active
         states = {key: active[key].run for key in keys if key in active}
         missing = [key for key in keys if key not in states]
         return {**states, **await self._bus.runs(missing)} if missing else states
 
     async def observe(
-        self, sightings: Sequence[Sighting], *, notes: Sequence[Note] = ()
+        self, observations: Sequence[Observation], *, state_entries: Sequence[StateEntry] = ()
     ) -> list[Outcome]:
         """Take looks at runs, in their order, and return what came of each.
 
@@ -161,23 +161,25 @@ class Observer:
 
         Raises:
             BusUnavailableError: nothing was stored and nothing is known that was not before; the
-                same sightings may be taken again.
+                same observations may be taken again.
         """
         async with contextlib.AsyncExitStack() as turns:
             # In one order, so that two batches that share workspaces cannot wait for each other.
-            for workspace in sorted({sighting.key.workspace for sighting in sightings}):
+            for workspace in sorted({observation.key.workspace for observation in observations}):
                 await turns.enter_async_context(self._turns[workspace])
-            transitions = await self._to_the_end(self._take(sightings, notes))
-        self._count(sightings, transitions)
+            transitions = await self._to_the_end(self._take(observations, state_entries))
+        self._count(observations, transitions)
         return [transition.outcome for transition in transitions]
 
-    async def _take(self, sightings: Sequence[Sighting], notes: Sequence[Note]) -> list[Transition]:
-        known = await self.known({sighting.key for sighting in sightings})
-        judged = self._judge(sightings, known)
-        change = self._change(sightings, judged, known, notes)
+    async def _take(
+        self, observations: Sequence[Observation], state_entries: Sequence[StateEntry]
+    ) -> list[Transition]:
+        known = await self.known({observation.key for observation in observations})
+        judged = self._judge(observations, known)
+        change = self._change(observations, judged, known, state_entries)
         if change != Change():
             await self._commit(change)
-        self._learn(sightings, judged, known)
+        self._learn(observations, judged, known)
         return judged.transitions
 
     async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
@@ -205,21 +207,21 @@ class Observer:
     def give_up(self, count: int) -> None:
         """Count callbacks that left the inbox without their runs ever having been confirmed."""
         if count:
-            self._sightings.labels(Source.CALLBACK, Outcome.UNCONFIRMED).inc(count)
+            self._observations.labels(Source.CALLBACK, Outcome.UNCONFIRMED).inc(count)
             log.warning("callbacks named runs that the workspace does not know", count=count)
 
     def ignore(self, source: Source, *, count: int = 1) -> None:
         """Count looks at what is never followed, such as samples."""
-        self._sightings.labels(source, "ignored").inc(count)
+        self._observations.labels(source, "ignored").inc(count)
 
     async def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
         """Drop a pipeline that the workspace no longer has, from the store and from memory."""
 
         async def drop() -> None:
-            notes = self._standings.removal(workspace, kind, pipeline_id)
-            if notes:
-                await self._commit(Change(notes=notes))
-            self._knowledge.forget_pipeline(workspace, kind, pipeline_id)
+            state_entries = self._pipeline_health.removal(workspace, kind, pipeline_id)
+            if state_entries:
+                await self._commit(Change(state_entries=state_entries))
+            self._live_state.forget_pipeline(workspace, kind, pipeline_id)
 
         async with self._turns[workspace]:
             await self._to_the_end(drop())
@@ -235,13 +237,13 @@ class Observer:
         before = now - timedelta(seconds=self._settings.forget_seconds)
 
         async def drop() -> int:
-            idle = self._standings.idle(workspace, before=before, listed=listed)
+            idle = self._pipeline_health.idle(workspace, before=before, listed=listed)
             if idle:
-                await self._commit(Change(notes=self._standings.removal_of(idle)))
-                self._standings.drop(idle)
-            gone = {(one.pipeline.kind, one.pipeline.id) for one in idle}
-            for one in gone.difference(listed, self._standings.pipelines(workspace)):
-                self._knowledge.forget_pipeline(workspace, *one)
+                await self._commit(Change(state_entries=self._pipeline_health.removal_of(idle)))
+                self._pipeline_health.drop(idle)
+            gone = {(run.pipeline.kind, run.pipeline.id) for run in idle}
+            for item in gone.difference(listed, self._pipeline_health.pipelines(workspace)):
+                self._live_state.forget_pipeline(workspace, *item)
             return len(idle)
 
         async with self._turns[workspace]:
@@ -249,49 +251,49 @@ class Observer:
 
     def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
         """Return the pipelines that run, or of which a run has moved since (workspace time)."""
-        return self._standings.busy(workspace, since=since)
+        return self._pipeline_health.busy(workspace, since=since)
 
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
         """Tell that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
         return await self.changes.learn(workspace, what, after)
 
-    def _judge(self, sightings: Sequence[Sighting], known: dict[RunKey, RunState]) -> _Judged:
+    def _judge(self, observations: Sequence[Observation], known: dict[RunKey, RunState]) -> _Judged:
         states = dict(known)
         transitions = []
-        for sighting in sightings:
+        for observation in observations:
             transition = take(
-                states.get(sighting.key),
-                sighting,
+                states.get(observation.key),
+                observation,
                 Boundary(
-                    followed_since=self._followed_since.get(sighting.key.workspace),
-                    forgotten_before=sighting.seen_at
+                    followed_since=self._followed_since.get(observation.key.workspace),
+                    forgotten_before=observation.observed_at
                     - timedelta(seconds=self._settings.forget_seconds)
                     + _HORIZON_MARGIN,
                 ),
             )
             if transition.state is not None:
-                states[sighting.key] = transition.state
+                states[observation.key] = transition.state
             transitions.append(transition)
         return _Judged(states=states, transitions=transitions)
 
     def _change(
         self,
-        sightings: Sequence[Sighting],
+        observations: Sequence[Observation],
         judged: _Judged,
         known: dict[RunKey, RunState],
-        notes: Sequence[Note],
+        state_entries: Sequence[StateEntry],
     ) -> Change:
-        pairs = list(zip(sightings, judged.transitions, strict=True))
-        stored = {one.key for one, transition in pairs if transition.is_worth_storing}
+        pairs = list(zip(observations, judged.transitions, strict=True))
+        stored = {pair.key for pair, transition in pairs if transition.is_worth_storing}
         runs = tuple(judged.states[key] for key in sorted(stored))
         return Change(
             runs=runs,
             events=tuple(event for _, transition in pairs for event in transition.events),
-            notes=(*notes, *self._standings.notes(runs, known)),
+            state_entries=(*state_entries, *self._pipeline_health.state_entries(runs, known)),
             settled=tuple(
-                one.inbox_id
-                for one, transition in pairs
-                if one.inbox_id is not None and transition.outcome not in _NOT_SETTLED
+                pair.inbox_id
+                for pair, transition in pairs
+                if pair.inbox_id is not None and transition.outcome not in _NOT_SETTLED
             ),
         )
 
@@ -299,45 +301,49 @@ class Observer:
         await self._bus.commit(change, timeout_seconds=self._settings.commit_timeout_seconds)
 
     def _learn(
-        self, sightings: Sequence[Sighting], judged: _Judged, known: dict[RunKey, RunState]
+        self, observations: Sequence[Observation], judged: _Judged, known: dict[RunKey, RunState]
     ) -> None:
         """Overwrite what is known, now that it is durable."""
-        self._standings.learn(judged.states.values(), known)
-        for sighting in sightings:
+        self._pipeline_health.learn(judged.states.values(), known)
+        for observation in observations:
             # Only what is told now: a stored run may remember a name of before.
-            if sighting.key in judged.states and not self._is_old_news(
-                sighting, known.get(sighting.key), judged.states[sighting.key]
+            if observation.key in judged.states and not self._is_old_news(
+                observation, known.get(observation.key), judged.states[observation.key]
             ):
-                self._name(sighting.key.workspace, sighting.pipeline)
+                self._name(observation.key.workspace, observation.pipeline)
         for key, state in judged.states.items():
             if state.status.is_terminal:
-                self._knowledge.active.pop(key, None)
+                self._live_state.active.pop(key, None)
             else:
-                self._knowledge.active[key] = _active(state)
+                self._live_state.active[key] = _active(state)
 
-    def _is_old_news(self, sighting: Sighting, before: RunState | None, run: RunState) -> bool:
+    def _is_old_news(
+        self, observation: Observation, before: RunState | None, run: RunState
+    ) -> bool:
         """True where another look at an ended run names a pipeline that was forgotten since."""
-        if sighting.pipeline is None or not is_known_end(before, run):
+        if observation.pipeline is None or not is_known_end(before, run):
             return False
-        return not self._knowledge.knows(sighting.key.workspace, sighting.pipeline)
+        return not self._live_state.knows(observation.key.workspace, observation.pipeline)
 
     def _name(self, workspace: str, pipeline: Pipeline | None) -> None:
         if pipeline is not None:
-            self._knowledge.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)
+            self._live_state.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)
 
-    def _count(self, sightings: Sequence[Sighting], transitions: Sequence[Transition]) -> None:
-        for sighting, transition in zip(sightings, transitions, strict=True):
+    def _count(
+        self, observations: Sequence[Observation], transitions: Sequence[Transition]
+    ) -> None:
+        for observation, transition in zip(observations, transitions, strict=True):
             # A callback that waits for its run is counted when that wait is over.
             if transition.outcome is not Outcome.UNCONFIRMED:
-                self._sightings.labels(sighting.source, transition.outcome).inc()
+                self._observations.labels(observation.source, transition.outcome).inc()
             if transition.outcome is Outcome.CONTRADICTED and transition.state is not None:
-                self._contradictions.labels(sighting.key.workspace).inc()
+                self._contradictions.labels(observation.key.workspace).inc()
                 log.warning(
                     "another end was told for a run that had ended; the first stands",
-                    run=str(sighting.key),
+                    run=str(observation.key),
                     first=transition.state.status,
-                    now=sighting.native_status,
-                    source=sighting.source,
+                    now=observation.native_status,
+                    source=observation.source,
                 )
 
 

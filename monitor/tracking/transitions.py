@@ -1,4 +1,4 @@
-"""What is known of a run, and a sighting of it: what is known now, and what there is to tell.
+"""What is known of a run, and a observation of it: what is known now, and what there is to tell.
 
 Pure: no I/O and no clock. The rules, in the order in which they decide:
 
@@ -21,8 +21,8 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import RunKind, RunState, Source, Status, status_of
-from monitor.model.sightings import Outcome, Sighting
 from monitor.tracking.merging import merge
 
 _PATH = (Status.PENDING, Status.RUNNING)
@@ -42,12 +42,12 @@ class Boundary(Struct, frozen=True, kw_only=True):
 
     @property
     def instant(self) -> datetime | None:
-        limits = [one for one in (self.followed_since, self.forgotten_before) if one is not None]
+        limits = [item for item in (self.followed_since, self.forgotten_before) if item is not None]
         return max(limits, default=None)
 
 
 class Transition(Struct, frozen=True, kw_only=True):
-    """The verdict on a sighting. ``state`` is None where the run stays unknown.
+    """The verdict on a observation. ``state`` is None where the run stays unknown.
 
     ``is_worth_storing`` is False where only freshness changed.
     """
@@ -58,22 +58,22 @@ class Transition(Struct, frozen=True, kw_only=True):
     is_worth_storing: bool = False
 
 
-def take(known: RunState | None, sighting: Sighting, boundary: Boundary) -> Transition:
-    """Judge one sighting against what is known of its run. Total: every input has an answer."""
-    if known is None and (sighting.source is Source.CALLBACK or sighting.is_gone):
-        outcome = Outcome.UNCHANGED if sighting.is_gone else Outcome.UNCONFIRMED
+def take(known: RunState | None, observation: Observation, boundary: Boundary) -> Transition:
+    """Judge one observation against what is known of its run. Total: every input has an answer."""
+    if known is None and (observation.source is Source.CALLBACK or observation.is_gone):
+        outcome = Outcome.UNCHANGED if observation.is_gone else Outcome.UNCONFIRMED
         return Transition(outcome=outcome, state=None)
-    state = _settle(known, merge(known, sighting), sighting)
+    state = _settle(known, merge(known, observation), observation)
     if known is None and state.status.is_terminal:
-        is_old = _is_historical(state, sighting, boundary)
+        is_old = _is_historical(state, observation, boundary)
         if is_old is None:
             return Transition(outcome=Outcome.NEEDS_DETAIL, state=None)
         state = msgspec.structs.replace(state, historical=is_old)
-    return _verdict(known, state, sighting)
+    return _verdict(known, state, observation)
 
 
-def _verdict(known: RunState | None, state: RunState, sighting: Sighting) -> Transition:
-    events = () if state.historical else _events(known, state, sighting)
+def _verdict(known: RunState | None, state: RunState, observation: Observation) -> Transition:
+    events = () if state.historical else _events(known, state, observation)
     if known is not None and state.contradiction != known.contradiction:
         outcome = Outcome.CONTRADICTED
     elif events:
@@ -97,49 +97,49 @@ def _is_same(known: RunState, state: RunState) -> bool:
     return msgspec.structs.replace(state, **freshness) == known
 
 
-def _settle(known: RunState | None, merged: RunState, sighting: Sighting) -> RunState:
+def _settle(known: RunState | None, merged: RunState, observation: Observation) -> RunState:
     """Decide the status of the merged state."""
     before = known.status if known is not None else None
-    told = Status.LOST if sighting.is_gone else status_of(sighting.native_status)
+    told = Status.LOST if observation.is_gone else status_of(observation.native_status)
     if before is not None and before.is_terminal:
-        return _after_the_end(merged, before, told, sighting)
+        return _after_the_end(merged, before, told, observation)
     if told is None:
-        word = sighting.native_status or merged.native_status
+        word = observation.native_status or merged.native_status
         return msgspec.structs.replace(
             merged, status=before or Status.PENDING, native_status=word, detailed=False
         )
     if before is Status.RUNNING and told is Status.PENDING:
         return msgspec.structs.replace(merged, status=before, detailed=False)
-    word = merged.native_status if sighting.is_gone else sighting.native_status
+    word = merged.native_status if observation.is_gone else observation.native_status
     return msgspec.structs.replace(
         merged,
         status=told,
         native_status=word,
-        ended_by=sighting.source if told.is_terminal else None,
-        detailed=sighting.is_detail_final and told.is_terminal,
+        ended_by=observation.source if told.is_terminal else None,
+        detailed=observation.is_detail_final and told.is_terminal,
     )
 
 
 def _after_the_end(
-    merged: RunState, end: Status, told: Status | None, sighting: Sighting
+    merged: RunState, end: Status, told: Status | None, observation: Observation
 ) -> RunState:
-    detailed = merged.detailed or sighting.is_detail_final
-    is_other = told is not None and told is not end and not sighting.is_gone
+    detailed = merged.detailed or observation.is_detail_final
+    is_other = told is not None and told is not end and not observation.is_gone
     # A late look at an earlier state is no contradiction, unless the run was thought to be gone.
     contradicts = is_other and told is not None and (told.is_terminal or end is Status.LOST)
     if contradicts and merged.contradiction is None:
         return msgspec.structs.replace(
-            merged, detailed=detailed, contradiction=sighting.native_status
+            merged, detailed=detailed, contradiction=observation.native_status
         )
     if told is end and merged.ended_by is Source.CALLBACK:
         # The API's own spelling, so that the state does not depend on who came first.
         return msgspec.structs.replace(
-            merged, detailed=detailed, native_status=sighting.native_status
+            merged, detailed=detailed, native_status=observation.native_status
         )
     return msgspec.structs.replace(merged, detailed=detailed)
 
 
-def _is_historical(state: RunState, sighting: Sighting, boundary: Boundary) -> bool | None:
+def _is_historical(state: RunState, observation: Observation, boundary: Boundary) -> bool | None:
     """Judge the end of a run first seen at its end; None where only job records can tell."""
     limit = boundary.instant
     if limit is None:
@@ -151,7 +151,7 @@ def _is_historical(state: RunState, sighting: Sighting, boundary: Boundary) -> b
         return True
     if state.created_at is not None and state.created_at >= limit:
         return False
-    if state.key.kind is RunKind.JOB_GROUP and not sighting.is_detail_final:
+    if state.key.kind is RunKind.JOB_GROUP and not observation.is_detail_final:
         return None
     return _was_likely_told(state, limit, boundary.forgotten_before)
 
@@ -163,17 +163,24 @@ def _was_likely_told(state: RunState, limit: datetime, horizon: datetime | None)
     return horizon is not None and state.created_at is not None and state.created_at < horizon
 
 
-def _events(known: RunState | None, state: RunState, sighting: Sighting) -> tuple[RunEvent, ...]:
+def _events(
+    known: RunState | None, state: RunState, observation: Observation
+) -> tuple[RunEvent, ...]:
     before = known.status if known is not None else None
     steps = _steps(before, state.status)
     events = [
-        _event(state, STATUS_EVENTS[step], step, before=before, sighting=sighting) for step in steps
+        _event(state, STATUS_EVENTS[step], step, before=before, observation=observation)
+        for step in steps
     ]
     was_detailed = known is not None and known.detailed
     if state.detailed and not was_detailed and state.jobs is not None:
         events.append(
             _event(
-                state, EventType.RUN_DETAILED, state.status, before=state.status, sighting=sighting
+                state,
+                EventType.RUN_DETAILED,
+                state.status,
+                before=state.status,
+                observation=observation,
             )
         )
     return tuple(events)
@@ -193,7 +200,7 @@ def _event(
     status: Status,
     *,
     before: Status | None,
-    sighting: Sighting,
+    observation: Observation,
 ) -> RunEvent:
     run, occurred_at = _as_of(state, status)
     return RunEvent(
@@ -202,8 +209,8 @@ def _event(
         run=run,
         before=before,
         occurred_at=occurred_at,
-        recorded_at=sighting.seen_at,
-        observed_by=sighting.source,
+        recorded_at=observation.observed_at,
+        observed_by=observation.source,
     )
 
 

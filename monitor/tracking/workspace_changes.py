@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.contract import Change, EventBus, Note, understood
+from monitor.bus.contract import Change, EventBus, StateEntry, understood
 from monitor.model.clock import Clock
 from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
 
@@ -19,7 +19,7 @@ CHANGES = "changes"  # topic of the notes that number a workspace's own changes
 MANY = "changes of many"  # topic of the notes that do so for many things of one kind
 
 
-class Held(Struct, frozen=True, kw_only=True):
+class TrackedValue(Struct, frozen=True, kw_only=True):
     """How one thing is now. ``held`` is stored and compared, ``shown`` is what events say."""
 
     held: str
@@ -36,7 +36,7 @@ class _LastChanges(Struct, frozen=True, kw_only=True):
     """``number`` counts the changes of all the things together, so that no id comes twice."""
 
     number: int
-    things: dict[str, Held]
+    things: dict[str, TrackedValue]
 
 
 _CHANGE = msgspec.json.Decoder(_LastChange)
@@ -58,25 +58,25 @@ class WorkspaceChanges:
         What is learned for the first time is no change, and is not told. True if it was told.
         """
         async with self._changing:
-            noted = (await self._bus.notes(workspace, CHANGES)).get(what)
+            noted = (await self._bus.state_entries(workspace, CHANGES)).get(what)
             what_is_noted = f"{workspace}'s last {what}"
             last = None if noted is None else understood(noted, _CHANGE, what=what_is_noted)
             if last is not None and last.value == after:
                 return False
             number = 0 if last is None else last.number + 1
             value = msgspec.json.encode(_LastChange(number=number, value=after))
-            note = Note(workspace=workspace, topic=CHANGES, key=what, value=value)
+            note = StateEntry(workspace=workspace, topic=CHANGES, key=what, value=value)
             events = []
             if last is not None:
                 events.append(self._event(workspace, what, number, last.value, after))
-            await self._commit(Change(events=tuple(events), notes=(note,)))
+            await self._commit(Change(events=tuple(events), state_entries=(note,)))
             return bool(events)
 
     async def learn_many(
         self,
         workspace: str,
         kind: str,
-        things: Mapping[str, Held],
+        things: Mapping[str, TrackedValue],
         *,
         unread: Collection[str] = (),
         tells_comings: bool = False,
@@ -88,7 +88,7 @@ class WorkspaceChanges:
         come and go is told only with ``tells_comings``.
         """
         async with self._changing:
-            noted = (await self._bus.notes(workspace, MANY)).get(kind)
+            noted = (await self._bus.state_entries(workspace, MANY)).get(kind)
             what = f"{workspace}'s last {kind}"
             last = None if noted is None else understood(noted, _MANY, what=what)
             before = {} if last is None else last.things
@@ -108,8 +108,8 @@ class WorkspaceChanges:
                 for place, name in enumerate(changed, start=1)
             )
             value = msgspec.json.encode(_LastChanges(number=number + len(events), things=after))
-            note = Note(workspace=workspace, topic=MANY, key=kind, value=value)
-            await self._commit(Change(events=events, notes=(note,)))
+            note = StateEntry(workspace=workspace, topic=MANY, key=kind, value=value)
+            await self._commit(Change(events=events, state_entries=(note,)))
             return changed
 
     def _event(
@@ -132,7 +132,7 @@ class WorkspaceChanges:
 
 
 def _changed(
-    before: Mapping[str, Held], after: Mapping[str, Held], *, tells_comings: bool
+    before: Mapping[str, TrackedValue], after: Mapping[str, TrackedValue], *, tells_comings: bool
 ) -> list[str]:
     names = before.keys() | after.keys() if tells_comings else before.keys() & after.keys()
     return sorted(
@@ -143,7 +143,9 @@ def _changed(
     )
 
 
-def _shown(before: Held | None, after: Held | None) -> tuple[str | None, str | None]:
+def _shown(
+    before: TrackedValue | None, after: TrackedValue | None
+) -> tuple[str | None, str | None]:
     if before is not None and after is not None and after.is_hidden:
         return after.shown, after.shown
     return (

@@ -9,16 +9,16 @@ from typing import TypeVar
 from aiohttp import web
 from msgspec import Struct
 
-from monitor.alerting.asking.explanations import Explanation
+from monitor.alerting.explain.explanations import Explanation
 from monitor.alerting.settings.silences import Labels, instant, made_silence
-from monitor.model.alerts import BRIDGE, Alert, AlertingPicture, AlertState, Silence
+from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import PipelineKind, RunKey, RunKind
-from monitor.web.asking import answer_json, choice, read_body, refuse_unknown, unknown
+from monitor.web.explain_api import answer_json, choice, read_body, refuse_unknown, unknown
 from monitor.web.overview import worst_first
-from monitor.web.pictures import AlertPicture, SilencePicture, alert_picture, silence_picture
-from monitor.web.problems import Problem
+from monitor.web.problems import ProblemDetails
+from monitor.web.view_models import AlertView, SilenceView, alert_view, silence_view
 
 K = TypeVar("K", RunKind, PipelineKind)
 
@@ -34,7 +34,7 @@ _LONGEST_SILENCE_SECONDS = 10 * 365 * 86_400.0
 class AlertingRequests(Struct, frozen=True, kw_only=True):
     """What can be asked of alerting and of the outputs; `app` fills it in."""
 
-    picture: Callable[[], AlertingPicture]
+    picture: Callable[[], AlertingSnapshot]
     ended: Callable[[str], Sequence[Alert]]  # a fingerprint's episodes that are over
     labels: Callable[[], Labels]  # that alerts may carry, for matchers
     add_silence: Callable[[Silence], Awaitable[None]]
@@ -93,46 +93,46 @@ class AlertsApi:
         state = choice(request, "state", AlertState)
         rule, workspace = request.query.get("rule"), request.query.get("workspace")
         names = [name for name, _ in picture.rules]
-        if rule is not None and rule not in {*names, *(one.name for one in picture.alerts)}:
-            raise Problem(400, f"rule: {unknown(rule, names)}")
+        if rule is not None and rule not in {*names, *(alert.name for alert in picture.alerts)}:
+            raise ProblemDetails(400, f"rule: {unknown(rule, names)}")
         shown = [
-            one
-            for one in worst_first(picture.alerts)
-            if state in (None, one.state)
-            and rule in (None, one.name)
-            and workspace in (None, one.workspace)
+            item
+            for item in worst_first(picture.alerts)
+            if state in (None, item.state)
+            and rule in (None, item.name)
+            and workspace in (None, item.workspace)
         ]
         if not shown:
             refuse_unknown(workspace, [*self._workspaces(), BRIDGE])
-        return answer_json({"data": [alert_picture(one) for one in shown]})
+        return answer_json({"data": [alert_view(item) for item in shown]})
 
     async def _alert(self, request: web.Request) -> web.Response:
         asked = request.match_info["fingerprint"]
         alerts = self._requests.picture().alerts
-        now = next((one for one in alerts if one.fingerprint == asked), None)
-        ended = [alert_picture(one) for one in self._requests.ended(asked)]
+        now = next((alert for alert in alerts if alert.fingerprint == asked), None)
+        ended = [alert_view(item) for item in self._requests.ended(asked)]
         if now is None and not ended:
             raise self._no_alert(asked)
-        told: AlertPicture | None = None if now is None else alert_picture(now)
+        told: AlertView | None = None if now is None else alert_view(now)
         return answer_json({"alert": told, "ended": ended})
 
     async def _silences(self, _: web.Request) -> web.Response:
         return answer_json({"data": self.silences()})
 
-    def silences(self) -> list[SilencePicture]:
+    def silences(self) -> list[SilenceView]:
         """Return the silences, those of the last day that are over behind the others."""
         now = self._clock.now()
-        shown = [silence_picture(one, now=now) for one in self._requests.picture().silences]
-        return sorted(shown, key=lambda one: (one.state == "expired", one.ends_at))
+        shown = [silence_view(silence, now=now) for silence in self._requests.picture().silences]
+        return sorted(shown, key=lambda silence: (silence.state == "expired", silence.ends_at))
 
     async def _silence(self, request: web.Request) -> web.Response:
         body = await read_body(request, SilenceRequest)
         try:
             silence = self._made(body)
         except ConfigurationError as exc:
-            raise Problem(400, _one_line("; ".join(exc.faults))) from exc
+            raise ProblemDetails(400, _one_line("; ".join(exc.problems))) from exc
         await self._requests.add_silence(silence)
-        picture = silence_picture(silence, now=self._clock.now())
+        picture = silence_view(silence, now=self._clock.now())
         return answer_json(picture, status=201)
 
     def _made(self, body: SilenceRequest) -> Silence:
@@ -140,9 +140,11 @@ class AlertsApi:
         ends_at = None if body.ends_at is None else instant(body.ends_at)
         if body.for_seconds is not None:
             if ends_at is not None:
-                raise Problem(400, "for_seconds: ends_at is given too; leave one of them out")
+                raise ProblemDetails(
+                    400, "for_seconds: ends_at is given too; leave one of them out"
+                )
             if not 0 < body.for_seconds <= _LONGEST_SILENCE_SECONDS:
-                raise Problem(400, "for_seconds: is not above 0 and at most ten years")
+                raise ProblemDetails(400, "for_seconds: is not above 0 and at most ten years")
             ends_at = now + timedelta(seconds=body.for_seconds)
         return made_silence(
             matchers=body.matchers,
@@ -156,12 +158,14 @@ class AlertsApi:
 
     async def _expire(self, request: web.Request) -> web.Response:
         asked = request.match_info["id"]
-        silences = {one.id: one for one in self._requests.picture().silences}
+        silences = {silence.id: silence for silence in self._requests.picture().silences}
         found = silences.get(asked)
         if found is not None and found.origin == "config":
-            raise Problem(409, f"silence {asked} stands in the configuration; remove it there")
+            raise ProblemDetails(
+                409, f"silence {asked} stands in the configuration; remove it there"
+            )
         if found is None or not await self._requests.expire_silence(asked):
-            raise Problem(404, f"silence: {unknown(asked, silences)}")
+            raise ProblemDetails(404, f"silence: {unknown(asked, silences)}")
         return answer_json({"detail": f"silence {asked} is over"})
 
     async def _explain(self, request: web.Request) -> web.Response:
@@ -171,7 +175,9 @@ class AlertsApi:
         """Return the answer to a query, or say in a problem why there is none."""
         asked = [(name, request.query[name]) for name in _ASKED if name in request.query]
         if len(asked) != 1:
-            raise Problem(400, f"name one of {', '.join(f'{k}={v}' for k, v in _ASKED.items())}")
+            raise ProblemDetails(
+                400, f"name one of {', '.join(f'{k}={v}' for k, v in _ASKED.items())}"
+            )
         name, told = asked[0]
         if name == "alert":
             explanation = await self._requests.explain_alert(told)
@@ -188,29 +194,29 @@ class AlertsApi:
         if explanation is None:
             refuse_unknown(workspace, self._workspaces())
             shown = _one_line(told)[:120]
-            raise Problem(404, f"{name} {shown} is not known, or was forgotten")
+            raise ProblemDetails(404, f"{name} {shown} is not known, or was forgotten")
         return explanation
 
     async def _replay(self, request: web.Request) -> web.Response:
         body = await read_body(request, ReplayRequest)
         outputs = self._requests.outputs()
         if body.output not in outputs:
-            raise Problem(404, f"output: {unknown(body.output, outputs)}")
+            raise ProblemDetails(404, f"output: {unknown(body.output, outputs)}")
         try:
             since = instant(body.since)
         except ConfigurationError as exc:
-            raise Problem(400, _one_line(f"since: {exc}")) from exc
+            raise ProblemDetails(400, _one_line(f"since: {exc}")) from exc
         return answer_json(await self._requests.replay(body.output, since))
 
-    def _no_alert(self, asked: str) -> Problem:
-        known = [one.fingerprint for one in self._requests.picture().alerts]
-        return Problem(404, f"alert: {unknown(asked, known)}")
+    def _no_alert(self, asked: str) -> ProblemDetails:
+        known = [alert.fingerprint for alert in self._requests.picture().alerts]
+        return ProblemDetails(404, f"alert: {unknown(asked, known)}")
 
 
 def _place(name: str, told: str) -> tuple[str, str, str]:
     parts = told.split("/")
     if len(parts) != 3 or not all(parts):  # noqa: PLR2004 - as many as the form has
-        raise Problem(400, f"{name}: {told[:_SHOWN]!r} is not {_ASKED[name]}")
+        raise ProblemDetails(400, f"{name}: {told[:_SHOWN]!r} is not {_ASKED[name]}")
     return parts[0], parts[1], parts[2]
 
 
@@ -218,9 +224,12 @@ def _kind(name: str, told: str, kinds: type[K]) -> K:
     try:
         return kinds(told)
     except ValueError as exc:
-        fault = f"{name}: kind {told[:_SHOWN]!r} is none of {', '.join(kinds)}"
-        raise Problem(400, fault) from exc
+        problem = f"{name}: kind {told[:_SHOWN]!r} is none of {', '.join(kinds)}"
+        raise ProblemDetails(400, problem) from exc
 
 
 def _one_line(text: str) -> str:
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(
+        other_text if other_text.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for other_text in text
+    )

@@ -12,9 +12,9 @@ from msgspec import Struct
 from monitor.bus.contract import EventBus
 from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKey, RunKind, Status
-from monitor.web.asking import answer_json, choice, read_body, refuse_unknown
+from monitor.web.explain_api import answer_json, choice, read_body, refuse_unknown
 from monitor.web.overview import Overview
-from monitor.web.problems import Problem, number
+from monitor.web.problems import ProblemDetails, number
 from monitor.web.stream import FARTHEST, EventStreams
 
 _DEFAULT_LIMIT = 100
@@ -100,19 +100,21 @@ class Api:
     async def _run(self, request: web.Request) -> web.Response:
         told = request.match_info
         if told["kind"] not in list(RunKind):
-            raise Problem(404, f"kind: {told['kind'][:40]!r} is none of {', '.join(RunKind)}")
+            raise ProblemDetails(
+                404, f"kind: {told['kind'][:40]!r} is none of {', '.join(RunKind)}"
+            )
         key = RunKey(told["workspace"], RunKind(told["kind"]), told["id"])
         found = await self._overview.run(key)
         if found is None:
             refuse_unknown(key.workspace, self._overview.workspace_names(), status=404)
-            raise Problem(404, f"run {str(key)[:120]} is not known, or was forgotten")
+            raise ProblemDetails(404, f"run {str(key)[:120]} is not known, or was forgotten")
         run, children = found
         return answer_json({"run": run, "children": children})
 
     async def _events(self, request: web.Request) -> web.Response:
         after = _number(request, "after", default=0, most=FARTHEST)
         if last := _number(request, "last", default=0, most=_MOST):
-            after = max(after, (await self._bus.standing()).newest_position - last)
+            after = max(after, (await self._bus.status()).newest_position - last)
         if (since := request.query.get("since")) is not None:
             after = max(after, await self._bus.events_since(_instant("since", since)))
         limit = _number(request, "limit", default=_DEFAULT_LIMIT, most=_MOST)
@@ -123,7 +125,7 @@ class Api:
     async def _track(self, request: web.Request) -> web.Response:
         body = await read_body(request, TrackRequest)
         if not is_run_id(body.id):
-            raise Problem(400, f"id: {body.id[:40]!r} is not the id of a run")
+            raise ProblemDetails(400, f"id: {body.id[:40]!r} is not the id of a run")
         said = await self._requests.track(body.workspace, body.kind, body.id)
         return answer_json({"detail": said}, status=202)
 
@@ -134,7 +136,7 @@ class Api:
     async def _act_on_webhooks(self, request: web.Request) -> web.Response:
         body = await read_body(request, WebhooksRequest)
         if body.action not in ("sync", "test", "delete"):
-            raise Problem(400, f"action: {body.action[:40]!r} is none of sync, test, delete")
+            raise ProblemDetails(400, f"action: {body.action[:40]!r} is none of sync, test, delete")
         data = await self._requests.webhooks(body.workspace, body.action, body.flow)
         return answer_json({"data": data})
 
@@ -148,7 +150,7 @@ def _instant(name: str, told: str) -> datetime:
     try:
         instant = datetime.fromisoformat(told)
     except ValueError as exc:
-        raise Problem(400, f"{name}: {told[:40]!r} is not an ISO 8601 instant") from exc
+        raise ProblemDetails(400, f"{name}: {told[:40]!r} is not an ISO 8601 instant") from exc
     if instant.tzinfo is None:
-        raise Problem(400, f"{name}: {told[:40]!r} names no time zone; add Z or an offset")
+        raise ProblemDetails(400, f"{name}: {told[:40]!r} names no time zone; add Z or an offset")
     return instant

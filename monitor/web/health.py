@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct
 
-Check = Callable[[], Awaitable["Finding"]]
+Check = Callable[[], Awaitable["HealthFinding"]]
 
 _CHECK_SECONDS = 5.0
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class HealthFinding(Struct, frozen=True, kw_only=True):
     """What one check found; ``detail`` is one sentence for whoever reads it at night."""
 
     ok: bool
@@ -23,19 +23,19 @@ class Readiness(Struct, frozen=True, kw_only=True):
     """All findings by name. Ready means that every one is well."""
 
     ready: bool
-    checks: dict[str, Finding]
+    checks: dict[str, HealthFinding]
 
 
 async def readiness(checks: Mapping[str, Check]) -> Readiness:
     """Run all checks at once, each within its time limit."""
     findings = await asyncio.gather(*(_bounded(check) for check in checks.values()))
     found = dict(zip(checks, findings, strict=True))
-    return Readiness(ready=all(one.ok for one in findings), checks=found)
+    return Readiness(ready=all(finding.ok for finding in findings), checks=found)
 
 
-async def _bounded(check: Check) -> Finding:
+async def _bounded(check: Check) -> HealthFinding:
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
             return await check()
     except TimeoutError:
-        return Finding(ok=False, detail=f"no answer within {_CHECK_SECONDS:.0f} s")
+        return HealthFinding(ok=False, detail=f"no answer within {_CHECK_SECONDS:.0f} s")

@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from monitor.bus.contract import EventBus
-from monitor.model.alerts import Alert, AlertingPicture, AlertState, Severity
+from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity
 from monitor.model.clock import Clock
-from monitor.model.knowledge import PipelineStanding
+from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, RunState, Status
-from monitor.tracking.knowledge import KnowledgeView
-from monitor.web.pictures import (
-    PipelinePicture,
-    RunPicture,
-    SchedulesPicture,
-    WorkspacePicture,
-    pipeline_picture,
-    run_picture,
-    workspace_picture,
+from monitor.tracking.live_state import LiveStateView
+from monitor.web.view_models import (
+    PipelineView,
+    RunView,
+    SchedulesView,
+    WorkspaceView,
+    pipeline_view,
+    run_view,
+    workspace_view,
 )
 
 _STATES = {AlertState.FIRING: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
@@ -34,10 +34,10 @@ class Overview:
         self,
         *,
         bus: EventBus,
-        view: KnowledgeView,
+        view: LiveStateView,
         clock: Clock,
         stale_after_seconds: float,
-        alerting: Callable[[], AlertingPicture],
+        alerting: Callable[[], AlertingSnapshot],
     ) -> None:
         self._bus = bus
         self._view = view
@@ -48,62 +48,66 @@ class Overview:
     def now(self) -> datetime:
         return self._clock.now()
 
-    def workspaces(self) -> list[WorkspacePicture]:
-        active = Counter(one.run.key.workspace for one in self._view.active_runs())
+    def workspaces(self) -> list[WorkspaceView]:
+        active = Counter(run.run.key.workspace for run in self._view.active_runs())
         return [
-            workspace_picture(standing, active_runs=active[standing.workspace])
-            for standing in self._view.workspaces()
+            workspace_view(health, active_runs=active[health.workspace])
+            for health in self._view.workspaces()
         ]
 
     def workspace_names(self) -> list[str]:
-        return [one.workspace for one in self._view.workspaces()]
+        return [workspace.workspace for workspace in self._view.workspaces()]
 
-    def schedules(self, workspace: str | None = None) -> list[SchedulesPicture]:
+    def schedules(self, workspace: str | None = None) -> list[SchedulesView]:
         """Return the schedules that are watched, by workspace."""
         return [
-            SchedulesPicture(
-                workspace=one.workspace,
-                of=one.schedules_of,
-                read_at=one.schedules_read_at,
-                schedules=one.schedules,
+            SchedulesView(
+                workspace=other_workspace.workspace,
+                of=other_workspace.schedules_of,
+                read_at=other_workspace.schedules_read_at,
+                schedules=other_workspace.schedules,
             )
-            for one in self._view.workspaces()
-            if workspace in (None, one.workspace)
+            for other_workspace in self._view.workspaces()
+            if workspace in (None, other_workspace.workspace)
         ]
 
-    def pipelines(self, workspace: str | None = None) -> list[PipelinePicture]:
+    def pipelines(self, workspace: str | None = None) -> list[PipelineView]:
         """Return each pipeline's last runs by kind; for job groups the worst of its recipes."""
         active = Counter(
-            (one.run.key.workspace, one.run.key.kind, one.run.pipeline.id)
-            for one in self._view.active_runs()
-            if one.run.pipeline is not None
+            (run.run.key.workspace, run.run.key.kind, run.run.pipeline.id)
+            for run in self._view.active_runs()
+            if run.run.pipeline is not None
         )
-        worst: dict[tuple[str, RunKind, str], PipelineStanding] = {}
-        for standing in self._view.standings():
-            identity = (standing.workspace, standing.run_kind, standing.pipeline.id)
+        worst: dict[tuple[str, RunKind, str], PipelineHealth] = {}
+        for health in self._view.pipeline_health():
+            identity = (health.workspace, health.run_kind, health.pipeline.id)
             held = worst.get(identity)
-            if held is None or _badness(standing) < _badness(held):
-                worst[identity] = standing
+            if held is None or _badness(health) < _badness(held):
+                worst[identity] = health
         alerting = self._alerting()
-        limits = {(one.workspace, one.kind, one.pipeline.id): one for one in alerting.limits}
+        limits = {
+            (limit.workspace, limit.kind, limit.pipeline.id): limit for limit in alerting.limits
+        }
         pictures = [
-            pipeline_picture(
-                standing,
-                label=self._view.label(standing.workspace, standing.pipeline),
+            pipeline_view(
+                health,
+                label=self._view.label(health.workspace, health.pipeline),
                 active=active[identity],
                 limit=limits.get(identity),
                 expected_start_at=alerting.expected.get(identity),
                 missed_starts=alerting.missed.get(identity, 0),
             )
-            for identity, standing in worst.items()
-            if workspace in (None, standing.workspace)
+            for identity, health in worst.items()
+            if workspace in (None, health.workspace)
         ]
-        return sorted(pictures, key=lambda one: (one.workspace, one.pipeline, one.run_kind))
+        return sorted(
+            pictures, key=lambda picture: (picture.workspace, picture.pipeline, picture.run_kind)
+        )
 
-    def active_runs(self) -> list[RunPicture]:
+    def active_runs(self) -> list[RunView]:
         """Return what runs now, oldest first."""
-        pictures = [self._picture(one.run) for one in self._view.active_runs()]
-        return sorted(pictures, key=lambda one: one.created_at or one.confirmed_at)
+        pictures = [self._picture(run.run) for run in self._view.active_runs()]
+        return sorted(pictures, key=lambda picture: picture.created_at or picture.confirmed_at)
 
     async def runs(
         self,
@@ -112,14 +116,14 @@ class Overview:
         kind: RunKind | None = None,
         status: Status | None = None,
         limit: int,
-    ) -> list[RunPicture]:
+    ) -> list[RunView]:
         """Return runs, newest creation first."""
         stored = await self._bus.recent_runs(
             workspace=workspace, kind=kind, status=status, limit=limit
         )
         return [self._picture(run) for run in stored]
 
-    async def run(self, key: RunKey) -> tuple[RunPicture, list[RunPicture]] | None:
+    async def run(self, key: RunKey) -> tuple[RunView, list[RunView]] | None:
         """Return a run and its children; None where it is unknown or forgotten."""
         stored = (await self._bus.runs([key])).get(key)
         if stored is None:
@@ -127,9 +131,9 @@ class Overview:
         children = await self._bus.children(key)
         return self._picture(stored), [self._picture(child) for child in children]
 
-    def _picture(self, run: RunState) -> RunPicture:
+    def _picture(self, run: RunState) -> RunView:
         active = self._view.active_run(run.key)
-        return run_picture(
+        return run_view(
             active.run if active is not None else run,
             label=self._view.label(run.key.workspace, run.pipeline),
             now=self._clock.now(),
@@ -137,17 +141,19 @@ class Overview:
             active=active,
         )
 
-    def alerting(self) -> AlertingPicture:
+    def alerting(self) -> AlertingSnapshot:
         """Return what alerting holds now."""
         return self._alerting()
 
 
 def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
     """Return what fires first, the most severe on top, the newest of equals before the older."""
-    newest_first = sorted(alerts, key=lambda one: one.starts_at, reverse=True)
-    return sorted(newest_first, key=lambda one: (_STATES[one.state], _SEVERITIES[one.severity]))
+    newest_first = sorted(alerts, key=lambda alert: alert.starts_at, reverse=True)
+    return sorted(
+        newest_first, key=lambda alert: (_STATES[alert.state], _SEVERITIES[alert.severity])
+    )
 
 
-def _badness(standing: PipelineStanding) -> tuple[int, int]:
-    rank = _WORST_FIRST.get(standing.last_status, 4) if standing.last_status else 4
-    return rank, -standing.consecutive_failures
+def _badness(health: PipelineHealth) -> tuple[int, int]:
+    rank = _WORST_FIRST.get(health.last_status, 4) if health.last_status else 4
+    return rank, -health.consecutive_failures

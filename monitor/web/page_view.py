@@ -9,12 +9,12 @@ from typing import Any
 from aiohttp import web
 from jinja2 import Environment, PackageLoader
 
-from monitor.alerting.asking.explanations import SWALLOWED
+from monitor.alerting.explain.explanations import SWALLOWED
 from monitor.model.alerts import Alert, AlertState
 from monitor.web.alerts_api import AlertsApi
 from monitor.web.overview import Overview, worst_first
-from monitor.web.pictures import RunPicture
-from monitor.web.problems import Handler, Problem
+from monitor.web.problems import Handler, ProblemDetails
+from monitor.web.view_models import RunView
 
 NOTHING = "\N{EN DASH}"
 _RECENT = 50
@@ -59,7 +59,7 @@ class PageView:
             raise web.HTTPNotFound
         try:
             explanation = await self._alerts.explained(request)
-        except Problem as problem:
+        except ProblemDetails as problem:
             return self._answer("problem.html", status=problem.status, problem=problem)
         return self._answer("explain.html", explanation=explanation, swallowed=SWALLOWED)
 
@@ -78,7 +78,7 @@ class PageView:
         alerting = self._overview.alerting()
         ordered = worst_first(alerting.alerts)
         firing, pending, resolved = (
-            [one for one in ordered if one.state is state]
+            [item for item in ordered if item.state is state]
             for state in (AlertState.FIRING, AlertState.PENDING, AlertState.RESOLVED)
         )
         return {
@@ -88,7 +88,9 @@ class PageView:
             "pending": pending[:_ALERTS],
             "pending_count": len(pending),
             "resolved": resolved[:_ALERTS],
-            "silences": [one for one in alerting.silences if one.ends_at > self._overview.now()],
+            "silences": [
+                silence for silence in alerting.silences if silence.ends_at > self._overview.now()
+            ],
             "rules": alerting.rules,
             "failing_rules": alerting.failing_rules,
         }
@@ -113,7 +115,7 @@ class PageView:
         return serve
 
 
-def _ended_lately(runs: list[RunPicture]) -> list[RunPicture]:
+def _ended_lately(runs: list[RunView]) -> list[RunView]:
     ended = [run for run in runs if run.last_status.is_terminal]
     ended.sort(key=lambda run: run.finished_at or run.confirmed_at, reverse=True)
     return ended[:_RECENT]
@@ -137,7 +139,7 @@ def _words(kind: str) -> str:
     return kind.replace("_", " ")
 
 
-def _name(run: RunPicture) -> str:
+def _name(run: RunView) -> str:
     return f"{_words(run.kind)} {run.id}"
 
 
@@ -146,5 +148,5 @@ def _about(alert: Alert) -> str:
     labels = alert.labels
     if (pipeline := labels.get("pipeline")) is not None:
         return f"{pipeline} ({_words(alert.kind)})" if alert.kind is not None else pipeline
-    things = (labels[one] for one in _THING_LABELS if one in labels)
+    things = (labels[thing_label] for thing_label in _THING_LABELS if thing_label in labels)
     return next(things, alert.workspace)

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Problem(Exception):  # noqa: N818 - an answer on its way out, never seen outside
+class ProblemDetails(Exception):  # noqa: N818 - an answer on its way out, never seen outside
     """A request that cannot be served, and what to do about it."""
 
     def __init__(self, status: int, detail: str) -> None:
@@ -34,7 +34,7 @@ class Problem(Exception):  # noqa: N818 - an answer on its way out, never seen o
 def number(name: str, told: str, *, most: int) -> int:
     """Return a number from 0 to ``most`` that a request names, or say what is wrong with it."""
     if not told.isdecimal() or len(told) > len(str(most)) or int(told) > most:
-        raise Problem(400, f"{name}: {told[:40]!r} is not a number from 0 to {most}")
+        raise ProblemDetails(400, f"{name}: {told[:40]!r} is not a number from 0 to {most}")
     return int(told)
 
 
@@ -53,7 +53,7 @@ async def tell_problems(request: web.Request, handler: Handler) -> web.StreamRes
     """Turn failures into problem details; foreign errors stay aiohttp's 500, logged with trace."""
     try:
         return await handler(request)
-    except Problem as problem:
+    except ProblemDetails as problem:
         return problem_response(problem.status, problem.detail)
     except (BusError, OutputUnavailableError, TryLaterError) as exc:
         log.warning("request cannot be served now", route=_route(request), reason=str(exc))

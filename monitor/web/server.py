@@ -8,10 +8,10 @@ import msgspec
 from aiohttp import web
 
 from monitor.bus.contract import EventBus
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 from monitor.web.alerts_api import AlertingRequests, AlertsApi
 from monitor.web.api import Api, Requests
 from monitor.web.authentication import authenticate
@@ -19,7 +19,7 @@ from monitor.web.health import Check, readiness
 from monitor.web.overview import Overview
 from monitor.web.page_view import PageView
 from monitor.web.problems import tell_problems
-from monitor.web.quiet import RequestErrors
+from monitor.web.request_errors import WebRequestErrors
 from monitor.web.settings import ServerSettings
 from monitor.web.stream import EventStreams
 
@@ -36,7 +36,7 @@ class Server:
         *,
         settings: ServerSettings,
         bus: EventBus,
-        view: KnowledgeView,
+        view: LiveStateView,
         clock: Clock,
         render_metrics: Render,
         checks: Mapping[str, Check],
@@ -52,7 +52,7 @@ class Server:
             view=view,
             clock=clock,
             stale_after_seconds=settings.stale_after_seconds,
-            alerting=alerting.picture if alerting is not None else AlertingPicture,
+            alerting=alerting.picture if alerting is not None else AlertingSnapshot,
         )
         self._alerts = (
             AlertsApi(alerting, clock=clock, workspaces=overview.workspace_names)
@@ -81,7 +81,7 @@ class Server:
         if self._alerts is not None:
             self._alerts.add_routes(app.router)
         self._runner = web.AppRunner(
-            app, access_log=None, logger=RequestErrors(), shutdown_timeout=5.0
+            app, access_log=None, logger=WebRequestErrors(), shutdown_timeout=5.0
         )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._settings.host, self._settings.port)

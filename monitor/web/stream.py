@@ -10,7 +10,7 @@ from aiohttp import web
 
 from monitor.bus.contract import EventBus
 from monitor.model.errors import BusError
-from monitor.web.problems import Problem, number
+from monitor.web.problems import ProblemDetails, number
 
 log = structlog.get_logger()
 
@@ -31,7 +31,7 @@ class EventStreams:
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Stream events behind ``Last-Event-ID``, or from now on."""
         if len(self._open) >= _STREAMS_AT_ONCE:
-            raise Problem(503, f"{_STREAMS_AT_ONCE} streams are open already; close one")
+            raise ProblemDetails(503, f"{_STREAMS_AT_ONCE} streams are open already; close one")
         position = await self._begin(request)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
@@ -62,7 +62,7 @@ class EventStreams:
 
     async def _begin(self, request: web.Request) -> int:
         told = request.headers.get("Last-Event-ID") or request.query.get("after")
-        newest = (await self._bus.standing()).newest_position
+        newest = (await self._bus.status()).newest_position
         if told is None:
             return newest
         # A position that is not there yet was given by a store that is gone.
@@ -71,12 +71,12 @@ class EventStreams:
     async def _pump(self, response: web.StreamResponse, position: int) -> None:
         while True:
             recorded = await self._bus.events(after=position, limit=_BATCH)
-            for one in recorded:
-                data = msgspec.json.encode(one.event).decode()
+            for event in recorded:
+                data = msgspec.json.encode(event.event).decode()
                 await self._send(
-                    response, f"id: {one.position}\nevent: {one.event.type}\ndata: {data}\n\n"
+                    response, f"id: {event.position}\nevent: {event.event.type}\ndata: {data}\n\n"
                 )
-                position = one.position
+                position = event.position
             if not recorded and not await self._bus.wait(
                 position, timeout_seconds=_KEEPALIVE_SECONDS
             ):

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 
 from monitor.model.clock import Clock
 from monitor.model.errors import BudgetExhaustedError
-from monitor.model.knowledge import BudgetStanding
+from monitor.model.live_state import BudgetStatus
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
 from monitor.workspace.quotas import LONGEST_PAUSE_SECONDS, Quota
@@ -36,7 +36,7 @@ _RESERVED = {
     Priority.ENDS: 0.05,
     Priority.FAILED_DETAILS: 0.1,
     Priority.DETAILS: 0.2,
-    Priority.AUDIT: 0.3,
+    Priority.RECONCILIATION: 0.3,
     Priority.NAMES: 0.4,
     Priority.INVENTORY: 0.5,
 }
@@ -147,10 +147,10 @@ class RequestBudget:
         until = self._clock.monotonic() + min(seconds, LONGEST_PAUSE_SECONDS)
         self._paused_until[operation_id] = max(until, self._paused_until.get(operation_id, until))
 
-    def standing(self) -> tuple[BudgetStanding, ...]:
+    def status(self) -> tuple[BudgetStatus, ...]:
         """Return our own budget and, for each scope, the tightest quota that still counts."""
         self._refresh()
-        own = BudgetStanding(
+        own = BudgetStatus(
             scope="own",
             limit=int(self._requests_per_minute),
             remaining=max(0, int(self._tokens)),
@@ -160,7 +160,7 @@ class RequestBudget:
             if scope not in tightest or window.left < tightest[scope].left:
                 tightest[scope] = window
         told = (
-            BudgetStanding(scope=scope, limit=window.limit, remaining=max(0, window.left))
+            BudgetStatus(scope=scope, limit=window.limit, remaining=max(0, window.left))
             for scope, window in sorted(tightest.items())
         )
         return (own, *told)
@@ -174,7 +174,7 @@ class RequestBudget:
                 f"{_LONGEST_QUEUE} requests are waiting already", operation_id=operation_id
             )
         waiter = _Waiter(priority, next(self._order), bound_by)
-        bisect.insort(self._queue, waiter, key=lambda one: one.place)
+        bisect.insort(self._queue, waiter, key=lambda item: item.place)
         try:
             yield waiter
         finally:
@@ -213,9 +213,9 @@ class RequestBudget:
     def _front(self) -> _Waiter | None:
         """Return the first in the queue that no quota of its own operation holds up."""
         now = self._clock.monotonic()
-        for one in self._queue:
-            if one.bound_by is None or self._held_up_until(one.bound_by) <= now:
-                return one
+        for item in self._queue:
+            if item.bound_by is None or self._held_up_until(item.bound_by) <= now:
+                return item
         return None
 
     def _held_up_until(self, operation_id: str | None, *, reserved: float = 0.0) -> float:
@@ -239,12 +239,12 @@ class RequestBudget:
         # At the rate that held until now: the windows that end now still counted.
         gained = (now - self._filled_at) * self._per_second()
         self._filled_at = now
-        self._windows = {key: one for key, one in self._windows.items() if one.until > now}
+        self._windows = {key: window for key, window in self._windows.items() if window.until > now}
         self._paused_until = {key: at for key, at in self._paused_until.items() if at > now}
         self._tokens = min(self._tokens + gained, self._capacity(self._per_second() * 60))
 
     def _per_second(self) -> float:
-        told = [one.limit for (bound, _), one in self._windows.items() if bound is None]
+        told = [window.limit for (bound, _), window in self._windows.items() if bound is None]
         return min([self._requests_per_minute, *told]) / 60
 
     def _needed(self, priority: Priority) -> float:
@@ -256,12 +256,14 @@ class RequestBudget:
         return max(1.0, requests_per_minute * _BURST_MINUTES)
 
     def _show(self) -> None:
-        standing = self.standing()
-        for scope in self._shown - {one.scope for one in standing}:
+        status = self.status()
+        for scope in self._shown - {item.scope for item in status}:
             # A quota that is over is not repeated: nobody knows the next one yet.
             self._metrics.rate_limit.remove(self._workspace, scope)
             self._metrics.rate_limit_remaining.remove(self._workspace, scope)
-        self._shown = {one.scope for one in standing}
-        for one in standing:
-            self._metrics.rate_limit.labels(self._workspace, one.scope).set(one.limit)
-            self._metrics.rate_limit_remaining.labels(self._workspace, one.scope).set(one.remaining)
+        self._shown = {item.scope for item in status}
+        for item in status:
+            self._metrics.rate_limit.labels(self._workspace, item.scope).set(item.limit)
+            self._metrics.rate_limit_remaining.labels(self._workspace, item.scope).set(
+                item.remaining
+            )

@@ -65,28 +65,29 @@ def _by_path(method: str, path: str) -> Called:
         whole = "/v4" + whole
     found = find(method, whole)
     if found is None:
-        others = [one for one in METHODS if find(one, whole) is not None]
+        others = [other_method for other_method in METHODS if find(other_method, whole) is not None]
         hint = f"; it has {', '.join(others)}" if others else ""
         raise RequestRejectedError(f"the catalogue has no {method} {whole}{hint}")
     one, values = found
     return _with_values(one, tuple(unquote(value) for value in values))
 
 
-def _with_values(one: Operation, values: tuple[str, ...]) -> Called:
-    names = one.parameters
+def _with_values(operation: Operation, values: tuple[str, ...]) -> Called:
+    names = operation.parameters
     if len(values) != len(names):
         told = " ".join(names) or "nothing"
         raise RequestRejectedError(
-            f"{one.operation_id} takes {told} behind its name, not {len(values)} values",
-            operation_id=one.operation_id,
+            f"{operation.operation_id} takes {told} behind its name, not {len(values)} values",
+            operation_id=operation.operation_id,
         )
     for name, value in zip(names, values, strict=True):
         if value in {"", ".", ".."} or value.startswith((":", "{")):
             raise RequestRejectedError(
-                f"{value!r} is no {name} of {one.operation_id}: put the real one in its place",
-                operation_id=one.operation_id,
+                f"{value!r} is no {name} of {operation.operation_id}:"
+                " put the real one in its place",
+                operation_id=operation.operation_id,
             )
-    return Called(operation=one, values=values)
+    return Called(operation=operation, values=values)
 
 
 class Caller(Requester):

@@ -19,9 +19,9 @@ from prometheus_client import CollectorRegistry
 from monitor.model.clock import Clock
 from monitor.model.errors import RequestRejectedError
 from monitor.workspace import rows
-from monitor.workspace.beyond_runs import CONNECTION, BeyondRunsRequester, ConnectionRow
 from monitor.workspace.calling import Caller
 from monitor.workspace.decoding import RowKind, Rows, decode_rows, decode_text
+from monitor.workspace.inventory_requests import CONNECTION, ConnectionRow, InventoryRequester
 from monitor.workspace.paging import read_pages
 from monitor.workspace.payloads import (
     AccessTokenRow,
@@ -56,7 +56,7 @@ _EMBEDS: tuple[str | None, ...] = (
 )
 
 
-class WorkspaceClient(BeyondRunsRequester, Caller):
+class WorkspaceClient(InventoryRequester, Caller):
     """Reads one workspace. See `Requester` for the turn, the tries and the errors.
 
     What has no method of its own here is called by `request`, `rows` and `download`.

@@ -159,6 +159,6 @@ def _details(told: _Exception) -> str:
 
 def _text(value: object, hidden: list[str]) -> str:
     text = value if isinstance(value, str) else ""
-    for one in hidden:
-        text = text.replace(one, "***")
+    for other_text in hidden:
+        text = text.replace(other_text, "***")
     return text

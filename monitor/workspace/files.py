@@ -20,7 +20,7 @@ from monitor.model.errors import LocalFileError
 OnProgress = Callable[[int, int | None], None]
 
 
-class Receiver(Protocol):
+class BodyReceiver(Protocol):
     """Takes the body of a good answer as it arrives."""
 
     async def begin(self, size_bytes: int | None) -> None:

@@ -12,6 +12,6 @@ class Priority(IntEnum):
     ENDS = 1  # how flow runs and plan runs ended
     FAILED_DETAILS = 2  # the job records of failures
     DETAILS = 3  # other job records
-    AUDIT = 4  # what is active, and what may have been missed
+    RECONCILIATION = 4  # what is active, and what may have been missed
     NAMES = 5  # names of flows and plans
     INVENTORY = 6  # schedules, webhook tasks, everything that can wait

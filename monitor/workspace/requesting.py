@@ -24,7 +24,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceUnreachableError,
 )
-from monitor.model.knowledge import BudgetStanding
+from monitor.model.live_state import BudgetStatus
 from monitor.model.secrets import Secret
 from monitor.workspace.budget import RequestBudget
 from monitor.workspace.decoding import RowKind
@@ -34,7 +34,7 @@ from monitor.workspace.error_map import (
     is_about_the_operation,
     refusal_in,
 )
-from monitor.workspace.files import Receiver
+from monitor.workspace.files import BodyReceiver
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
 from monitor.workspace.quotas import quotas_in, wait_told_in
@@ -84,7 +84,7 @@ class _Call(Struct, frozen=True, kw_only=True):
     priority: Priority
     wait_seconds: float
     secrets: tuple[Secret, ...]
-    receiver: Receiver | None
+    receiver: BodyReceiver | None
 
     @property
     def is_repeatable(self) -> bool:
@@ -163,9 +163,9 @@ class Requester:
         """Let these operations, or without any named all, be tried again."""
         self._unavailable.difference_update(operation_ids or self.unavailable)
 
-    def budgets(self) -> tuple[BudgetStanding, ...]:
+    def budgets(self) -> tuple[BudgetStatus, ...]:
         """Return our own budget and the quotas that the workspace told and that still count."""
-        return self._budget.standing()
+        return self._budget.status()
 
     async def request(
         self,
@@ -177,7 +177,7 @@ class Requester:
         priority: Priority,
         wait_seconds: float = 30.0,
         secrets: Iterable[Secret] = (),
-        receiver: Receiver | None = None,
+        receiver: BodyReceiver | None = None,
     ) -> Answer:
         """Ask for one operation of the catalogue and return its good answer.
 
@@ -281,16 +281,17 @@ class Requester:
             return Failure(error=failure.error)
         return failure
 
-    def _refuse_what_is_not_offered(self, one: Operation) -> None:
-        if self.edition is not None and not one.is_offered_in(self.edition):
+    def _refuse_what_is_not_offered(self, operation: Operation) -> None:
+        if self.edition is not None and not operation.is_offered_in(self.edition):
             raise NotAvailableError(
-                f"{one.operation_id} is not part of edition {self.edition}; {one.offered_by}",
-                operation_id=one.operation_id,
+                f"{operation.operation_id} is not part of edition {self.edition};"
+                f" {operation.offered_by}",
+                operation_id=operation.operation_id,
             )
-        if one.operation_id in self._unavailable:
+        if operation.operation_id in self._unavailable:
             raise NotAvailableError(
-                f"{one.operation_id} was found not to be offered here",
-                operation_id=one.operation_id,
+                f"{operation.operation_id} was found not to be offered here",
+                operation_id=operation.operation_id,
             )
 
     def _count_request(self, call: _Call, code: str) -> None:
@@ -321,25 +322,25 @@ def decoded(kind: RowKind[T], answer: Answer, operation_id: str) -> T:
         return kind.decode(answer.body)
 
 
-def _path(one: Operation, values: Sequence[object]) -> str:
+def _path(operation: Operation, values: Sequence[object]) -> str:
     if any(str(value) in ("", ".", "..") for value in values):
         # Such a segment would make another path of it.
-        raise RequestRejectedError("not an id", operation_id=one.operation_id)
-    return one.fill(*values)
+        raise RequestRejectedError("not an id", operation_id=operation.operation_id)
+    return operation.fill(*values)
 
 
-def _headers(one: Operation, given: Mapping[str, str]) -> Mapping[str, str]:
+def _headers(operation: Operation, given: Mapping[str, str]) -> Mapping[str, str]:
     headers = dict(given)
-    if one.operation_id in STARTS_A_RUN and EXECUTION_ID not in map(str.lower, given):
+    if operation.operation_id in STARTS_A_RUN and EXECUTION_ID not in map(str.lower, given):
         headers[EXECUTION_ID] = str(uuid.uuid4())
-    if one.answers_file:
+    if operation.answers_file:
         headers.setdefault("Accept", "*/*")
     return headers
 
 
 def _flat(query: Mapping[str, QueryValue]) -> list[tuple[str, str]]:
     return [
-        (name, str(one))
+        (name, str(item))
         for name, value in query.items()
-        for one in ([value] if isinstance(value, str | int) else value)
+        for item in ([value] if isinstance(value, str | int) else value)
     ]

@@ -165,8 +165,8 @@ def _plan_full(row: wire.Plan) -> PlanFull:
         updated_at=instant(row.updated_at),
         is_snapshot=_is_snapshot(row),
         original_plan_id=_original_plan_id(row),
-        snapshot_ids=tuple(text_of(one.id) for one in readable(row.plan_snapshots, _ONLY_ID)),
-        flow_ids=tuple(dict.fromkeys(one for one in flow_ids if one is not None)),
+        snapshot_ids=tuple(text_of(item.id) for item in readable(row.plan_snapshots, _ONLY_ID)),
+        flow_ids=tuple(dict.fromkeys(flow_id_ for flow_id_ in flow_ids if flow_id_ is not None)),
         children=tuple(child for node in nodes for child in _children(node)),
     )
 
@@ -205,7 +205,7 @@ def _folder(row: wire.Folder) -> FolderRow:
 
 def _schedule(row: wire.Schedule) -> ScheduleRow:
     tasks = readable(row.tasks, _SCHEDULED_TASK)
-    started = [one for task in tasks for one in _started_pipelines(task)]
+    started = [started_pipeline for task in tasks for started_pipeline in _started_pipelines(task)]
     return ScheduleRow(
         id=text_of(row.id),
         name=row.name,
@@ -282,7 +282,7 @@ def _webhook_test(row: wire.WebhookTestResult) -> WebhookTest:
 
 
 _PLAN_NODE: RowKind[wire.PlanNode] = RowKind(wire.PlanNode, lambda node: node)
-_ONLY_ID: RowKind[wire.OnlyId] = RowKind(wire.OnlyId, lambda one: one)
+_ONLY_ID: RowKind[wire.OnlyId] = RowKind(wire.OnlyId, lambda item: item)
 _SCHEDULED_TASK: RowKind[wire.ScheduledTask] = RowKind(wire.ScheduledTask, lambda task: task)
 
 JOB_GROUP = RowKind(wire.JobGroup, _job_group)
@@ -299,4 +299,4 @@ ACCESS_TOKEN = RowKind(wire.AccessToken, _access_token)
 WEBHOOK_TASK = RowKind(wire.WebhookTask, _webhook_task)
 WEBHOOK_TASKS_OF_FLOW = RowKind(wire.FlowWithTasks, _webhook_tasks_of)
 WEBHOOK_TEST = RowKind(wire.WebhookTestResult, _webhook_test)
-CREATED = RowKind(wire.OnlyId, lambda one: text_of(one.id))
+CREATED = RowKind(wire.OnlyId, lambda item: text_of(item.id))

@@ -58,4 +58,7 @@ def _known_path(method: str, path: str) -> str:
 
 @functools.cache
 def _catalogue() -> dict[tuple[str, str], str]:
-    return {(one.method, _PARAMETER.sub(":", one.path)): one.path for one in operations()}
+    return {
+        (operation.method, _PARAMETER.sub(":", operation.path)): operation.path
+        for operation in operations()
+    }

@@ -25,7 +25,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceUnreachableError,
 )
-from monitor.workspace.files import Receiver, Upload
+from monitor.workspace.files import BodyReceiver, Upload
 from monitor.workspace.settings import WorkspaceSettings
 
 _CHUNK_BYTES = 64 * 1024
@@ -116,7 +116,7 @@ class Transport:
         query: list[tuple[str, str]],
         body: Any = None,
         headers: Mapping[str, str] = _NO_HEADERS,
-        receiver: Receiver | None = None,
+        receiver: BodyReceiver | None = None,
     ) -> Exchange:
         """Send once and read the whole answer, whatever its status.
 
@@ -170,7 +170,7 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def _take(self, response: aiohttp.ClientResponse, receiver: Receiver | None) -> bytes:
+    async def _take(self, response: aiohttp.ClientResponse, receiver: BodyReceiver | None) -> bytes:
         if receiver is None or response.status not in _WITH_FILE:
             return await self._read(response)
         # A compressed body's length says nothing about the file's.

@@ -11,21 +11,21 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.asking.explaining import Explainer
-from monitor.alerting.asking.explanations import Explanation
-from monitor.alerting.judging.engine import Engine
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.explain.explainer import Explainer
+from monitor.alerting.explain.explanations import Explanation
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.bus.contract import Change, Retention, Start, Step
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import Severity
 from monitor.model.events import Event
-from monitor.model.knowledge import Reachability
+from monitor.model.live_state import Reachability
 from monitor.model.runs import (
     RunState,
     Status,
 )
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.alerting.run_stories import END, run_event, state
 from tests.clocks import ManualClock
 
@@ -43,7 +43,7 @@ class Alerting:
     """An engine, and what it is fed with."""
 
     bus: SqliteBus
-    knowledge: Knowledge
+    live_state: LiveState
     clock: ManualClock
     engine: Engine
     explainer: Explainer
@@ -74,8 +74,8 @@ class Alerting:
 @asynccontextmanager
 async def alerting_in(folder: Path) -> AsyncIterator[Alerting]:
     """Let an engine with one rule judge what happens; close it at the end."""
-    clock, knowledge = ManualClock(), Knowledge(["acme"])
-    knowledge.update_workspace(
+    clock, live_state = ManualClock(), LiveState(["acme"])
+    live_state.update_workspace(
         "acme",
         reachability=Reachability.REACHABLE,
         capabilities=frozenset({"list_plan_runs", "follow_flow_runs"}),
@@ -84,7 +84,7 @@ async def alerting_in(folder: Path) -> AsyncIterator[Alerting]:
     await bus.subscribe("mqtt", start=Start.NEWEST)
     engine = Engine(
         bus=bus,
-        view=knowledge.view,
+        view=live_state.view,
         clock=clock,
         settings=AlertingSettings(rules=(FAILED,)),
         retention=Retention(),
@@ -92,9 +92,9 @@ async def alerting_in(folder: Path) -> AsyncIterator[Alerting]:
     )
     await engine.restore()
     explainer = Explainer(
-        bus=bus, view=knowledge.view, engine=engine, outputs=lambda: {"mqtt": _anything}
+        bus=bus, view=live_state.view, engine=engine, outputs=lambda: {"mqtt": _anything}
     )
-    yield Alerting(bus, knowledge, clock, engine, explainer)
+    yield Alerting(bus, live_state, clock, engine, explainer)
     await bus.close()
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.judging.engine import Engine
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
 from monitor.bus.contract import Retention, Start, Step
@@ -103,7 +103,7 @@ class Play:
     def _process(self) -> Engine:
         return Engine(
             bus=self.cut_bus,
-            view=self.judging.knowledge.view,
+            view=self.judging.live_state.view,
             clock=self.clock,
             settings=SETTINGS,
             retention=Retention(),
@@ -148,13 +148,15 @@ class Play:
     async def _settle(self) -> None:
         while await self.engine.take_some():
             pass
-        await self.engine.look()
+        await self.engine.evaluate()
         await self._receive()
 
     async def _receive(self) -> None:
         """Do as an output does: hand on, and only then note how far that was."""
         while batch := await self.cut_bus.events(after=self.position, limit=100):
-            self.heard += [one.event for one in batch if isinstance(one.event, AlertEvent)]
+            self.heard += [
+                recorded.event for recorded in batch if isinstance(recorded.event, AlertEvent)
+            ]
             step = Step(consumer=RECEIVER, position=batch[-1].position)
             await self.cut_bus.advance(step, timeout_seconds=10)
             self.position = batch[-1].position
@@ -177,8 +179,8 @@ class Play:
         return Seen(
             ids=list(contents),
             contents=contents,
-            words=[f"{one.alert.name} {one.type}" for one in self.heard],
-            states={one.fingerprint: one for one in self.engine.picture().alerts},
+            words=[f"{other_event.alert.name} {other_event.type}" for other_event in self.heard],
+            states={alert.fingerprint: alert for alert in self.engine.picture().alerts},
             steps=self.cut_bus.steps,
         )
 

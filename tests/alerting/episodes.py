@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from monitor.alerting.episodes.lifecycle import (
-    Episode,
-    Held,
-    Moment,
+from monitor.alerting.alerts.lifecycle import (
+    AlertInstance,
+    AlertPast,
+    AlertSlot,
+    EvaluationMoment,
+    LifecycleLimits,
     Outcome,
-    Pace,
-    Past,
-    Telling,
+    Transition,
     end,
     judge,
     pass_time,
 )
+from monitor.alerting.rules.contract import Firing, Ok, Unknown, Verdict
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
-from monitor.alerting.verdicts import Right, Unclear, Verdict, Wrong
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-PACE = Pace(flap_count=3, flap_seconds=3_600, resolved_kept_seconds=3_600)
+PACE = LifecycleLimits(flap_count=3, flap_seconds=3_600, resolved_kept_seconds=3_600)
 SILENCED = ("silence:1",)
 
 
@@ -29,31 +29,31 @@ class Told:
     """Everything that was told, and whether it makes sense to somebody who only hears it."""
 
     def __init__(self) -> None:
-        self.tellings: list[Telling] = []
+        self.tellings: list[Transition] = []
 
     @property
     def words(self) -> list[str]:
-        return [one.transition for one in self.tellings]
+        return [telling.transition for telling in self.tellings]
 
     @property
     def ids(self) -> list[str]:
         return [
-            alert_event_id("f", one.alert.starts_at, one.transition, one.number)
-            for one in self.tellings
+            alert_event_id("f", telling.alert.starts_at, telling.transition, telling.number)
+            for telling in self.tellings
         ]
 
     def open_start(self) -> datetime | None:
         """Return the start of the episode that was told and has not ended; fail on nonsense."""
         begun: datetime | None = None
-        for one in self.tellings:
-            if one.transition in ("fired", "flapping"):
-                assert begun is None, f"{one.transition} while another episode goes on"
-                begun = one.alert.starts_at
-            elif one.transition == "resolved":
-                assert begun == one.alert.starts_at, "resolved what was not told"
+        for telling in self.tellings:
+            if telling.transition in ("fired", "flapping"):
+                assert begun is None, f"{telling.transition} while another episode goes on"
+                begun = telling.alert.starts_at
+            elif telling.transition == "resolved":
+                assert begun == telling.alert.starts_at, "resolved what was not told"
                 begun = None
-            elif one.transition == "reminded":
-                assert begun == one.alert.starts_at, "reminded of what was not told"
+            elif telling.transition == "reminded":
+                assert begun == telling.alert.starts_at, "reminded of what was not told"
         return begun
 
 
@@ -67,7 +67,7 @@ class Story:
             for_seconds=for_seconds,
             repeat_seconds=repeat_seconds,
         )
-        self.held: Held = Past()
+        self.held: AlertSlot = AlertPast()
         self.told = Told()
         self.now = NOON
         self.muted_by: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Story:
 
     @property
     def state(self) -> AlertState | None:
-        return self.held.alert.state if isinstance(self.held, Episode) else None
+        return self.held.alert.state if isinstance(self.held, AlertInstance) else None
 
     def wrong(self, *, after: float = 0.0, since: datetime | None = None) -> str:
         """Let the condition hold; return the step's word."""
@@ -84,46 +84,46 @@ class Story:
         self.wrong_since = since or self.wrong_since or self.now
         self.number += 1
         evidence = (f"event-{self.number}",)
-        wrong = Wrong(since=self.wrong_since, as_of=self.now, evidence=evidence)
-        return self._judge(wrong, is_heard=True)
+        wrong = Firing(since=self.wrong_since, as_of=self.now, evidence=evidence)
+        return self._judge(wrong, is_event=True)
 
     def looks_wrong(self, *evidence: str) -> str:
         """Let a look, two seconds later, find it held up by all of these."""
         self.now += timedelta(seconds=2)
         self.wrong_since = self.wrong_since or self.now
-        return self._judge(Wrong(since=self.wrong_since, as_of=self.now, evidence=evidence))
+        return self._judge(Firing(since=self.wrong_since, as_of=self.now, evidence=evidence))
 
     def right(self, *, after: float = 0.0) -> str:
         self.now += timedelta(seconds=after)
         self.wrong_since = None
-        return self._judge(Right(at=self.now))
+        return self._judge(Ok(at=self.now))
 
     def unclear(self, *, after: float = 0.0) -> str:
         self.now += timedelta(seconds=after)
-        return self._judge(Unclear(why="an outage"))
+        return self._judge(Unknown(why="an outage"))
 
     def passes(self, seconds: float, *, as_of: datetime | None = None) -> str:
         """Let time pass and one round come; ``as_of`` None: all is known until now."""
         self.now += timedelta(seconds=seconds)
-        if not isinstance(self.held, Episode):
+        if not isinstance(self.held, AlertInstance):
             return ""
         moment = self._moment(as_of=as_of or self.now)
         return self._took(pass_time(self.held, self.rule, moment))
 
     def rule_goes(self) -> str:
-        assert isinstance(self.held, Episode)
+        assert isinstance(self.held, AlertInstance)
         return self._took(end(self.held, self.now, now=self.now, reason="rule removed"))
 
-    def _judge(self, verdict: Verdict, *, is_heard: bool = False) -> str:
-        fresh = self.held.alert if isinstance(self.held, Episode) else alert(self.now)
-        if isinstance(verdict, Wrong):
-            fresh = alert(verdict.since, evidence=verdict.evidence)
-        moment = self._moment(as_of=self.now, is_heard=is_heard)
-        return self._took(judge(self.held, verdict, fresh, self.rule, moment))
+    def _judge(self, result: Verdict, *, is_event: bool = False) -> str:
+        fresh = self.held.alert if isinstance(self.held, AlertInstance) else alert(self.now)
+        if isinstance(result, Firing):
+            fresh = alert(result.since, evidence=result.evidence)
+        moment = self._moment(as_of=self.now, is_event=is_event)
+        return self._took(judge(self.held, result, fresh, self.rule, moment))
 
-    def _moment(self, *, as_of: datetime | None, is_heard: bool = False) -> Moment:
-        return Moment(
-            now=self.now, as_of=as_of, muted_by=self.muted_by, is_heard=is_heard, pace=PACE
+    def _moment(self, *, as_of: datetime | None, is_event: bool = False) -> EvaluationMoment:
+        return EvaluationMoment(
+            now=self.now, as_of=as_of, muted_by=self.muted_by, is_event=is_event, limits=PACE
         )
 
     def _took(self, outcome: Outcome) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from monitor.bus.contract import Change
 from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
-from monitor.model.knowledge import ActiveRun
+from monitor.model.live_state import ActiveRun
 from monitor.model.runs import (
     Parents,
     Pipeline,
@@ -38,7 +38,7 @@ class Family:
         self.plan_run = _run(RunKind.PLAN_RUN, f"p{number}", PLAN, now - timedelta(seconds=60))
         flow_run = _run(RunKind.FLOW_RUN, f"f{number}", FLOW, now - timedelta(seconds=30))
         self.flow_run = msgspec.structs.replace(flow_run, trigger=Trigger.PLAN)
-        judging.knowledge.update_workspace(WORKSPACE, capabilities=_CAPABILITIES)
+        judging.live_state.update_workspace(WORKSPACE, capabilities=_CAPABILITIES)
 
     def _run_of(self, run: RunState) -> RunEvent:
         return RunEvent(
@@ -73,7 +73,7 @@ class Family:
     def begin(self) -> None:
         """Let both be known to run."""
         for run in (self.plan_run, self.flow_run):
-            self.judging.knowledge.active[run.key] = ActiveRun(
+            self.judging.live_state.active[run.key] = ActiveRun(
                 run=run, confirmed_at=self._began_at, confirmed_by=Source.POLL
             )
 
@@ -85,13 +85,13 @@ class Family:
         parents = Parents(plan_run=self.plan_run.key.id)
         self.flow_run = msgspec.structs.replace(self.flow_run, parents=parents)
         await self._keep(Change(runs=(self.flow_run,)))
-        if self.flow_run.key in self.judging.knowledge.active:
+        if self.flow_run.key in self.judging.live_state.active:
             self.begin()
 
     async def _ends(self, run: RunState, status: Status) -> RunState:
         now = self.judging.clock.now()
         run = msgspec.structs.replace(run, status=status, finished_at=now)
-        self.judging.knowledge.active.pop(run.key, None)
+        self.judging.live_state.active.pop(run.key, None)
         await self._keep(Change(runs=(run,), events=(self._run_of(run),)))
         return run
 

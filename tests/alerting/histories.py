@@ -9,12 +9,12 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
 from monitor.bus.contract import Recorded
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
-from monitor.model.knowledge import ScheduleKnown, WorkspaceStanding
+from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import (
     Parents,
     Pipeline,
@@ -32,7 +32,10 @@ BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
 WORKSPACE = "acme"
 _MINUTE = timedelta(minutes=1)
 _PLAN = Pipeline(kind=PipelineKind.PLAN, id="1", name="month end")
-_FLOWS = [Pipeline(kind=PipelineKind.FLOW, id=str(one), name=f"flow {one}") for one in range(3)]
+_FLOWS = [
+    Pipeline(kind=PipelineKind.FLOW, id=str(other_number), name=f"flow {other_number}")
+    for other_number in range(3)
+]
 _ENDS = (Status.SUCCEEDED, Status.SUCCEEDED, Status.FAILED, Status.FAILED, Status.CANCELED, None)
 
 
@@ -77,7 +80,7 @@ RUNS = st.lists(
 def recorded(runs: list[Ran]) -> list[Recorded]:
     """Return the log of these runs."""
     events = [event for number, ran in enumerate(runs) for event in _events(number, ran)]
-    events.sort(key=lambda one: (one.recorded_at, one.id))
+    events.sort(key=lambda event: (event.recorded_at, event.id))
     return [Recorded(position, event) for position, event in enumerate(events, 1)]
 
 
@@ -87,7 +90,7 @@ def _events(number: int, ran: Ran) -> Iterator[RunEvent]:
         # What is inside begins a little later and ends a little earlier.
         begun = created + timedelta(seconds=3 * depth)
         ended = created + (ran.waits + ran.lasts) * _MINUTE - timedelta(seconds=3 * depth)
-        above = {f"{one}": str(number) for one in ran.inside[:depth]}
+        above = {f"{item}": str(number) for item in ran.inside[:depth]}
         run = RunState(
             key=RunKey(WORKSPACE, kind, str(number)),
             status=Status.PENDING,
@@ -128,7 +131,7 @@ def _event(run: RunState, at: datetime, noticed: int) -> RunEvent:
     )
 
 
-def workspace() -> WorkspaceStanding:
+def workspace() -> WorkspaceStatus:
     """Return the workspace as it stands: one flow runs each hour, one each half hour."""
     schedules = tuple(
         ScheduleKnown(
@@ -140,7 +143,7 @@ def workspace() -> WorkspaceStanding:
         )
         for number, minutes in enumerate(((30,), (0, 30)))
     )
-    return WorkspaceStanding(
+    return WorkspaceStatus(
         workspace=WORKSPACE,
         capabilities=frozenset({"follow_flow_runs", "list_plan_runs"}),
         followed_since=BEGIN,
@@ -177,7 +180,7 @@ def _rules() -> st.SearchStrategy[tuple[RuleSettings, ...]]:
 ALERTING = st.builds(
     AlertingSettings,
     rules=_rules(),
-    round_seconds=st.just(60.0),
+    evaluation_interval_seconds=st.just(60.0),
     flap_count=st.sampled_from((2, 3)),
     flap_seconds=st.sampled_from((600.0, 7_200.0)),
     resolved_kept_seconds=st.sampled_from((60.0, 3_600.0)),

@@ -10,12 +10,12 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.judging.engine import Engine
+from monitor.alerting.engine.engine import Engine
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import STATUS_EVENTS, AlertEvent, RunEvent, run_event_id
-from monitor.model.knowledge import BudgetStanding, PollStanding, Reachability
+from monitor.model.live_state import BudgetStatus, PollStatus, Reachability
 from monitor.model.runs import (
     Pipeline,
     PipelineKind,
@@ -25,7 +25,7 @@ from monitor.model.runs import (
     Source,
     Status,
 )
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.alerting.had_failed import had_ended
 from tests.clocks import ManualClock
 
@@ -45,7 +45,7 @@ class Judging:
         self.bus = bus
         self.clock = clock
         self._settings = settings
-        self.knowledge = Knowledge([WORKSPACE])
+        self.live_state = LiveState([WORKSPACE])
         self._settings = settings
         self.engine = self.another_engine()
         self._runs = 0
@@ -54,7 +54,7 @@ class Judging:
         """Return an engine as the next process has it; to be restored."""
         return Engine(
             bus=self.bus,
-            view=self.knowledge.view,
+            view=self.live_state.view,
             clock=self.clock,
             settings=self._settings,
             retention=Retention(),
@@ -74,14 +74,14 @@ class Judging:
 
     async def end_runs(self, flows: list[int], status: Status = Status.FAILED) -> None:
         events = [self._ended(flow, status) for flow in flows]
-        change = Change(runs=tuple(one.run for one in events), events=tuple(events))
+        change = Change(runs=tuple(event.run for event in events), events=tuple(events))
         await self.bus.commit(change, timeout_seconds=10)
 
     async def had_failed(self, flow: int) -> None:
         """Let the first look at job groups find that one of a flow had failed last."""
-        await had_ended(self.bus, self.knowledge, self._ended(flow, Status.FAILED).run)
+        await had_ended(self.bus, self.live_state, self._ended(flow, Status.FAILED).run)
         now = self.clock.now()
-        self.knowledge.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
+        self.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
 
     def _ended(self, flow: int, status: Status) -> RunEvent:
         self._runs += 1
@@ -108,7 +108,7 @@ class Judging:
 
     def answers(self, *, well: bool) -> None:
         """Let the workspace be reachable, or not, as its polls found."""
-        self.knowledge.update_workspace(
+        self.live_state.update_workspace(
             WORKSPACE,
             reachability=Reachability.REACHABLE if well else Reachability.UNREACHABLE,
             reason=None if well else "changes: no answer",
@@ -116,11 +116,11 @@ class Judging:
 
     def spend(self, *, remaining: int) -> None:
         """Let so many requests be left, as the newest poll found."""
-        budget = BudgetStanding(scope="own", limit=120, remaining=remaining)
-        self.knowledge.update_workspace(WORKSPACE, budgets=(budget,))
+        budget = BudgetStatus(scope="own", limit=120, remaining=remaining)
+        self.live_state.update_workspace(WORKSPACE, budgets=(budget,))
         now = self.clock.now()
-        self.knowledge.record_poll(
-            PollStanding(
+        self.live_state.record_poll(
+            PollStatus(
                 workspace=WORKSPACE,
                 poll="changes",
                 last_attempt_at=now,
@@ -132,7 +132,7 @@ class Judging:
     async def round(self, seconds: float = 2.0) -> None:
         """Let time pass, and the engine look."""
         await self.clock.advance(seconds)
-        await self.engine.look()
+        await self.engine.evaluate()
 
     async def told(self) -> list[AlertEvent]:
         """Return every alert event of the log, oldest first."""
@@ -140,13 +140,15 @@ class Judging:
         position = 0
         while rows := await self.bus.events(after=position, limit=1_000):
             position = rows[-1].position
-            found += [one.event for one in rows if isinstance(one.event, AlertEvent)]
+            found += [row.event for row in rows if isinstance(row.event, AlertEvent)]
         return found
 
     async def words(self, rule: str = "run_failed") -> list[str]:
         """Return what was told of the alerts of one rule, in order."""
         return [
-            one.type.removeprefix("alert.") for one in await self.told() if one.alert.name == rule
+            event.type.removeprefix("alert.")
+            for event in await self.told()
+            if event.alert.name == rule
         ]
 
 

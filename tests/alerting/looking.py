@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.conditions.table import CONDITIONS
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.contract import Firing, Ok, StateInput, Subject, Unknown, Verdict
+from monitor.alerting.rules.defaults import default_rule
+from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.verdicts import Looked, Right, Subject, Unclear, Verdict, Wrong
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
-WORDS: dict[type | None, str] = {Wrong: "wrong", Right: "right", Unclear: "unclear", None: "none"}
+WORDS: dict[type | None, str] = {Firing: "wrong", Ok: "right", Unknown: "unclear", None: "none"}
 
 
 def at(seconds: float) -> datetime:
@@ -25,31 +25,36 @@ class Looking:
     """One rule and one subject. ``memory_bytes`` is what the newest memory takes in the store."""
 
     def __init__(self, kind: RuleKind, *, thing: str = "", **changed: Any) -> None:
-        self.condition = CONDITIONS[kind]
+        self.definition = RULE_DEFINITIONS[kind]
         self.rule = msgspec.structs.replace(default_rule(kind), **changed)
-        self.subject = Subject(about=self.condition.about, workspace="marketing", thing=thing)
+        self.subject = Subject(
+            subject_kind=self.definition.subject_kind, workspace="marketing", thing=thing
+        )
         self.memory_bytes = b""
         self.last: Verdict | None = None
-        self.first_judged_at: datetime | None = BEGAN
+        self.first_evaluated_at: datetime | None = BEGAN
         self.again_at: datetime | None = None
 
-    def look(self, facts: Any, seconds: float | None) -> str:
+    def evaluate(self, facts: Any, seconds: float | None) -> str:
         """Return the word of the verdict ``seconds`` after the story began; None: not known."""
-        assert self.condition.look is not None
+        assert self.definition.evaluate is not None
         memory = None
         if self.memory_bytes:
-            memory = msgspec.json.decode(self.memory_bytes, type=self.condition.memory)
+            memory = msgspec.json.decode(self.memory_bytes, type=self.definition.memory)
         as_of = None if seconds is None else at(seconds)
-        looked = Looked(
-            subject=self.subject, as_of=as_of, facts=facts, first_judged_at=self.first_judged_at
+        looked = StateInput(
+            subject=self.subject,
+            as_of=as_of,
+            facts=facts,
+            first_evaluated_at=self.first_evaluated_at,
         )
-        judged = self.condition.look(looked, memory, self.rule)
+        judged = self.definition.evaluate(looked, memory, self.rule)
         self.memory_bytes = b"" if judged.memory is None else msgspec.json.encode(judged.memory)
-        self.last, self.again_at = judged.verdict, judged.again_at
-        return WORDS[None if judged.verdict is None else type(judged.verdict)]
+        self.last, self.again_at = judged.result, judged.again_at
+        return WORDS[None if judged.result is None else type(judged.result)]
 
     @property
-    def wrong(self) -> Wrong:
+    def wrong(self) -> Firing:
         """Return the newest verdict, which must be that it is so."""
-        assert isinstance(self.last, Wrong)
+        assert isinstance(self.last, Firing)
         return self.last

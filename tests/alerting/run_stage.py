@@ -8,8 +8,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.judging.engine import Engine
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.bus.contract import Change, Retention
@@ -18,7 +18,7 @@ from monitor.model.alerts import Alert, AlertState
 from monitor.model.events import AlertEvent, EventType
 from monitor.model.runs import RunKind, RunState
 from monitor.supervisor import Supervisor
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.alerting.run_stories import active, at, run_event
 from tests.clocks import ManualClock
 
@@ -34,44 +34,44 @@ class Stage:
     def __init__(self, bus: SqliteBus, clock: ManualClock, rules: tuple[RuleSettings, ...]) -> None:
         self.bus = bus
         self.clock = clock
-        self.knowledge = Knowledge(["acme"])
-        self.knowledge.update_workspace("acme", capabilities=CAPABILITIES)
+        self.live_state = LiveState(["acme"])
+        self.live_state.update_workspace("acme", capabilities=CAPABILITIES)
         self.engine = Engine(
             bus=bus,
-            view=self.knowledge.view,
+            view=self.live_state.view,
             clock=clock,
             settings=AlertingSettings(rules=rules),
             retention=Retention(),
             guard=Supervisor(clock=clock, registry=CollectorRegistry()).contain,
         )
 
-    async def tell(self, run: RunState, event_type: EventType | None = None) -> None:
+    async def emit(self, run: RunState, event_type: EventType | None = None) -> None:
         """Let a run's status, or something else of it, become an event that is judged."""
         change = Change(runs=(run,), events=(run_event(run, event_type),))
         await self.bus.commit(change, timeout_seconds=5)
         await self.engine.take_some()
 
-    async def look(self, seconds: float, *runs: RunState) -> list[Alert]:
+    async def evaluate(self, seconds: float, *runs: RunState) -> list[Alert]:
         """Let a poll find all that is active as of then, and return what fires."""
-        self.knowledge.active = {run.key: active(run) for run in runs}
+        self.live_state.active = {run.key: active(run) for run in runs}
         for kind in RunKind:
-            self.knowledge.confirm("acme", kind, at(seconds), complete_at=at(seconds))
+            self.live_state.confirm("acme", kind, at(seconds), complete_at=at(seconds))
         return await self.look_again()
 
     async def look_again(self) -> list[Alert]:
         """Look without any news of the workspace, as in an outage."""
-        await self.engine.look()
+        await self.engine.evaluate()
         return self.firing()
 
     def firing(self) -> list[Alert]:
         alerts = self.engine.picture().alerts
-        return [one for one in alerts if one.state is AlertState.FIRING]
+        return [alert for alert in alerts if alert.state is AlertState.FIRING]
 
     async def told(self) -> list[str]:
         """Return rule and transition of every alert event of the log, oldest first."""
         rows = await self.bus.events(after=0, limit=1_000)
-        events = [one.event for one in rows if isinstance(one.event, AlertEvent)]
-        return [f"{one.alert.name} {one.type.removeprefix('alert.')}" for one in events]
+        events = [row.event for row in rows if isinstance(row.event, AlertEvent)]
+        return [f"{event.alert.name} {event.type.removeprefix('alert.')}" for event in events]
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def on_stage(folder: Path, *rules: RuleKind | RuleSettings) -> AsyncIterat
     clock = ManualClock()
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
     try:
-        made = (default_rule(one) if isinstance(one, RuleKind) else one for one in rules)
+        made = (default_rule(rule) if isinstance(rule, RuleKind) else rule for rule in rules)
         stage = Stage(bus, clock, tuple(made))
         await stage.engine.restore()
         yield stage

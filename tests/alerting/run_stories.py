@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from monitor.alerting.facts import PipelineFacts
+from monitor.alerting.rules.contract import EventInput, StateInput, Subject, SubjectKind
+from monitor.alerting.rules.facts import PipelineFacts
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
-from monitor.alerting.verdicts import About, Heard, Looked, Subject
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
-from monitor.model.knowledge import ActiveRun
+from monitor.model.live_state import ActiveRun
 from monitor.model.runs import (
-    JobsSeen,
+    JobDetails,
     Parents,
     Pipeline,
     PipelineKind,
@@ -47,7 +47,7 @@ def state(
     seconds: float = 60.0,
     recipe: str | None = None,
     error: str | None = None,
-    jobs: JobsSeen | None = None,
+    jobs: JobDetails | None = None,
     parents: Parents | None = None,
 ) -> RunState:
     """Return a run; an ended one ended at ``finished_at``, else at `END`, and took ``seconds``."""
@@ -86,20 +86,22 @@ def run_event(run: RunState, event_type: EventType | None = None) -> RunEvent:
 
 def subject(kind: RunKind = RunKind.JOB_GROUP) -> Subject:
     pipeline = PLAN if kind is RunKind.PLAN_RUN else FLOW
-    return Subject(about=About.PIPELINE, workspace="acme", kind=kind, pipeline=pipeline)
+    return Subject(
+        subject_kind=SubjectKind.PIPELINE, workspace="acme", kind=kind, pipeline=pipeline
+    )
 
 
 def heard(
-    event: RunEvent, *, outermost: RunKey | None = None, facts: PipelineFacts | None = None
-) -> Heard[PipelineFacts]:
+    event: RunEvent, *, root_run: RunKey | None = None, facts: PipelineFacts | None = None
+) -> EventInput[PipelineFacts]:
     """Return the question after one event; the run is its own outermost one by default."""
-    whose = outermost or event.run.key
-    return Heard(
+    root = root_run or event.run.key
+    return EventInput(
         event=event,
-        subject=subject(whose.kind),
-        outermost=whose,
+        subject=subject(root.kind),
+        root_run=root,
         facts=facts or PipelineFacts(),
-        first_judged_at=END - timedelta(days=1),
+        first_evaluated_at=END - timedelta(days=1),
     )
 
 
@@ -119,13 +121,13 @@ def looked(
     as_of: datetime | None,
     kind: RunKind = RunKind.JOB_GROUP,
     limit: float | None = None,
-) -> Looked[PipelineFacts]:
+) -> StateInput[PipelineFacts]:
     """Return the question after a poll that was complete as of ``as_of``."""
-    return Looked(
+    return StateInput(
         subject=subject(kind),
         as_of=as_of,
         facts=PipelineFacts(active=tuple(active(run) for run in runs), limit=limit),
-        first_judged_at=END - timedelta(days=1),
+        first_evaluated_at=END - timedelta(days=1),
     )
 
 

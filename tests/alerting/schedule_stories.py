@@ -6,14 +6,23 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from monitor.alerting.conditions.schedules import SCHEDULE_MISSED
-from monitor.alerting.expecting.awaiting import Waiting
-from monitor.alerting.facts import FlowOrPlanFacts
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.awaited_starts import AwaitedStarts
+from monitor.alerting.rules.contract import (
+    EventInput,
+    Firing,
+    Ok,
+    RuleAnswer,
+    StateInput,
+    Subject,
+    SubjectKind,
+    Verdict,
+)
+from monitor.alerting.rules.defaults import default_rule
+from monitor.alerting.rules.facts import FlowOrPlanFacts
+from monitor.alerting.rules.schedules import SCHEDULE_MISSED
 from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.verdicts import About, Heard, Judged, Looked, Right, Subject, Verdict, Wrong
 from monitor.model.events import EventType, RunEvent, run_event_id
-from monitor.model.knowledge import ActiveRun, PipelineStanding, ScheduleKnown
+from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown
 from monitor.model.runs import (
     Parents,
     Pipeline,
@@ -119,7 +128,7 @@ class Story:
         self.read_at: datetime | None = None
         self.read_before: datetime | None = None
         self.active: tuple[ActiveRun, ...] = ()
-        self.standings: tuple[PipelineStanding, ...] = ()
+        self.pipeline_health: tuple[PipelineHealth, ...] = ()
         self.memory_bytes = b""
         self.told: list[str] = []
         self.last: Verdict | None = None
@@ -129,67 +138,71 @@ class Story:
         self.writes = 0
         self._runs = 0
         self.again_at: datetime | None = None
-        self.look(begin)
+        self.evaluate(begin)
 
     def start(self, created_at: datetime, **told: object) -> None:
         """Let a run of the flow be queued and heard of."""
         self._runs += 1
-        self.hear(run_of(self._runs, created_at, **told))  # type: ignore[arg-type] # of run_of
+        self.on_event(run_of(self._runs, created_at, **told))  # type: ignore[arg-type] # of run_of
 
-    def hear(self, run: RunState) -> None:
-        assert SCHEDULE_MISSED.hear is not None
-        heard = Heard(
+    def on_event(self, run: RunState) -> None:
+        assert SCHEDULE_MISSED.on_event is not None
+        heard = EventInput(
             event=queued(run),
             subject=_SUBJECT,
-            outermost=run.key,
+            root_run=run.key,
             facts=FlowOrPlanFacts(),
-            first_judged_at=TEN,
+            first_evaluated_at=TEN,
         )
-        self._keep(SCHEDULE_MISSED.hear(heard, self.memory, self.rule))
+        self._keep(SCHEDULE_MISSED.on_event(heard, self.memory, self.rule))
 
-    def look(self, as_of: datetime | None, *, reads: bool = True) -> None:
+    def evaluate(self, as_of: datetime | None, *, reads: bool = True) -> None:
         """Look as of a complete poll, the schedules just read, until nothing more is to be said."""
         if reads:
             self.read_before, self.read_at = self.read_at, as_of
-        while self._look(as_of) and as_of is not None:
+        while self._evaluate(as_of) and as_of is not None:
             pass
 
-    def _look(self, as_of: datetime | None) -> bool:
-        assert SCHEDULE_MISSED.look is not None
+    def _evaluate(self, as_of: datetime | None) -> bool:
+        assert SCHEDULE_MISSED.evaluate is not None
         facts = FlowOrPlanFacts(
             schedules=self.schedules,
             schedules_read_at=self.read_at,
             schedules_read_before=self.read_before,
             active=self.active,
-            standings=self.standings,
+            pipeline_health=self.pipeline_health,
         )
-        looked = Looked(subject=_SUBJECT, as_of=as_of, facts=facts, first_judged_at=TEN)
-        judged = SCHEDULE_MISSED.look(looked, self.memory, self.rule)
+        looked = StateInput(subject=_SUBJECT, as_of=as_of, facts=facts, first_evaluated_at=TEN)
+        judged = SCHEDULE_MISSED.evaluate(looked, self.memory, self.rule)
         self._keep(judged)
-        self.last, self.again_at = judged.verdict, judged.again_at
+        self.last, self.again_at = judged.result, judged.again_at
         if judged.memory is not None:
-            self.missed.update(one.at for one in judged.memory.missed)
-        if isinstance(judged.verdict, Wrong) and not self.is_firing:
-            self.told.append(f"{judged.verdict.since:%d %H:%M}")
+            self.missed.update(item.at for item in judged.memory.missed)
+        if isinstance(judged.result, Firing) and not self.is_firing:
+            self.told.append(f"{judged.result.since:%d %H:%M}")
             self.is_firing = True
-        elif isinstance(judged.verdict, Right) and self.is_firing:
-            self.told.append(f"-{judged.verdict.at:%d %H:%M}")
-            self.evidence = judged.verdict.evidence
+        elif isinstance(judged.result, Ok) and self.is_firing:
+            self.told.append(f"-{judged.result.at:%d %H:%M}")
+            self.evidence = judged.result.evidence
             self.is_firing = False
         return self.again_at is not None and as_of is not None and self.again_at <= as_of
 
-    def _keep(self, judged: Judged[Waiting]) -> None:
+    def _keep(self, judged: RuleAnswer[AwaitedStarts]) -> None:
         stored = b"" if judged.memory is None else msgspec.json.encode(judged.memory)
         self.writes += stored != self.memory_bytes
         self.memory_bytes = stored
 
     @property
-    def memory(self) -> Waiting | None:
-        return msgspec.json.decode(self.memory_bytes, type=Waiting) if self.memory_bytes else None
+    def memory(self) -> AwaitedStarts | None:
+        return (
+            msgspec.json.decode(self.memory_bytes, type=AwaitedStarts)
+            if self.memory_bytes
+            else None
+        )
 
     @property
     def missed_ever(self) -> int:
         return self.memory.count if self.memory is not None else 0
 
 
-_SUBJECT = Subject(about=About.FLOW_OR_PLAN, workspace="acme", pipeline=FLOW)
+_SUBJECT = Subject(subject_kind=SubjectKind.FLOW_OR_PLAN, workspace="acme", pipeline=FLOW)

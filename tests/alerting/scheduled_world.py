@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from random import Random
 from zoneinfo import ZoneInfo
 
-from monitor.model.knowledge import ScheduleKnown
+from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.triggers import (
     CronTrigger,
@@ -92,7 +92,7 @@ class ScheduledFlow:
 
     def schedule(self, now: datetime, zone: str) -> ScheduleKnown:
         """Return the schedule as a reading shows it."""
-        since, rhythm = [one for one in self.said if one[0] <= now][-1]
+        since, rhythm = [item for item in self.said if item[0] <= now][-1]
         triggers = rhythm.triggers(zone)
         return ScheduleKnown(
             id=self.pipeline.id,
@@ -108,7 +108,7 @@ class ScheduledFlow:
         """Return the times that had not started at the first poll behind their grace."""
         found = []
         for at, started_at in self.starts.items():
-            judged_at = next((one for one in polls if one >= at + GRACE), None)
+            judged_at = next((poll for poll in polls if poll >= at + GRACE), None)
             if judged_at is not None and (started_at is None or started_at > judged_at):
                 found.append(at)
         return found
@@ -120,9 +120,9 @@ def flows_of(
     """Return flows whose schedules are edited now and then; some starts are skipped or late."""
     minutes = Minutes(ZoneInfo(zone), begin, end)
     times = {
-        id(one): minutes.times(one.fits, is_every_hour=one.is_every_hour)
+        id(item): minutes.times(item.fits, is_every_hour=item.is_every_hour)
         for plan in PLANS
-        for one in plan
+        for item in plan
     }
     chance = Random(seed)  # noqa: S311 - the same fates in every run
     made = []
@@ -152,7 +152,7 @@ def _edited(
         share = len(polls) * number // len(plan)
         for before, poll in zip(polls[share:], polls[share + 1 :], strict=False):
             edited_at = poll - 7 * MINUTE
-            if not any(before < one <= poll for one in (*times(former), *times(rhythm))):
+            if not any(before < instant <= poll for instant in (*times(former), *times(rhythm))):
                 said.append((edited_at, rhythm))
                 break
     return said

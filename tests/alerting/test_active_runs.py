@@ -10,25 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.conditions.active_runs import CONDITIONS, QUEUE_SLOW, RUN_OVERDUE, RUN_STUCK
-from monitor.alerting.settings.defaults import RULES
+from monitor.alerting.rules.active_runs import QUEUE_SLOW, RULE_DEFINITIONS, RUN_OVERDUE, RUN_STUCK
+from monitor.alerting.rules.contract import (
+    AnyRuleDefinition,
+    Firing,
+    Ok,
+    RuleAnswer,
+    Unknown,
+    Verdict,
+)
+from monitor.alerting.rules.defaults import RULES
 from monitor.alerting.settings.rules import RuleSettings
-from monitor.alerting.verdicts import AnyCondition, Judged, Right, Unclear, Verdict, Wrong
 from monitor.model.events import EventType
-from monitor.model.runs import JobCount, JobsSeen, Parents, RunKind, RunState, Status
+from monitor.model.runs import JobCount, JobDetails, Parents, RunKind, RunState, Status
 from tests.alerting.run_stories import at, heard, key, looked, rule, run_event, state
 
 
 class Watch:
     """One rule over one pipeline, its memory stored between the questions."""
 
-    def __init__(self, condition: AnyCondition, threshold: float | None = None) -> None:
-        self.condition = condition
-        self.settings: RuleSettings = rule(condition.rule, threshold=threshold)
+    def __init__(self, definition: AnyRuleDefinition, threshold: float | None = None) -> None:
+        self.definition = definition
+        self.settings: RuleSettings = rule(definition.rule, threshold=threshold)
         self.memory: Any = None
         self.again_at: datetime | None = None
 
-    def look(
+    def evaluate(
         self,
         *runs: RunState,
         as_of: float | None,
@@ -36,29 +43,29 @@ class Watch:
         limit: float | None = None,
     ) -> Verdict | None:
         """Look as of so many seconds after zero; None: not known yet."""
-        assert self.condition.look is not None
+        assert self.definition.evaluate is not None
         instant = None if as_of is None else at(as_of)
         question = looked(*runs, as_of=instant, kind=kind, limit=limit)
-        return self._keep(self.condition.look(question, self.memory, self.settings))
+        return self._keep(self.definition.evaluate(question, self.memory, self.settings))
 
     def end(
         self, number: int, *, seconds: float, status: Status = Status.SUCCEEDED
     ) -> Verdict | None:
         """Hear that a run ended."""
-        return self.hear(state(number, status, finished_at=at(seconds)))
+        return self.on_event(state(number, status, finished_at=at(seconds)))
 
-    def hear(self, run: RunState) -> Verdict | None:
-        assert self.condition.hear is not None
+    def on_event(self, run: RunState) -> Verdict | None:
+        assert self.definition.on_event is not None
         event = run_event(run)
-        assert event.type in self.condition.hears
-        return self._keep(self.condition.hear(heard(event), self.memory, self.settings))
+        assert event.type in self.definition.event_types
+        return self._keep(self.definition.on_event(heard(event), self.memory, self.settings))
 
-    def _keep(self, judged: Judged[Any]) -> Verdict | None:
+    def _keep(self, judged: RuleAnswer[Any]) -> Verdict | None:
         memory = judged.memory
         if memory is not None:
-            memory = msgspec.json.decode(msgspec.json.encode(memory), type=self.condition.memory)
+            memory = msgspec.json.decode(msgspec.json.encode(memory), type=self.definition.memory)
         self.memory, self.again_at = memory, judged.again_at
-        return judged.verdict
+        return judged.result
 
 
 def running(number: int, *, since: float = 0.0, **more: Any) -> RunState:
@@ -75,8 +82,8 @@ def jobs(
     percent: float | None = None,
     beat: float | None = None,
     done: int = 0,
-) -> JobsSeen:
-    return JobsSeen(
+) -> JobDetails:
+    return JobDetails(
         counts=(JobCount(job_type="wrangle", status="succeeded", count=done),),
         percent_complete=percent,
         heartbeat_at=None if beat is None else at(beat),
@@ -84,69 +91,69 @@ def jobs(
     )
 
 
-def working(number: int, seen: JobsSeen | None) -> RunState:
+def working(number: int, seen: JobDetails | None) -> RunState:
     return running(number, jobs=seen)
 
 
 def test_a_run_over_its_limit_is_overdue_until_it_ends() -> None:
     """It begins when the limit is reached, names the run, and ends with the run's end."""
     watch = Watch(RUN_OVERDUE, threshold=600)
-    assert watch.look(running(1), as_of=599) is None
+    assert watch.evaluate(running(1), as_of=599) is None
     assert watch.again_at == at(600)
-    wrong = watch.look(running(1), as_of=700)
+    wrong = watch.evaluate(running(1), as_of=700)
     right = watch.end(1, seconds=710)
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert (wrong.since, wrong.as_of, wrong.run) == (at(600), at(700), key(1))
     assert wrong.evidence == ("acme:job_group:1:started",)
     assert wrong.facts == {"run": "1", "running_seconds": 700.0, "limit_seconds": 600.0}
-    assert right == Right(at=at(710), evidence=("acme:job_group:1:succeeded",))
-    assert watch.look(as_of=720) is None
+    assert right == Ok(at=at(710), evidence=("acme:job_group:1:succeeded",))
+    assert watch.evaluate(as_of=720) is None
     assert watch.memory is None
 
 
 def test_the_reported_start_counts_before_the_creation() -> None:
     """A run that waited for an hour has not run for an hour."""
     watch = Watch(RUN_OVERDUE, threshold=600)
-    assert watch.look(running(1, started_at=at(3_600)), as_of=4_000) is None
+    assert watch.evaluate(running(1, started_at=at(3_600)), as_of=4_000) is None
     assert watch.again_at == at(4_200)
 
 
 def test_what_waits_is_not_overdue() -> None:
     """Waiting has a rule of its own."""
     watch = Watch(RUN_OVERDUE, threshold=600)
-    assert watch.look(waiting(1), as_of=9_000) is None
+    assert watch.evaluate(waiting(1), as_of=9_000) is None
 
 
 def test_a_learned_limit_is_fixed_when_it_is_first_exceeded() -> None:
     """Runs that end beside it move the limit; what was late does not stop being late by that."""
     watch = Watch(RUN_OVERDUE)
-    assert watch.look(running(1), as_of=9_000) is None
-    assert isinstance(watch.look(running(1), as_of=9_100, limit=8_000), Wrong)
-    wrong = watch.look(running(1), as_of=9_200, limit=20_000)
+    assert watch.evaluate(running(1), as_of=9_000) is None
+    assert isinstance(watch.evaluate(running(1), as_of=9_100, limit=8_000), Firing)
+    wrong = watch.evaluate(running(1), as_of=9_200, limit=20_000)
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert wrong.since == at(8_000)
 
 
 def test_each_run_is_judged_by_itself() -> None:
     """Of two runs side by side one is late: the alert is about that one, and ends with it."""
     watch = Watch(RUN_OVERDUE, threshold=600)
-    wrong = watch.look(running(1), running(2, since=500), as_of=800)
+    wrong = watch.evaluate(running(1), running(2, since=500), as_of=800)
     right = watch.end(1, seconds=900)
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert wrong.run == key(1)
-    assert right == Right(at=at(900), evidence=("acme:job_group:1:succeeded",))
-    assert watch.look(running(2, since=500), as_of=1_000) is None
+    assert right == Ok(at=at(900), evidence=("acme:job_group:1:succeeded",))
+    assert watch.evaluate(running(2, since=500), as_of=1_000) is None
 
 
 def test_it_is_over_when_the_last_late_run_is() -> None:
     """Two are late: the end of one ends nothing."""
     watch = Watch(RUN_OVERDUE, threshold=600)
-    watch.look(running(1), running(2), as_of=800)
+    watch.evaluate(running(1), running(2), as_of=800)
     assert watch.end(1, seconds=900) is None
-    assert isinstance(watch.end(2, seconds=950, status=Status.FAILED), Right)
+    assert isinstance(watch.end(2, seconds=950, status=Status.FAILED), Ok)
 
 
 def test_parts_of_a_run_are_not_overdue_beside_it() -> None:
@@ -155,8 +162,8 @@ def test_parts_of_a_run_are_not_overdue_beside_it() -> None:
     inner = running(1, parents=Parents(flow_run="9"))
     outer = running(9, kind=RunKind.FLOW_RUN, since=700)
 
-    assert watch.look(inner, outer, as_of=800, kind=RunKind.FLOW_RUN) is None
-    assert isinstance(watch.look(inner, as_of=800), Wrong)
+    assert watch.evaluate(inner, outer, as_of=800, kind=RunKind.FLOW_RUN) is None
+    assert isinstance(watch.evaluate(inner, as_of=800), Firing)
 
 
 def test_a_flow_run_whose_parts_are_over_may_be_over() -> None:
@@ -165,37 +172,37 @@ def test_a_flow_run_whose_parts_are_over_may_be_over() -> None:
     inner = running(1, parents=Parents(flow_run="9"))
     outer = running(9, kind=RunKind.FLOW_RUN)
 
-    assert watch.look(outer, as_of=700, kind=RunKind.FLOW_RUN) is None
+    assert watch.evaluate(outer, as_of=700, kind=RunKind.FLOW_RUN) is None
     assert watch.again_at == at(720)
-    assert isinstance(watch.look(outer, inner, as_of=700, kind=RunKind.FLOW_RUN), Wrong)
-    assert isinstance(watch.look(outer, as_of=710, kind=RunKind.FLOW_RUN), Wrong)
+    assert isinstance(watch.evaluate(outer, inner, as_of=700, kind=RunKind.FLOW_RUN), Firing)
+    assert isinstance(watch.evaluate(outer, as_of=710, kind=RunKind.FLOW_RUN), Firing)
     later = Watch(RUN_OVERDUE, threshold=600)
-    assert isinstance(later.look(outer, as_of=721, kind=RunKind.FLOW_RUN), Wrong)
+    assert isinstance(later.evaluate(outer, as_of=721, kind=RunKind.FLOW_RUN), Firing)
 
 
 def test_an_older_picture_makes_no_flash() -> None:
     """The end is heard before the picture of the present knows it: nothing begins again."""
     watch = Watch(RUN_OVERDUE, threshold=600)
-    watch.look(running(1), as_of=700)
-    assert isinstance(watch.end(1, seconds=710), Right)
-    assert watch.look(running(1), as_of=720) is None
-    assert watch.look(as_of=730) is None
+    watch.evaluate(running(1), as_of=700)
+    assert isinstance(watch.end(1, seconds=710), Ok)
+    assert watch.evaluate(running(1), as_of=720) is None
+    assert watch.evaluate(as_of=730) is None
     assert watch.memory is None
 
 
 def test_a_run_that_vanishes_without_an_event_is_not_late_for_ever() -> None:
     """A run that came to belong to another one leaves this subject."""
     watch = Watch(RUN_OVERDUE, threshold=600)
-    watch.look(running(1), as_of=700)
-    assert watch.look(as_of=800) == Right(at=at(800))
+    watch.evaluate(running(1), as_of=700)
+    assert watch.evaluate(as_of=800) == Ok(at=at(800))
 
 
 def test_nothing_is_judged_before_all_was_read() -> None:
     """After a restart, and in an outage, an episode stays as it is."""
     watch = Watch(RUN_OVERDUE, threshold=600)
-    watch.look(running(1), as_of=700)
+    watch.evaluate(running(1), as_of=700)
     before = watch.memory
-    assert isinstance(watch.look(as_of=None), Unclear)
+    assert isinstance(watch.evaluate(as_of=None), Unknown)
     assert watch.memory == before
 
 
@@ -203,61 +210,61 @@ def test_an_outage_makes_nothing_late() -> None:
     """The run ends while nobody can see it: the first complete poll shows its end, no lateness."""
     watch = Watch(RUN_OVERDUE, threshold=600)
     for _ in range(10):
-        assert watch.look(running(1), as_of=500) is None
+        assert watch.evaluate(running(1), as_of=500) is None
     assert watch.end(1, seconds=650) is None
-    assert watch.look(as_of=4_000) is None
+    assert watch.evaluate(as_of=4_000) is None
 
 
 def test_a_queue_is_slow_until_the_run_starts() -> None:
     """What waits for ten minutes is told, and over when it starts."""
     watch = Watch(QUEUE_SLOW)
-    assert watch.look(waiting(1), as_of=599) is None
-    wrong = watch.look(waiting(1), as_of=601)
-    right = watch.hear(state(1, Status.RUNNING, started_at=at(620)))
+    assert watch.evaluate(waiting(1), as_of=599) is None
+    wrong = watch.evaluate(waiting(1), as_of=601)
+    right = watch.on_event(state(1, Status.RUNNING, started_at=at(620)))
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert (wrong.since, wrong.run) == (at(600), key(1))
     assert wrong.evidence == ("acme:job_group:1:queued",)
     assert wrong.facts == {"run": "1", "waiting_seconds": 601.0}
-    assert right == Right(at=at(620), evidence=("acme:job_group:1:started",))
-    assert watch.look(running(1), as_of=9_000) is None
+    assert right == Ok(at=at(620), evidence=("acme:job_group:1:started",))
+    assert watch.evaluate(running(1), as_of=9_000) is None
 
 
 def test_a_wait_inside_a_flow_run_is_the_flow_runs() -> None:
     """The alert names the outermost run, its facts the one that waits."""
     watch = Watch(QUEUE_SLOW)
     inner = msgspec.structs.replace(waiting(1), parents=Parents(flow_run="9", plan_run="5"))
-    wrong = watch.look(inner, as_of=700, kind=RunKind.FLOW_RUN)
+    wrong = watch.evaluate(inner, as_of=700, kind=RunKind.FLOW_RUN)
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert wrong.run == key(9, RunKind.FLOW_RUN)
     assert wrong.facts["run"] == "1"
-    assert isinstance(wrong := watch.look(inner, as_of=700, kind=RunKind.PLAN_RUN), Wrong)
+    assert isinstance(wrong := watch.evaluate(inner, as_of=700, kind=RunKind.PLAN_RUN), Firing)
     assert wrong.run == key(5, RunKind.PLAN_RUN)
 
 
 def test_a_run_without_a_stamp_is_never_late() -> None:
     """A flow run whose record was not read yet tells no time at all."""
     bare = state(1, Status.PENDING)
-    for condition in (RUN_OVERDUE, QUEUE_SLOW, RUN_STUCK):
-        watch = Watch(condition, threshold=60)
-        assert watch.look(bare, as_of=99_000) is None
+    for definition in (RUN_OVERDUE, QUEUE_SLOW, RUN_STUCK):
+        watch = Watch(definition, threshold=60)
+        assert watch.evaluate(bare, as_of=99_000) is None
         running_bare = msgspec.structs.replace(bare, status=Status.RUNNING)
-        assert watch.look(running_bare, as_of=99_000) is None
+        assert watch.evaluate(running_bare, as_of=99_000) is None
 
 
 def test_no_heartbeat_for_fifteen_minutes_is_stuck() -> None:
     """By the heartbeat's own stamp, as of the reading that showed it; a new one ends it."""
     watch = Watch(RUN_STUCK)
-    assert watch.look(working(1, jobs(read=60, percent=40, beat=50)), as_of=60) is None
-    assert watch.look(working(1, jobs(read=900, percent=40, beat=50)), as_of=900) is None
-    wrong = watch.look(working(1, jobs(read=960, percent=40, beat=50)), as_of=980)
-    alive = watch.look(working(1, jobs(read=1_020, percent=40, beat=1_010)), as_of=1_030)
+    assert watch.evaluate(working(1, jobs(read=60, percent=40, beat=50)), as_of=60) is None
+    assert watch.evaluate(working(1, jobs(read=900, percent=40, beat=50)), as_of=900) is None
+    wrong = watch.evaluate(working(1, jobs(read=960, percent=40, beat=50)), as_of=980)
+    alive = watch.evaluate(working(1, jobs(read=1_020, percent=40, beat=1_010)), as_of=1_030)
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert (wrong.since, wrong.as_of) == (at(950), at(960))
     assert wrong.facts == {"run": "1", "stuck_seconds": 910.0, "percent_complete": 40.0}
-    assert alive == Right(at=at(1_030))
+    assert alive == Ok(at=at(1_030))
 
 
 def test_progress_is_a_sign_without_heartbeat() -> None:
@@ -265,45 +272,45 @@ def test_progress_is_a_sign_without_heartbeat() -> None:
     watch = Watch(RUN_STUCK)
     for minute in range(60):
         seen = jobs(read=60 * minute, percent=minute // 10, done=minute // 10)
-        assert watch.look(working(1, seen), as_of=60 * minute) is None
+        assert watch.evaluate(working(1, seen), as_of=60 * minute) is None
     seen = jobs(read=60 * 66, percent=5, done=5)
-    assert isinstance(watch.look(working(1, seen), as_of=60 * 66), Wrong)
+    assert isinstance(watch.evaluate(working(1, seen), as_of=60 * 66), Firing)
     seen = jobs(read=60 * 67, percent=5, done=6)
-    assert isinstance(watch.look(working(1, seen), as_of=60 * 67), Right)
+    assert isinstance(watch.evaluate(working(1, seen), as_of=60 * 67), Ok)
 
 
 def test_records_that_show_no_sign_judge_nobody() -> None:
     """Without heartbeat and percentage in all records nobody can tell work from silence."""
     watch = Watch(RUN_STUCK)
     for read in (0, 5_000, 50_000):
-        assert watch.look(working(1, jobs(read=read)), as_of=read) is None
+        assert watch.evaluate(working(1, jobs(read=read)), as_of=read) is None
 
 
 def test_job_records_that_are_not_read_judge_nobody() -> None:
     """No right, no budget, or only an old reading: time alone makes nothing stuck."""
     watch = Watch(RUN_STUCK)
-    assert watch.look(working(1, None), as_of=50_000) is None
+    assert watch.evaluate(working(1, None), as_of=50_000) is None
     for as_of in (100, 5_000, 50_000):
-        assert watch.look(working(1, jobs(read=60, percent=1, beat=50)), as_of=as_of) is None
+        assert watch.evaluate(working(1, jobs(read=60, percent=1, beat=50)), as_of=as_of) is None
 
 
 def test_an_outage_stops_the_signs_and_nothing_else() -> None:
     """An hour without reading, then a reading with a fresh heartbeat: nothing in between."""
     watch = Watch(RUN_STUCK)
-    watch.look(working(1, jobs(read=60, percent=1, beat=50)), as_of=60)
-    assert watch.look(working(1, jobs(read=60, percent=1, beat=50)), as_of=3_660) is None
+    watch.evaluate(working(1, jobs(read=60, percent=1, beat=50)), as_of=60)
+    assert watch.evaluate(working(1, jobs(read=60, percent=1, beat=50)), as_of=3_660) is None
     seen = jobs(read=3_700, percent=70, beat=3_690)
-    assert watch.look(working(1, seen), as_of=3_700) is None
+    assert watch.evaluate(working(1, seen), as_of=3_700) is None
 
 
 def test_a_stuck_run_stays_so_over_a_restart() -> None:
     """Until its job records are read again nobody can tell; then the silence goes on as before."""
     watch = Watch(RUN_STUCK)
-    first = watch.look(working(1, jobs(read=1_000, percent=1, beat=50)), as_of=1_000)
-    assert isinstance(first, Wrong)
-    assert isinstance(watch.look(working(1, None), as_of=1_100), Unclear)
-    again = watch.look(working(1, jobs(read=1_200, percent=1, beat=50)), as_of=1_200)
-    assert isinstance(again, Wrong)
+    first = watch.evaluate(working(1, jobs(read=1_000, percent=1, beat=50)), as_of=1_000)
+    assert isinstance(first, Firing)
+    assert isinstance(watch.evaluate(working(1, None), as_of=1_100), Unknown)
+    again = watch.evaluate(working(1, jobs(read=1_200, percent=1, beat=50)), as_of=1_200)
+    assert isinstance(again, Firing)
     assert again.since == first.since
 
 
@@ -312,32 +319,32 @@ def test_of_two_runs_one_is_stuck() -> None:
     watch = Watch(RUN_STUCK)
     silent = working(1, jobs(read=1_000, percent=1, beat=50))
     alive = working(2, jobs(read=1_000, percent=50, beat=990))
-    wrong = watch.look(silent, alive, as_of=1_000)
+    wrong = watch.evaluate(silent, alive, as_of=1_000)
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert wrong.run == key(1)
     assert watch.end(2, seconds=1_010) is None
-    assert isinstance(watch.look(silent, as_of=1_020), Wrong)
-    assert isinstance(watch.end(1, seconds=1_030, status=Status.CANCELED), Right)
+    assert isinstance(watch.evaluate(silent, as_of=1_020), Firing)
+    assert isinstance(watch.end(1, seconds=1_030, status=Status.CANCELED), Ok)
 
 
 def test_waiting_and_working_are_judged_apart() -> None:
     """What waits shows no heartbeat and has four times as long; its start is a sign."""
     watch = Watch(RUN_STUCK)
-    assert watch.look(waiting(1), as_of=3_599) is None
-    wrong = watch.look(waiting(1), as_of=3_601)
-    assert isinstance(wrong, Wrong)
+    assert watch.evaluate(waiting(1), as_of=3_599) is None
+    wrong = watch.evaluate(waiting(1), as_of=3_601)
+    assert isinstance(wrong, Firing)
     assert wrong.since == at(3_600)
     assert wrong.evidence == ("acme:job_group:1:queued",)
-    assert watch.look(working(1, None), as_of=3_700) == Right(at=at(3_700))
+    assert watch.evaluate(working(1, None), as_of=3_700) == Ok(at=at(3_700))
 
 
 def test_a_heartbeat_of_the_future_is_one_of_now() -> None:
     """A machine whose clock is an hour ahead does not hide an hour of silence."""
     watch = Watch(RUN_STUCK)
-    watch.look(working(1, jobs(read=60, percent=1, beat=3_660)), as_of=60)
-    verdict = watch.look(working(1, jobs(read=1_000, percent=1, beat=3_660)), as_of=1_000)
-    assert isinstance(verdict, Wrong)
+    watch.evaluate(working(1, jobs(read=60, percent=1, beat=3_660)), as_of=60)
+    result = watch.evaluate(working(1, jobs(read=1_000, percent=1, beat=3_660)), as_of=1_000)
+    assert isinstance(result, Firing)
 
 
 @given(
@@ -347,7 +354,7 @@ def test_stuck_is_what_the_newest_sign_says(steps: list[tuple[int, bool, bool]])
     """For any readings: wrong exactly where the newest sign is a quarter of an hour behind."""
     watch = Watch(RUN_STUCK)
     now, sign, percent, beat = 0, 0, 0, 0
-    watch.look(working(1, jobs(read=0, percent=0, beat=0)), as_of=0)
+    watch.evaluate(working(1, jobs(read=0, percent=0, beat=0)), as_of=0)
     for seconds, beats, moves in steps:
         now += seconds
         if moves:
@@ -355,19 +362,19 @@ def test_stuck_is_what_the_newest_sign_says(steps: list[tuple[int, bool, bool]])
         if beats:
             beat = sign = now
         seen = jobs(read=now, percent=percent, beat=beat)
-        verdict = watch.look(working(1, seen), as_of=now)
-        assert isinstance(verdict, Wrong) == (now - sign >= 900)
+        result = watch.evaluate(working(1, seen), as_of=now)
+        assert isinstance(result, Firing) == (now - sign >= 900)
 
 
-@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda one: one.rule)
-def test_each_rule_names_the_fields_of_its_texts(condition: AnyCondition) -> None:
+@pytest.mark.parametrize("condition", RULE_DEFINITIONS, ids=lambda character: character.rule)
+def test_each_rule_names_the_fields_of_its_texts(definition: AnyRuleDefinition) -> None:
     """The table of defaults and the conditions agree."""
-    assert condition.template_fields == RULES[condition.rule].fields
+    assert definition.template_fields == RULES[definition.rule].fields
 
 
 def test_ends_of_any_kind_are_heard() -> None:
     """A run that is lost is not late any more."""
     watch = Watch(RUN_OVERDUE, threshold=60)
-    watch.look(running(1), as_of=100)
-    assert EventType.RUN_LOST in RUN_OVERDUE.hears
-    assert isinstance(watch.end(1, seconds=200, status=Status.LOST), Right)
+    watch.evaluate(running(1), as_of=100)
+    assert EventType.RUN_LOST in RUN_OVERDUE.event_types
+    assert isinstance(watch.end(1, seconds=200, status=Status.LOST), Ok)

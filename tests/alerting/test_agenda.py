@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.judging.agenda import Agenda
-from monitor.alerting.subjects.outermost import of_pipeline
-from monitor.alerting.verdicts import Subject
+from monitor.alerting.attribution.subjects import of_pipeline
+from monitor.alerting.engine.subject_timers import SubjectTimers
+from monitor.alerting.rules.contract import Subject
 from monitor.model.runs import Pipeline, PipelineKind
 
 DOMAIN = ("marketing", "job_group")
@@ -26,14 +26,14 @@ def at(seconds: int) -> datetime:
 
 def test_a_time_that_moves_on_and_on_takes_no_more_room() -> None:
     """Each success puts the time at which a flow grows too old further into the future."""
-    agenda = Agenda()
+    agenda = SubjectTimers()
     for second in range(10_000):
         for number in (1, 2, 3):
             agenda.put(DOMAIN, flow(number), at(604_800 + second))
 
     assert len(agenda) < 100
     assert agenda.take_due(DOMAIN, at(604_800 + 9_998)) == []
-    assert {one.pipeline for one in agenda.take_due(DOMAIN, at(604_800 + 9_999))} == {
+    assert {run.pipeline for run in agenda.take_due(DOMAIN, at(604_800 + 9_999))} == {
         flow(number).pipeline for number in (1, 2, 3)
     }
 
@@ -47,12 +47,12 @@ def test_a_time_that_moves_on_and_on_takes_no_more_room() -> None:
 )
 def test_each_is_due_once_at_its_newest_time(puts: list[tuple[int, int | None]]) -> None:
     """However often times change, also back to a former one, or to none at all."""
-    agenda, wanted = Agenda(), dict[int, int | None]()
+    agenda, wanted = SubjectTimers(), dict[int, int | None]()
     for number, second in puts:
         agenda.put(DOMAIN, flow(number), None if second is None else at(second))
         wanted[number] = second
 
     for second in range(21):
-        due = [one.pipeline.id for one in agenda.take_due(DOMAIN, at(second)) if one.pipeline]
-        assert sorted(due) == sorted(str(one) for one, when in wanted.items() if when == second)
+        due = [run.pipeline.id for run in agenda.take_due(DOMAIN, at(second)) if run.pipeline]
+        assert sorted(due) == sorted(str(item) for item, when in wanted.items() if when == second)
     assert len(agenda) == 0

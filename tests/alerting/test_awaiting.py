@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from monitor.alerting.expecting.awaiting import Waiting, settled, with_start
-from monitor.alerting.expecting.expected import Definition
-from monitor.alerting.expecting.starts import Start
+from monitor.alerting.rules.awaited_starts import AwaitedStarts, settled, with_start
+from monitor.alerting.rules.expected_starts import ScheduleDefinition
+from monitor.alerting.rules.observed_starts import ObservedStart
 from monitor.model.triggers import CronTrigger
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -15,15 +15,17 @@ EVERY_MINUTE = CronTrigger(expression="0 * * * * ?", timezone="UTC")
 
 def test_more_starts_than_are_kept_raise_no_alert() -> None:
     """The oldest are forgotten, and with them what was awaited until then."""
-    memory = Waiting(
+    memory = AwaitedStarts(
         judged_until=BEGAN,
         read_at=BEGAN,
         definitions=(
-            Definition(schedule="1", name="often", since=BEGAN, triggers=(EVERY_MINUTE,)),
+            ScheduleDefinition(schedule="1", name="often", since=BEGAN, triggers=(EVERY_MINUTE,)),
         ),
     )
     for minute in range(1, 1_501):
-        memory = with_start(memory, Start(key=str(minute), at=BEGAN + timedelta(minutes=minute)))
+        memory = with_start(
+            memory, ObservedStart(key=str(minute), at=BEGAN + timedelta(minutes=minute))
+        )
     assert len(memory.starts) == 1_000
     assert memory.judged_until == BEGAN + timedelta(minutes=500)
 

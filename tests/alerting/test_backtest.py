@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.asking.backtest import NOT_RECORDED, Firing, compared
+from monitor.alerting.backtest.comparison import NOT_RECORDED, BacktestFiring, compared
+from monitor.alerting.backtest.replay import RecordingTimes, judged_again
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
-from monitor.app.backtesting import Noticed, judged_again
 
 ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
 FAILED = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED)
@@ -18,8 +18,8 @@ STUCK = RuleSettings(name="run_stuck", rule=RuleKind.RUN_STUCK)
 LATEST = timedelta(hours=6)
 
 
-def firing(seconds: float = 0, *, key: str = "aa", rule: str = "run_failed") -> Firing:
-    return Firing(
+def firing(seconds: float = 0, *, key: str = "aa", rule: str = "run_failed") -> BacktestFiring:
+    return BacktestFiring(
         starts_at=ZERO + timedelta(seconds=seconds),
         rule=rule,
         fingerprint=key,
@@ -31,10 +31,13 @@ def firing(seconds: float = 0, *, key: str = "aa", rule: str = "run_failed") -> 
 
 RECORDED = st.lists(
     st.tuples(st.integers(0, 200_000), st.integers(0, 40_000)).map(
-        lambda one: (ZERO + timedelta(seconds=one[0]), ZERO + timedelta(seconds=one[0] - one[1]))
+        lambda item: (
+            ZERO + timedelta(seconds=item[0]),
+            ZERO + timedelta(seconds=item[0] - item[1]),
+        )
     ),
     max_size=30,
-).map(lambda events: sorted(events, key=lambda one: one[0]))
+).map(lambda events: sorted(events, key=lambda event: event[0]))
 
 
 @given(recorded=RECORDED)
@@ -42,7 +45,7 @@ def test_nothing_is_known_before_it_was_recorded(
     recorded: list[tuple[datetime, datetime]],
 ) -> None:
     """What was noticed later was not known then; what was noticed very late holds up nothing."""
-    noticed = Noticed()
+    noticed = RecordingTimes()
     for recorded_at, occurred_at in recorded:
         noticed.add(recorded_at, occurred_at)
     assert len(noticed) == len(recorded)
@@ -68,7 +71,7 @@ def test_the_same_start_is_found_on_both_sides() -> None:
 )
 def test_every_start_is_counted_once(would: list[int], did: list[int]) -> None:
     """What both sides have is the rest on each side."""
-    new, old = [firing(one) for one in would], [firing(one) for one in did]
+    new, old = [firing(number) for number in would], [firing(number) for number in did]
     (row,) = compared([FAILED], new, old)
     assert row.would_fire - len(row.only_new) == row.did_fire - len(row.only_old)
 
@@ -78,12 +81,12 @@ def test_what_no_log_holds_is_not_zero() -> None:
     (row,) = compared([STUCK], [], [firing(rule="run_stuck")])
     assert (row.is_recorded, row.did_fire, row.only_old) == (False, 1, ())
     kept = judged_again(AlertingSettings()).rules
-    assert {one.rule for one in kept}.isdisjoint(NOT_RECORDED)
-    assert RuleKind.RUN_FAILED in {one.rule for one in kept}
+    assert {rule.rule for rule in kept}.isdisjoint(NOT_RECORDED)
+    assert RuleKind.RUN_FAILED in {rule.rule for rule in kept}
 
 
 def test_a_rule_that_is_gone_is_shown_with_what_it_told() -> None:
     """Rules of the file come first, in its order; what was told by others stands behind them."""
     rows = compared([STUCK, FAILED], [], [firing(rule="former")])
-    assert [one.rule for one in rows] == ["run_stuck", "run_failed", "former"]
+    assert [row.rule for row in rows] == ["run_stuck", "run_failed", "former"]
     assert len(rows[2].only_old) == 1

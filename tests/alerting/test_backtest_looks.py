@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from monitor.alerting.backtest.recorded_store import RecordedPast, RecordedStore
+from monitor.alerting.backtest.replay import Backtest, RecordingTimes
 from monitor.alerting.settings.engine import AlertingSettings
-from monitor.app.backtesting import Backtest, Noticed
-from monitor.app.recorded_past import Past, RecordedPast
 from monitor.bus.contract import Change, Recorded
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent, run_event_id
@@ -37,7 +37,7 @@ class StoredPast:
         return getattr(self._bus, name)
 
     async def happen(self, events: Sequence[Event]) -> None:
-        runs = {one.run.key: one.run for one in events if isinstance(one, RunEvent)}
+        runs = {event.run.key: event.run for event in events if isinstance(event, RunEvent)}
         change = Change(runs=tuple(runs.values()), events=tuple(events))
         await self._bus.commit(change, timeout_seconds=10)
 
@@ -45,7 +45,7 @@ class StoredPast:
         rows: list[Recorded] = []
         while page := await self._bus.events(after=rows[-1].position if rows else 0, limit=1_000):
             rows += page
-        return [one.event for one in rows if isinstance(one.event, AlertEvent)]
+        return [row.event for row in rows if isinstance(row.event, AlertEvent)]
 
 
 async def _stored(folder: str) -> tuple[SqliteBus, StoredPast]:
@@ -56,11 +56,11 @@ async def _stored(folder: str) -> tuple[SqliteBus, StoredPast]:
 
 
 async def _judge(
-    log: Sequence[Recorded], rules: AlertingSettings, past: Past, *, every_look: bool
+    log: Sequence[Recorded], rules: AlertingSettings, past: RecordedStore, *, every_look: bool
 ) -> None:
-    noticed = Noticed()
-    for one in log:
-        event = one.event
+    noticed = RecordingTimes()
+    for other_recorded in log:
+        event = other_recorded.event
         happened_at = event.occurred_at if isinstance(event, RunEvent) else None
         noticed.add(event.recorded_at, happened_at or event.recorded_at)
     test = await Backtest.opened(
@@ -102,16 +102,16 @@ def test_a_look_that_is_left_out_would_have_told_nothing(
 def test_a_past_in_memory_answers_as_a_store_does(runs: list[Ran], sizes: list[int]) -> None:
     """The runs, what is inside them and their bad ends are those that a store would know."""
 
-    async def answers(past: Past, keys: Collection[RunKey], ids: Collection[str]) -> Any:
-        inside = {key: {one.key: one for one in await past.children(key)} for key in keys}
+    async def answers(past: RecordedStore, keys: Collection[RunKey], ids: Collection[str]) -> Any:
+        inside = {key: {child.key: child for child in await past.children(key)} for key in keys}
         return await past.runs(keys), inside, await past.events_by_id(ids)
 
     async def compare() -> None:
-        log = [one.event for one in recorded(runs)]
+        log = [other_recorded.event for other_recorded in recorded(runs)]
         held = RecordedPast(lambda _: None)
-        keys = {one.run.key for one in log if isinstance(one, RunEvent)}
+        keys = {event.run.key for event in log if isinstance(event, RunEvent)}
         # Only bad ends are ever asked for, and only lately.
-        bad = [one for one in log if one.type in ("run.failed", "run.canceled")]
+        bad = [event for event in log if event.type in ("run.failed", "run.canceled")]
         with TemporaryDirectory() as folder:
             bus, stored = await _stored(folder)
             try:
@@ -119,7 +119,7 @@ def test_a_past_in_memory_answers_as_a_store_does(runs: list[Ran], sizes: list[i
                     some, log = log[: sizes[0]], log[sizes[0] :]
                     sizes.append(sizes.pop(0))
                     since = some[-1].recorded_at - timedelta(hours=1)
-                    ids = {one.id for one in bad if one.recorded_at >= since}
+                    ids = {item.id for item in bad if item.recorded_at >= since}
                     for past in (held, stored):
                         await past.happen(some)
                     assert await answers(held, keys, ids) == await answers(stored, keys, ids)
@@ -144,10 +144,10 @@ async def test_what_is_over_for_long_is_forgotten() -> None:
         is_linked_late=False,
     )
     days = [msgspec.structs.replace(short, created=5 * number) for number in range(25_000)]
-    for one in recorded(days):
-        await past.happen([one.event])
+    for other_recorded in recorded(days):
+        await past.happen([other_recorded.event])
     assert len(past) < 12_000
-    newest, oldest = (RunKey(WORKSPACE, RunKind.JOB_GROUP, one) for one in ("24999", "0"))
+    newest, oldest = (RunKey(WORKSPACE, RunKind.JOB_GROUP, text) for text in ("24999", "0"))
     assert set(await past.runs([newest, oldest])) == {newest}
     ids = {run_event_id(key, EventType.RUN_FAILED) for key in (newest, oldest)}
     assert list(await past.events_by_id(ids)) == [run_event_id(newest, EventType.RUN_FAILED)]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.baselines import (
+from monitor.alerting.rules.baselines import (
     Baseline,
     Learned,
     age_seconds,
@@ -52,7 +52,7 @@ def after_runs(seconds: Iterable[float], *, apart: float = 3_600.0, recipe: str 
 def test_a_quantile_has_its_rank_among_the_values_kept(values: list[float], share: float) -> None:
     """Within three of a hundred places of where a sorted list would find it."""
     held = baseline(values)
-    kept = sorted(round(one, 3) for one in values[-held.count :])
+    kept = sorted(round(value, 3) for value in values[-held.count :])
     told = quantile(held, share)
     place = share * (len(kept) - 1)
     slack = max(1.0, 0.03 * len(kept))

@@ -9,10 +9,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from monitor.alerting.compiled import Compiled, Rule, Traits
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.compiled import Compiled, Rule, Traits
+from monitor.alerting.rules.contract import (
+    EventInput,
+    RuleAnswer,
+    RuleDefinition,
+    StateInput,
+    SubjectKind,
+)
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
-from monitor.alerting.verdicts import About, Condition, Heard, Judged, Looked
 from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
 from monitor.model.runs import RunKind
@@ -24,23 +30,25 @@ class Nothing(Struct, frozen=True):
     """A memory of nothing."""
 
 
-def hear(_: Heard[None], memory: Nothing | None, __: RuleSettings) -> Judged[Nothing]:
-    return Judged(verdict=None, memory=memory)
+def on_event(_: EventInput[None], memory: Nothing | None, __: RuleSettings) -> RuleAnswer[Nothing]:
+    return RuleAnswer(result=None, memory=memory)
 
 
-def look(_: Looked[None], memory: Nothing | None, __: RuleSettings) -> Judged[Nothing]:
-    return Judged(verdict=None, memory=memory)
+def evaluate(_: StateInput[None], memory: Nothing | None, __: RuleSettings) -> RuleAnswer[Nothing]:
+    return RuleAnswer(result=None, memory=memory)
 
 
-HEARING = Condition(
+HEARING = RuleDefinition(
     rule=RuleKind.RUN_FAILED,
-    about=About.PIPELINE,
+    subject_kind=SubjectKind.PIPELINE,
     memory=Nothing,
-    hears=(EventType.RUN_FAILED,),
-    hear=hear,
+    event_types=(EventType.RUN_FAILED,),
+    on_event=on_event,
 )
-LOOKING = Condition(rule=RuleKind.NOT_FRESH, about=About.PIPELINE, memory=Nothing, look=look)
-CONDITIONS = {RuleKind.RUN_FAILED: HEARING, RuleKind.NOT_FRESH: LOOKING}
+LOOKING = RuleDefinition(
+    rule=RuleKind.NOT_FRESH, subject_kind=SubjectKind.PIPELINE, memory=Nothing, evaluate=evaluate
+)
+RULE_DEFINITIONS = {RuleKind.RUN_FAILED: HEARING, RuleKind.NOT_FRESH: LOOKING}
 
 
 def rule(name: str, match: Match, kind: RuleKind = RuleKind.RUN_FAILED) -> RuleSettings:
@@ -48,11 +56,11 @@ def rule(name: str, match: Match, kind: RuleKind = RuleKind.RUN_FAILED) -> RuleS
 
 
 def compiled(*rules: RuleSettings) -> Compiled:
-    return Compiled.of(rules, CONDITIONS)
+    return Compiled.of(rules, RULE_DEFINITIONS)
 
 
 def names(rules: tuple[Rule, ...]) -> list[str]:
-    return [one.name for one in rules]
+    return [rule.name for rule in rules]
 
 
 def fits(words: list[str | None], glob: str) -> bool:
@@ -101,12 +109,12 @@ def test_the_index_finds_what_asking_every_rule_would_find(
 ) -> None:
     """Whatever the globs are, no match is lost, none is added, and the order of the file stays."""
     rules = [rule(str(number), match) for number, match in enumerate(matches)]
-    expected = [one.name for one in rules if is_naive_match(one.match, traits)]
+    expected = [other_rule.name for other_rule in rules if is_naive_match(other_rule.match, traits)]
 
     found = compiled(*rules)
 
-    assert names(found.hearing(EventType.RUN_FAILED, traits)) == expected
-    assert found.hearing(EventType.RUN_STARTED, traits) == ()
+    assert names(found.rules_for_event(EventType.RUN_FAILED, traits)) == expected
+    assert found.rules_for_event(EventType.RUN_STARTED, traits) == ()
 
 
 @settings(max_examples=100, deadline=None)
@@ -156,7 +164,7 @@ def test_a_glob_that_excludes_takes_away(globs: tuple[str, ...], taken: list[str
     found = [
         name
         for name, number in ids.items()
-        if held.hearing(EventType.RUN_FAILED, Traits(pipeline=name, pipeline_id=number))
+        if held.rules_for_event(EventType.RUN_FAILED, Traits(pipeline=name, pipeline_id=number))
     ]
     assert found == taken
 
@@ -175,9 +183,9 @@ def test_looks_and_events_have_rules_of_their_own() -> None:
     """A rule that only looks hears nothing, and one that only hears never looks."""
     held = compiled(rule("hears", Match()), rule("looks", Match(), RuleKind.NOT_FRESH))
 
-    assert names(held.hearing(EventType.RUN_FAILED, Traits())) == ["hears"]
-    assert names(held.looking(About.PIPELINE, Traits())) == ["looks"]
-    assert held.looking(About.DAEMON, Traits()) == ()
+    assert names(held.rules_for_event(EventType.RUN_FAILED, Traits())) == ["hears"]
+    assert names(held.rules_for_state(SubjectKind.PIPELINE, Traits())) == ["looks"]
+    assert held.rules_for_state(SubjectKind.DAEMON, Traits()) == ()
 
 
 def test_a_rule_that_is_not_enabled_is_never_asked() -> None:
@@ -191,7 +199,7 @@ def test_a_rule_without_a_kind_is_about_outermost_runs() -> None:
     """Only one that names a kind asks for runs inside others."""
     held = compiled(rule("all", Match()), rule("kind", Match(kind=("job_group",))))
 
-    assert [one.names_kind for one in held.rules] == [False, True]
+    assert [other_rule.names_kind for other_rule in held.rules] == [False, True]
 
 
 def test_a_bad_template_or_mute_time_does_not_compile() -> None:
@@ -232,4 +240,4 @@ def test_a_thousand_rules_for_other_pipelines_are_not_asked(glob: str) -> None:
 
     candidates = held.candidates(EventType.RUN_FAILED, traits)
 
-    assert [one.name for one in candidates] == ["r123"]
+    assert [candidate.name for candidate in candidates] == ["r123"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.compiled import Compiled
+from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings.rules import Match, RuleKind
-from tests.config.settings_tables import faults, weighed, with_callbacks, workspace
+from tests.config.settings_tables import problems, weighed, with_callbacks, workspace
 
 
 def alert(rule: str, **changes: Any) -> dict[str, Any]:
@@ -20,24 +20,27 @@ def alert(rule: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("rule", "beyond"), [("token_expiring", "tokens"), ("quality_dropped", "profiles")]
 )
-def test_a_rule_needs_what_it_is_judged_by(rule: str, beyond: str) -> None:
+def test_a_rule_needs_what_it_is_judged_by(rule: str, inventory: str) -> None:
     """Only where nothing that it watches is read at all, and only where it was written."""
-    off = workspace("off", beyond={beyond: False})
+    off = workspace("off", inventory={inventory: False})
     mapping = {"workspaces": [off], "alerts": [alert(rule)]}
-    assert faults(mapping) == [
-        f'alerts[0].rule: "{rule}": sees nothing of off; set {beyond} = true in [workspaces.beyond]'
+    assert problems(mapping) == [
+        (
+            f'alerts[0].rule: "{rule}": sees nothing of off; '
+            f"set {inventory} = true in [workspaces.inventory]"
+        )
     ]
-    assert not faults({"workspaces": [off]})
-    assert not faults({"workspaces": [off, workspace("on")], "alerts": [alert(rule)]})
-    assert not faults({"workspaces": [off], "alerts": [alert(rule, enabled=False)]})
+    assert not problems({"workspaces": [off]})
+    assert not problems({"workspaces": [off, workspace("on")], "alerts": [alert(rule)]})
+    assert not problems({"workspaces": [off], "alerts": [alert(rule, enabled=False)]})
     for glob in ("off", "!on"):
         elsewhere = alert(rule, match={"workspace": glob})
-        assert faults({"workspaces": [off, workspace("on")], "alerts": [elsewhere]})
+        assert problems({"workspaces": [off, workspace("on")], "alerts": [elsewhere]})
 
 
 def test_a_rule_for_callbacks_needs_callbacks() -> None:
     """With them it is taken."""
-    assert not faults({**with_callbacks(), "alerts": [alert("callbacks_missed")]})
+    assert not problems({**with_callbacks(), "alerts": [alert("callbacks_missed")]})
 
 
 GLOBS = st.sampled_from(["marketing", "m*", "*", "[a", "Orders", "flow_run", "schedule"])
@@ -67,12 +70,12 @@ RULE_TABLES = st.fixed_dictionaries(
 @given(tables=st.lists(RULE_TABLES, max_size=2))
 def test_what_is_taken_compiles(tables: list[dict[str, Any]]) -> None:
     """No rule that `check` takes is refused when the daemon starts, and none is lost."""
-    verdict = weighed({**with_callbacks(), "alerts": tables})
-    if verdict.configuration is None:
-        assert verdict.faults
+    result = weighed({**with_callbacks(), "alerts": tables})
+    if result.configuration is None:
+        assert result.problems
         return
-    rules = verdict.configuration.alerting.rules
-    compiled = {one.name for one in Compiled.of(rules).rules}
-    assert compiled <= {one.name for one in rules}
-    names = [one.get("name", one["rule"]) for one in tables if one.get("enabled", True)]
-    assert set(names) <= {one.name for one in rules}
+    rules = result.configuration.alerting.rules
+    compiled = {rule.name for rule in Compiled.of(rules).rules}
+    assert compiled <= {rule.name for rule in rules}
+    names = [table.get("name", table["rule"]) for table in tables if table.get("enabled", True)]
+    assert set(names) <= {rule.name for rule in rules}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.alerting.conditions.table import CONDITIONS
-from monitor.alerting.settings.defaults import DEFAULT_RULES, RULES, combined, default_rule
+from monitor.alerting.rules.defaults import DEFAULT_RULES, RULES, combined, default_rule
+from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
 from monitor.alerting.settings.templates import COMMON_FIELDS, template
 
@@ -18,16 +18,16 @@ def test_every_kind_of_rule_is_described() -> None:
 @pytest.mark.parametrize("kind", RuleKind)
 def test_templates_may_name_what_the_condition_tells(kind: RuleKind) -> None:
     """The fields that `check` knows are those that alerts of the kind have; none is left out."""
-    condition = CONDITIONS[kind]
+    definition = RULE_DEFINITIONS[kind]
 
-    assert condition.rule is kind
-    assert sorted(condition.template_fields) == sorted(RULES[kind].fields)
-    assert not set(condition.template_fields) & set(COMMON_FIELDS)
+    assert definition.rule is kind
+    assert sorted(definition.template_fields) == sorted(RULES[kind].fields)
+    assert not set(definition.template_fields) & set(COMMON_FIELDS)
 
 
 def test_only_cancellations_are_not_told_by_default() -> None:
     """All else is told without a word of configuration: people cancel on purpose."""
-    assert set(RuleKind) - {one.rule for one in DEFAULT_RULES} == {RuleKind.CANCELED}
+    assert set(RuleKind) - {rule.rule for rule in DEFAULT_RULES} == {RuleKind.CANCELED}
 
 
 @pytest.mark.parametrize("kind", RuleKind)
@@ -55,7 +55,7 @@ def test_an_own_rule_replaces_the_default_of_its_name() -> None:
 
     rules = combined((own, other), with_defaults=True)
 
-    assert [one.name for one in rules] == [*(one.name for one in DEFAULT_RULES), "sales_failed"]
+    assert [rule.name for rule in rules] == [*(rule.name for rule in DEFAULT_RULES), "sales_failed"]
     assert own in rules
 
 
@@ -64,5 +64,5 @@ def test_a_default_can_be_removed_alone_or_with_all_others() -> None:
     off = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, is_enabled=False)
     own = RuleSettings(name="mine", rule=RuleKind.CANCELED)
 
-    assert "run_failed" not in {one.name for one in combined((off,), with_defaults=True)}
+    assert "run_failed" not in {item.name for item in combined((off,), with_defaults=True)}
     assert combined((off, own), with_defaults=False) == (own,)

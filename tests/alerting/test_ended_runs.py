@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from monitor.alerting.conditions.ended_runs import CANCELED, CONDITIONS, RUN_FAILED
-from monitor.alerting.conditions.repeated_failures import FAILING_REPEATEDLY
-from monitor.alerting.settings.defaults import RULES
+from monitor.alerting.rules.contract import AnyRuleDefinition, Firing, Ok, Verdict
+from monitor.alerting.rules.defaults import RULES
+from monitor.alerting.rules.ended_runs import CANCELED, RULE_DEFINITIONS, RUN_FAILED
+from monitor.alerting.rules.repeated_failures import FAILING_REPEATEDLY
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
-from monitor.alerting.verdicts import AnyCondition, Right, Verdict, Wrong
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunKey, RunKind, Status
 from tests.alerting.run_stories import at, heard, key, rule, run_event, state
@@ -26,32 +26,34 @@ OK, BAD, OFF = Status.SUCCEEDED, Status.FAILED, Status.CANCELED
 class Story:
     """One rule that hears one event after the other, its memory stored in between."""
 
-    def __init__(self, condition: AnyCondition, settings: RuleSettings | None = None) -> None:
-        self.condition = condition
-        self.settings = settings or rule(condition.rule)
+    def __init__(self, definition: AnyRuleDefinition, settings: RuleSettings | None = None) -> None:
+        self.definition = definition
+        self.settings = settings or rule(definition.rule)
         self.memory: Any = None
         self.is_wrong = False
         self.changes: list[str] = []
 
-    def hear(self, event: RunEvent, *, outermost: RunKey | None = None) -> Verdict | None:
-        if event.type not in self.condition.hears:
+    def on_event(self, event: RunEvent, *, root_run: RunKey | None = None) -> Verdict | None:
+        if event.type not in self.definition.event_types:
             return None
-        assert self.condition.hear is not None
-        judged = self.condition.hear(heard(event, outermost=outermost), self.memory, self.settings)
+        assert self.definition.on_event is not None
+        judged = self.definition.on_event(
+            heard(event, root_run=root_run), self.memory, self.settings
+        )
         self.memory = self._stored(judged.memory)
-        if isinstance(judged.verdict, Wrong) and not self.is_wrong:
+        if isinstance(judged.result, Firing) and not self.is_wrong:
             self.is_wrong = True
             self.changes.append(f"wrong at {event.id}")
-        elif isinstance(judged.verdict, Right) and self.is_wrong:
+        elif isinstance(judged.result, Ok) and self.is_wrong:
             self.is_wrong = False
             self.changes.append(f"right at {event.id}")
-        return judged.verdict
+        return judged.result
 
     def _stored(self, memory: Struct | None) -> Struct | None:
         if memory is None:
             return None
         stored: Struct = msgspec.json.decode(
-            msgspec.json.encode(memory), type=self.condition.memory
+            msgspec.json.encode(memory), type=self.definition.memory
         )
         return stored
 
@@ -63,7 +65,7 @@ class Story:
         run = state(
             number, status, finished_at=at(60 * minutes), recipe=recipe, error=f"error {number}"
         )
-        return self.hear(run_event(run))
+        return self.on_event(run_event(run))
 
     def ends(self, statuses: Sequence[Status]) -> None:
         for number, status in enumerate(statuses):
@@ -76,12 +78,12 @@ def test_a_failure_begins_and_a_success_ends() -> None:
     wrong = story.end(1, BAD)
     right = story.end(2, OK)
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert wrong.since == wrong.as_of == at(60)
     assert wrong.evidence == ("acme:job_group:1:failed",)
     assert wrong.run == key(1)
     assert wrong.facts == {"error": "error 1", "run": "1", "failing": 1}
-    assert right == Right(at=at(120), evidence=("acme:job_group:2:succeeded",))
+    assert right == Ok(at=at(120), evidence=("acme:job_group:2:succeeded",))
     assert story.memory is None
 
 
@@ -91,7 +93,7 @@ def test_a_second_failure_is_evidence() -> None:
     story.end(1, BAD)
     wrong = story.end(2, BAD)
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert wrong.evidence == ("acme:job_group:2:failed",)
     assert story.changes == ["wrong at acme:job_group:1:failed"]
 
@@ -102,14 +104,14 @@ def test_every_recipe_has_to_succeed_again() -> None:
     story.end(1, BAD, recipe="a")
     story.end(2, BAD, recipe="b")
     assert story.end(3, OK, recipe="a") is None
-    assert isinstance(story.end(4, OK, recipe="b"), Right)
+    assert isinstance(story.end(4, OK, recipe="b"), Ok)
 
 
 def test_a_failure_without_recipe_is_ended_by_any() -> None:
     """What told no recipe may have been of any, and must not stay for ever."""
     story = Story(RUN_FAILED)
     story.end(1, BAD)
-    assert isinstance(story.end(2, OK, recipe="a"), Right)
+    assert isinstance(story.end(2, OK, recipe="a"), Ok)
 
 
 def test_a_success_that_is_older_ends_nothing() -> None:
@@ -117,7 +119,7 @@ def test_a_success_that_is_older_ends_nothing() -> None:
     story = Story(RUN_FAILED)
     story.end(2, BAD)
     assert story.end(1, OK) is None
-    assert isinstance(story.end(3, OK), Right)
+    assert isinstance(story.end(3, OK), Ok)
 
 
 def test_what_is_inside_a_run_is_told_of_that_run() -> None:
@@ -129,18 +131,18 @@ def test_what_is_inside_a_run_is_told_of_that_run() -> None:
     outer_failed = run_event(state(9, BAD, kind=RunKind.FLOW_RUN, finished_at=at(90)))
     outer_succeeded = run_event(state(10, OK, kind=RunKind.FLOW_RUN, finished_at=at(200)))
 
-    assert isinstance(wrong := story.hear(failed, outermost=outer), Wrong)
+    assert isinstance(wrong := story.on_event(failed, root_run=outer), Firing)
     assert wrong.run == outer
-    assert story.hear(succeeded, outermost=outer) is None
-    assert isinstance(story.hear(outer_failed), Wrong)
-    assert isinstance(story.hear(outer_succeeded), Right)
+    assert story.on_event(succeeded, root_run=outer) is None
+    assert isinstance(story.on_event(outer_failed), Firing)
+    assert isinstance(story.on_event(outer_succeeded), Ok)
     assert len(story.changes) == 2
 
 
 def test_a_success_without_failure_before_it_is_right() -> None:
     """Nothing is kept of a pipeline that succeeds."""
     story = Story(RUN_FAILED)
-    assert story.end(1, OK) == Right(at=at(60), evidence=("acme:job_group:1:succeeded",))
+    assert story.end(1, OK) == Ok(at=at(60), evidence=("acme:job_group:1:succeeded",))
     assert story.memory is None
 
 
@@ -149,7 +151,7 @@ def test_run_failed_is_the_newest_success_or_failure(statuses: list[Status]) -> 
     """After any runs one after the other, it is wrong exactly where the newest one failed."""
     story = Story(RUN_FAILED)
     story.ends(statuses)
-    told = [one for one in statuses if one is not OFF]
+    told = [status for status in statuses if status is not OFF]
 
     assert story.is_wrong == bool(told and told[-1] is BAD)
 
@@ -158,17 +160,17 @@ def test_a_cancel_begins_and_any_other_end_ends() -> None:
     """Who canceled is told as far as known; a failure is no cancel, and ends it too."""
     story = Story(CANCELED)
     canceled = msgspec.structs.replace(state(1, OFF), owner="ada")
-    wrong = story.hear(run_event(canceled))
-    assert isinstance(wrong, Wrong)
+    wrong = story.on_event(run_event(canceled))
+    assert isinstance(wrong, Firing)
     assert wrong.facts == {"run": "1", "owner": "ada"}
-    assert isinstance(story.end(2, BAD), Right)
+    assert isinstance(story.end(2, BAD), Ok)
 
 
 def test_a_cancel_inside_a_run_is_not_told() -> None:
     """A flow run that is canceled cancels its parts: it is told once, by the flow run."""
     story = Story(CANCELED)
     inner = run_event(state(1, OFF, parents=Parents(flow_run="9")))
-    assert story.hear(inner, outermost=key(9, RunKind.FLOW_RUN)) is None
+    assert story.on_event(inner, root_run=key(9, RunKind.FLOW_RUN)) is None
     assert not story.is_wrong
 
 
@@ -180,13 +182,13 @@ def test_three_failures_in_a_row() -> None:
     again = story.end(4, BAD)
     right = story.end(5, OK)
 
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert (wrong.since, wrong.as_of) == (at(180), at(180))
-    assert wrong.evidence == tuple(f"acme:job_group:{one}:failed" for one in (1, 2, 3))
+    assert wrong.evidence == tuple(f"acme:job_group:{number}:failed" for number in (1, 2, 3))
     assert wrong.facts == {"failures": 3, "ends": 3, "ratio": 1.0, "error": "error 3", "run": "3"}
-    assert isinstance(again, Wrong)
+    assert isinstance(again, Firing)
     assert again.since == at(180)
-    assert isinstance(right, Right)
+    assert isinstance(right, Ok)
     assert len(story.changes) == 2
 
 
@@ -197,7 +199,7 @@ def test_a_success_told_late_breaks_the_row() -> None:
         story.end(number, OK if number == 1 else BAD)
     story.end(4, OK)
     assert story.end(6, BAD) is None
-    assert isinstance(story.end(7, BAD), Wrong)
+    assert isinstance(story.end(7, BAD), Firing)
 
 
 def test_recipes_do_not_count_together() -> None:
@@ -205,9 +207,9 @@ def test_recipes_do_not_count_together() -> None:
     story = Story(FAILING_REPEATEDLY)
     for number, recipe in enumerate("abcabc"):
         assert story.end(number, BAD, recipe=recipe) is None
-    assert isinstance(story.end(9, BAD, recipe="b"), Wrong)
+    assert isinstance(story.end(9, BAD, recipe="b"), Firing)
     assert story.end(10, OK, recipe="a") is None
-    assert isinstance(story.end(11, OK, recipe="b"), Right)
+    assert isinstance(story.end(11, OK, recipe="b"), Ok)
 
 
 def test_what_fails_inside_does_not_count() -> None:
@@ -215,7 +217,7 @@ def test_what_fails_inside_does_not_count() -> None:
     story, outer = Story(FAILING_REPEATEDLY), key(9, RunKind.FLOW_RUN)
     for number in range(5):
         inner = run_event(state(number, BAD, parents=Parents(flow_run="9")))
-        assert story.hear(inner, outermost=outer) is None
+        assert story.on_event(inner, root_run=outer) is None
 
 
 def by_share(threshold: float) -> Story:
@@ -228,7 +230,7 @@ def test_a_share_needs_few_ends() -> None:
     story.ends([BAD, OK, BAD])
     assert not story.is_wrong
     wrong = story.end(3, BAD)
-    assert isinstance(wrong, Wrong)
+    assert isinstance(wrong, Firing)
     assert wrong.facts["ratio"] == pytest.approx(0.75)
 
 
@@ -288,13 +290,15 @@ def test_the_order_of_telling_does_not_matter_in_the_end(
     story = by_share(0.5)
     for number, status in told:
         story.end(number, status)
-    assert [one[2] for one in story.memory.parts[""].ends] == [str(one) for one in range(9)]
+    assert [end[2] for end in story.memory.parts[""].ends] == [
+        str(other_number) for other_number in range(9)
+    ]
 
 
 def test_each_rule_names_the_fields_that_its_texts_may_use() -> None:
     """The table of defaults and the conditions agree."""
-    for condition in CONDITIONS:
-        assert condition.template_fields == RULES[condition.rule].fields
+    for definition in RULE_DEFINITIONS:
+        assert definition.template_fields == RULES[definition.rule].fields
 
 
 def test_what_is_not_about_a_run_is_passed_over() -> None:
@@ -303,7 +307,7 @@ def test_what_is_not_about_a_run_is_passed_over() -> None:
     story.end(1, BAD)
     before = story.memory
     other = run_event(state(5, BAD, finished_at=at(300)), EventType.RUN_DETAILED)
-    assert story.hear(other) is None
+    assert story.on_event(other) is None
     assert story.memory == before
 
 
@@ -311,11 +315,11 @@ def test_a_failure_of_before_we_followed_names_no_event() -> None:
     """It made none, so the alert has no evidence; the next failure is the first of it."""
     story = Story(RUN_FAILED)
     old = msgspec.structs.replace(state(1, BAD, error="gone"), historical=True)
-    wrong = story.hear(run_event(old))
-    assert isinstance(wrong, Wrong)
+    wrong = story.on_event(run_event(old))
+    assert isinstance(wrong, Firing)
     assert (wrong.evidence, wrong.facts["error"], wrong.since) == ((), "gone", at(0))
     again = story.end(2, BAD)
-    assert isinstance(again, Wrong)
+    assert isinstance(again, Firing)
     assert len(again.evidence) == 1
 
-    assert isinstance(story.end(3, OK), Right)
+    assert isinstance(story.end(3, OK), Ok)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from monitor.alerting.asking.explaining import Explainer
-from monitor.alerting.asking.explanations import Stage, Word
-from monitor.alerting.judging.engine import Engine
-from monitor.alerting.settings.defaults import DEFAULT_RULES
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.explain.explainer import Explainer
+from monitor.alerting.explain.explanations import ExplanationStage, StepOutcome
+from monitor.alerting.rules.defaults import DEFAULT_RULES
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
 from monitor.bus.contract import Change, DeadLetter, Retention, Step
 from monitor.model.alerts import Silence
-from monitor.model.knowledge import ActiveRun, Reachability
+from monitor.model.live_state import ActiveRun, Reachability
 from monitor.model.runs import (
     Parents,
     RunKey,
@@ -37,12 +37,12 @@ async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
 async def test_a_told_failure_is_shown_from_sighting_to_delivery(alerting: Alerting) -> None:
     """The chain has every station, and the answer names the output that has it."""
     await alerting.happen(failed())
-    newest = (await alerting.bus.standing()).newest_position
+    newest = (await alerting.bus.status()).newest_position
     await alerting.deliver("mqtt", newest)
     why = await alerting.why(failed())
     assert (why.answer, why.swallowed_by) == ("run acme:job_group:1 was told through mqtt", None)
-    stages = [one.stage for one in why.steps]
-    assert list(dict.fromkeys(stages)) == list(Stage)
+    stages = [step.stage for step in why.steps]
+    assert list(dict.fromkeys(stages)) == list(ExplanationStage)
     (alert,) = why.alerts
     of_alert = await alerting.explainer.alert(alert.fingerprint)
     assert of_alert is not None
@@ -58,8 +58,8 @@ async def test_no_matching_rule(alerting: Alerting) -> None:
     )
     await alerting.happen(failed())
     why = await alerting.why(failed())
-    assert why.swallowed_by is Word.NO_MATCHING_RULE
-    assert any("pipeline: 'orders'" in one.detail for one in why.steps)
+    assert why.swallowed_by is StepOutcome.NO_MATCHING_RULE
+    assert any("pipeline: 'orders'" in step.detail for step in why.steps)
 
 
 async def test_nothing_wrong_by_any_rule(alerting: Alerting) -> None:
@@ -69,7 +69,7 @@ async def test_nothing_wrong_by_any_rule(alerting: Alerting) -> None:
     )
     await alerting.happen(failed())
     why = await alerting.why(failed())
-    assert why.swallowed_by is Word.NOT_WRONG
+    assert why.swallowed_by is StepOutcome.NOT_WRONG
     assert "found nothing wrong" in why.steps[2].detail
 
 
@@ -78,11 +78,14 @@ async def test_pending_and_over_before_its_time(alerting: Alerting) -> None:
     await alerting.use(RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, for_seconds=300.0))
     await alerting.happen(failed())
     why = await alerting.why(failed())
-    assert why.swallowed_by is Word.PENDING
+    assert why.swallowed_by is StepOutcome.PENDING
     assert "it is told when it lasts for 300 s, at 2026-11-21 10:05:01 UTC" in why.answer
     await alerting.happen(state(2, Status.SUCCEEDED, finished_at=END + timedelta(seconds=60)))
     why = await alerting.why(failed())
-    assert (why.swallowed_by, "it was over before its time" in why.answer) == (Word.PENDING, True)
+    assert (why.swallowed_by, "it was over before its time" in why.answer) == (
+        StepOutcome.PENDING,
+        True,
+    )
 
 
 async def test_silenced(alerting: Alerting) -> None:
@@ -101,7 +104,7 @@ async def test_silenced(alerting: Alerting) -> None:
     )
     await alerting.happen(failed())
     why = await alerting.why(failed())
-    assert why.swallowed_by is Word.SILENCED
+    assert why.swallowed_by is StepOutcome.SILENCED
     assert "silence 5d3c of ann until 2026-11-21 12:00:00 UTC" in why.answer
     assert "planned reload" in why.answer
 
@@ -111,7 +114,7 @@ async def test_muted(alerting: Alerting) -> None:
     await alerting.use(RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, mute=("Sat UTC",)))
     await alerting.happen(failed())
     why = await alerting.why(failed())
-    assert (why.swallowed_by, "mute times" in why.answer) == (Word.MUTED, True)
+    assert (why.swallowed_by, "mute times" in why.answer) == (StepOutcome.MUTED, True)
 
 
 async def test_inhibited(alerting: Alerting) -> None:
@@ -124,18 +127,18 @@ async def test_inhibited(alerting: Alerting) -> None:
     run = state(1, Status.RUNNING, created_at=begun, started_at=begun)
     await alerting.happen(run)
     active = ActiveRun(run=run, confirmed_at=begun, confirmed_by=run.confirmed_by)
-    alerting.knowledge.active[run.key] = active
-    alerting.knowledge.update_workspace(
+    alerting.live_state.active[run.key] = active
+    alerting.live_state.update_workspace(
         "acme", reachability=Reachability.UNREACHABLE, since=begun, reason="no answer"
     )
     for _ in range(4):
         await alerting.clock.advance(100)
         now = alerting.clock.now()
-        alerting.knowledge.confirm("acme", RunKind.JOB_GROUP, now, complete_at=now)
-        await alerting.engine.look()
+        alerting.live_state.confirm("acme", RunKind.JOB_GROUP, now, complete_at=now)
+        await alerting.engine.evaluate()
     why = await alerting.why(run)
-    (away,) = [one for one in alerting.engine.picture().alerts if one.name == "away"]
-    assert why.swallowed_by is Word.INHIBITED
+    (away,) = [alert for alert in alerting.engine.picture().alerts if alert.name == "away"]
+    assert why.swallowed_by is StepOutcome.INHIBITED
     assert f"alert {away.fingerprint} explains it" in why.answer
 
 
@@ -143,9 +146,9 @@ async def test_deduplicated(alerting: Alerting) -> None:
     """The second failure is evidence of what was told at the first."""
     await alerting.happen(failed(1))
     await alerting.happen(failed(2))
-    assert (await alerting.why(failed(1))).swallowed_by is Word.WAITING
+    assert (await alerting.why(failed(1))).swallowed_by is StepOutcome.WAITING
     why = await alerting.why(failed(2))
-    assert why.swallowed_by is Word.DEDUPLICATED
+    assert why.swallowed_by is StepOutcome.DEDUPLICATED
     assert "more evidence of it (2 in all)" in why.answer
 
 
@@ -153,7 +156,7 @@ async def test_waiting_in_an_output_and_refused_by_it(alerting: Alerting) -> Non
     """An output that is behind is named with how many are in front; a refusal with its reason."""
     await alerting.happen(failed())
     why = await alerting.why(failed())
-    assert why.swallowed_by is Word.WAITING
+    assert why.swallowed_by is StepOutcome.WAITING
     assert why.answer.endswith("alert.fired waits in mqtt, 1 before it")
     (told,) = await alerting.bus.events(after=1, limit=1)
     letter = DeadLetter(
@@ -162,13 +165,13 @@ async def test_waiting_in_an_output_and_refused_by_it(alerting: Alerting) -> Non
     step = Step(consumer="mqtt", position=told.position, dead_letters=(letter,))
     await alerting.bus.advance(step, timeout_seconds=5)
     why = await alerting.why(failed())
-    assert (why.swallowed_by, "too large" in why.answer) == (Word.REFUSED, True)
+    assert (why.swallowed_by, "too large" in why.answer) == (StepOutcome.REFUSED, True)
 
 
 async def test_not_judged_yet(alerting: Alerting) -> None:
     """An event that alerting has not come to is no event that it found harmless."""
     await alerting.happen(failed(), judged=False)
-    assert (await alerting.why(failed())).swallowed_by is Word.NOT_JUDGED
+    assert (await alerting.why(failed())).swallowed_by is StepOutcome.NOT_JUDGED
 
 
 async def test_a_run_inside_another_is_told_as_that_one(alerting: Alerting) -> None:
@@ -177,10 +180,10 @@ async def test_a_run_inside_another_is_told_as_that_one(alerting: Alerting) -> N
     inside = failed(1, parents=Parents(plan_run="5"))
     await alerting.happen(plan, inside)
     why = await alerting.why(inside)
-    (inner,) = [one for one in why.steps if one.word is Word.INSIDE]
+    (inner,) = [step for step in why.steps if step.word is StepOutcome.INSIDE]
     assert inner.detail.startswith("it is part of acme:plan_run:5")
     (alert,) = why.alerts
-    assert (alert.kind, why.swallowed_by) == (RunKind.PLAN_RUN, Word.WAITING)
+    assert (alert.kind, why.swallowed_by) == (RunKind.PLAN_RUN, StepOutcome.WAITING)
 
 
 async def test_a_parent_that_became_known_later_is_evidence_of_what_was_told(
@@ -201,7 +204,7 @@ async def test_a_parent_that_became_known_later_is_evidence_of_what_was_told(
     plan_run = failed(5, kind=RunKind.PLAN_RUN, created_at=begun - timedelta(seconds=5))
     await alerting.bus.commit(Change(runs=(linked,)), timeout_seconds=5)
     await alerting.happen(plan_run)
-    for run, swallowed_by in ((linked, Word.WAITING), (plan_run, Word.DEDUPLICATED)):
+    for run, swallowed_by in ((linked, StepOutcome.WAITING), (plan_run, StepOutcome.DEDUPLICATED)):
         why = await alerting.why(run)
         assert (why.swallowed_by, len(why.alerts)) == (swallowed_by, 1), why.answer
 
@@ -216,9 +219,9 @@ async def test_historical_and_unknown(alerting: Alerting) -> None:
         confirmed_by=failed().confirmed_by,
     )
     await alerting.happen(before)
-    assert (await alerting.why(before)).swallowed_by is Word.HISTORICAL
+    assert (await alerting.why(before)).swallowed_by is StepOutcome.HISTORICAL
     await alerting.bus.commit(Change(runs=(failed(8),)), timeout_seconds=5)
-    assert (await alerting.why(failed(8))).swallowed_by is Word.NO_EVENT
+    assert (await alerting.why(failed(8))).swallowed_by is StepOutcome.NO_EVENT
     assert await alerting.explainer.run(RunKey("acme", RunKind.JOB_GROUP, "404")) is None
     assert await alerting.explainer.alert("0" * 16) is None
 
@@ -229,7 +232,7 @@ async def test_a_restart_forgets_no_answer(alerting: Alerting) -> None:
     await alerting.happen(failed(2))
     again = Engine(
         bus=alerting.bus,
-        view=alerting.knowledge.view,
+        view=alerting.live_state.view,
         clock=alerting.clock,
         settings=AlertingSettings(rules=(FAILED,)),
         retention=Retention(),
@@ -237,13 +240,13 @@ async def test_a_restart_forgets_no_answer(alerting: Alerting) -> None:
     )
     await again.restore()
     explainer = Explainer(
-        bus=alerting.bus, view=alerting.knowledge.view, engine=again, outputs=dict
+        bus=alerting.bus, view=alerting.live_state.view, engine=again, outputs=dict
     )
     first = await explainer.run(failed(1).key)
     second = await explainer.run(failed(2).key)
     assert first is not None
     assert second is not None
-    assert (first.swallowed_by, second.swallowed_by) == (None, Word.DEDUPLICATED)
+    assert (first.swallowed_by, second.swallowed_by) == (None, StepOutcome.DEDUPLICATED)
 
 
 async def test_many_rules_that_do_not_match_are_counted(alerting: Alerting) -> None:
@@ -258,5 +261,5 @@ async def test_many_rules_that_do_not_match_are_counted(alerting: Alerting) -> N
     await alerting.happen(failed())
     why = await alerting.why(failed())
     assert len(why.steps) < 80
-    assert why.steps[-1].stage is Stage.DELIVERY
-    assert any(one.detail.startswith("950 more rules") for one in why.steps)
+    assert why.steps[-1].stage is ExplanationStage.DELIVERY
+    assert any(step.detail.startswith("950 more rules") for step in why.steps)

@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.episodes.draft import EPISODE, Draft, empty_tables
-from monitor.alerting.episodes.firing_runs import FiringRuns
-from monitor.alerting.episodes.lifecycle import Episode
+from monitor.alerting.alerts.firing_runs import FiringRuns
+from monitor.alerting.alerts.lifecycle import AlertInstance
+from monitor.alerting.alerts.pending_step import ALERT, Draft, empty_tables
 from monitor.model.alerts import Alert, AlertState, Severity
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from tests.alerting.run_stories import END, state
@@ -19,7 +19,7 @@ CHANGES = st.tuples(
 )
 
 
-def episode(name: int, kind: RunKind, run: int, flow: int, is_what: AlertState) -> Episode:
+def instance(name: int, kind: RunKind, run: int, flow: int, is_what: AlertState) -> AlertInstance:
     alert = Alert(
         fingerprint=str(name),
         name="run_failed",
@@ -34,7 +34,7 @@ def episode(name: int, kind: RunKind, run: int, flow: int, is_what: AlertState) 
         pipeline=Pipeline(kind=PipelineKind.FLOW, id=str(flow)),
         run=RunKey("acme", kind, str(run)),
     )
-    return Episode(alert=alert, since=END)
+    return AlertInstance(alert=alert, since=END)
 
 
 def asking(kind: RunKind, flow: int) -> RunState:
@@ -42,9 +42,9 @@ def asking(kind: RunKind, flow: int) -> RunState:
     return msgspec.structs.replace(state(99, Status.FAILED, kind=kind), pipeline=pipeline)
 
 
-def by_looking_at_all(episodes: dict[str, Episode], run: RunState) -> set[RunKey]:
+def by_looking_at_all(instances: dict[str, AlertInstance], run: RunState) -> set[RunKey]:
     found = set()
-    for held in episodes.values():
+    for held in instances.values():
         one = held.alert
         assert one.run is not None
         assert run.pipeline is not None
@@ -63,18 +63,18 @@ def test_each_step_leaves_what_a_look_at_all_finds(
     """Whatever begins, changes, ends and is forgotten, and after a restart too."""
     tables, firing = empty_tables(), FiringRuns()
     for step in steps:
-        draft = Draft(tables, wall_now=END)
+        pending = Draft(tables, wall_now=END)
         for name, is_what, kind, run, flow in step:
-            row = None if is_what is None else episode(name, kind, run, flow, is_what)
-            draft.put(EPISODE, str(name), row)
-        draft.apply()
-        firing.changed(draft)
+            row = None if is_what is None else instance(name, kind, run, flow, is_what)
+            pending.put(ALERT, str(name), row)
+        pending.apply()
+        firing.changed(pending)
     restored = FiringRuns()
-    restored.restore(tables[EPISODE])
+    restored.restore(tables[ALERT])
     for kind in RunKind:
         for flow in range(3):
             asked = asking(kind, flow)
-            wanted = by_looking_at_all(tables[EPISODE], asked)
+            wanted = by_looking_at_all(tables[ALERT], asked)
             assert set(firing.near(asked)) == wanted == set(restored.near(asked))
 
 
@@ -82,9 +82,9 @@ def test_the_newest_are_asked_first_and_not_too_many() -> None:
     """A plan that fails after five hundred flow runs is held against the last two hundred."""
     firing = FiringRuns()
     runs = {
-        str(number): episode(number, RunKind.FLOW_RUN, number, number, AlertState.FIRING)
+        str(number): instance(number, RunKind.FLOW_RUN, number, number, AlertState.FIRING)
         for number in range(500)
     }
     firing.restore(runs)
     near = firing.near(asking(RunKind.PLAN_RUN, 1))
-    assert [one.id for one in near] == [str(number) for number in range(499, 299, -1)]
+    assert [item.id for item in near] == [str(number) for number in range(499, 299, -1)]

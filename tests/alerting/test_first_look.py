@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from monitor.alerting.episodes.draft import FIRST, RULE, FirstJudged
-from monitor.alerting.judging.engine import CONSUMER
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.alerts.pending_step import FIRST, RULE, FirstEvaluated
+from monitor.alerting.engine.engine import CONSUMER
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.bus.contract import Start, Step
@@ -62,37 +62,37 @@ def only(alerts: list[Alert]) -> Alert:
 
 async def events(stage: Stage) -> list[AlertEvent]:
     rows = await stage.bus.events(after=0, limit=1_000)
-    return [one.event for one in rows if isinstance(one.event, AlertEvent)]
+    return [row.event for row in rows if isinstance(row.event, AlertEvent)]
 
 
 async def test_what_had_failed_is_told_once_from_the_stored_run(tmp_path: Path) -> None:
     """Start, error, run and mark are those of the run; no event is named that nobody can read."""
     async with on_stage(tmp_path, FAILED) as stage:
-        await had_ended(stage.bus, stage.knowledge, state(1, BAD, error="no such table"))
-        alert = only(await stage.look(60))
+        await had_ended(stage.bus, stage.live_state, state(1, BAD, error="no such table"))
+        alert = only(await stage.evaluate(60))
         for seconds in (120, 180):
-            await stage.look(seconds)
+            await stage.evaluate(seconds)
 
         assert await stage.told() == [FIRED]
-        assert alert.was_there
+        assert alert.preexisting
         assert (alert.starts_at, alert.run) == (at(0), key(1))
         assert (alert.facts["error"], alert.facts["run"]) == ("no such table", "1")
         assert (alert.evidence, alert.evidence_count) == ((), 0)
-        assert (await events(stage))[0].alert.was_there
+        assert (await events(stage))[0].alert.preexisting
 
 
 async def test_each_of_many_pipelines_is_told_and_the_others_are_not(tmp_path: Path) -> None:
     """Eight had failed last and eight had succeeded: eight alerts, from one question."""
     async with on_stage(tmp_path, FAILED) as stage:
-        runs = [of_flow(state(one, BAD if one % 2 else OK), one) for one in range(16)]
-        await had_ended(stage.bus, stage.knowledge, *runs)
+        runs = [of_flow(state(number, BAD if number % 2 else OK), number) for number in range(16)]
+        await had_ended(stage.bus, stage.live_state, *runs)
         counted = CountedRuns(stage)
-        fired = await stage.look(60)
+        fired = await stage.evaluate(60)
         assert counted.asked == 1
-        assert {one.pipeline.id for one in fired if one.pipeline} == {
+        assert {run.pipeline.id for run in fired if run.pipeline} == {
             str(i) for i in range(1, 16, 2)
         }
-        await stage.look(120)
+        await stage.evaluate(120)
 
         assert counted.asked == 1
         assert await stage.told() == [FIRED] * 8
@@ -101,28 +101,28 @@ async def test_each_of_many_pipelines_is_told_and_the_others_are_not(tmp_path: P
 async def test_the_next_success_ends_it_and_a_failure_is_its_evidence(tmp_path: Path) -> None:
     """It goes on as if the failure had been heard, and a later one begins another episode."""
     async with on_stage(tmp_path, FAILED) as stage:
-        await had_ended(stage.bus, stage.knowledge, state(1, BAD))
-        await stage.look(60)
-        await stage.tell(state(2, BAD, finished_at=at(70)))
+        await had_ended(stage.bus, stage.live_state, state(1, BAD))
+        await stage.evaluate(60)
+        await stage.emit(state(2, BAD, finished_at=at(70)))
         alert = only(stage.firing())
         assert alert.evidence == (run_event_id(key(2), EventType.RUN_FAILED),)
-        await stage.tell(state(3, OK, finished_at=at(80)))
+        await stage.emit(state(3, OK, finished_at=at(80)))
         assert await stage.told() == [FIRED, RESOLVED]
-        await stage.tell(state(4, BAD, finished_at=at(90)))
+        await stage.emit(state(4, BAD, finished_at=at(90)))
 
         assert await stage.told() == [FIRED, RESOLVED, FIRED]
-        assert not only(stage.firing()).was_there
+        assert not only(stage.firing()).preexisting
 
 
 async def test_each_recipe_that_had_failed_has_to_succeed(tmp_path: Path) -> None:
     """Two recipes of one flow are one alert, which the success of one of them does not end."""
     async with on_stage(tmp_path, FAILED) as stage:
         runs = [state(1, BAD, recipe="a"), state(2, BAD, recipe="b", finished_at=at(5))]
-        await had_ended(stage.bus, stage.knowledge, *runs)
-        assert only(await stage.look(60)).starts_at == at(0)
-        await stage.tell(state(3, OK, recipe="a", finished_at=at(70)))
+        await had_ended(stage.bus, stage.live_state, *runs)
+        assert only(await stage.evaluate(60)).starts_at == at(0)
+        await stage.emit(state(3, OK, recipe="a", finished_at=at(70)))
         assert await stage.told() == [FIRED]
-        await stage.tell(state(4, OK, recipe="b", finished_at=at(80)))
+        await stage.emit(state(4, OK, recipe="b", finished_at=at(80)))
 
         assert await stage.told() == [FIRED, RESOLVED]
 
@@ -130,10 +130,10 @@ async def test_each_recipe_that_had_failed_has_to_succeed(tmp_path: Path) -> Non
 async def test_what_failed_inside_is_told_about_the_outermost_run(tmp_path: Path) -> None:
     """A job group in a flow run in a plan run, all failed: one alert, the plan's."""
     async with on_stage(tmp_path, FAILED) as stage:
-        await had_ended(stage.bus, stage.knowledge, *family())
-        alert = only(await stage.look(60))
+        await had_ended(stage.bus, stage.live_state, *family())
+        alert = only(await stage.evaluate(60))
         assert (alert.kind, alert.run, alert.facts["error"]) == (PLAN_RUN, key(3, PLAN_RUN), "boom")
-        await stage.tell(state(9, OK, kind=PLAN_RUN, finished_at=at(90)))
+        await stage.emit(state(9, OK, kind=PLAN_RUN, finished_at=at(90)))
 
         assert await stage.told() == [FIRED, RESOLVED]
 
@@ -146,8 +146,8 @@ async def test_a_part_whose_plan_is_not_linked_yet_is_told_with_it(tmp_path: Pat
             inner, parents=Parents(), ran_for="plan", created_at=at(-50), error="boom"
         )
         outer = msgspec.structs.replace(outer, created_at=at(-60))
-        await had_ended(stage.bus, stage.knowledge, inner, outer)
-        alert = only(await stage.look(60))
+        await had_ended(stage.bus, stage.live_state, inner, outer)
+        alert = only(await stage.evaluate(60))
 
         assert (alert.kind, alert.facts["error"]) == (PLAN_RUN, "boom")
         assert await stage.told() == [FIRED]
@@ -157,9 +157,9 @@ async def test_what_it_was_a_part_of_has_gone_well_since(tmp_path: Path) -> None
     """The plan has run again and succeeded without that flow: nothing is told."""
     async with on_stage(tmp_path, FAILED) as stage:
         later = state(9, OK, kind=PLAN_RUN, finished_at=at(30))
-        await had_ended(stage.bus, stage.knowledge, *family())
-        await had_ended(stage.bus, stage.knowledge, later)
-        await stage.look(60)
+        await had_ended(stage.bus, stage.live_state, *family())
+        await had_ended(stage.bus, stage.live_state, later)
+        await stage.evaluate(60)
 
         assert await stage.told() == []
 
@@ -168,8 +168,8 @@ async def test_a_rule_that_names_a_kind_is_about_its_own_runs(tmp_path: Path) ->
     """Also of a job group inside a plan run that has succeeded."""
     rule = msgspec.structs.replace(default_rule(FAILED), match=Match(kind=("job_group",)))
     async with on_stage(tmp_path, rule) as stage:
-        await had_ended(stage.bus, stage.knowledge, *family(plan=OK, flow=OK))
-        alert = only(await stage.look(60))
+        await had_ended(stage.bus, stage.live_state, *family(plan=OK, flow=OK))
+        alert = only(await stage.evaluate(60))
 
         assert (alert.kind, alert.run) == (RunKind.JOB_GROUP, key(1))
 
@@ -177,9 +177,9 @@ async def test_a_rule_that_names_a_kind_is_about_its_own_runs(tmp_path: Path) ->
 async def test_kinds_of_run_wait_for_each_other_but_not_for_ever(tmp_path: Path) -> None:
     """Job groups are known first; plan runs, which cannot be read, are waited for a minute."""
     async with on_stage(tmp_path, FAILED) as stage:
-        await had_ended(stage.bus, stage.knowledge, state(1, BAD))
+        await had_ended(stage.bus, stage.live_state, state(1, BAD))
         for kind in (RunKind.JOB_GROUP, FLOW_RUN):
-            stage.knowledge.confirm("acme", kind, at(60), complete_at=at(60))
+            stage.live_state.confirm("acme", kind, at(60), complete_at=at(60))
         for _ in range(2):
             assert await stage.look_again() == []
             await stage.clock.advance(25)
@@ -193,16 +193,16 @@ async def test_a_plan_that_is_known_late_is_not_told_beside_its_part(tmp_path: P
     """Its flow run was told when waiting for plan runs took too long, and ends it as well."""
     async with on_stage(tmp_path, FAILED) as stage:
         _, inner, outer = family()
-        await had_ended(stage.bus, stage.knowledge, inner)
+        await had_ended(stage.bus, stage.live_state, inner)
         for kind in (RunKind.JOB_GROUP, FLOW_RUN):
-            stage.knowledge.confirm("acme", kind, at(60), complete_at=at(60))
+            stage.live_state.confirm("acme", kind, at(60), complete_at=at(60))
         await stage.look_again()
         await stage.clock.advance(61)
         assert only(await stage.look_again()).run == inner.key
-        await had_ended(stage.bus, stage.knowledge, outer)
-        await stage.look(120)
+        await had_ended(stage.bus, stage.live_state, outer)
+        await stage.evaluate(120)
         assert await stage.told() == [FIRED]
-        await stage.tell(state(9, OK, kind=FLOW_RUN, finished_at=at(130)))
+        await stage.emit(state(9, OK, kind=FLOW_RUN, finished_at=at(130)))
 
         assert await stage.told() == [FIRED, RESOLVED]
 
@@ -224,8 +224,8 @@ async def test_match_decides_as_for_any_failure(
     rule = msgspec.structs.replace(default_rule(FAILED), match=match)
     async with on_stage(tmp_path, rule) as stage:
         run = msgspec.structs.replace(state(1, BAD), owner="ann@x")
-        await had_ended(stage.bus, stage.knowledge, run)
-        await stage.look(60)
+        await had_ended(stage.bus, stage.live_state, run)
+        await stage.evaluate(60)
 
         assert await stage.told() == told
 
@@ -235,27 +235,27 @@ async def test_for_seconds_and_severity_hold_as_for_any_failure(tmp_path: Path) 
     changed = msgspec.structs.replace(default_rule(FAILED), for_seconds=120.0)
     rule = msgspec.structs.replace(changed, severity=default_rule(RuleKind.CANCELED).severity)
     async with on_stage(tmp_path, rule) as stage:
-        await had_ended(stage.bus, stage.knowledge, state(1, BAD))
-        assert await stage.look(600) == []
+        await had_ended(stage.bus, stage.live_state, state(1, BAD))
+        assert await stage.evaluate(600) == []
         await stage.clock.advance(121)
-        alert = only(await stage.look(721))
+        alert = only(await stage.evaluate(721))
 
-        assert (alert.severity, alert.was_there) == (rule.severity, True)
+        assert (alert.severity, alert.preexisting) == (rule.severity, True)
         assert await stage.told() == [FIRED]
 
 
 async def test_a_restart_and_a_reload_tell_nothing_again(tmp_path: Path) -> None:
     """Also after it was over, while what stands has not caught up."""
     async with on_stage(tmp_path, FAILED) as stage:
-        await had_ended(stage.bus, stage.knowledge, state(1, BAD))
-        await stage.look(60)
+        await had_ended(stage.bus, stage.live_state, state(1, BAD))
+        await stage.evaluate(60)
         repeated = msgspec.structs.replace(default_rule(FAILED), repeat_seconds=9_999.0)
         await stage.engine.reconfigure(AlertingSettings(rules=(repeated,)))
-        await stage.look(70)
-        await stage.tell(state(2, OK, finished_at=at(80)))
+        await stage.evaluate(70)
+        await stage.emit(state(2, OK, finished_at=at(80)))
     async with on_stage(tmp_path, FAILED) as stage:
-        stand(stage.knowledge, state(1, BAD))
-        await stage.look(90)
+        stand(stage.live_state, state(1, BAD))
+        await stage.evaluate(90)
 
         assert await stage.told() == [FIRED, RESOLVED]
 
@@ -263,16 +263,16 @@ async def test_a_restart_and_a_reload_tell_nothing_again(tmp_path: Path) -> None
 async def test_a_later_workspace_has_a_first_look_of_its_own(tmp_path: Path) -> None:
     """What had failed there is told when it is known; of the first one nothing is told again."""
     async with on_stage(tmp_path, FAILED) as stage:
-        await had_ended(stage.bus, stage.knowledge, state(1, BAD))
-        await stage.look(60)
-        stage.knowledge.add_workspace("second")
-        await had_ended(stage.bus, stage.knowledge, of_flow(state(5, BAD), 5, workspace="second"))
-        await stage.look(70)
+        await had_ended(stage.bus, stage.live_state, state(1, BAD))
+        await stage.evaluate(60)
+        stage.live_state.add_workspace("second")
+        await had_ended(stage.bus, stage.live_state, of_flow(state(5, BAD), 5, workspace="second"))
+        await stage.evaluate(70)
         assert await stage.told() == [FIRED]
-        stage.knowledge.confirm("second", RunKind.JOB_GROUP, at(80), complete_at=at(80))
-        await stage.look(90)
+        stage.live_state.confirm("second", RunKind.JOB_GROUP, at(80), complete_at=at(80))
+        await stage.evaluate(90)
 
-        told = [(one.alert.workspace, one.alert.was_there) for one in await events(stage)]
+        told = [(event.alert.workspace, event.alert.preexisting) for event in await events(stage)]
         assert told == [("acme", True), ("second", True)]
 
 
@@ -280,14 +280,14 @@ async def test_a_rule_that_comes_later_tells_what_stands_with_its_event(tmp_path
     """It was not there to hear the failure, whose event is shown; of what it heard it is silent."""
     async with on_stage(tmp_path, RuleKind.CANCELED) as stage:
         failed = state(1, BAD)
-        stand(stage.knowledge, failed)
-        await stage.tell(failed)
-        await stage.look(60)
+        stand(stage.live_state, failed)
+        await stage.emit(failed)
+        await stage.evaluate(60)
         await stage.engine.reconfigure(AlertingSettings(rules=(default_rule(FAILED),)))
-        alert = only(await stage.look(70))
-        await stage.look(80)
+        alert = only(await stage.evaluate(70))
+        await stage.evaluate(80)
 
-        assert alert.was_there
+        assert alert.preexisting
         assert alert.evidence == (run_event_id(key(1), EventType.RUN_FAILED),)
         assert await stage.told() == [FIRED]
 
@@ -296,11 +296,11 @@ async def test_what_was_heard_before_the_first_look_was_not_there(tmp_path: Path
     """A run fails between the start and the first complete look: it is told as beginning."""
     async with on_stage(tmp_path, FAILED) as stage:
         failed = state(1, BAD)
-        stand(stage.knowledge, failed)
-        await stage.tell(failed)
-        alert = only(await stage.look(60))
+        stand(stage.live_state, failed)
+        await stage.emit(failed)
+        alert = only(await stage.evaluate(60))
 
-        assert not alert.was_there
+        assert not alert.preexisting
         assert await stage.told() == [FIRED]
 
 
@@ -310,7 +310,7 @@ async def as_left_by_an_older_daemon(folder: Path, *judged: str) -> None:
         f"{RULE}:run_failed": msgspec.json.encode({"rule": FAILED}),
     }
     for name in judged:
-        first = FirstJudged(at=at(0) - timedelta(days=1))
+        first = FirstEvaluated(at=at(0) - timedelta(days=1))
         rows[f"{FIRST}:run_overdue:{name}:job_group"] = msgspec.json.encode(first)
     async with on_stage(folder) as stage:
         position = await stage.bus.subscribe(CONSUMER, start=Start.NEWEST)
@@ -329,8 +329,8 @@ async def test_an_upgraded_daemon_tells_nothing_anew(
     rules = (FAILED, RuleKind.RUN_OVERDUE) if judged else (FAILED,)
     for _ in range(2):  # the life after the upgrade, and the one after that
         async with on_stage(tmp_path, *rules) as stage:
-            await had_ended(stage.bus, stage.knowledge, state(1, BAD))
-            await stage.look(60)
+            await had_ended(stage.bus, stage.live_state, state(1, BAD))
+            await stage.evaluate(60)
 
             assert await stage.told() == told
 
@@ -338,10 +338,10 @@ async def test_an_upgraded_daemon_tells_nothing_anew(
 async def test_a_daemon_that_died_before_its_first_look_takes_it_later(tmp_path: Path) -> None:
     """What a start leaves in the store does not count as having judged."""
     async with on_stage(tmp_path, FAILED) as stage:
-        await had_ended(stage.bus, stage.knowledge, state(1, BAD))
+        await had_ended(stage.bus, stage.live_state, state(1, BAD))
         await stage.look_again()
     async with on_stage(tmp_path, FAILED) as stage:
-        stand(stage.knowledge, state(1, BAD))
-        await stage.look(60)
+        stand(stage.live_state, state(1, BAD))
+        await stage.evaluate(60)
 
         assert await stage.told() == [FIRED]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from monitor.alerting.conditions.freshness import last_success
-from monitor.alerting.facts import FlowOrPlanFacts
+from monitor.alerting.rules.contract import Ok
+from monitor.alerting.rules.facts import FlowOrPlanFacts
+from monitor.alerting.rules.freshness import last_success
 from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.verdicts import Right
-from monitor.model.knowledge import PipelineStanding
+from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind
 from tests.alerting.looking import Looking, at
 from tests.alerting.schedule_stories import FLOW
@@ -16,15 +16,15 @@ from tests.alerting.schedule_stories import FLOW
 HOUR = 3_600.0
 
 
-def standing(
+def health(
     kind: RunKind = RunKind.FLOW_RUN,
     *,
     success: float | None = None,
     finished: float | None = None,
     recipe: str | None = None,
-) -> PipelineStanding:
+) -> PipelineHealth:
     ended = finished if finished is not None else success
-    return PipelineStanding(
+    return PipelineHealth(
         workspace="marketing",
         run_kind=kind,
         pipeline=FLOW,
@@ -34,76 +34,76 @@ def standing(
     )
 
 
-def facts(*standings: PipelineStanding, cadence: float | None = None) -> FlowOrPlanFacts:
-    return FlowOrPlanFacts(standings=standings, cadence=cadence)
+def facts(*pipeline_health: PipelineHealth, cadence: float | None = None) -> FlowOrPlanFacts:
+    return FlowOrPlanFacts(pipeline_health=pipeline_health, cadence=cadence)
 
 
 def test_a_pipeline_is_stale_when_its_last_success_is_too_old() -> None:
     """From the moment it grew too old, until the next success; looked at no sooner."""
     rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
-    assert rule.look(facts(standing(success=0)), 60) == "right"
+    assert rule.evaluate(facts(health(success=0)), 60) == "right"
     assert rule.again_at == at(HOUR)
-    assert rule.look(facts(standing(success=0)), HOUR) == "wrong"
+    assert rule.evaluate(facts(health(success=0)), HOUR) == "wrong"
     assert rule.wrong.since == at(HOUR)
     assert rule.wrong.facts == {
         "last_success_at": "2026-11-21T10:00:00Z",
         "age_seconds": HOUR,
         "limit_seconds": HOUR,
     }
-    assert rule.look(facts(standing(success=0, finished=HOUR + 50)), HOUR + 60) == "wrong"
-    assert rule.look(facts(standing(success=HOUR + 90)), HOUR + 100) == "right"
-    assert rule.last == Right(at=at(HOUR + 90))
+    assert rule.evaluate(facts(health(success=0, finished=HOUR + 50)), HOUR + 60) == "wrong"
+    assert rule.evaluate(facts(health(success=HOUR + 90)), HOUR + 100) == "right"
+    assert rule.last == Ok(at=at(HOUR + 90))
 
 
 def test_without_a_limit_nothing_is_judged_until_one_is_learned() -> None:
     """The learned one counts where none is set; a set one wins."""
     rule = Looking(RuleKind.NOT_FRESH)
-    assert rule.look(facts(standing(success=0)), 30 * HOUR) == "none"
-    assert rule.look(facts(standing(success=0), cadence=20 * HOUR), 30 * HOUR) == "wrong"
+    assert rule.evaluate(facts(health(success=0)), 30 * HOUR) == "none"
+    assert rule.evaluate(facts(health(success=0), cadence=20 * HOUR), 30 * HOUR) == "wrong"
     assert rule.wrong.since == at(20 * HOUR)
     own = Looking(RuleKind.NOT_FRESH, threshold=40 * HOUR)
-    assert own.look(facts(standing(success=0), cadence=20 * HOUR), 30 * HOUR) == "right"
+    assert own.evaluate(facts(health(success=0), cadence=20 * HOUR), 30 * HOUR) == "right"
 
 
 def test_one_that_never_succeeded_counts_from_the_first_look() -> None:
     """Nobody knows when it did last; what never ran is no matter of this rule."""
     rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
-    assert rule.look(facts(), 0) == "right"
-    assert rule.look(facts(standing(finished=10)), 100) == "none"
+    assert rule.evaluate(facts(), 0) == "right"
+    assert rule.evaluate(facts(health(finished=10)), 100) == "none"
     assert rule.again_at == at(100 + HOUR)
-    assert rule.look(facts(standing(finished=HOUR)), 100 + HOUR) == "wrong"
+    assert rule.evaluate(facts(health(finished=HOUR)), 100 + HOUR) == "wrong"
     assert rule.wrong.facts["last_success_at"] is None
-    assert rule.look(facts(), 200 + HOUR) == "right"  # forgotten with the pipeline
+    assert rule.evaluate(facts(), 200 + HOUR) == "right"  # forgotten with the pipeline
     assert rule.memory_bytes == b""
 
 
 def test_a_raised_limit_ends_what_never_succeeded() -> None:
     """What is within the new limit is no longer wrong, and grows too old once more by that."""
     rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
-    never = facts(standing(finished=10))
-    rule.look(never, 0)
-    assert rule.look(never, HOUR) == "wrong"
+    never = facts(health(finished=10))
+    rule.evaluate(never, 0)
+    assert rule.evaluate(never, HOUR) == "wrong"
     rule.rule = msgspec.structs.replace(rule.rule, threshold=3 * HOUR)
-    assert rule.look(never, HOUR + 60) == "right"
-    assert rule.look(never, HOUR + 120) == "none"
-    assert rule.look(never, 3 * HOUR) == "wrong"
+    assert rule.evaluate(never, HOUR + 60) == "right"
+    assert rule.evaluate(never, HOUR + 120) == "none"
+    assert rule.evaluate(never, 3 * HOUR) == "wrong"
     assert rule.wrong.since == at(3 * HOUR)
 
 
 def test_while_nobody_knows_nothing_changes() -> None:
     """An outage makes nothing old, and nothing fresh."""
     rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
-    rule.look(facts(standing(success=0)), 60)
-    assert rule.look(facts(standing(success=0)), None) == "unclear"
+    rule.evaluate(facts(health(success=0)), 60)
+    assert rule.evaluate(facts(health(success=0)), None) == "unclear"
 
 
 def test_flow_runs_tell_and_job_groups_do_where_they_ran_by_themselves() -> None:
     """A job group inside a flow run that failed is no success of the flow."""
-    group = standing(RunKind.JOB_GROUP, success=100, recipe="1")
-    other = standing(RunKind.JOB_GROUP, success=50, recipe="2")
+    group = health(RunKind.JOB_GROUP, success=100, recipe="1")
+    other = health(RunKind.JOB_GROUP, success=50, recipe="2")
 
-    assert last_success([standing(success=10, finished=120), group]) == at(10)
-    assert last_success([standing(success=10), group, other]) == at(100)
+    assert last_success([health(success=10, finished=120), group]) == at(10)
+    assert last_success([health(success=10), group, other]) == at(100)
     assert last_success([group, other]) == at(100)
-    assert last_success([standing(finished=5)]) is None
+    assert last_success([health(finished=5)]) is None
     assert last_success([]) is None

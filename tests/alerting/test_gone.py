@@ -7,23 +7,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind
-from monitor.model.knowledge import PollStanding, ScheduleKnown
+from monitor.model.live_state import PollStatus, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.model.triggers import HourlyTrigger
 from tests.alerting.judging import WORKSPACE, Judging, judging
 
 
-def list_flows(one: Judging, *flows: int) -> None:
+def list_flows(judging: Judging, *flows: int) -> None:
     """Let the inventory have been read, with these flows in it."""
-    now = one.clock.now()
-    one.knowledge.update_workspace(WORKSPACE, capabilities=frozenset({"list_flows"}))
+    now = judging.clock.now()
+    judging.live_state.update_workspace(WORKSPACE, capabilities=frozenset({"list_flows"}))
     for flow in flows:
-        one.knowledge.name_pipeline(WORKSPACE, PipelineKind.FLOW, str(flow), f"flow {flow}")
-    one.knowledge.record_poll(
-        PollStanding(
+        judging.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, str(flow), f"flow {flow}")
+    judging.live_state.record_poll(
+        PollStatus(
             workspace=WORKSPACE,
             poll="names",
             last_attempt_at=now,
@@ -33,15 +33,17 @@ def list_flows(one: Judging, *flows: int) -> None:
     )
 
 
-async def ended(one: Judging) -> list[object]:
+async def ended(judging: Judging) -> list[object]:
     """Return why alerts ended."""
     for _ in range(60):
-        await one.round()
-    return [event.alert.facts.get("reason") for event in await one.told() if event.alert.ends_at]
+        await judging.round()
+    return [
+        event.alert.facts.get("reason") for event in await judging.told() if event.alert.ends_at
+    ]
 
 
-async def remembered(one: Judging) -> set[str]:
-    state = await one.bus.consumer_state("alerting")
+async def remembered(judging: Judging) -> set[str]:
+    state = await judging.bus.consumer_state("alerting")
     return {key for key in state if key.startswith(("m:", "b:")) and ":pipeline:" in key}
 
 
@@ -52,7 +54,7 @@ async def test_a_deleted_flow_fails_no_more(tmp_path: Path) -> None:
         await one.end_runs([1, 2], Status.SUCCEEDED)
         await one.end_runs([1, 2])
         await one.round()
-        one.knowledge.forget_pipeline(WORKSPACE, PipelineKind.FLOW, "1")
+        one.live_state.forget_pipeline(WORKSPACE, PipelineKind.FLOW, "1")
 
         assert await ended(one) == ["pipeline removed"]
         assert await one.words() == ["fired", "fired", "resolved"]
@@ -65,27 +67,27 @@ async def test_a_workspace_that_is_watched_no_more_has_no_alerts(tmp_path: Path)
     async with judging(tmp_path) as one:
         await one.end_runs([1, 2])
         await one.round()
-        one.knowledge.remove_workspace(WORKSPACE)
+        one.live_state.remove_workspace(WORKSPACE)
 
         assert await ended(one) == ["workspace removed", "workspace removed"]
 
 
-def list_schedules(one: Judging, *ids: str) -> None:
+def list_schedules(judging: Judging, *ids: str) -> None:
     """Let these have been read just now; one starts nothing that the inventory knows."""
-    one.knowledge.update_workspace(
+    judging.live_state.update_workspace(
         WORKSPACE,
         schedules=tuple(
             ScheduleKnown(id=name, name=name, is_enabled=True, triggers=(), pipelines=())
             for name in ids
         ),
-        schedules_read_at=one.clock.now(),
+        schedules_read_at=judging.clock.now(),
     )
 
 
-def read_schedule(one: Judging, *, is_enabled: bool, is_deleted: bool) -> None:
+def read_schedule(judging: Judging, *, is_enabled: bool, is_deleted: bool) -> None:
     """Let a schedule that starts flow 1 every hour have been read just now."""
     flow = Pipeline(kind=PipelineKind.FLOW, id="1", name="flow 1")
-    now = one.clock.now()
+    now = judging.clock.now()
     schedule = ScheduleKnown(
         id="5",
         name="hourly",
@@ -94,13 +96,13 @@ def read_schedule(one: Judging, *, is_enabled: bool, is_deleted: bool) -> None:
         pipelines=(flow,),
         deleted=(flow,) if is_deleted else (),
     )
-    one.knowledge.update_workspace(
+    judging.live_state.update_workspace(
         WORKSPACE,
         schedules=(schedule,),
-        schedules_read_before=one.knowledge.workspaces[WORKSPACE].schedules_read_at,
+        schedules_read_before=judging.live_state.workspaces[WORKSPACE].schedules_read_at,
         schedules_read_at=now,
     )
-    one.knowledge.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
+    judging.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])
@@ -121,8 +123,8 @@ async def test_of_a_deleted_flow_no_start_is_missed(tmp_path: Path, *, is_enable
         assert await one.words("schedule_disabled") == []
 
 
-async def schedules_remembered(one: Judging) -> set[str]:
-    state = await one.bus.consumer_state("alerting")
+async def schedules_remembered(judging: Judging) -> set[str]:
+    state = await judging.bus.consumer_state("alerting")
     return {key.rpartition(":")[2] for key in state if key.startswith("m:schedule_disabled:")}
 
 
@@ -161,8 +163,8 @@ async def test_a_flow_with_a_name_that_its_rule_does_not_take_fails_no_more(tmp_
         list_flows(one, 1, 2, 3)
         await one.end_runs([1, 2, 3])
         await one.round()
-        one.knowledge.name_pipeline(WORKSPACE, PipelineKind.FLOW, "1", "money")
-        one.knowledge.name_pipeline(WORKSPACE, PipelineKind.FLOW, "2", "flow of money")
+        one.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, "1", "money")
+        one.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, "2", "flow of money")
 
         assert await ended(one) == ["pipeline renamed"]
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.episodes.suppression import is_muted
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.alerts.suppression import is_muted
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.muting import mute_window
 from monitor.alerting.settings.rules import RuleKind
@@ -109,7 +109,7 @@ async def test_a_silence_holds_back_only_what_it_names(story: Judging) -> None:
     await story.engine.add_silence(silence(story, "pipeline_id=1"))
     await story.end_runs([1, 2])
     await story.round()
-    told = {(one.alert.labels["pipeline_id"], str(one.type)) for one in await story.told()}
+    told = {(event.alert.labels["pipeline_id"], str(event.type)) for event in await story.told()}
     assert told == {("1", "alert.silenced"), ("2", "alert.fired")}
 
 
@@ -121,7 +121,10 @@ async def test_a_silence_taken_out_of_the_configuration_holds_nothing_back(tmp_p
     async with judging(tmp_path, with_silence) as story:
         own = silence(story, "pipeline_id=2")
         await story.engine.add_silence(own)
-        assert {one.origin for one in story.engine.picture().silences} == {"config", "api"}
+        assert {other_silence.origin for other_silence in story.engine.picture().silences} == {
+            "config",
+            "api",
+        }
         await story.end_runs([1, 2])
         await story.round()
         assert await story.words() == ["silenced", "silenced"]
@@ -130,7 +133,7 @@ async def test_a_silence_taken_out_of_the_configuration_holds_nothing_back(tmp_p
         assert await story.words() == ["silenced", "silenced"]
         await story.engine.reconfigure(rules())
         await story.round()
-        assert [one.id for one in story.engine.picture().silences] == [own.id]
+        assert [other_silence.id for other_silence in story.engine.picture().silences] == [own.id]
         assert await story.words() == ["silenced", "silenced", "fired"]
         assert (await story.told())[-1].alert.labels["pipeline_id"] == "1"
 
@@ -191,8 +194,10 @@ async def test_an_outage_adds_one_alert_to_a_storm(story: Judging) -> None:
     story.spend(remaining=0)
     await story.round()
     alerts = story.engine.picture().alerts
-    explained = [one for one in alerts if one.muted_by and one.muted_by[0].startswith("inhib")]
-    assert Counter(one.rule for one in explained) == {"run_failed": 500, "budget_exhausted": 1}
+    explained = [
+        alert for alert in alerts if alert.muted_by and alert.muted_by[0].startswith("inhib")
+    ]
+    assert Counter(item.rule for item in explained) == {"run_failed": 500, "budget_exhausted": 1}
     story.answers(well=True)
     story.spend(remaining=100)
     await story.round()
@@ -207,7 +212,7 @@ async def test_what_an_outage_explains_is_not_told_with_it(story: Judging) -> No
     await story.round()
     await story.clock.advance(121)
     story.spend(remaining=0)
-    await story.engine.look()
+    await story.engine.evaluate()
     assert await story.words("workspace_unreachable") == ["fired"]
     assert await story.words("budget_exhausted") == []
     story.answers(well=True)
@@ -263,17 +268,17 @@ async def test_nothing_is_told_in_silence_but_what_is_owed(story: list[tuple[str
     starts: Counter[tuple[str, datetime]] = Counter()
     ends: Counter[tuple[str, datetime]] = Counter()
     window = mute_window("Sat 12:00-13:00 UTC")
-    for one in told:
-        word, at = one.type.removeprefix("alert."), one.recorded_at
-        episode = (one.alert.fingerprint, one.alert.starts_at)
-        starts[episode] += word in ("fired", "flapping")
-        ends[episode] += word == "resolved"
-        if word in ("fired", "flapping", "reminded") and one.alert.rule == "run_failed":
-            is_first = one.alert.labels["pipeline_id"] == "1"
+    for event in told:
+        word, at = event.type.removeprefix("alert."), event.recorded_at
+        instance = (event.alert.fingerprint, event.alert.starts_at)
+        starts[instance] += word in ("fired", "flapping")
+        ends[instance] += word == "resolved"
+        if word in ("fired", "flapping", "reminded") and event.alert.rule == "run_failed":
+            is_first = event.alert.labels["pipeline_id"] == "1"
             assert not is_muted((window,), at)
             # What was told at its very first instant was told before it was asked for.
             under = [held for held in silences if held.starts_at < at < held.ends_at]
             assert not (is_first and under)
     assert set((+starts).values()) <= {1}
     assert +starts == +ends
-    assert len({one.id for one in told}) == len(told)
+    assert len({item.id for item in told}) == len(told)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from monitor.alerting.compiled import Compiled
-from monitor.alerting.episodes.draft import (
+from monitor.alerting.alerts.lifecycle import AlertPast
+from monitor.alerting.alerts.pending_step import (
     FIRST,
     MEMORY,
     PAST,
     RULE,
     Draft,
-    FirstJudged,
+    FirstEvaluated,
     empty_tables,
 )
-from monitor.alerting.episodes.lifecycle import Past
-from monitor.alerting.judging.housekeeping import forget_rules, sweep
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.engine.retention import forget_rules, sweep
+from monitor.alerting.rules.compiled import Compiled
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -29,52 +29,54 @@ def named(name: str, kind: RuleKind) -> RuleSettings:
 
 def remembering(*names: str) -> Draft:
     """Return a draft in which each of these rules has judged something."""
-    draft = Draft(empty_tables(), wall_now=NOW)
+    pending = Draft(empty_tables(), wall_now=NOW)
     for name in names:
-        draft.put(MEMORY, f"{name}:pipeline:marketing:job_group:1:", b"{}")
-        draft.put(FIRST, f"{name}:marketing:job_group", FirstJudged(at=NOW))
-    return draft
+        pending.put(MEMORY, f"{name}:pipeline:marketing:job_group:1:", b"{}")
+        pending.put(FIRST, f"{name}:marketing:job_group", FirstEvaluated(at=NOW))
+    return pending
 
 
-def names_in(draft: Draft, letter: str) -> set[str]:
-    return {key.partition(":")[0] for key, _ in draft.rows(letter)}
+def names_in(pending: Draft, letter: str) -> set[str]:
+    return {key.partition(":")[0] for key, _ in pending.rows(letter)}
 
 
 def test_a_rule_that_is_gone_or_another_kind_by_now_remembers_nothing() -> None:
     """So that one of its name, later, does not begin with what another one remembered."""
-    draft = remembering("stays", "goes", "changes")
-    before = [named(one, RuleKind.RUN_FAILED) for one in ("stays", "goes", "changes")]
-    forget_rules(draft, Compiled.of(before).rules)
-    assert names_in(draft, MEMORY) == {"stays", "goes", "changes"}
+    pending = remembering("stays", "goes", "changes")
+    before = [named(text, RuleKind.RUN_FAILED) for text in ("stays", "goes", "changes")]
+    forget_rules(pending, Compiled.of(before).rules)
+    assert names_in(pending, MEMORY) == {"stays", "goes", "changes"}
 
     after = [named("stays", RuleKind.RUN_FAILED), named("changes", RuleKind.CANCELED)]
-    forget_rules(draft, Compiled.of(after).rules)
+    forget_rules(pending, Compiled.of(after).rules)
 
-    assert names_in(draft, MEMORY) == names_in(draft, FIRST) == {"stays"}
-    assert names_in(draft, RULE) == {"stays", "changes"}
+    assert names_in(pending, MEMORY) == names_in(pending, FIRST) == {"stays"}
+    assert names_in(pending, RULE) == {"stays", "changes"}
 
 
 def test_what_is_left_of_episodes_goes_after_thirty_days() -> None:
     """Until then their starts may stand in the log, and no other episode may have the same one."""
-    draft = Draft(empty_tables(), wall_now=NOW)
+    pending = Draft(empty_tables(), wall_now=NOW)
     for days in (29, 31):
-        draft.put(PAST, f"{days}", Past(last_end=NOW - timedelta(days=days)))
+        pending.put(PAST, f"{days}", AlertPast(last_end=NOW - timedelta(days=days)))
 
-    sweep(draft, now=NOW)
+    sweep(pending, now=NOW)
 
-    assert names_in(draft, PAST) == {"29"}
+    assert names_in(pending, PAST) == {"29"}
 
 
 def test_of_too_much_the_oldest_goes() -> None:
     """Above the bound as many go as there are too many, whatever the order they came in."""
     tables = empty_tables()
     seconds = [number * 7 % 100_003 for number in range(100_003)]
-    tables[PAST] = {f"{one}": Past(last_end=NOW - timedelta(seconds=one)) for one in seconds}
-    draft = Draft(tables, wall_now=NOW)
+    tables[PAST] = {
+        f"{second}": AlertPast(last_end=NOW - timedelta(seconds=second)) for second in seconds
+    }
+    pending = Draft(tables, wall_now=NOW)
 
-    sweep(draft, now=NOW)
+    sweep(pending, now=NOW)
 
-    assert {key for key, _ in draft.changes(PAST)} == {"100000", "100001", "100002"}
+    assert {key for key, _ in pending.changes(PAST)} == {"100000", "100001", "100002"}
 
 
 def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
@@ -91,7 +93,7 @@ def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
 
     at = Counted(2026, 11, 21, 9, tzinfo=UTC)
     tables = empty_tables()
-    tables[PAST] = {f"{number}": Past(last_end=at) for number in range(1_000)}
+    tables[PAST] = {f"{number}": AlertPast(last_end=at) for number in range(1_000)}
 
     sweep(Draft(tables, wall_now=NOW), now=NOW)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from monitor.alerting.episodes.suppression import Suppression
+from monitor.alerting.alerts.suppression import Suppression
 from monitor.alerting.settings.muting import mute_window
 from monitor.alerting.settings.rules import RuleKind
 from monitor.alerting.settings.silences import SilenceSettings, configured_silence

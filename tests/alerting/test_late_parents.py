@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.model.alerts import AlertState
@@ -29,10 +29,12 @@ async def show(family: Family, step: str) -> None:
         await family.plan_ends()
 
 
-async def evidence(one: Judging) -> list[set[str]]:
+async def evidence(judging: Judging) -> list[set[str]]:
     """Return what each alert that fires is held up by."""
-    await one.round()
-    alerts = [alert for alert in one.engine.picture().alerts if alert.state is AlertState.FIRING]
+    await judging.round()
+    alerts = [
+        alert for alert in judging.engine.picture().alerts if alert.state is AlertState.FIRING
+    ]
     return [set(alert.evidence) for alert in alerts if alert.name == "run_failed"]
 
 
@@ -271,7 +273,9 @@ async def test_of_very_many_alerts_each_is_asked_for_its_error(tmp_path: Path) -
         alerts = [alert for alert in one.engine.picture().alerts if alert.name == "run_failed"]
         assert len(alerts) == 30
         last = max(alerts, key=lambda alert: alert.fingerprint)
-        family = next(one for one in families if last.run == one.plan_run.key)
+        family = next(
+            other_family for other_family in families if last.run == other_family.plan_run.key
+        )
         family.flow_run = msgspec.structs.replace(family.flow_run, error="no such table")
         await family.link()
         for _ in range(2):
@@ -308,7 +312,7 @@ async def test_what_is_pending_takes_the_plan_in_too(tmp_path: Path) -> None:
         await family.plan_ends()
         await one.round()
         await family.link()
-        one.knowledge.confirm(
+        one.live_state.confirm(
             WORKSPACE,
             RunKind.FLOW_RUN,
             one.clock.now(),

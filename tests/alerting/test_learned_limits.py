@@ -9,7 +9,7 @@ import pytest
 
 from monitor.alerting.settings.rules import RuleKind
 from monitor.model.alerts import AlertState
-from monitor.model.knowledge import PipelineStanding
+from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind, Status
 from tests.alerting.run_stage import Stage, on_stage
 from tests.alerting.run_stories import FLOW, at, state
@@ -20,7 +20,7 @@ HOUR = 3_600.0
 async def succeed(stage: Stage, number: int, *, seconds: float) -> None:
     """Let a run end well at its hour, after so many seconds."""
     finished_at = at(number * HOUR)
-    await stage.tell(state(number, Status.SUCCEEDED, finished_at=finished_at, seconds=seconds))
+    await stage.emit(state(number, Status.SUCCEEDED, finished_at=finished_at, seconds=seconds))
 
 
 async def test_a_limit_is_learned_shown_and_kept(tmp_path: Path) -> None:
@@ -35,10 +35,12 @@ async def test_a_limit_is_learned_shown_and_kept(tmp_path: Path) -> None:
         assert limit.seconds == pytest.approx(800)
 
     async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
-        assert [one.seconds for one in stage.engine.picture().limits] == [limit.seconds]
+        assert [other_limit.seconds for other_limit in stage.engine.picture().limits] == [
+            limit.seconds
+        ]
         run = state(50, Status.RUNNING, started_at=at(20 * HOUR))
-        assert await stage.look(20 * HOUR + 799, run) == []
-        (alert,) = await stage.look(20 * HOUR + 801, run)
+        assert await stage.evaluate(20 * HOUR + 799, run) == []
+        (alert,) = await stage.evaluate(20 * HOUR + 801, run)
         assert alert.starts_at == at(20 * HOUR + 800)
         assert alert.facts["limit_seconds"] == pytest.approx(800)
 
@@ -49,12 +51,16 @@ async def test_the_end_of_a_late_run_resolves_and_teaches(tmp_path: Path) -> Non
         for number in range(10):
             await succeed(stage, number, seconds=400)
         run = state(10, Status.RUNNING, started_at=at(10 * HOUR - 900))
-        assert len(await stage.look(10 * HOUR - 60, run)) == 1
+        assert len(await stage.evaluate(10 * HOUR - 60, run)) == 1
         await succeed(stage, 10, seconds=900)
-        (alert,) = [one for one in stage.engine.picture().alerts if one.rule == "run_overdue"]
+        (alert,) = [
+            other_alert
+            for other_alert in stage.engine.picture().alerts
+            if other_alert.rule == "run_overdue"
+        ]
         assert alert.state is AlertState.RESOLVED
         assert alert.ends_at == at(10 * HOUR)
-        assert await stage.look(10 * HOUR - 30, run) == []
+        assert await stage.evaluate(10 * HOUR - 30, run) == []
         assert stage.engine.picture().limits[0].runs == 11
 
 
@@ -67,8 +73,8 @@ async def test_a_new_name_begins_nothing_anew(tmp_path: Path) -> None:
         assert run.pipeline is not None
         renamed = msgspec.structs.replace(run.pipeline, name="orders of today")
         run = msgspec.structs.replace(run, pipeline=renamed)
-        await stage.tell(run)
-        assert [one.runs for one in stage.engine.picture().limits] == [11]
+        await stage.emit(run)
+        assert [limit.runs for limit in stage.engine.picture().limits] == [11]
 
 
 async def test_what_nobody_runs_for_ninety_days_is_forgotten(tmp_path: Path) -> None:
@@ -77,7 +83,7 @@ async def test_what_nobody_runs_for_ninety_days_is_forgotten(tmp_path: Path) -> 
         await succeed(stage, 0, seconds=400)
         for days, is_kept in ((89, True), (91, False)):
             await stage.clock.advance(120)
-            await stage.look(days * 24 * HOUR)
+            await stage.evaluate(days * 24 * HOUR)
             assert await is_learned(stage) is is_kept
 
 
@@ -87,7 +93,7 @@ async def test_a_clock_that_jumps_takes_nothing_that_was_learned(tmp_path: Path)
         await succeed(stage, 0, seconds=400)
         stage.clock.set_wall(at(400 * 24 * HOUR))
         await stage.clock.advance(120)
-        await stage.look(HOUR)
+        await stage.evaluate(HOUR)
 
         assert await is_learned(stage)
 
@@ -98,15 +104,15 @@ async def is_learned(stage: Stage) -> bool:
 
 async def look_at_success(stage: Stage, hours: int, *, success: int) -> list[str]:
     """Look so many hours after the story's zero, and return which rules fire."""
-    standing = PipelineStanding(
+    health = PipelineHealth(
         workspace="acme",
         run_kind=RunKind.JOB_GROUP,
         pipeline=FLOW,
         last_success_at=at(success * HOUR),
         last_finished_at=at(success * HOUR),
     )
-    stage.knowledge.standings["acme", RunKind.JOB_GROUP, FLOW.id, None] = standing
-    return [alert.name for alert in await stage.look(hours * HOUR)]
+    stage.live_state.pipeline_health["acme", RunKind.JOB_GROUP, FLOW.id, None] = health
+    return [alert.name for alert in await stage.evaluate(hours * HOUR)]
 
 
 async def test_what_is_late_by_what_was_learned_is_over_with_its_next_success(
@@ -123,5 +129,5 @@ async def test_what_is_late_by_what_was_learned_is_over_with_its_next_success(
         later = 100 * 24 + 2
         await succeed(stage, later, seconds=400)
         assert await look_at_success(stage, later, success=later) == []
-        told = [one for one in await stage.told() if not one.endswith("reminded")]
+        told = [item for item in await stage.told() if not item.endswith("reminded")]
         assert told == ["not_fresh fired", "not_fresh resolved"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from monitor.alerting.episodes.lifecycle import Episode, Past
+from monitor.alerting.alerts.lifecycle import AlertInstance, AlertPast
 from monitor.model.alerts import AlertState
 from tests.alerting.episodes import NOON, SILENCED, Story
 
@@ -27,7 +27,7 @@ def test_right_where_nothing_was_wrong_is_nothing() -> None:
     story = Story()
 
     assert story.right() == "nothing was wrong"
-    assert (story.held, story.told.words) == (Past(), [])
+    assert (story.held, story.told.words) == (AlertPast(), [])
 
 
 def test_it_waits_for_its_time() -> None:
@@ -69,7 +69,7 @@ def test_more_of_the_same_is_evidence() -> None:
 
     assert {story.wrong(after=1) for _ in range(60)} == {"deduplicated"}
 
-    assert isinstance(story.held, Episode)
+    assert isinstance(story.held, AlertInstance)
     assert story.told.words == ["fired"]
     assert story.held.alert.evidence_count == 61
     assert story.held.alert.evidence == tuple(f"event-{number}" for number in range(12, 62))
@@ -119,7 +119,7 @@ def test_the_end_of_a_silence_reminds() -> None:
         story.passes(60)
 
     assert story.told.words == ["fired", "silenced", "reminded", "silenced", "reminded"]
-    assert [one.number for one in story.told.tellings] == [0, 1, 1, 2, 2]
+    assert [telling.number for telling in story.told.tellings] == [0, 1, 1, 2, 2]
 
 
 def test_it_reminds_in_its_rhythm() -> None:
@@ -174,7 +174,7 @@ def test_what_is_over_is_shown_for_an_hour() -> None:
     story.passes(3_599)
     assert story.state is AlertState.RESOLVED
     story.passes(1)
-    assert story.held == Past(last_end=NOON + timedelta(seconds=60), starts=(NOON,))
+    assert story.held == AlertPast(last_end=NOON + timedelta(seconds=60), starts=(NOON,))
 
 
 def test_two_episodes_never_have_one_id() -> None:
@@ -205,7 +205,7 @@ def test_more_evidence_than_is_kept_changes_nothing_by_itself() -> None:
     counts: list[int] = []
     for runs in (waiting[:60], waiting[:60], waiting, waiting, waiting[10:], waiting[10:]):
         story.looks_wrong(*runs)
-        assert isinstance(story.held, Episode)
+        assert isinstance(story.held, AlertInstance)
         assert story.held.alert.evidence == tuple(runs[-50:])
         counts.append(story.held.alert.evidence_count)
     before = story.held
@@ -229,4 +229,4 @@ def test_a_clock_that_was_set_back_over_a_restart_holds_nothing_up() -> None:
     assert pending.passes(299, as_of=NOON + timedelta(seconds=299)) == ""
     assert pending.passes(1, as_of=NOON + timedelta(seconds=300)) == "fired"
     over.passes(3_600)
-    assert isinstance(over.held, Past)
+    assert isinstance(over.held, AlertPast)

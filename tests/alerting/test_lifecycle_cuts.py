@@ -43,7 +43,7 @@ def differences(seen: Seen, uncut: Seen) -> dict[str, object]:
     found: dict[str, object] = {}
     if seen.ids != uncut.ids:
         found["ids"] = (seen.ids, uncut.ids)
-    if two_faced := [one for one, contents in seen.contents.items() if len(contents) > 1]:
+    if two_faced := [content for content, contents in seen.contents.items() if len(contents) > 1]:
         found["contents"] = two_faced
     if seen.states != uncut.states:
         found["states"] = (seen.states, uncut.states)
@@ -53,7 +53,7 @@ def differences(seen: Seen, uncut: Seen) -> dict[str, object]:
 async def test_every_cut_of_one_story(tmp_path: Path) -> None:
     """Failures, a silence, an outage, reminders: cut before and after each single step."""
     uncut = await played(tmp_path / "uncut.db", _STORY)
-    words = [one.partition(" ")[2].removeprefix("alert.") for one in uncut.words]
+    words = [word.partition(" ")[2].removeprefix("alert.") for word in uncut.words]
 
     assert {"fired", "silenced", "reminded", "resolved"} <= set(words)
     for cut in range(1, uncut.steps + 1):
@@ -66,7 +66,7 @@ async def test_every_cut_of_one_story(tmp_path: Path) -> None:
 async def test_every_cut_of_a_first_look(tmp_path: Path) -> None:
     """What had failed before the start is told once, cut before and after each single step."""
     uncut = await played(tmp_path / "uncut.db", _START)
-    words = [one.partition(" ")[2].removeprefix("alert.") for one in uncut.words]
+    words = [word.partition(" ")[2].removeprefix("alert.") for word in uncut.words]
 
     assert words == ["fired", "resolved", "fired"]
     for cut in range(1, uncut.steps + 1):

@@ -9,13 +9,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from monitor.alerting.episodes.lifecycle import Episode, Moment, Past, pass_time, wakes_at
+from monitor.alerting.alerts.lifecycle import (
+    AlertInstance,
+    AlertPast,
+    EvaluationMoment,
+    next_timer_at,
+    pass_time,
+)
 from monitor.model.alerts import AlertState
 from tests.alerting.episodes import PACE, SILENCED, Story
 
 _SECONDS = st.sampled_from((0.0, 1.0, 59.0, 300.0, 1_801.0, 4_000.0))
-_HELD = msgspec.json.Decoder(Episode)
-_PAST = msgspec.json.Decoder(Past)
+_HELD = msgspec.json.Decoder(AlertInstance)
+_PAST = msgspec.json.Decoder(AlertPast)
 
 
 class AnyStory(RuleBasedStateMachine):
@@ -50,7 +56,7 @@ class AnyStory(RuleBasedStateMachine):
     def restarts(self) -> None:
         """What is held goes through the store."""
         text = msgspec.json.encode(self.story.held)
-        decoder = _HELD if isinstance(self.story.held, Episode) else _PAST
+        decoder = _HELD if isinstance(self.story.held, AlertInstance) else _PAST
         self.story.held = decoder.decode(text)
 
     @invariant()
@@ -59,17 +65,17 @@ class AnyStory(RuleBasedStateMachine):
         assert len(ids) == len(set(ids))
         told = self.story.told.open_start()
         held = self.story.held
-        is_open = isinstance(held, Episode) and held.alert.state is AlertState.FIRING
-        owes = isinstance(held, Episode) and held.alert.is_told and is_open
+        is_open = isinstance(held, AlertInstance) and held.alert.state is AlertState.FIRING
+        owes = isinstance(held, AlertInstance) and held.alert.is_told and is_open
         assert (told is not None) == owes
 
     @invariant()
     def nothing_becomes_of_what_sleeps(self) -> None:
         """Until it wakes time makes nothing of it, and then it does, if all is known by then."""
         held, now = self.story.held, self.story.now
-        if not isinstance(held, Episode):
+        if not isinstance(held, AlertInstance):
             return
-        at = wakes_at(held, self.story.rule, PACE)
+        at = next_timer_at(held, self.story.rule, PACE)
         before = now if at is None else at - timedelta(microseconds=1)
         if before >= now:
             assert pass_time(held, self.story.rule, _moment(before)) == (held, (), "")
@@ -83,14 +89,14 @@ class AnyStory(RuleBasedStateMachine):
         self.story.passes(1_801)
         self.story.passes(3_601)
         assert self.story.told.open_start() is None
-        assert isinstance(self.story.held, Past)
+        assert isinstance(self.story.held, AlertPast)
         assert self.story.told.words.count("resolved") == sum(
             self.story.told.words.count(word) for word in ("fired", "flapping")
         )
 
 
-def _moment(at: datetime) -> Moment:
-    return Moment(now=at, as_of=at + timedelta(days=1), pace=PACE)
+def _moment(at: datetime) -> EvaluationMoment:
+    return EvaluationMoment(now=at, as_of=at + timedelta(days=1), limits=PACE)
 
 
 TestAnyStory = AnyStory.TestCase

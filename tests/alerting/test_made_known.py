@@ -13,9 +13,10 @@ from prometheus_client import CollectorRegistry
 
 from monitor.alerting.settings.rules import RuleKind
 from monitor.model.events import AlertEvent
-from monitor.model.knowledge import PollStanding
+from monitor.model.live_state import PollStatus
+from monitor.model.observations import Observation
 from monitor.model.runs import (
-    JobsSeen,
+    JobDetails,
     Pipeline,
     PipelineKind,
     Recipe,
@@ -23,7 +24,6 @@ from monitor.model.runs import (
     RunKind,
     Source,
 )
-from monitor.model.sightings import Sighting
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from tests.alerting.run_stage import Stage, on_stage
@@ -39,7 +39,7 @@ class Seen:
         self.stage = stage
         self._observer = Observer(
             bus=stage.bus,
-            knowledge=stage.knowledge,
+            live_state=stage.live_state,
             clock=stage.clock,
             registry=CollectorRegistry(),
             settings=TrackingSettings(),
@@ -55,9 +55,9 @@ class Seen:
         await self.stage.clock.advance(60)
         now = self.stage.clock.now()
         end = self._ends.setdefault(number, now)
-        sighting = Sighting(
+        observation = Observation(
             key=RunKey("acme", RunKind.JOB_GROUP, str(number)),
-            seen_at=now,
+            observed_at=now,
             native_status=word,
             source=Source.POLL,
             created_at=end - timedelta(seconds=50),
@@ -65,25 +65,25 @@ class Seen:
             finished_at=end,
             **told,
         )
-        await self._observer.observe([sighting])
-        await self.stage.engine.look()
-        await self.stage.engine.look()
+        await self._observer.observe([observation])
+        await self.stage.engine.evaluate()
+        await self.stage.engine.evaluate()
 
     async def told(self) -> list[str]:
         """Return of whom what was told, and for what reason it was over."""
         rows = await self.stage.bus.events(after=0, limit=1_000)
-        alerts = [one.event for one in rows if isinstance(one.event, AlertEvent)]
+        alerts = [row.event for row in rows if isinstance(row.event, AlertEvent)]
         return [
             " ".join(
                 str(word)
                 for word in (
-                    "?" if one.alert.pipeline is None else one.alert.pipeline.name,
-                    one.type.removeprefix("alert."),
-                    one.alert.facts.get("reason"),
+                    "?" if alert.alert.pipeline is None else alert.alert.pipeline.name,
+                    alert.type.removeprefix("alert."),
+                    alert.alert.facts.get("reason"),
                 )
                 if word is not None
             )
-            for one in alerts
+            for alert in alerts
         ]
 
 
@@ -115,7 +115,7 @@ async def test_the_job_records_may_tell_the_pipeline(tmp_path: Path) -> None:
     """They come as an event of the run, which is then heard under its name."""
     async with seen(tmp_path) as one:
         await one.see(1, "Failed")
-        jobs = JobsSeen()
+        jobs = JobDetails()
         await one.see(1, "Failed", pipeline=SALES, jobs=jobs, error="disk", is_detail_final=True)
         assert await one.told() == ["? fired"]
         await one.see(2, "Complete", pipeline=SALES)
@@ -161,19 +161,19 @@ async def test_it_ends_with_its_pipeline(tmp_path: Path) -> None:
         await one.see(1, "Failed")
         await one.see(1, "Failed", pipeline=SALES)
         now = one.stage.clock.now()
-        one.stage.knowledge.update_workspace("acme", capabilities=frozenset({"list_flows"}))
-        names = PollStanding(
+        one.stage.live_state.update_workspace("acme", capabilities=frozenset({"list_flows"}))
+        names = PollStatus(
             workspace="acme",
             poll="names",
             last_attempt_at=now,
             last_success_at=now,
             last_outcome="ok",
         )
-        one.stage.knowledge.record_poll(names)
-        await one.stage.engine.look()
+        one.stage.live_state.record_poll(names)
+        await one.stage.engine.evaluate()
         assert await one.told() == ["? fired"]
-        one.stage.knowledge.forget_pipeline("acme", PipelineKind.FLOW, "11")
-        await one.stage.engine.look()
+        one.stage.live_state.forget_pipeline("acme", PipelineKind.FLOW, "11")
+        await one.stage.engine.evaluate()
 
         assert await one.told() == ["? fired", "? resolved pipeline removed"]
 

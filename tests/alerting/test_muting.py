@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.episodes.suppression import is_muted
+from monitor.alerting.alerts.suppression import is_muted
 from monitor.alerting.settings.muting import DAYS, MINUTES_OF_DAY, mute_window
 from monitor.model.errors import ConfigurationError
 
@@ -110,7 +110,7 @@ def test_a_fault_says_what_would_be_right(text: str, told: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         mute_window(text)
     assert told in str(refused.value)
-    assert len(refused.value.faults) == 1
+    assert len(refused.value.problems) == 1
 
 
 @given(st.text(max_size=60))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
 from monitor.bus.contract import Start
@@ -102,7 +102,7 @@ async def test_a_workspace_that_never_answered_was_so_before(tmp_path: Path) -> 
         await story.round()
         await story.round(150)
         (told,) = await story.told()
-        assert (str(told.type), told.alert.was_there) == ("alert.fired", True)
+        assert (str(told.type), told.alert.preexisting) == ("alert.fired", True)
 
 
 async def test_an_output_that_is_gone_lags_no_more(story: Judging) -> None:
@@ -155,11 +155,13 @@ async def test_every_outage_is_told_once_and_once_over(
             long_outages += lasted is not None and (before or 0) < TWO_MINUTES <= lasted
         await story.round(2 * HOUR)
         told = await story.told()
-    starts = [one.alert.starts_at for one in told if one.type in ("alert.fired", "alert.flapping")]
-    ends = [one.alert.starts_at for one in told if one.type == "alert.resolved"]
+    starts = [
+        event.alert.starts_at for event in told if event.type in ("alert.fired", "alert.flapping")
+    ]
+    ends = [event.alert.starts_at for event in told if event.type == "alert.resolved"]
     assert starts == ends
-    assert len({one.id for one in told}) == len(told)
+    assert len({item.id for item in told}) == len(told)
     # Over a restart the wall clock is the only one; and a flapping one holds several outages.
     if not any(step == "jump" for step, _ in steps):
-        is_flapping = any(one.type == "alert.flapping" for one in told)
+        is_flapping = any(item.type == "alert.flapping" for item in told)
         assert len(starts) == long_outages or (is_flapping and len(starts) < long_outages)

@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from monitor.alerting.compiled import Compiled
-from monitor.alerting.episodes.draft import LEARNED, MEMORY, Draft, Tables, empty_tables
-from monitor.alerting.episodes.lifecycle import Pace
-from monitor.alerting.expecting.awaiting import Waiting
-from monitor.alerting.judging.evaluation import Evaluator
-from monitor.alerting.judging.pictures import Pictures
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.alerts.lifecycle import LifecycleLimits
+from monitor.alerting.alerts.pending_step import LEARNED, MEMORY, Draft, Tables, empty_tables
+from monitor.alerting.engine.evaluation import Evaluator
+from monitor.alerting.engine.history import EvaluationHistory
+from monitor.alerting.engine.snapshots import Snapshots
+from monitor.alerting.rules.awaited_starts import AwaitedStarts
+from monitor.alerting.rules.compiled import Compiled
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.trail import Trail
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.runs import RunKind
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.alerting.judging import guard
 from tests.clocks import ManualClock
 
@@ -31,28 +31,30 @@ class Shown:
 
     def __init__(self, *names: str) -> None:
         self.tables: Tables = empty_tables()
-        self.pictures = Pictures()
+        self.pictures = Snapshots()
         self.keep_rules(names)
 
     def keep_rules(self, names: Iterable[str]) -> None:
         """Judge by these from now on."""
         missed = default_rule(RuleKind.SCHEDULE_MISSED)
         rules = Compiled.of(msgspec.structs.replace(missed, name=name) for name in names)
-        view = Knowledge(["marketing"]).view
-        self.evaluator = Evaluator(rules, view=view, guard=guard, trail=Trail(), pace=Pace())
+        view = LiveState(["marketing"]).view
+        self.evaluator = Evaluator(
+            rules, view=view, guard=guard, history=EvaluationHistory(), limits=LifecycleLimits()
+        )
 
     def remember(self, rule: str, hours: int | None, *, missed: int = 0) -> None:
         """Let a rule await a start in so many hours; None: it awaits nothing any more."""
-        draft = Draft(self.tables, wall_now=BEGAN)
-        waiting = Waiting(judged_until=BEGAN, read_at=BEGAN, count=missed)
+        pending = Draft(self.tables, wall_now=BEGAN)
+        waiting = AwaitedStarts(judged_until=BEGAN, read_at=BEGAN, count=missed)
         if hours is not None:
             waiting = msgspec.structs.replace(waiting, next_at=BEGAN + timedelta(hours=hours))
         value = None if hours is None else msgspec.json.encode(waiting)
-        draft.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", value)
-        draft.apply()
-        self.pictures.changed(draft, self.evaluator.compiled.rules)
+        pending.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", value)
+        pending.apply()
+        self.pictures.changed(pending, self.evaluator.compiled.rules)
 
-    def now(self) -> AlertingPicture:
+    def now(self) -> AlertingSnapshot:
         return self.pictures.of(self.tables, self.evaluator)
 
 

@@ -7,9 +7,9 @@ from statistics import median
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.facts import OutputFacts
+from monitor.alerting.rules.facts import OutputFacts
 from monitor.alerting.settings.rules import RuleKind
-from monitor.model.beyond import OutputQuality, ValueCounts
+from monitor.model.inventory import OutputQuality, ValueCounts
 from monitor.model.runs import Pipeline, PipelineKind
 from tests.alerting.looking import Looking, at
 
@@ -29,49 +29,49 @@ def profile(run: int, valid: float) -> OutputFacts:
     )
 
 
-def looking() -> Looking:
+def rules_for_state() -> Looking:
     return Looking(RuleKind.QUALITY_DROPPED, thing="31")
 
 
-def usual(one: Looking, *, runs: int = 5, valid: float = 0.9) -> None:
+def usual(rules_for_state: Looking, *, runs: int = 5, valid: float = 0.9) -> None:
     """Let an output be as usual for some runs, one an hour."""
     for run in range(runs):
-        assert one.look(profile(run, valid), 3_600 * run) == "right"
+        assert rules_for_state.evaluate(profile(run, valid), 3_600 * run) == "right"
 
 
 def test_a_drop_fires_once_and_ends_with_a_good_profile() -> None:
     """It is wrong from the profile that fell on, and over with the first that is as usual."""
-    one = looking()
+    one = rules_for_state()
     usual(one)
     fell = 5 * 3_600.0
-    assert one.look(profile(5, 0.85), fell) == "right"
-    assert one.look(profile(6, 0.7), fell + 10) == "wrong"
-    assert one.look(profile(6, 0.7), fell + 20) == "wrong"
-    assert one.look(profile(7, 0.6), fell + 30) == "wrong"
+    assert one.evaluate(profile(5, 0.85), fell) == "right"
+    assert one.evaluate(profile(6, 0.7), fell + 10) == "wrong"
+    assert one.evaluate(profile(6, 0.7), fell + 20) == "wrong"
+    assert one.evaluate(profile(7, 0.6), fell + 30) == "wrong"
     assert one.wrong.since == at(fell + 10)
     assert one.wrong.facts == {"output": "orders", "valid_ratio": 0.6, "usual_ratio": 0.9}
     assert one.wrong.evidence == ("marketing:job_group:7:succeeded",)
-    assert one.look(profile(8, 0.88), fell + 40) == "right"
+    assert one.evaluate(profile(8, 0.88), fell + 40) == "right"
 
 
 def test_few_profiles_tell_nothing() -> None:
     """Nobody knows what is usual after four runs."""
-    one = looking()
+    one = rules_for_state()
     usual(one, runs=4)
-    assert one.look(profile(9, 0.1), 20_000) == "right"
+    assert one.evaluate(profile(9, 0.1), 20_000) == "right"
 
 
 def test_one_profile_is_judged_once() -> None:
     """However often it is seen, one profile is one of those that usual is learned from."""
-    one = looking()
+    one = rules_for_state()
     for _ in range(10):
-        assert one.look(profile(1, 0.9), 0) == "right"
-    assert one.look(profile(2, 0.1), 60) == "right"
+        assert one.evaluate(profile(1, 0.9), 0) == "right"
+    assert one.evaluate(profile(2, 0.1), 60) == "right"
 
 
 def test_a_run_without_values_tells_nothing() -> None:
     """Of no values at all no part is valid, which is no fault of theirs."""
-    one = looking()
+    one = rules_for_state()
     empty = OutputFacts(
         quality=OutputQuality(
             pipeline=Pipeline(kind=PipelineKind.FLOW, id="3", name=None),
@@ -81,37 +81,37 @@ def test_a_run_without_values_tells_nothing() -> None:
             counts=ValueCounts(),
         )
     )
-    assert one.look(empty, 0) == "none"
+    assert one.evaluate(empty, 0) == "none"
 
 
 def test_what_stays_low_becomes_usual() -> None:
     """After twenty profiles at another level that level is what is usual."""
-    one = looking()
+    one = rules_for_state()
     usual(one)
-    words = [one.look(profile(10 + run, 0.5), 20_000 + run) for run in range(25)]
+    words = [one.evaluate(profile(10 + run, 0.5), 20_000 + run) for run in range(25)]
     assert words == ["wrong"] * 19 + ["right"] * 6
-    assert one.look(profile(90, 0.3), 30_000) == "wrong"
+    assert one.evaluate(profile(90, 0.3), 30_000) == "wrong"
 
 
 def test_an_output_that_is_not_known_now_stays_as_it_was() -> None:
     """A restart decides nothing; an output that stays away for a week is no more."""
-    one = looking()
+    one = rules_for_state()
     usual(one)
-    assert one.look(profile(6, 0.5), 20_000) == "wrong"
+    assert one.evaluate(profile(6, 0.5), 20_000) == "wrong"
     gone = OutputFacts(quality=None)
-    assert one.look(gone, 20_010) == "unclear"
-    assert one.look(profile(6, 0.5), 20_020) == "wrong"
+    assert one.evaluate(gone, 20_010) == "unclear"
+    assert one.evaluate(profile(6, 0.5), 20_020) == "wrong"
     assert one.wrong.since == at(20_000)
-    assert one.look(gone, 20_030) == "unclear"
+    assert one.evaluate(gone, 20_030) == "unclear"
     assert one.again_at == at(20_030 + 7 * DAY)
-    assert one.look(gone, 20_030 + 7 * DAY) == "right"
+    assert one.evaluate(gone, 20_030 + 7 * DAY) == "right"
     assert one.memory_bytes == b""
 
 
 @given(st.lists(st.floats(0, 1), max_size=80))
 def test_it_agrees_with_the_median_of_all_that_was_usual(ratios: list[float]) -> None:
     """Every verdict is that of a plain list of the usual ones, and its memory stays small."""
-    one = looking()
+    one = rules_for_state()
     held: list[float] = []
     low: list[float] = []
     for run, wanted in enumerate(ratios):
@@ -123,5 +123,5 @@ def test_it_agrees_with_the_median_of_all_that_was_usual(ratios: list[float]) ->
                 held, low, is_low = low, [], False
         else:
             held, low = [*held, ratio], []
-        assert one.look(profile(run, wanted), run) == ("wrong" if is_low else "right")
+        assert one.evaluate(profile(run, wanted), run) == ("wrong" if is_low else "right")
     assert len(one.memory_bytes) < 1_500

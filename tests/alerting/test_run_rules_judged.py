@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.model.alerts import fingerprint
 from monitor.model.events import EventType
-from monitor.model.runs import JobsSeen, Parents, RunKind, RunState, Status
+from monitor.model.runs import JobDetails, Parents, RunKind, RunState, Status
 from tests.alerting.run_stage import on_stage
 from tests.alerting.run_stories import at, key, state, subject
 
@@ -19,7 +19,7 @@ STUCK, QUEUE, FAILED = RuleKind.RUN_STUCK, RuleKind.QUEUE_SLOW, RuleKind.RUN_FAI
 
 def working(number: int, *, read: float, beat: float, parents: Parents | None = None) -> RunState:
     """Return a job group at work whose records were read then, with a heartbeat of then."""
-    seen = JobsSeen(percent_complete=40.0, heartbeat_at=at(beat), read_at=at(read))
+    seen = JobDetails(percent_complete=40.0, heartbeat_at=at(beat), read_at=at(read))
     return state(number, Status.RUNNING, created_at=at(0), jobs=seen, parents=parents)
 
 
@@ -27,10 +27,10 @@ async def test_a_late_error_reaches_the_present_and_is_not_told_again(tmp_path: 
     """What the job records say after the failure was told stands on the page, in one episode."""
     failed = state(1, Status.FAILED, finished_at=at(10))
     async with on_stage(tmp_path, FAILED) as stage:
-        await stage.tell(failed)
-        assert [one.facts["error"] for one in stage.firing()] == [None]
+        await stage.emit(failed)
+        assert [item.facts["error"] for item in stage.firing()] == [None]
         detailed = msgspec.structs.replace(failed, error="no such table", detailed=True)
-        await stage.tell(detailed, EventType.RUN_DETAILED)
+        await stage.emit(detailed, EventType.RUN_DETAILED)
         (alert,) = stage.firing()
         assert alert.facts["error"] == "no such table"
         assert "no such table" in alert.annotations["description"]
@@ -40,14 +40,14 @@ async def test_a_late_error_reaches_the_present_and_is_not_told_again(tmp_path: 
 async def test_a_stuck_run_is_told_once_over_a_restart(tmp_path: Path) -> None:
     """The next life knows it by the store: it tells nothing anew, and it tells the end."""
     async with on_stage(tmp_path, STUCK) as stage:
-        await stage.look(60, working(1, read=60, beat=50))
-        assert len(await stage.look(1_000, working(1, read=1_000, beat=50))) == 1
+        await stage.evaluate(60, working(1, read=60, beat=50))
+        assert len(await stage.evaluate(1_000, working(1, read=1_000, beat=50))) == 1
     async with on_stage(tmp_path, STUCK) as stage:
         assert len(await stage.look_again()) == 1
         unread = msgspec.structs.replace(working(1, read=0, beat=0), jobs=None)
-        assert len(await stage.look(1_100, unread)) == 1
-        assert len(await stage.look(1_200, working(1, read=1_200, beat=50))) == 1
-        assert await stage.look(1_300, working(1, read=1_300, beat=1_290)) == []
+        assert len(await stage.evaluate(1_100, unread)) == 1
+        assert len(await stage.evaluate(1_200, working(1, read=1_200, beat=50))) == 1
+        assert await stage.evaluate(1_300, working(1, read=1_300, beat=1_290)) == []
         assert await stage.told() == ["run_stuck fired", "run_stuck resolved"]
 
 
@@ -55,14 +55,14 @@ async def test_an_outage_and_its_end_tell_nothing(tmp_path: Path) -> None:
     """Nobody can look for an hour, in which the runs start and end as they should."""
     waiting = state(1, Status.PENDING, created_at=at(0))
     async with on_stage(tmp_path, STUCK, QUEUE) as stage:
-        await stage.look(60, waiting, working(2, read=60, beat=50))
+        await stage.evaluate(60, waiting, working(2, read=60, beat=50))
         for _ in range(5):
             await stage.clock.advance(720)
             assert await stage.look_again() == []
         started = msgspec.structs.replace(waiting, status=Status.RUNNING)
-        await stage.tell(started)
-        await stage.tell(state(2, Status.SUCCEEDED, finished_at=at(900)))
-        assert await stage.look(3_700, started) == []
+        await stage.emit(started)
+        await stage.emit(state(2, Status.SUCCEEDED, finished_at=at(900)))
+        assert await stage.evaluate(3_700, started) == []
         assert await stage.told() == []
 
 
@@ -72,10 +72,10 @@ async def test_a_job_group_that_waits_is_told_of_its_flow_run(tmp_path: Path) ->
     inner = state(1, Status.PENDING, created_at=at(0), parents=parents)
     outer = state(9, Status.RUNNING, kind=RunKind.FLOW_RUN, created_at=at(0))
     async with on_stage(tmp_path, QUEUE) as stage:
-        (alert,) = await stage.look(700, inner, outer)
+        (alert,) = await stage.evaluate(700, inner, outer)
         assert (alert.kind, alert.run) == (RunKind.FLOW_RUN, key(9, RunKind.FLOW_RUN))
         assert alert.facts["run"] == "1"
-        await stage.tell(msgspec.structs.replace(inner, status=Status.RUNNING))
+        await stage.emit(msgspec.structs.replace(inner, status=Status.RUNNING))
         assert stage.firing() == []
         assert await stage.told() == ["queue_slow fired", "queue_slow resolved"]
 
@@ -89,12 +89,12 @@ async def test_a_rule_that_names_a_kind_is_about_those_runs(tmp_path: Path) -> N
     inner = state(1, Status.PENDING, created_at=at(0), parents=parents)
     outer = state(9, Status.RUNNING, kind=RunKind.FLOW_RUN, created_at=at(0))
     async with on_stage(tmp_path, QUEUE, of_groups) as stage:
-        alerts = await stage.look(700, inner, outer)
-        assert {(one.name, one.kind, one.run) for one in alerts} == {
+        alerts = await stage.evaluate(700, inner, outer)
+        assert {(alert.name, alert.kind, alert.run) for alert in alerts} == {
             ("queue_slow", RunKind.FLOW_RUN, key(9, RunKind.FLOW_RUN)),
             ("slow-groups", RunKind.JOB_GROUP, key(1)),
         }
-        await stage.tell(msgspec.structs.replace(inner, status=Status.RUNNING))
+        await stage.emit(msgspec.structs.replace(inner, status=Status.RUNNING))
         assert sorted(await stage.told()) == [
             "queue_slow fired",
             "queue_slow resolved",
@@ -109,20 +109,22 @@ async def test_a_parent_that_is_known_late_leaves_no_alert_behind(tmp_path: Path
     inside = working(1, read=1_100, beat=50, parents=Parents(flow_run="9"))
     outer = state(9, Status.RUNNING, kind=RunKind.FLOW_RUN, created_at=at(0))
     async with on_stage(tmp_path, STUCK) as stage:
-        assert [one.kind for one in await stage.look(1_000, alone)] == [RunKind.JOB_GROUP]
-        assert [one.kind for one in await stage.look(1_100, inside, outer)] == [RunKind.FLOW_RUN]
-        await stage.tell(state(1, Status.CANCELED, finished_at=at(1_200), parents=inside.parents))
-        assert await stage.look(1_210, outer) == []
+        assert [item.kind for item in await stage.evaluate(1_000, alone)] == [RunKind.JOB_GROUP]
+        assert [item.kind for item in await stage.evaluate(1_100, inside, outer)] == [
+            RunKind.FLOW_RUN
+        ]
+        await stage.emit(state(1, Status.CANCELED, finished_at=at(1_200), parents=inside.parents))
+        assert await stage.evaluate(1_210, outer) == []
 
 
 async def test_what_was_late_at_the_first_look_is_told_as_such(tmp_path: Path) -> None:
     """A daemon that comes to a stuck queue tells it once, and says that it was so already."""
     async with on_stage(tmp_path, QUEUE) as stage:
-        (alert,) = await stage.look(9_000, state(1, Status.PENDING, created_at=at(0)))
-        assert alert.was_there
+        (alert,) = await stage.evaluate(9_000, state(1, Status.PENDING, created_at=at(0)))
+        assert alert.preexisting
         assert alert.starts_at == at(600)
     async with on_stage(tmp_path, QUEUE) as stage:
-        await stage.look(9_100, state(1, Status.PENDING, created_at=at(0)))
+        await stage.evaluate(9_100, state(1, Status.PENDING, created_at=at(0)))
         assert await stage.told() == ["queue_slow fired"]
 
 
@@ -132,7 +134,7 @@ async def test_a_jump_of_our_clock_makes_nothing_late(tmp_path: Path) -> None:
         for days in (1, -1, 0):
             stage.clock.set_wall(at(days * 86_400.0))
             run = state(1, Status.PENDING, created_at=at(0))
-            assert await stage.look(100, run, working(2, read=100, beat=90)) == []
+            assert await stage.evaluate(100, run, working(2, read=100, beat=90)) == []
         assert await stage.told() == []
 
 
@@ -143,8 +145,8 @@ async def test_what_does_not_move_is_looked_at_when_it_is_due(tmp_path: Path) ->
     async with on_stage(tmp_path, QUEUE) as stage:
         looked_at = set()
         for seconds in range(0, 700, 50):
-            assert bool(await stage.look(seconds, waiting)) == (seconds >= 600)
-            last = stage.engine.trail.last_look("queue_slow", fp)
+            assert bool(await stage.evaluate(seconds, waiting)) == (seconds >= 600)
+            last = stage.engine.history.last_look("queue_slow", fp)
             assert last is not None
             looked_at.add(round((last.at - at(0)).total_seconds()))
             await stage.clock.advance(50)

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.model.knowledge import ScheduleKnown
+from monitor.model.live_state import ScheduleKnown
 from monitor.model.triggers import CronTrigger, DailyTrigger, HourlyTrigger, Trigger
 from monitor.schedules import times_between
 from tests.alerting.schedule_stories import GRACE, HALF_PAST, TEN, Story, at, schedule
@@ -19,29 +19,29 @@ QUARTER_TO = HourlyTrigger(minute_of_hour=45)
 def test_an_edit_counts_from_when_it_was_made() -> None:
     """What the old definition named before counts, and what the new one named since."""
     story = Story(schedule(HALF_PAST))
-    story.look(at("10:35"))
+    story.evaluate(at("10:35"))
     story.schedules = (schedule(QUARTER_TO, updated_at=at("10:37")),)
-    story.look(at("10:40"))
-    story.look(at("10:44"))
+    story.evaluate(at("10:40"))
+    story.evaluate(at("10:44"))
     assert story.told == ["21 10:30"]
     story.start(at("10:45:03"))
-    story.look(at("11:56"))
+    story.evaluate(at("11:56"))
     assert story.told == ["21 10:30", "-21 10:45", "21 11:45"]
 
 
 def test_a_time_that_an_edit_may_have_taken_away_is_not_missed() -> None:
     """Written last at 10:32, but its hour may have been changed at 10:29, before the name was."""
     story = Story(schedule(HALF_PAST))
-    story.look(at("10:27"))
+    story.evaluate(at("10:27"))
     story.schedules = (schedule(QUARTER_TO, updated_at=at("10:32")),)
-    story.look(at("10:33"))
-    story.look(at("10:44"))
+    story.evaluate(at("10:33"))
+    story.evaluate(at("10:44"))
     assert story.told == []
     both = Story(schedule(HALF_PAST))
-    both.look(at("10:27"))
+    both.evaluate(at("10:27"))
     both.schedules = (schedule(HALF_PAST, QUARTER_TO, updated_at=at("10:32")),)
-    both.look(at("10:33"))
-    both.look(at("10:44"))
+    both.evaluate(at("10:33"))
+    both.evaluate(at("10:44"))
     assert both.told == ["21 10:30"]
 
 
@@ -49,10 +49,10 @@ def test_an_edit_during_an_outage_of_the_daemon_is_dated() -> None:
     """Nobody read the schedules for hours; the last writing tells from when on the new one is."""
     story = Story(schedule(HALF_PAST))
     story.start(at("10:30:01"))
-    story.look(at("10:45"))
+    story.evaluate(at("10:45"))
     story.read_at = None  # another life: nothing is known but what was stored
     story.schedules = (schedule(QUARTER_TO, updated_at=at("12:00")),)
-    story.look(at("14:50"))
+    story.evaluate(at("14:50"))
     assert story.told == ["21 12:45"]
     assert story.missed_ever == 2
 
@@ -60,25 +60,25 @@ def test_an_edit_during_an_outage_of_the_daemon_is_dated() -> None:
 def test_a_schedule_without_dates_counts_from_the_reading() -> None:
     """The workspace does not say when it was written: what was expected meanwhile is not judged."""
     story = Story(schedule(HALF_PAST))
-    story.look(at("10:25"))
+    story.evaluate(at("10:25"))
     story.schedules = (schedule(QUARTER_TO),)
-    story.look(at("10:50"))
-    story.look(at("11:44"))
+    story.evaluate(at("10:50"))
+    story.evaluate(at("11:44"))
     assert story.told == []
-    story.look(at("11:56"))
+    story.evaluate(at("11:56"))
     assert story.told == ["21 11:45"]
 
 
 def test_switching_off_and_on_again() -> None:
     """What would have been while it was off is not missed; what comes after is."""
     story = Story(schedule(HALF_PAST))
-    story.look(at("10:25"))
+    story.evaluate(at("10:25"))
     story.schedules = (schedule(HALF_PAST, is_enabled=False, updated_at=at("10:26")),)
-    story.look(at("10:30"))
-    story.look(at("12:00"))
+    story.evaluate(at("10:30"))
+    story.evaluate(at("12:00"))
     story.schedules = (schedule(HALF_PAST, updated_at=at("12:10")),)
-    story.look(at("12:15"))
-    story.look(at("12:41"))
+    story.evaluate(at("12:15"))
+    story.evaluate(at("12:41"))
     assert story.told == ["21 12:30"]
     assert story.missed_ever == 1
 
@@ -86,9 +86,9 @@ def test_switching_off_and_on_again() -> None:
 def test_off_and_on_between_two_readings_is_no_change() -> None:
     """It says the same as before, so what it names is awaited as before."""
     story = Story(schedule(HALF_PAST))
-    story.look(at("10:25"))
+    story.evaluate(at("10:25"))
     story.schedules = (schedule(HALF_PAST, updated_at=at("10:29")),)
-    story.look(at("10:41"))
+    story.evaluate(at("10:41"))
     assert story.told == ["21 10:30"]
 
 
@@ -96,10 +96,10 @@ def test_two_schedules_of_one_flow_are_one_row_of_times() -> None:
     """Each time once, although both name it; the alert names whose time it was."""
     story = Story(schedule(HALF_PAST), schedule(HALF_PAST, QUARTER_TO, schedule_id="2"))
     story.start(at("10:30:02"))
-    story.look(at("10:41"))
+    story.evaluate(at("10:41"))
     assert story.told == []
     story.start(at("10:45:02"))
-    story.look(at("11:41"))
+    story.evaluate(at("11:41"))
     assert story.told == ["21 11:30"]
     assert story.memory is not None
     assert story.memory.missed[0].schedules == "s1, s2"
@@ -108,18 +108,18 @@ def test_two_schedules_of_one_flow_are_one_row_of_times() -> None:
 def test_a_new_schedule_of_a_watched_flow_counts_from_its_making() -> None:
     """Made between two readings, it is known from when on; one that was hidden is not."""
     story = Story(schedule(DailyTrigger(hour_of_day=3, minute_of_hour=0)))
-    story.look(at("10:25"))
+    story.evaluate(at("10:25"))
     made = schedule(HALF_PAST, schedule_id="2", created_at=at("10:27"), updated_at=at("10:27"))
     story.schedules = (*story.schedules, made)
-    story.look(at("10:32"))
-    story.look(at("10:41"))
+    story.evaluate(at("10:32"))
+    story.evaluate(at("10:41"))
     assert story.told == ["21 10:30"]
     hidden = Story(schedule(DailyTrigger(hour_of_day=3, minute_of_hour=0)))
-    hidden.look(at("10:25"))
+    hidden.evaluate(at("10:25"))
     shown = msgspec.structs.replace(made, created_at=at("1 10:00"), updated_at=at("1 10:00"))
     hidden.schedules = (*hidden.schedules, shown)
-    hidden.look(at("10:32"))
-    hidden.look(at("10:41"))
+    hidden.evaluate(at("10:32"))
+    hidden.evaluate(at("10:41"))
     assert hidden.told == []
 
 
@@ -127,9 +127,9 @@ def test_a_validity_that_ends_expects_nothing_more() -> None:
     """The last moment of the range may fire, and nothing after it is awaited."""
     ending = HourlyTrigger(minute_of_hour=30, valid_until=at("11:30"))
     story = Story(schedule(ending))
-    story.look(at("11:00"))
-    story.look(at("11:45"))
-    story.look(at("13:00"))
+    story.evaluate(at("11:00"))
+    story.evaluate(at("11:45"))
+    story.evaluate(at("13:00"))
     assert story.told == ["21 10:30"]
     assert story.missed_ever == 2
     assert story.again_at is None
@@ -141,7 +141,7 @@ def test_history_is_bounded() -> None:
     for minutes in range(1, 200):
         now = TEN + timedelta(minutes=minutes)
         story.schedules = (schedule(HourlyTrigger(minute_of_hour=minutes % 60), updated_at=now),)
-        story.look(now + timedelta(seconds=10))
+        story.evaluate(now + timedelta(seconds=10))
     assert story.memory is not None
     assert len(story.memory.definitions) <= 21
 
@@ -177,8 +177,8 @@ def test_edits_hide_nothing_and_make_nothing_up(
     ]
     says = _in_force(edits, readings)
     expected = _expected(says, readings[-1])
-    starts = [one for number, one in enumerate(expected) if number not in skipped]
-    skips = {one for number, one in enumerate(expected) if number in skipped}
+    starts = [item for number, item in enumerate(expected) if number not in skipped]
+    skips = {item for number, item in enumerate(expected) if number in skipped}
     story = Story(*_shown(says, TEN))
     missed: set[datetime] = set()
     for now in readings[1:]:
@@ -186,9 +186,9 @@ def test_edits_hide_nothing_and_make_nothing_up(
             started_at = starts.pop(0) + timedelta(seconds=5)
             story.start(started_at, flow_run=started_at.isoformat())
         story.schedules = _shown(says, now)
-        story.look(now)
+        story.evaluate(now)
         missed |= story.missed
-    sure = {one for one in skips if _is_sure(one, says, readings)}
+    sure = {skip for skip in skips if _is_sure(skip, says, readings)}
     assert missed <= skips
     assert sure <= missed
 
@@ -220,7 +220,7 @@ def _expected(says: list[Said], end: datetime) -> list[datetime]:
 
 
 def _shown(says: list[Said], now: datetime) -> tuple[ScheduleKnown, ...]:
-    since, triggers = [one for one in says if one[0] <= now][-1]
+    since, triggers = [say for say in says if say[0] <= now][-1]
     if triggers is None:
         return ()
     if not triggers:
@@ -229,7 +229,7 @@ def _shown(says: list[Said], now: datetime) -> tuple[ScheduleKnown, ...]:
 
 
 def _read_after(at: datetime, readings: list[datetime]) -> datetime:
-    return next((one for one in readings if one >= at), readings[-1])
+    return next((reading for reading in readings if reading >= at), readings[-1])
 
 
 def _is_sure(at: datetime, says: list[Said], readings: list[datetime]) -> bool:

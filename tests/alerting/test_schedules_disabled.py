@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from monitor.alerting.facts import ScheduleFacts
+from monitor.alerting.rules.contract import Ok
+from monitor.alerting.rules.facts import ScheduleFacts
 from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.verdicts import Right
-from monitor.model.knowledge import ScheduleKnown
+from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.triggers import OneTimeTrigger
 from tests.alerting.looking import Looking, at
@@ -17,61 +17,63 @@ ON = schedule(HALF_PAST)
 OFF = msgspec.structs.replace(ON, is_enabled=False, disable_reason="its owner was deactivated")
 
 
-def read(one: ScheduleKnown | None, seconds: float, *, written: float = -1e6) -> ScheduleFacts:
-    if one is not None:
-        one = msgspec.structs.replace(one, updated_at=at(written))
-    return ScheduleFacts(schedule=one, read_at=at(seconds))
+def read(
+    schedule_known: ScheduleKnown | None, seconds: float, *, written: float = -1e6
+) -> ScheduleFacts:
+    if schedule_known is not None:
+        schedule_known = msgspec.structs.replace(schedule_known, updated_at=at(written))
+    return ScheduleFacts(schedule=schedule_known, read_at=at(seconds))
 
 
 def test_switching_off_is_told_from_when_it_was_done_until_it_is_undone() -> None:
     """With its name and the reason; as of the writing that a reading brought."""
     rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    assert rule.look(read(ON, 0), 5) == "right"
-    assert rule.look(read(ON, 300), 305) == "none"
-    assert rule.look(read(OFF, 600, written=450), 605) == "wrong"
+    assert rule.evaluate(read(ON, 0), 5) == "right"
+    assert rule.evaluate(read(ON, 300), 305) == "none"
+    assert rule.evaluate(read(OFF, 600, written=450), 605) == "wrong"
     assert (rule.wrong.since, rule.wrong.as_of) == (at(450), at(600))
     assert rule.wrong.facts == {"schedule": "s1", "reason": "its owner was deactivated"}
-    assert rule.look(read(OFF, 900, written=700), 905) == "wrong"
+    assert rule.evaluate(read(OFF, 900, written=700), 905) == "wrong"
     assert rule.wrong.since == at(450)
-    assert rule.look(read(ON, 1_200, written=1_100), 1_205) == "right"
-    assert rule.last == Right(at=at(1_100))
-    assert rule.look(read(ON, 1_500, written=1_100), 1_505) == "none"
+    assert rule.evaluate(read(ON, 1_200, written=1_100), 1_205) == "right"
+    assert rule.last == Ok(at=at(1_100))
+    assert rule.evaluate(read(ON, 1_500, written=1_100), 1_505) == "none"
 
 
 def test_what_was_disabled_at_the_first_look_is_intent() -> None:
     """It is told neither then nor ever, until it was enabled once."""
     rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    assert rule.look(read(OFF, 0), 5) == "none"
-    assert rule.look(read(OFF, 300, written=200), 305) == "none"
-    assert rule.look(read(ON, 600, written=500), 605) == "right"  # nothing was told of it
-    assert rule.look(read(OFF, 900), 905) == "wrong"
+    assert rule.evaluate(read(OFF, 0), 5) == "none"
+    assert rule.evaluate(read(OFF, 300, written=200), 305) == "none"
+    assert rule.evaluate(read(ON, 600, written=500), 605) == "right"  # nothing was told of it
+    assert rule.evaluate(read(OFF, 900), 905) == "wrong"
     assert rule.wrong.since == at(900)  # it does not say when, so: when it was seen
 
 
 def test_a_deleted_schedule_is_no_disabled_one() -> None:
     """The alert is over, and nothing is remembered of it."""
     rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    rule.look(read(ON, 0), 5)
-    assert rule.look(read(OFF, 300), 305) == "wrong"
-    assert rule.look(read(None, 600), 605) == "right"
+    rule.evaluate(read(ON, 0), 5)
+    assert rule.evaluate(read(OFF, 300), 305) == "wrong"
+    assert rule.evaluate(read(None, 600), 605) == "right"
     assert rule.memory_bytes == b""
-    assert rule.look(read(None, 900), 905) == "none"
+    assert rule.evaluate(read(None, 900), 905) == "none"
 
 
 def test_a_schedule_whose_flow_was_deleted_is_no_disabled_one() -> None:
     """The workspace switches it off with the flow; what was told of it before is over for good."""
     orphan = msgspec.structs.replace(OFF, deleted=OFF.pipelines)
     rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    rule.look(read(ON, 0), 5)
-    assert rule.look(read(orphan, 300), 305) == "right"
+    rule.evaluate(read(ON, 0), 5)
+    assert rule.evaluate(read(orphan, 300), 305) == "right"
     assert rule.memory_bytes == b""
-    assert rule.look(read(orphan, 600), 605) == "none"
+    assert rule.evaluate(read(orphan, 600), 605) == "none"
 
     told = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    told.look(read(ON, 0), 5)
-    assert told.look(read(OFF, 300), 305) == "wrong"
-    assert told.look(read(orphan, 600), 605) == "right"
-    assert told.last == Right(at=at(600), reason="pipeline removed")
+    told.evaluate(read(ON, 0), 5)
+    assert told.evaluate(read(OFF, 300), 305) == "wrong"
+    assert told.evaluate(read(orphan, 600), 605) == "right"
+    assert told.last == Ok(at=at(600), reason="pipeline removed")
 
 
 def test_a_schedule_of_which_something_is_left_is_judged() -> None:
@@ -79,9 +81,9 @@ def test_a_schedule_of_which_something_is_left_is_judged() -> None:
     both = (*ON.pipelines, Pipeline(kind=PipelineKind.FLOW, id="12"))
     half = msgspec.structs.replace(ON, pipelines=both, deleted=ON.pipelines)
     rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    rule.look(read(half, 0), 5)
+    rule.evaluate(read(half, 0), 5)
     off = msgspec.structs.replace(half, is_enabled=False)
-    assert rule.look(read(off, 300), 305) == "wrong"
+    assert rule.evaluate(read(off, 300), 305) == "wrong"
 
 
 def test_what_has_fired_for_the_last_time_is_switched_off_without_a_word() -> None:
@@ -89,18 +91,18 @@ def test_what_has_fired_for_the_last_time_is_switched_off_without_a_word() -> No
     done = schedule(OneTimeTrigger(at=at(400)))
     off = msgspec.structs.replace(done, is_enabled=False)
     rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    rule.look(read(done, 0), 5)
-    assert rule.look(read(off, 600, written=401), 605) == "none"
+    rule.evaluate(read(done, 0), 5)
+    assert rule.evaluate(read(off, 600, written=401), 605) == "none"
     early = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    early.look(read(done, 0), 5)
-    assert early.look(read(off, 300, written=250), 305) == "wrong"
+    early.evaluate(read(done, 0), 5)
+    assert early.evaluate(read(off, 300, written=250), 305) == "wrong"
 
 
 def test_before_a_reading_nothing_is_said() -> None:
     """After a restart an alert stays as it is until the schedules were read again."""
     rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    assert rule.look(ScheduleFacts(schedule=None, read_at=None), None) == "none"
-    rule.look(read(ON, 0), 5)
-    rule.look(read(OFF, 300), 305)
-    assert rule.look(ScheduleFacts(schedule=None, read_at=None), None) == "unclear"
-    assert rule.look(read(OFF, 900), 905) == "wrong"
+    assert rule.evaluate(ScheduleFacts(schedule=None, read_at=None), None) == "none"
+    rule.evaluate(read(ON, 0), 5)
+    rule.evaluate(read(OFF, 300), 305)
+    assert rule.evaluate(ScheduleFacts(schedule=None, read_at=None), None) == "unclear"
+    assert rule.evaluate(read(OFF, 900), 905) == "wrong"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
 from monitor.bus.contract import Change, Retention
@@ -21,14 +21,14 @@ TINY = Retention(events_seconds=0, events_count=1, events_hard_cap=1)
 async def poll(stage: Judging) -> None:
     """Let a complete poll and a reading of the schedules be, and the engine look at them."""
     now = stage.clock.now()
-    stage.knowledge.name_pipeline(WORKSPACE, FLOW.kind, FLOW.id, FLOW.name)
-    stage.knowledge.update_workspace(
+    stage.live_state.name_pipeline(WORKSPACE, FLOW.kind, FLOW.id, FLOW.name)
+    stage.live_state.update_workspace(
         WORKSPACE, schedules=(schedule(HALF_PAST),), schedules_read_at=now
     )
     for kind in RunKind:
-        stage.knowledge.confirm(WORKSPACE, kind, now, complete_at=now)
-    await stage.engine.look()
-    await stage.engine.look()
+        stage.live_state.confirm(WORKSPACE, kind, now, complete_at=now)
+    await stage.engine.evaluate()
+    await stage.engine.evaluate()
 
 
 async def start(stage: Judging, number: int) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.verdicts import Unclear, Wrong
-from monitor.model.knowledge import ActiveRun, PipelineStanding
+from monitor.alerting.rules.contract import Firing, Unknown
+from monitor.model.live_state import ActiveRun, PipelineHealth
 from monitor.model.runs import RunKind, Source, Trigger
 from monitor.model.triggers import (
     CronTrigger,
@@ -33,10 +33,10 @@ from tests.alerting.schedule_stories import (
 def test_a_start_that_did_not_come_is_missed_when_grace_is_over() -> None:
     """Not a moment earlier, told with the schedule and the time, and over with a late start."""
     story = Story(schedule(HALF_PAST))
-    story.look(at("10:39"))
+    story.evaluate(at("10:39"))
     assert story.told == []
-    story.look(at("10:40"))
-    assert isinstance(story.last, Wrong)
+    story.evaluate(at("10:40"))
+    assert isinstance(story.last, Firing)
     assert (story.last.since, story.last.as_of) == (at("10:30"), at("10:40"))
     assert story.last.facts == {
         "schedule": "s1",
@@ -45,7 +45,7 @@ def test_a_start_that_did_not_come_is_missed_when_grace_is_over() -> None:
     }
 
     story.start(at("10:52"))
-    story.look(at("10:53"))
+    story.evaluate(at("10:53"))
     assert story.told == ["21 10:30", "-21 10:52"]
     assert story.evidence == ("acme:job_group:1:queued",)
     assert story.missed_ever == 1
@@ -56,7 +56,7 @@ def test_a_start_in_time_is_no_news() -> None:
     story = Story(schedule(HALF_PAST))
     for started in ("10:30:03", "11:38", "12:29:59", "13:30"):
         story.start(at(started))
-        story.look(at(started) + timedelta(minutes=21))
+        story.evaluate(at(started) + timedelta(minutes=21))
     assert story.told == []
     assert story.missed_ever == 0
 
@@ -65,13 +65,13 @@ def test_several_missed_in_a_row_are_one_alert() -> None:
     """It says how many; the next one that comes ends it, and was in time itself."""
     story = Story(schedule(HALF_PAST))
     for clock in ("10:45", "11:45", "12:45"):
-        story.look(at(clock))
-    assert isinstance(story.last, Wrong)
+        story.evaluate(at(clock))
+    assert isinstance(story.last, Firing)
     assert story.last.facts["missed"] == 3
     story.start(at("13:30:02"))
-    story.look(at("13:31"))
+    story.evaluate(at("13:31"))
     assert story.told == ["21 10:30", "-21 13:30"]
-    story.look(at("14:20"))
+    story.evaluate(at("14:20"))
     assert story.missed_ever == 3
 
 
@@ -80,31 +80,31 @@ def test_each_miss_is_told_although_it_was_over_before_anybody_looked() -> None:
     story = Story(schedule(HALF_PAST))
     for started in ("11:30", "13:30", "14:30"):
         story.start(at(started))
-    story.look(at("15:00"))
+    story.evaluate(at("15:00"))
     assert story.told == ["21 10:30", "-21 11:30", "21 12:30", "-21 13:30"]
 
 
 def test_nothing_is_judged_before_runs_and_schedules_are_known() -> None:
     """Without a complete poll, or a reading of the schedules behind it, nobody can tell."""
     story = Story(schedule(HALF_PAST))
-    story.look(None)
-    assert isinstance(story.last, Unclear)
+    story.evaluate(None)
+    assert isinstance(story.last, Unknown)
     story.read_at = at("10:29")
-    story.look(at("11:00"), reads=False)
+    story.evaluate(at("11:00"), reads=False)
     assert story.told == []
     assert story.again_at is None  # the next reading brings the next look
-    story.look(at("11:01"))
+    story.evaluate(at("11:01"))
     assert story.told == ["21 10:30"]
 
 
 def test_what_was_to_start_before_the_first_look_is_not_judged() -> None:
     """Nobody knows what was started before, and nobody asked."""
     story = Story(schedule(HALF_PAST), begin=at("10:30:30"))
-    story.look(at("11:20"))
+    story.evaluate(at("11:20"))
     assert story.told == []
     late = Story(begin=TEN)
-    late.standings = (
-        PipelineStanding(
+    late.pipeline_health = (
+        PipelineHealth(
             workspace="acme",
             run_kind=RunKind.JOB_GROUP,
             pipeline=FLOW,
@@ -112,8 +112,8 @@ def test_what_was_to_start_before_the_first_look_is_not_judged() -> None:
         ),
     )
     late.schedules = (schedule(HALF_PAST),)
-    late.look(at("10:28"))
-    late.look(at("10:50"))
+    late.evaluate(at("10:28"))
+    late.evaluate(at("10:50"))
     assert late.told == []
 
 
@@ -123,10 +123,10 @@ def test_runs_that_no_schedule_started_do_not_count() -> None:
     story.start(at("10:30:02"), trigger=Trigger.MANUAL)
     story.start(at("10:30:03"), trigger=Trigger.PLAN)
     story.start(at("10:30:04"), kind=RunKind.PLAN_RUN, trigger=Trigger.UNKNOWN)
-    story.look(at("10:45"))
+    story.evaluate(at("10:45"))
     assert story.told == ["21 10:30"]
     story.start(at("10:46"), trigger=Trigger.UNKNOWN)  # the workspace did not tell
-    story.look(at("10:47"))
+    story.evaluate(at("10:47"))
     assert story.told == ["21 10:30", "-21 10:46"]
 
 
@@ -135,12 +135,12 @@ def test_the_parts_of_one_start_are_one_start() -> None:
     story = Story(schedule(HALF_PAST))
     for clock in ("11:30:01", "11:30:02"):
         story.start(at(clock), flow_run="7")
-    story.look(at("11:45"))
+    story.evaluate(at("11:45"))
     assert story.told == ["21 10:30", "-21 11:30"]
     loose = Story(schedule(HALF_PAST))
     for recipe in ("4", "5"):
         loose.start(at("11:30:01"), recipe=recipe)
-    loose.look(at("11:45"))
+    loose.evaluate(at("11:45"))
     assert loose.told == ["21 10:30", "-21 11:30"]
     assert story.missed_ever == loose.missed_ever == 1
 
@@ -150,9 +150,9 @@ def test_what_a_long_flow_run_begins_later_is_no_start() -> None:
     story = Story(schedule(HALF_PAST))
     for clock in ("10:30:02", "11:30:02"):
         story.start(at(clock), flow_run=clock)
-        story.look(at(clock) + timedelta(minutes=12))
+        story.evaluate(at(clock) + timedelta(minutes=12))
     story.start(at("12:30:05"), flow_run="10:30:02", recipe="9")
-    story.look(at("12:45"))
+    story.evaluate(at("12:45"))
     assert story.told == ["21 12:30"]
 
 
@@ -161,8 +161,8 @@ def test_schedules_that_are_not_seen_are_not_guessed() -> None:
     story = Story()
     for hour in range(11, 20):
         story.start(at(f"{hour}:30:01"))
-        story.look(at(f"{hour}:50"))
-    story.look(at("22 12:00"))
+        story.evaluate(at(f"{hour}:50"))
+    story.evaluate(at("22 12:00"))
     assert story.told == []
     assert story.memory is None
 
@@ -172,7 +172,7 @@ def test_a_jam_that_dissolves_makes_up_for_what_was_missed() -> None:
     story = Story(schedule(HALF_PAST))
     story.start(at("11:30:05"), flow_run="1")
     story.start(at("11:30:07"), flow_run="2")
-    story.look(at("11:45"))
+    story.evaluate(at("11:45"))
     assert story.told == []
 
 
@@ -182,18 +182,18 @@ def test_a_run_that_tells_its_pipeline_late_is_found_among_the_active() -> None:
     story.active = (
         ActiveRun(run=run_of(9, at("10:30:02")), confirmed_at=TEN, confirmed_by=Source.POLL),
     )
-    story.look(at("10:45"))
+    story.evaluate(at("10:45"))
     assert story.told == []
 
 
 def test_an_event_that_is_heard_again_counts_once() -> None:
     """Queued, started, ended: one run, although hours pass between."""
     story = Story(schedule(HALF_PAST))
-    story.hear(run_of(9, at("10:30:02")))
-    story.look(at("10:45"))
-    story.look(at("11:39"))
-    story.hear(run_of(9, at("10:30:02")))
-    story.look(at("11:40"))
+    story.on_event(run_of(9, at("10:30:02")))
+    story.evaluate(at("10:45"))
+    story.evaluate(at("11:39"))
+    story.on_event(run_of(9, at("10:30:02")))
+    story.evaluate(at("11:40"))
     assert story.told == ["21 11:30"]
 
 
@@ -201,11 +201,11 @@ def test_watchers_and_what_cannot_be_read_expect_nothing() -> None:
     """A file watcher names no time; an expression that nobody can read neither."""
     unreadable = CronTrigger(expression="every day")
     story = Story(schedule(UnsupportedTrigger(kind="fileWatcher"), unreadable))
-    story.look(at("22 10:00"))
+    story.evaluate(at("22 10:00"))
     assert story.told == []
     story.schedules = (schedule(unreadable, HALF_PAST, updated_at=at("22 10:01")),)
-    story.look(at("22 10:02"))
-    story.look(at("22 10:45"))
+    story.evaluate(at("22 10:02"))
+    story.evaluate(at("22 10:45"))
     assert story.told == ["22 10:30"]
 
 
@@ -217,74 +217,74 @@ def test_one_time_that_did_not_come_ends_with_any_start() -> None:
     once = OneTimeTrigger(at=at("10:20"))
     story = Story(schedule(once))
     story.schedules = (schedule(once, is_enabled=False, updated_at=at("10:20:01")),)
-    story.look(at("10:25"))
-    story.look(at("10:31"))
-    story.look(at("12:00"))
+    story.evaluate(at("10:25"))
+    story.evaluate(at("10:31"))
+    story.evaluate(at("12:00"))
     assert story.told == ["21 10:20"]
     story.start(at("12:05"), trigger=Trigger.MANUAL)
-    story.look(at("12:06"))
+    story.evaluate(at("12:06"))
     assert story.told == ["21 10:20", "-21 12:05"]
 
 
 def test_nobody_waits_any_more_for_what_was_switched_off() -> None:
     """Switched off, or deleted: the alert is over as of then."""
     story = Story(schedule(HALF_PAST))
-    story.look(at("10:45"))
+    story.evaluate(at("10:45"))
     story.schedules = (schedule(HALF_PAST, is_enabled=False, updated_at=at("11:05")),)
-    story.look(at("11:10"))
+    story.evaluate(at("11:10"))
     assert story.told == ["21 10:30", "-21 11:05"]
     gone = Story(schedule(HALF_PAST))
-    gone.look(at("10:45"))
+    gone.evaluate(at("10:45"))
     gone.schedules = ()
-    gone.look(at("11:10"))
+    gone.evaluate(at("11:10"))
     assert gone.told == ["21 10:30", "-21 11:10"]
-    gone.look(at("11:20"))
+    gone.evaluate(at("11:20"))
     assert gone.memory is None
 
 
 def test_a_rule_may_expect_starts_that_no_visible_schedule_tells() -> None:
     """For pipelines whose schedules belong to others; whoever starts them."""
     story = Story(expect="0 0 2 ? * MON-FRI", timezone="Europe/Berlin")
-    story.look(at("23 00:00"))
+    story.evaluate(at("23 00:00"))
     assert story.told == []  # a weekend
-    story.look(at("23 01:15"))  # two in Berlin is one
+    story.evaluate(at("23 01:15"))  # two in Berlin is one
     assert story.told == ["23 01:00"]
     story.start(at("23 08:00"), trigger=Trigger.API)
-    story.look(at("23 08:01"))
+    story.evaluate(at("23 08:01"))
     story.start(at("24 01:00:05"), trigger=Trigger.MANUAL)
-    story.look(at("24 09:00"))
+    story.evaluate(at("24 09:00"))
     assert story.told == ["23 01:00", "-23 08:00"]
 
 
 def test_another_expression_begins_anew() -> None:
     """A changed rule does not judge the past by it."""
     story = Story(expect="0 0 * * * ?")
-    story.look(at("11:05"))
+    story.evaluate(at("11:05"))
     story.rule = type(story.rule)(
         name="x", rule=story.rule.rule, expect="0 45 * * * ?", threshold=600.0
     )
-    story.look(at("11:50"))
-    story.look(at("12:50"))
+    story.evaluate(at("11:50"))
+    story.evaluate(at("12:50"))
     assert story.told == []
-    story.look(at("12:56"))
+    story.evaluate(at("12:56"))
     assert story.told == ["21 12:45"]
     story.rule = msgspec.structs.replace(story.rule, expect_timezone="Asia/Kathmandu")
-    story.look(at("13:00"))
-    story.look(at("13:30"))
+    story.evaluate(at("13:00"))
+    story.evaluate(at("13:30"))
     assert story.missed_ever == 0
 
 
 def test_an_alert_whose_memory_is_gone_is_over() -> None:
     """Another expression, or a memory that nobody can read: else it would stand for ever."""
     story = Story(expect="0 30 * * * ?")
-    story.look(at("10:45"))
+    story.evaluate(at("10:45"))
     story.rule = msgspec.structs.replace(story.rule, expect="0 50 * * * ?")
-    story.look(at("10:46"))
+    story.evaluate(at("10:46"))
     assert story.told == ["21 10:30", "-21 10:46"]
     lost = Story(schedule(HALF_PAST))
-    lost.look(at("10:45"))
+    lost.evaluate(at("10:45"))
     lost.memory_bytes = b""
-    lost.look(at("10:47"))
+    lost.evaluate(at("10:47"))
     assert lost.told == ["21 10:30", "-21 10:47"]
 
 
@@ -293,7 +293,7 @@ def test_days_without_news_write_nothing() -> None:
     story = Story(schedule(DailyTrigger(hour_of_day=2, minute_of_hour=0)))
     before = story.writes
     for minutes in range(0, 700, 5):
-        story.look(TEN + timedelta(minutes=minutes))
+        story.evaluate(TEN + timedelta(minutes=minutes))
     assert story.writes == before
     assert story.again_at == at("22 02:10")
 
@@ -306,7 +306,7 @@ def test_what_is_kept_is_bounded(hours: int) -> None:
     for number in range(hours * 360):
         story.start(begin + timedelta(seconds=10 * number), flow_run=str(number))
     assert len(story.memory_bytes) < 200_000
-    story.look(begin + timedelta(hours=hours, seconds=-5))
+    story.evaluate(begin + timedelta(hours=hours, seconds=-5))
     assert story.told == []
 
 
@@ -345,7 +345,9 @@ def test_any_starts_later_than_never_are_told_apart(
         if gap < 60 and begin.minute + number < 60 and number % gap == 0
     }
     starts = sorted(
-        one + min(minutes, GRACE) * delay for one, delay in delays.items() if delay is not None
+        other_delay + min(minutes, GRACE) * delay
+        for other_delay, delay in delays.items()
+        if delay is not None
     )
     now = begin
     while now < end:
@@ -353,7 +355,7 @@ def test_any_starts_later_than_never_are_told_apart(
         while starts and starts[0] <= now:
             started_at = starts.pop(0)
             story.start(started_at, flow_run=started_at.isoformat())
-        story.look(now)
+        story.evaluate(now)
     assert story.missed_ever == fates.count(None)
-    rows = "".join("x" if one is None else "." for one in fates).split(".")
-    assert len(story.told) == 2 * sum(bool(one) for one in rows)
+    rows = "".join("x" if fate is None else "." for fate in fates).split(".")
+    assert len(story.told) == 2 * sum(bool(row) for row in rows)

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.alerting.judging.engine import Engine
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
 from monitor.bus.contract import Retention
@@ -45,7 +45,7 @@ POLL = PollSettings(
     idle_seconds=600,
     progress_seconds=3_600,
     schedules_seconds=600,
-    audit_seconds=3_600,
+    reconcile_seconds=3_600,
     jitter_share=0.0,
     detail_wait_seconds=0.0,
 )
@@ -58,10 +58,10 @@ class Night:
         self.clock, self.world_clock = ManualClock(begin), ManualClock(begin)
         settings = SandboxSettings(traffic=None, work=WorkSettings(speed=60, cancel_ratio=0.0))
         self.sandbox = Sandbox(settings, self.world_clock)
-        for one in self.sandbox.world.schedules.live():
+        for schedule in self.sandbox.world.schedules.live():
             # What fires all the time would make most of the work, and show no more.
-            often = times_between(one.triggers, begin, begin + HOUR, limit=_OFTEN)
-            one.enabled = one.enabled and len(often) < _OFTEN
+            often = times_between(schedule.triggers, begin, begin + HOUR, limit=_OFTEN)
+            schedule.enabled = schedule.enabled and len(often) < _OFTEN
         self._folder = folder
         self._tasks: list[asyncio.Task[None]] = []
         self._scene: Scene
@@ -80,7 +80,7 @@ class Night:
         await self._scene.open()
         self._engine = Engine(
             bus=self._scene.bus,
-            view=self._scene.knowledge.view,
+            view=self._scene.live_state.view,
             clock=self.clock,
             settings=RULES,
             retention=Retention(),
@@ -104,7 +104,7 @@ class Night:
             await asleep(self.clock)
             for _ in range(20):
                 before = self._engine.picture().transitions
-                await self._engine.look()
+                await self._engine.evaluate()
                 if self._engine.picture().transitions == before:
                     break
 
@@ -116,7 +116,7 @@ class Night:
 
     async def told(self) -> list[AlertEvent]:
         rows = await self._scene.bus.events(after=0, limit=10_000)
-        return [one.event for one in rows if isinstance(one.event, AlertEvent)]
+        return [row.event for row in rows if isinstance(row.event, AlertEvent)]
 
     def scheduled(self, rhythm: Rhythm, *, in_a_plan: bool = False) -> Flow | Plan:
         """Make a flow, or a plan of one, that a schedule starts."""
@@ -141,9 +141,9 @@ class Night:
         runs: list[Any] = list(world.flow_runs if kind is PipelineKind.FLOW else world.plan_runs)
         key = "flow_id" if kind is PipelineKind.FLOW else "plan_id"
         return sorted(
-            one.created_at
-            for one in runs
-            if str(getattr(one, key)) == pipeline_id and one.ran_from is RanFrom.SCHEDULE
+            run.created_at
+            for run in runs
+            if str(getattr(run, key)) == pipeline_id and run.ran_from is RanFrom.SCHEDULE
         )
 
 
@@ -190,18 +190,22 @@ async def test_a_night_in_a_sandbox(tmp_path: Path, change: datetime) -> None:
         told = await it.told()
         _judge_what_was_told(it, told)
         minutes = Minutes(ZoneInfo(ZONE), begin + HOUR, end - HOUR)
-        for one, rhythm in zip(timed, rhythms, strict=True):
+        for other_rhythm, rhythm in zip(timed, rhythms, strict=True):
             times = minutes.times(rhythm.fits, is_every_hour=rhythm.is_every_hour)
-            _judge_what_was_due(it, one, times, told)
+            _judge_what_was_due(it, other_rhythm, times, told)
 
 
 def _judge_what_was_told(it: Night, told: list[AlertEvent]) -> None:
     """Nothing is told of a time at which something started, and what was told is over."""
-    fired = [one for one in told if one.type is EventType.ALERT_FIRED]
-    ended = {one.alert.starts_at for one in told if one.type is EventType.ALERT_RESOLVED}
+    fired = [alert_event for alert_event in told if alert_event.type is EventType.ALERT_FIRED]
+    ended = {
+        alert_event.alert.starts_at
+        for alert_event in told
+        if alert_event.type is EventType.ALERT_RESOLVED
+    }
     assert len(fired) >= 3
-    for one in fired:
-        alert = one.alert
+    for event in fired:
+        alert = event.alert
         assert alert.pipeline is not None
         starts = it.starts(alert.pipeline.kind, alert.pipeline.id)
         in_time = [at for at in starts if alert.starts_at <= at < alert.starts_at + GRACE]
@@ -216,15 +220,15 @@ def _judge_what_was_due(
     kind = PipelineKind.PLAN if isinstance(made, Plan) else PipelineKind.FLOW
     starts = it.starts(kind, str(made.id))
     alerts = [
-        one.alert
-        for one in told
-        if one.type is EventType.ALERT_RESOLVED
-        and one.alert.pipeline is not None
-        and (one.alert.pipeline.kind, one.alert.pipeline.id) == (kind, str(made.id))
+        alert_event.alert
+        for alert_event in told
+        if alert_event.type is EventType.ALERT_RESOLVED
+        and alert_event.alert.pipeline is not None
+        and (alert_event.alert.pipeline.kind, alert_event.alert.pipeline.id) == (kind, str(made.id))
     ]
     for at, following in pairwise(times):
-        if not any(at <= one < following for one in starts):
+        if not any(at <= start < following for start in starts):
             assert any(
-                one.starts_at <= at and one.ends_at is not None and at <= one.ends_at
-                for one in alerts
+                alert.starts_at <= at and alert.ends_at is not None and at <= alert.ends_at
+                for alert in alerts
             ), f"nothing was told of {made.name} at {at}"

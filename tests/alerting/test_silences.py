@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.episodes.suppression import Suppression, fits
+from monitor.alerting.alerts.suppression import Suppression, fits
 from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.alerting.settings.silences import (
     LONGEST_WORDS,
@@ -19,7 +19,7 @@ from monitor.alerting.settings.silences import (
     labels_to_match,
     made_silence,
     matcher,
-    silence_faults,
+    silence_problems,
 )
 from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
@@ -53,7 +53,7 @@ def faults_of(**changed: object) -> list[str]:
     }
     with pytest.raises(ConfigurationError) as refused:
         made_silence(**{**asked, **changed})  # type: ignore[arg-type]  # wrong on purpose
-    return refused.value.faults
+    return refused.value.problems
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def faults_of(**changed: object) -> list[str]:
 )
 def test_what_cannot_be_meant_is_refused(changed: dict[str, object], told: str) -> None:
     """No end, no matcher, a label that no alert has, nobody's name: one sentence each."""
-    assert [told in fault for fault in faults_of(**changed)].count(True) == 1
+    assert [told in problem for problem in faults_of(**changed)].count(True) == 1
 
 
 def test_an_end_that_is_past_is_one_fault() -> None:
@@ -92,8 +92,8 @@ def test_an_end_that_is_past_is_one_fault() -> None:
 
 def test_all_faults_are_told_at_once() -> None:
     """Whoever wrote five things wrong hears of five."""
-    faults = faults_of(matchers=["kin=x", "label"], author="", comment="", ends_at=None)
-    assert [one.split(":")[0] for one in faults] == [
+    problems = faults_of(matchers=["kin=x", "label"], author="", comment="", ends_at=None)
+    assert [problem.split(":")[0] for problem in problems] == [
         "matchers",
         "matchers",
         "author",
@@ -124,8 +124,8 @@ LABELS = labels_to_match(
 )
 def test_a_word_that_no_alert_has_is_refused(written: str, told: str) -> None:
     """What would hold back nothing, or all of it, names the nearest word that there is."""
-    (fault,) = faults_of(matchers=[written], labels=LABELS)
-    assert fault.startswith(f"matchers: {written!r}: {told}")
+    (problem,) = faults_of(matchers=[written], labels=LABELS)
+    assert problem.startswith(f"matchers: {written!r}: {told}")
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,15 @@ def test_a_word_that_no_alert_has_is_refused(written: str, told: str) -> None:
 def test_a_word_that_alerts_have_is_taken(written: str) -> None:
     """The daemon's own alerts and those of no kind are meant too; names of pipelines are free."""
     asked = {"author": "eve", "comment": "why", "starts_at": NOW, "ends_at": NOW + HOUR}
-    assert silence_faults(matchers=[written], labels=LABELS, **asked) == []  # type: ignore[arg-type]
+    assert silence_problems(matchers=[written], labels=LABELS, **asked) == []  # type: ignore[arg-type]
 
 
 def test_a_rules_own_label_may_be_named() -> None:
     """Labels that rules add are as good as those that every alert carries."""
     asked = {"author": "eve", "comment": "why", "starts_at": NOW, "ends_at": NOW + HOUR}
     own = dict.fromkeys((*SHOWN_LABELS, "team"), ())
-    assert silence_faults(matchers=["team=data"], labels=own, **asked) == []  # type: ignore[arg-type]
-    assert silence_faults(matchers=["team=data"], **asked) != []  # type: ignore[arg-type]
+    assert silence_problems(matchers=["team=data"], labels=own, **asked) == []  # type: ignore[arg-type]
+    assert silence_problems(matchers=["team=data"], **asked) != []  # type: ignore[arg-type]
 
 
 def test_a_silence_works_from_its_first_instant_to_before_its_last() -> None:
@@ -244,13 +244,13 @@ def test_an_instant_is_read_in_any_zone() -> None:
 def test_no_silence_is_overlooked(globs: list[tuple[str, str, str]], pipeline: str) -> None:
     """Beside many others each silence is found by every alert that fits it, in their order."""
     silences = [
-        a_silence(*("".join(one) for one in globs[place : place + 2]))
+        a_silence(*("".join(glob) for glob in globs[place : place + 2]))
         for place in range(len(globs))
     ]
     alert = an_alert(labels={"pipeline": pipeline, "kind": "a"})
     fitting = [
-        f"silence:{one.id}"
-        for one in silences
-        if fits([matcher(text, labels=None) for text in one.matchers], alert.labels)
+        f"silence:{silence.id}"
+        for silence in silences
+        if fits([matcher(text, labels=None) for text in silence.matchers], alert.labels)
     ]
     assert list(Suppression.of(silences, ()).reasons(alert, (), at=NOW)) == fitting

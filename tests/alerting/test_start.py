@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.judging.engine import Engine
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.bus.contract import Retention
 from monitor.model.alerts import AlertState
-from monitor.model.knowledge import PipelineStanding
+from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.supervisor import Supervisor
 from tests.alerting.cutting import Cut, CutBus
@@ -27,22 +27,24 @@ from tests.app.waiting import eventually
 _STALE = msgspec.structs.replace(default_rule(RuleKind.NOT_FRESH), threshold=3_600)
 
 
-def stand(one: Judging, flows: int) -> None:
+def stand(judging: Judging, flows: int) -> None:
     """Let so many flows have succeeded last two hours ago, and let that be known for certain."""
-    now = one.clock.now()
+    now = judging.clock.now()
     for number in range(flows):
         pipeline = Pipeline(kind=PipelineKind.FLOW, id=str(number), name=f"flow {number}")
-        one.knowledge.name_pipeline(WORKSPACE, pipeline.kind, pipeline.id, pipeline.name)
-        one.knowledge.standings[WORKSPACE, RunKind.JOB_GROUP, pipeline.id, None] = PipelineStanding(
-            workspace=WORKSPACE,
-            run_kind=RunKind.JOB_GROUP,
-            pipeline=pipeline,
-            last_success_at=now - timedelta(hours=2),
-            last_finished_at=now - timedelta(hours=2),
-            last_status=Status.SUCCEEDED,
+        judging.live_state.name_pipeline(WORKSPACE, pipeline.kind, pipeline.id, pipeline.name)
+        judging.live_state.pipeline_health[WORKSPACE, RunKind.JOB_GROUP, pipeline.id, None] = (
+            PipelineHealth(
+                workspace=WORKSPACE,
+                run_kind=RunKind.JOB_GROUP,
+                pipeline=pipeline,
+                last_success_at=now - timedelta(hours=2),
+                last_finished_at=now - timedelta(hours=2),
+                last_status=Status.SUCCEEDED,
+            )
         )
     for kind in (RunKind.JOB_GROUP, RunKind.FLOW_RUN):
-        one.knowledge.confirm(WORKSPACE, kind, now, complete_at=now)
+        judging.live_state.confirm(WORKSPACE, kind, now, complete_at=now)
 
 
 async def test_the_first_start_tells_what_was_there_once_and_as_such(tmp_path: Path) -> None:
@@ -54,7 +56,7 @@ async def test_the_first_start_tells_what_was_there_once_and_as_such(tmp_path: P
 
         told = await one.told()
         assert len(told) == len({event.alert.fingerprint for event in told}) == 500
-        assert all(event.alert.was_there for event in told)
+        assert all(event.alert.preexisting for event in told)
 
 
 async def test_what_goes_wrong_later_was_not_there(tmp_path: Path) -> None:
@@ -69,8 +71,8 @@ async def test_what_goes_wrong_later_was_not_there(tmp_path: Path) -> None:
         for _ in range(40):
             await one.round()
 
-        assert [event.alert.was_there for event in await one.told()][:1] == [True]
-        assert not any(event.alert.was_there for event in (await one.told())[1:])
+        assert [event.alert.preexisting for event in await one.told()][:1] == [True]
+        assert not any(event.alert.preexisting for event in (await one.told())[1:])
 
 
 async def test_a_restart_tells_nothing_again(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ async def test_a_restart_tells_nothing_again(tmp_path: Path) -> None:
         before = one.engine.picture().alerts
         one.engine = Engine(
             bus=one.bus,
-            view=one.knowledge.view,
+            view=one.live_state.view,
             clock=one.clock,
             settings=AlertingSettings(),
             retention=Retention(),
@@ -150,7 +152,7 @@ async def test_a_rule_that_raises_leaves_the_others_alone(tmp_path: Path) -> Non
 
         one.engine = Engine(
             bus=one.bus,
-            view=one.knowledge.view,
+            view=one.live_state.view,
             clock=one.clock,
             settings=AlertingSettings(),
             retention=Retention(),
@@ -207,9 +209,9 @@ async def test_it_goes_on_when_the_store_answers_again(tmp_path: Path) -> None:
         cut = CutBus(one.bus, Cut(at=1, is_taken=False, is_killed=False))
         engine = Engine(
             bus=cut,
-            view=one.knowledge.view,
+            view=one.live_state.view,
             clock=one.clock,
-            settings=AlertingSettings(round_seconds=0.1),
+            settings=AlertingSettings(evaluation_interval_seconds=0.1),
             retention=Retention(),
             guard=guard,
         )

@@ -60,7 +60,7 @@ def test_a_bad_template_is_told_in_one_sentence(text: str, sentence: str) -> Non
     """It says what is wrong, and the nearest name that would be right."""
     with pytest.raises(ConfigurationError) as raised:
         template(text, FIELDS)
-    assert raised.value.faults == [sentence]
+    assert raised.value.problems == [sentence]
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_what_is_read_can_be_filled_in(text: str, value: Value) -> None:
     try:
         read = template(text, FIELDS)
     except ConfigurationError as exc:
-        faults = exc.faults
+        problems = exc.problems
     else:
-        faults = ["none"]
+        problems = ["none"]
         assert read.fields <= set(FIELDS)
         assert len(read.fill(dict.fromkeys(FIELDS, value))) <= LONGEST_TEXT
-    assert len(faults) == 1
+    assert len(problems) == 1

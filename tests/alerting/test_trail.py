@@ -4,45 +4,47 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from monitor.alerting.trail import Evaluation, Trail
+from monitor.alerting.engine.history import EvaluationHistory, EvaluationRecord
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
-def said(rule: str, fingerprint: str, word: str, detail: str = "") -> Evaluation:
+def said(rule: str, fingerprint: str, word: str, detail: str = "") -> EvaluationRecord:
     """Return what a rule said at that instant."""
-    return Evaluation(rule=rule, fingerprint=fingerprint, word=word, at=AT, detail=detail)
+    return EvaluationRecord(rule=rule, fingerprint=fingerprint, word=word, at=AT, detail=detail)
 
 
 def test_every_rule_that_heard_an_event_is_kept_once() -> None:
     """A repeated evaluation replaces the former one; another rule stands beside it."""
-    trail = Trail()
-    trail.note("acme:job_group:1:failed", said("run_failed", "aa", "pending"))
-    trail.note("acme:job_group:1:failed", said("run_failed", "aa", "fired"))
-    trail.note("acme:job_group:1:failed", said("canceled", "bb", "no verdict", "why"))
-    told = [(one.rule, one.word, one.detail) for one in trail.of_event("acme:job_group:1:failed")]
+    history = EvaluationHistory()
+    history.record("acme:job_group:1:failed", said("run_failed", "aa", "pending"))
+    history.record("acme:job_group:1:failed", said("run_failed", "aa", "fired"))
+    history.record("acme:job_group:1:failed", said("canceled", "bb", "no verdict", "why"))
+    told = [
+        (item.rule, item.word, item.detail) for item in history.of_event("acme:job_group:1:failed")
+    ]
     assert told == [("run_failed", "fired", ""), ("canceled", "no verdict", "why")]
-    assert trail.of_event("acme:job_group:2:failed") == ()
+    assert history.of_event("acme:job_group:2:failed") == ()
 
 
 def test_the_last_look_of_a_rule_is_kept() -> None:
     """A look without an event belongs to rule and subject, and a newer one replaces it."""
-    trail = Trail()
+    history = EvaluationHistory()
     for word in ("unclear", "pending"):
-        trail.note(None, said("run_overdue", "aa", word))
-    last = trail.last_look("run_overdue", "aa")
+        history.record(None, said("run_overdue", "aa", word))
+    last = history.last_look("run_overdue", "aa")
     assert last is not None
     assert last.word == "pending"
-    assert trail.last_look("run_overdue", "bb") is None
+    assert history.last_look("run_overdue", "bb") is None
 
 
 def test_the_oldest_leave_when_it_is_full() -> None:
     """Neither events nor looks grow beyond their bounds, however many rules hear each event."""
-    trail = Trail(evaluations=6, looks=2)
+    history = EvaluationHistory(evaluations=6, looks=2)
     for number in range(10):
         for rule in ("run_failed", "canceled", "canceled"):
-            trail.note(f"event {number}", said(rule, "aa", "fired"))
-        trail.note(None, said("run_stuck", f"{number}", "unclear"))
-    kept = [number for number in range(10) if trail.of_event(f"event {number}")]
-    looked = [number for number in range(10) if trail.last_look("run_stuck", f"{number}")]
+            history.record(f"event {number}", said(rule, "aa", "fired"))
+        history.record(None, said("run_stuck", f"{number}", "unclear"))
+    kept = [number for number in range(10) if history.of_event(f"event {number}")]
+    looked = [number for number in range(10) if history.last_look("run_stuck", f"{number}")]
     assert (kept, looked) == ([7, 8, 9], [8, 9])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.judging.engine import Engine
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
 from monitor.bus.contract import Change, Retention
@@ -17,7 +17,7 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import AlertState
 from monitor.model.events import AlertEvent, EventType, RunEvent, run_event_id
 from monitor.model.runs import Parents, RunKey, RunKind, RunState, Source, Status, Trigger
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.alerting.judging import guard
 from tests.alerting.scheduled_world import MINUTE, ScheduledFlow, flows_of
 from tests.clocks import ManualClock
@@ -55,16 +55,16 @@ class Fortnight:
             if started_at is not None
         )
         self._runs = 0
-        self.knowledge = Knowledge(["acme"])
+        self.live_state = LiveState(["acme"])
         self.engine: Engine | None = None
 
-    async def look(self) -> None:
+    async def evaluate(self) -> None:
         """Let the engine look as often as it has more to say at this moment."""
         if self.engine is None:
-            self.knowledge = Knowledge(["acme"])
+            self.live_state = LiveState(["acme"])
             self.engine = Engine(
                 bus=self._bus,
-                view=self.knowledge.view,
+                view=self.live_state.view,
                 clock=self._clock,
                 settings=SETTINGS,
                 retention=Retention(),
@@ -73,7 +73,7 @@ class Fortnight:
             await self.engine.restore()
         for _ in range(MOST_LOOKS):
             before = self.engine.picture().transitions
-            await self.engine.look()
+            await self.engine.evaluate()
             if self.engine.picture().transitions == before:
                 return
         pytest.fail(f"no end of news at {self._clock.now()}")
@@ -81,12 +81,12 @@ class Fortnight:
     async def poll(self, *, runs: bool = True, schedules: bool = True) -> None:
         """Read what can be read, and judge."""
         if self.engine is None:
-            await self.look()
+            await self.evaluate()
         if runs:
             await self._find_runs(self._clock.now())
         if schedules:
             self._read_schedules(self._clock.now())
-        await self.look()
+        await self.evaluate()
 
     async def _find_runs(self, now: datetime) -> None:
         """Find what has started since the poll before."""
@@ -97,17 +97,17 @@ class Fortnight:
             runs = tuple(event.run for event in events)
             await self._bus.commit(Change(runs=runs, events=events), timeout_seconds=10)
         for kind in RunKind:
-            self.knowledge.confirm("acme", kind, now, complete_at=now)
+            self.live_state.confirm("acme", kind, now, complete_at=now)
 
     def _read_schedules(self, now: datetime) -> None:
         for pipeline in (flow.pipeline for flow in self._flows):
-            self.knowledge.name_pipeline("acme", pipeline.kind, pipeline.id, pipeline.name)
-        standing = self.knowledge.workspaces["acme"]
-        self.knowledge.update_workspace(
+            self.live_state.name_pipeline("acme", pipeline.kind, pipeline.id, pipeline.name)
+        status = self.live_state.workspaces["acme"]
+        self.live_state.update_workspace(
             "acme",
             schedules=tuple(flow.schedule(now, self._zone) for flow in self._flows),
             schedules_read_at=now,
-            schedules_read_before=standing.schedules_read_at,
+            schedules_read_before=status.schedules_read_at,
         )
 
     def _started(self, started_at: datetime, flow: ScheduledFlow) -> tuple[RunEvent, RunEvent]:
@@ -130,7 +130,7 @@ class Fortnight:
         position = 0
         while rows := await self._bus.events(after=position, limit=1_000):
             position = rows[-1].position
-            found += [one.event for one in rows if isinstance(one.event, AlertEvent)]
+            found += [row.event for row in rows if isinstance(row.event, AlertEvent)]
         return found
 
 
@@ -154,14 +154,14 @@ async def test_two_weeks_of_schedules(tmp_path: Path, zone: str, change: datetim
     does not answer for an hour; in the two after it, one of its two lists does not.
     """
     polls = polls_around(change)
-    away = [one for one in polls if abs(one - change) <= HOUR / 2]
+    away = [poll for poll in polls if abs(poll - change) <= HOUR / 2]
     outages = {
-        one: night
+        poll: night
         for night in (-1, 1, 2)
-        for one in polls
-        if abs(one - change - timedelta(days=night)) <= HOUR
+        for poll in polls
+        if abs(poll - change - timedelta(days=night)) <= HOUR
     }
-    done = [one for one in polls if one not in away and one not in outages]
+    done = [poll for poll in polls if poll not in away and poll not in outages]
     flows = flows_of(zone, polls[0], polls[-1], polls=done, seed=len(zone))
     clock = ManualClock(polls[0] - MINUTE)
     bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
@@ -183,18 +183,18 @@ async def _compare(daemon: Fortnight, flows: list[ScheduledFlow], polls: list[da
     assert daemon.engine is not None
     told = await daemon.told()
     picture = daemon.engine.picture()
-    assert not [one for one in picture.alerts if one.state is not AlertState.RESOLVED]
+    assert not [alert for alert in picture.alerts if alert.state is not AlertState.RESOLVED]
     total = 0
     for flow in flows:
         missed = flow.missed(polls)
         identity = ("acme", RunKind.FLOW_RUN, flow.pipeline.id)
         assert picture.missed.get(identity, 0) == len(missed), flow.pipeline
-        own = [one for one in told if one.alert.pipeline == flow.pipeline]
-        fired = [one.alert.starts_at for one in own if one.type is EventType.ALERT_FIRED]
+        own = [event for event in told if event.alert.pipeline == flow.pipeline]
+        fired = [event.alert.starts_at for event in own if event.type is EventType.ALERT_FIRED]
         ended = {
-            one.alert.starts_at: one.alert.ends_at
-            for one in own
-            if one.type is EventType.ALERT_RESOLVED
+            event.alert.starts_at: event.alert.ends_at
+            for event in own
+            if event.type is EventType.ALERT_RESOLVED
         }
         assert set(fired) <= set(missed), flow.pipeline
         assert len(fired) == len(set(fired)) == len(ended)

@@ -6,32 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.facts import TokenFacts, WorkspaceFacts
+from monitor.alerting.rules.facts import TokenFacts, WorkspaceFacts
 from monitor.alerting.settings.rules import RuleKind
-from monitor.model.knowledge import (
-    BudgetStanding,
-    PollStanding,
-    Reachability,
-    WorkspaceStanding,
-)
+from monitor.model.live_state import BudgetStatus, PollStatus, Reachability, WorkspaceStatus
 from tests.alerting.looking import Looking, at
 
 DAY = 86_400.0
 
 
-def standing(
-    reachability: Reachability = Reachability.REACHABLE, *polls: PollStanding, **more: object
+def status(
+    reachability: Reachability = Reachability.REACHABLE, *polls: PollStatus, **more: object
 ) -> WorkspaceFacts:
     """Return what is known of a workspace that stands so."""
-    told = WorkspaceStanding(workspace="marketing", reachability=reachability, **more)  # type: ignore[arg-type]  # whatever a test tells of it
-    return WorkspaceFacts(standing=told, polls=polls)
+    told = WorkspaceStatus(workspace="marketing", reachability=reachability, **more)  # type: ignore[arg-type]  # whatever a test tells of it
+    return WorkspaceFacts(status=told, polls=polls)
 
 
 def poll(
     outcome: str, seconds: float, *, name: str = "changes", good: float | None = None
-) -> PollStanding:
+) -> PollStatus:
     """Return a poll that was last tried, and last succeeded, so long after the story began."""
-    return PollStanding(
+    return PollStatus(
         workspace="marketing",
         poll=name,
         last_attempt_at=at(seconds),
@@ -45,49 +40,54 @@ class TestUnreachable:
 
     def test_an_outage_is_wrong_from_its_first_look_to_the_first_answer(self) -> None:
         """Its start stays where it was first seen, also over a restart that knows nothing yet."""
-        looking = Looking(RuleKind.WORKSPACE_UNREACHABLE)
-        down = standing(Reachability.UNREACHABLE, reason="changes: no answer")
+        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
+        down = status(Reachability.UNREACHABLE, reason="changes: no answer")
         words = [
-            looking.look(standing(), 0),
-            looking.look(down, 2),
-            looking.look(down, 200),
-            looking.look(standing(Reachability.UNKNOWN), 210),
-            looking.look(down, 220),
+            rules_for_state.evaluate(status(), 0),
+            rules_for_state.evaluate(down, 2),
+            rules_for_state.evaluate(down, 200),
+            rules_for_state.evaluate(status(Reachability.UNKNOWN), 210),
+            rules_for_state.evaluate(down, 220),
         ]
         assert words == ["right", "wrong", "wrong", "unclear", "wrong"]
-        assert looking.wrong.since == at(2)
-        assert looking.wrong.facts == {"reason": "changes: no answer"}
-        assert looking.look(standing(Reachability.DEGRADED), 230) == "right"
-        assert looking.memory_bytes == b""
+        assert rules_for_state.wrong.since == at(2)
+        assert rules_for_state.wrong.facts == {"reason": "changes: no answer"}
+        assert rules_for_state.evaluate(status(Reachability.DEGRADED), 230) == "right"
+        assert rules_for_state.memory_bytes == b""
 
     def test_before_the_first_answer_nobody_can_tell(self) -> None:
         """A daemon that has just started neither fires nor resolves anything."""
-        looking = Looking(RuleKind.WORKSPACE_UNREACHABLE)
-        assert looking.look(standing(Reachability.UNKNOWN), 0) == "unclear"
-        assert looking.look(standing(Reachability.UNREACHABLE), None) == "unclear"
+        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
+        assert rules_for_state.evaluate(status(Reachability.UNKNOWN), 0) == "unclear"
+        assert rules_for_state.evaluate(status(Reachability.UNREACHABLE), None) == "unclear"
 
     def test_what_never_answered_was_there(self) -> None:
         """A workspace that is down when it is first watched is told as one that was so before."""
-        looking = Looking(RuleKind.WORKSPACE_UNREACHABLE)
-        looking.first_judged_at = None
-        assert looking.look(standing(Reachability.UNKNOWN), 0) == "unclear"
-        looking.first_judged_at = at(0)
-        assert looking.look(standing(Reachability.UNREACHABLE), 2) == "wrong"
-        assert (looking.wrong.since, looking.wrong.was_there) == (at(0), True)
-        assert looking.look(standing(), 4) == "right"
-        assert looking.look(standing(Reachability.UNREACHABLE), 6) == "wrong"
-        assert (looking.wrong.since, looking.wrong.was_there) == (at(6), False)
+        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
+        rules_for_state.first_evaluated_at = None
+        assert rules_for_state.evaluate(status(Reachability.UNKNOWN), 0) == "unclear"
+        rules_for_state.first_evaluated_at = at(0)
+        assert rules_for_state.evaluate(status(Reachability.UNREACHABLE), 2) == "wrong"
+        assert (rules_for_state.wrong.since, rules_for_state.wrong.preexisting) == (at(0), True)
+        assert rules_for_state.evaluate(status(), 4) == "right"
+        assert rules_for_state.evaluate(status(Reachability.UNREACHABLE), 6) == "wrong"
+        assert (rules_for_state.wrong.since, rules_for_state.wrong.preexisting) == (at(6), False)
 
     def test_a_refused_token_is_an_outage_of_ours(self) -> None:
         """The workspace answers, but only that it tells us nothing: that is told too."""
-        looking = Looking(RuleKind.WORKSPACE_UNREACHABLE)
+        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
         refused = poll("unauthorized", 60, name="schedules", good=50)
         old = poll("ok", 10, name="names", good=10)
-        assert looking.look(standing(Reachability.DEGRADED, refused, old), 62) == "wrong"
+        assert rules_for_state.evaluate(status(Reachability.DEGRADED, refused, old), 62) == "wrong"
         idle = poll("ok", 70, name="progress", good=70)
-        assert looking.look(standing(Reachability.DEGRADED, refused, old, idle), 72) == "wrong"
+        assert (
+            rules_for_state.evaluate(status(Reachability.DEGRADED, refused, old, idle), 72)
+            == "wrong"
+        )
         newer = poll("ok", 80, name="plan_runs", good=80)
-        assert looking.look(standing(Reachability.DEGRADED, refused, newer), 82) == "right"
+        assert (
+            rules_for_state.evaluate(status(Reachability.DEGRADED, refused, newer), 82) == "right"
+        )
 
     @pytest.mark.parametrize(
         ("name", "outcome", "word"),
@@ -106,10 +106,10 @@ class TestUnreachable:
     )
     def test_what_hides_runs_counts(self, name: str, outcome: str, word: str) -> None:
         """A list of runs that fails is told like an outage; what costs no run is not."""
-        looking = Looking(RuleKind.WORKSPACE_UNREACHABLE)
+        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
         failing = poll(outcome, 60, name=name, good=0)
         well = poll("ok", 61, name="schedules", good=61)
-        assert looking.look(standing(Reachability.DEGRADED, failing, well), 62) == word
+        assert rules_for_state.evaluate(status(Reachability.DEGRADED, failing, well), 62) == word
 
 
 class TestToken:
@@ -117,14 +117,14 @@ class TestToken:
 
     def test_it_is_wrong_from_the_threshold_on(self) -> None:
         """Its start is the expiry less the threshold, whenever the daemon looks."""
-        looking = Looking(RuleKind.TOKEN_EXPIRING, thing="7", threshold=2 * DAY)
+        rules_for_state = Looking(RuleKind.TOKEN_EXPIRING, thing="7", threshold=2 * DAY)
         facts = TokenFacts(expires_at=at(10 * DAY), until=at(100 * DAY))
-        assert looking.look(facts, 8 * DAY - 1) == "right"
-        assert looking.again_at == at(8 * DAY)
-        assert looking.look(facts, 8 * DAY) == "wrong"
-        assert looking.look(facts, 9 * DAY) == "wrong"
-        assert looking.wrong.since == at(8 * DAY)
-        assert looking.wrong.facts == {
+        assert rules_for_state.evaluate(facts, 8 * DAY - 1) == "right"
+        assert rules_for_state.again_at == at(8 * DAY)
+        assert rules_for_state.evaluate(facts, 8 * DAY) == "wrong"
+        assert rules_for_state.evaluate(facts, 9 * DAY) == "wrong"
+        assert rules_for_state.wrong.since == at(8 * DAY)
+        assert rules_for_state.wrong.facts == {
             "token": "7",
             "expires_at": "2026-12-01T10:00:00Z",
             "remaining_seconds": DAY,
@@ -137,44 +137,46 @@ class TestToken:
     )
     def test_it_is_over_when_nothing_expires_any_more(self, expires_at: object, word: str) -> None:
         """Renewed, deleted, or expired for a day while the workspace goes on answering."""
-        looking = Looking(RuleKind.TOKEN_EXPIRING, thing="7")
+        rules_for_state = Looking(RuleKind.TOKEN_EXPIRING, thing="7")
         facts = TokenFacts(expires_at=expires_at, until=at(100 * DAY))  # type: ignore[arg-type]
-        assert looking.look(facts, 9 * DAY) == word
+        assert rules_for_state.evaluate(facts, 9 * DAY) == word
 
     @pytest.mark.parametrize("until", [None, at(DAY)])
     def test_what_was_read_too_long_ago_decides_nothing(self, until: object) -> None:
         """A token of which nothing has been heard stays as it was: the refused one is ours."""
-        looking = Looking(RuleKind.TOKEN_EXPIRING, thing="7")
+        rules_for_state = Looking(RuleKind.TOKEN_EXPIRING, thing="7")
         facts = TokenFacts(expires_at=at(DAY), until=until)  # type: ignore[arg-type]
-        assert looking.look(facts, 2 * DAY) == "unclear"
+        assert rules_for_state.evaluate(facts, 2 * DAY) == "unclear"
 
 
 class TestMisses:
     """`callbacks_missed`."""
 
-    def look(self, looking: Looking, total: int, seconds: float) -> str:
-        return looking.look(standing(callbacks_missed=total), seconds)
+    def evaluate(self, rules_for_state: Looking, total: int, seconds: float) -> str:
+        return rules_for_state.evaluate(status(callbacks_missed=total), seconds)
 
     def test_it_is_the_growth_that_counts(self) -> None:
         """Three within the hour are wrong, what was missed before is not, and quiet ends it."""
-        looking = Looking(RuleKind.CALLBACKS_MISSED)
+        rules_for_state = Looking(RuleKind.CALLBACKS_MISSED)
         story = [(40, 0), (41, 60), (42, 120), (42, 600), (43, 900), (43, 3_700), (43, 4_600)]
-        words = [self.look(looking, total, seconds) for total, seconds in story]
+        words = [self.evaluate(rules_for_state, total, seconds) for total, seconds in story]
         assert words[:5] == ["right", "right", "unclear", "unclear", "wrong"]
         assert words[5:] == ["unclear", "right"]
 
     def test_its_start_is_the_first_that_stayed_away(self) -> None:
         """The evidence begins where the misses began."""
-        looking = Looking(RuleKind.CALLBACKS_MISSED)
+        rules_for_state = Looking(RuleKind.CALLBACKS_MISSED)
         for total, seconds in ((0, 0), (1, 60), (9, 600)):
-            self.look(looking, total, seconds)
-        assert looking.wrong.since == at(60)
-        assert looking.wrong.facts == {"missed": 9.0}
+            self.evaluate(rules_for_state, total, seconds)
+        assert rules_for_state.wrong.since == at(60)
+        assert rules_for_state.wrong.facts == {"missed": 9.0}
 
     def test_a_restart_begins_to_count_anew(self) -> None:
         """A lower total is another life of the daemon, and what it counted was missed as well."""
-        looking = Looking(RuleKind.CALLBACKS_MISSED)
-        words = [self.look(looking, *one) for one in ((5, 0), (7, 60), (0, 90), (1, 120))]
+        rules_for_state = Looking(RuleKind.CALLBACKS_MISSED)
+        words = [
+            self.evaluate(rules_for_state, *pair) for pair in ((5, 0), (7, 60), (0, 90), (1, 120))
+        ]
         assert words == ["right", "unclear", "unclear", "wrong"]
 
     @given(
@@ -182,19 +184,19 @@ class TestMisses:
     )
     def test_it_agrees_with_counting_every_miss(self, story: list[tuple[int, float]]) -> None:
         """Beside a count of all misses it errs by one step of its memory, which stays small."""
-        looking = Looking(RuleKind.CALLBACKS_MISSED)
-        self.look(looking, 0, 0)
+        rules_for_state = Looking(RuleKind.CALLBACKS_MISSED)
+        self.evaluate(rules_for_state, 0, 0)
         total, now, misses = 0, 0.0, list[float]()
         for more, seconds in story:
             now += seconds
             total += more
             misses += [now] * more
-            word = self.look(looking, total, now)
-            surely = sum(1 for one in misses if one > now - 3_600 + 61)
-            perhaps = sum(1 for one in misses if one > now - 3_600 - 61)
+            word = self.evaluate(rules_for_state, total, now)
+            surely = sum(1 for miss in misses if miss > now - 3_600 + 61)
+            perhaps = sum(1 for miss in misses if miss > now - 3_600 - 61)
             assert word == "wrong" or surely < 3
             assert word != "wrong" or perhaps >= 3
-        assert len(looking.memory_bytes) < 4_000
+        assert len(rules_for_state.memory_bytes) < 4_000
 
 
 class TestBudget:
@@ -202,58 +204,64 @@ class TestBudget:
 
     def test_one_failed_attempt_is_bad_luck(self) -> None:
         """A poll without requests counts from its first attempt on, once a second one failed."""
-        looking = Looking(RuleKind.BUDGET_EXHAUSTED)
+        rules_for_state = Looking(RuleKind.BUDGET_EXHAUSTED)
         first, again = poll("budget", 0, name="names"), poll("throttled", 600, name="names")
         fine = poll("ok", 0)
         words = [
-            looking.look(standing(Reachability.REACHABLE, fine, one), seconds)
-            for one, seconds in ((first, 2), (first, 590), (again, 602))
+            rules_for_state.evaluate(status(Reachability.REACHABLE, fine, pair), seconds)
+            for pair, seconds in ((first, 2), (first, 590), (again, 602))
         ]
         assert words == ["right", "right", "wrong"]
-        assert looking.wrong.since == at(2)
-        assert looking.wrong.facts == {
+        assert rules_for_state.wrong.since == at(2)
+        assert rules_for_state.wrong.facts == {
             "scope": "workspace",
             "remaining": None,
             "limit": None,
             "polls": "names",
         }
         good = poll("ok", 1_200, name="names")
-        assert looking.look(standing(Reachability.REACHABLE, fine, good), 1_202) == "right"
-        assert looking.memory_bytes == b""
+        assert (
+            rules_for_state.evaluate(status(Reachability.REACHABLE, fine, good), 1_202) == "right"
+        )
+        assert rules_for_state.memory_bytes == b""
 
     def test_an_empty_scope_is_wrong_at_once(self) -> None:
         """Nothing is left of a quota: it says so, with the scope that is shortest."""
-        looking = Looking(RuleKind.BUDGET_EXHAUSTED)
+        rules_for_state = Looking(RuleKind.BUDGET_EXHAUSTED)
         budgets = (
-            BudgetStanding(scope="own", limit=120, remaining=90),
-            BudgetStanding(scope="user", limit=50, remaining=0),
+            BudgetStatus(scope="own", limit=120, remaining=90),
+            BudgetStatus(scope="user", limit=50, remaining=0),
         )
-        assert looking.look(standing(Reachability.REACHABLE, poll("ok", 0), budgets=budgets), 5)
-        assert looking.wrong.since == at(5)
-        assert looking.wrong.facts == {
+        assert rules_for_state.evaluate(
+            status(Reachability.REACHABLE, poll("ok", 0), budgets=budgets), 5
+        )
+        assert rules_for_state.wrong.since == at(5)
+        assert rules_for_state.wrong.facts == {
             "scope": "user",
             "remaining": 0.0,
             "limit": 50.0,
             "polls": None,
         }
         left = (budgets[0],)
-        facts = standing(Reachability.REACHABLE, poll("ok", 9), budgets=left)
-        assert looking.look(facts, 10) == "right"
+        facts = status(Reachability.REACHABLE, poll("ok", 9), budgets=left)
+        assert rules_for_state.evaluate(facts, 10) == "right"
 
     @pytest.mark.parametrize(("outcome", "scope"), [("budget", "own"), ("throttled", "user")])
     def test_it_says_whose_requests_are_short(self, outcome: str, scope: str) -> None:
         """Our own budget refuses by one word, the workspace by another; both have their figures."""
-        looking = Looking(RuleKind.BUDGET_EXHAUSTED)
+        rules_for_state = Looking(RuleKind.BUDGET_EXHAUSTED)
         budgets = (
-            BudgetStanding(scope="own", limit=120, remaining=10),
-            BudgetStanding(scope="user", limit=50, remaining=20),
+            BudgetStatus(scope="own", limit=120, remaining=10),
+            BudgetStatus(scope="user", limit=50, remaining=20),
         )
         for seconds in (0, 60):
             polls = [poll(outcome, seconds, name=name) for name in ("tokens", "names")]
-            looking.look(standing(Reachability.REACHABLE, *polls, budgets=budgets), seconds)
-        assert looking.wrong.facts["scope"] == scope
-        assert looking.wrong.facts["polls"] == "names, tokens"
+            rules_for_state.evaluate(
+                status(Reachability.REACHABLE, *polls, budgets=budgets), seconds
+            )
+        assert rules_for_state.wrong.facts["scope"] == scope
+        assert rules_for_state.wrong.facts["polls"] == "names, tokens"
 
     def test_a_workspace_that_was_not_asked_yet_shows_nothing(self) -> None:
         """After a restart an episode stays as it is until the first poll."""
-        assert Looking(RuleKind.BUDGET_EXHAUSTED).look(standing(), 0) == "unclear"
+        assert Looking(RuleKind.BUDGET_EXHAUSTED).evaluate(status(), 0) == "unclear"

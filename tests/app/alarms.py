@@ -23,27 +23,27 @@ def alarms(subscriber: Subscriber) -> dict[Alarm, list[str]]:
 def alert_events(subscriber: Subscriber) -> Iterator[tuple[Alarm, dict[str, Any]]]:
     """Yield every alert event once, in order; an id that came with two contents is a failure."""
     contents: dict[str, bytes] = {}
-    for one in list(subscriber.messages):
-        alarm = _alarm(one.topic, "event")
+    for message in list(subscriber.messages):
+        alarm = _alarm(message.topic, "event")
         if alarm is None:
             continue
-        event = json.loads(one.payload)
+        event = json.loads(message.payload)
         if event["id"] not in contents:
-            contents[event["id"]] = one.payload
+            contents[event["id"]] = message.payload
             yield alarm, event
-        assert contents[event["id"]] == one.payload, f"{event['id']} was told with two contents"
+        assert contents[event["id"]] == message.payload, f"{event['id']} was told with two contents"
 
 
 def retained_alerts(subscriber: Subscriber) -> dict[Alarm, str]:
     """Return the last status of each alert's retained topic; a cleared one is not there."""
     states: dict[Alarm, str] = {}
-    for one in list(subscriber.messages):
-        alarm = _alarm(one.topic, "state")
+    for message in list(subscriber.messages):
+        alarm = _alarm(message.topic, "state")
         if alarm is None:
             continue
         states.pop(alarm, None)
-        if one.payload:
-            states[alarm] = json.loads(one.payload)["status"]
+        if message.payload:
+            states[alarm] = json.loads(message.payload)["status"]
     return states
 
 

@@ -67,7 +67,7 @@ class Face:
 
     async def is_following(self, *workspaces: str) -> bool:
         """True once each of them has its ``followed_since`` and can be asked for changes."""
-        told = {one["workspace"]: one for one in (await self.json("/api/v1/workspaces"))["data"]}
+        told = {item["workspace"]: item for item in (await self.json("/api/v1/workspaces"))["data"]}
         return all(
             name in told and told[name]["followed_since"] and told[name]["capabilities"]
             for name in workspaces
@@ -86,8 +86,8 @@ class Face:
     async def total(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples."""
         samples = await self._samples()
-        fitting = [one for one in samples if one.name == name]
-        return float(sum(one.value for one in fitting if labels.items() <= one.labels.items()))
+        fitting = [sample for sample in samples if sample.name == name]
+        return float(sum(item.value for item in fitting if labels.items() <= item.labels.items()))
 
     async def has_counted(self, workspace: str) -> bool:
         """True once an end of every kind was counted for the workspace."""
@@ -96,9 +96,9 @@ class Face:
 
     async def watches(self, *workspaces: str) -> bool:
         """True when the daemon watches exactly these, in page and metrics."""
-        told = [one["workspace"] for one in (await self.json("/api/v1/workspaces"))["data"]]
-        up = [one for one in await self._samples() if one.name == "dataprep_workspace_up"]
-        return told == [one.labels["workspace"] for one in up] == list(workspaces)
+        told = [item["workspace"] for item in (await self.json("/api/v1/workspaces"))["data"]]
+        up = [sample for sample in await self._samples() if sample.name == "dataprep_workspace_up"]
+        return told == [item.labels["workspace"] for item in up] == list(workspaces)
 
     async def ends(self, **labels: str) -> Counter[tuple[str, str]]:
         """Return what ``dataprep_runs_total`` counts, by kind and result."""

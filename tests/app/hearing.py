@@ -33,7 +33,7 @@ def keeping_broker(folder: Path) -> Mosquitto:
     return Mosquitto(folder, options=options)
 
 
-class Heard(Struct, frozen=True):
+class EventInput(Struct, frozen=True):
     """One message, as it came."""
 
     topic: str
@@ -50,7 +50,7 @@ class Subscriber:
 
     def __init__(self, port: int, *, name: str = "listener") -> None:
         self._port = port
-        self.messages: list[Heard] = []
+        self.messages: list[EventInput] = []
         self._is_subscribed = False
         self._client = Client(
             CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTProtocolVersion.MQTTv5
@@ -84,7 +84,7 @@ class Subscriber:
         self._is_subscribed = True
 
     def _hear(self, _: Client, __: Any, message: MQTTMessage) -> None:
-        self.messages.append(Heard(message.topic, bytes(message.payload), message.retain))
+        self.messages.append(EventInput(message.topic, bytes(message.payload), message.retain))
 
     def states(self, topic_end: str) -> list[Any]:
         """Return the states that a retained topic has told, oldest first."""
@@ -93,32 +93,32 @@ class Subscriber:
     def said(self, topic_end: str, field: str) -> list[Any]:
         """Return one field of what was said on a topic, oldest first, without repetitions."""
         said: list[Any] = []
-        for one in list(self.messages):
+        for message in list(self.messages):
             # An empty message deletes what a topic held.
-            if one.topic.endswith(topic_end) and one.payload:
-                value = json.loads(one.payload)[field]
+            if message.topic.endswith(topic_end) and message.payload:
+                value = json.loads(message.payload)[field]
                 if said[-1:] != [value]:
                     said.append(value)
         return said
 
     def told(self) -> Told:
-        return Told([one for one in list(self.messages) if "/event/" in one.topic])
+        return Told([message for message in list(self.messages) if "/event/" in message.topic])
 
 
 class Told:
     """The events in a stretch of messages, each id once."""
 
-    def __init__(self, messages: list[Heard]) -> None:
+    def __init__(self, messages: list[EventInput]) -> None:
         self.contents: defaultdict[str, set[bytes]] = defaultdict(set)
         self.events: dict[str, dict[str, Any]] = {}  # by id, in the order of their first arrival
-        for one in messages:
-            event = json.loads(one.payload)
-            self.contents[event["id"]].add(one.payload)
+        for message in messages:
+            event = json.loads(message.payload)
+            self.contents[event["id"]].add(message.payload)
             self.events.setdefault(event["id"], event)
 
     def ambiguous(self) -> list[str]:
         """Return ids that came with two contents."""
-        return [one for one, contents in self.contents.items() if len(contents) > 1]
+        return [content for content, contents in self.contents.items() if len(contents) > 1]
 
     def transitions(self) -> dict[Run, list[str]]:
         """Return for each run the words of its events, in the order of their first arrival."""
@@ -151,9 +151,11 @@ class Told:
 def ends_in(ledger: Ledger, kinds: tuple[str, ...]) -> set[End]:
     """Return every end that really came about, of what is no sample."""
     return {
-        (one.kind, str(one.run_id), RESULTS[one.after])
-        for one in ledger.transitions()
-        if one.after in RESULTS and one.kind in kinds and not one.is_sampling_like
+        (transition.kind, str(transition.run_id), RESULTS[transition.after])
+        for transition in ledger.transitions()
+        if transition.after in RESULTS
+        and transition.kind in kinds
+        and not transition.is_sampling_like
     }
 
 

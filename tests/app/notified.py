@@ -50,16 +50,18 @@ class Notified:
     @property
     def mails(self) -> list[list[dict[str, str]]]:
         """The labels of the alerts in each notification, oldest first."""
-        return [[one["labels"] for one in got.json()["alerts"]] for got in self._receiver.got]
+        return [[alert["labels"] for alert in got.json()["alerts"]] for got in self._receiver.got]
 
     def addresses(self) -> set[str]:
         """Return where the mails' links lead: to the runs, as far as they are known."""
-        return {one["generatorURL"] for got in self._receiver.got for one in got.json()["alerts"]}
+        return {
+            alert["generatorURL"] for got in self._receiver.got for alert in got.json()["alerts"]
+        }
 
     def words(self) -> dict[str, list[str]]:
         """Return for each rule the statuses of its notifications, in their order."""
         told: defaultdict[str, list[str]] = defaultdict(list)
         for got in self._receiver.got:
-            for one in got.json()["alerts"]:
-                told[one["labels"]["alertname"]].append(one["status"])
+            for alert in got.json()["alerts"]:
+                told[alert["labels"]["alertname"]].append(alert["status"])
         return dict(told)

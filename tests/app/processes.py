@@ -98,7 +98,7 @@ class Settings:
 
     def write(self, *workspaces: Watched) -> None:
         """Write the file anew, for other workspaces."""
-        parts = [self._workspace(one) for one in workspaces]
+        parts = [self._workspace(workspace) for workspace in workspaces]
         if self._broker_url is not None:
             parts.append(
                 f'[mqtt]\nurl = "{self._broker_url}"\nprotocol = "{self._protocol}"\n'
@@ -110,12 +110,12 @@ class Settings:
         parts.append(f'[storage]\nurl = "sqlite://{self.folder}/state.db"\n')
         self.path.write_text("\n".join(parts))
 
-    def _workspace(self, one: Watched) -> str:
-        (self.folder / f"{one.name}-token").write_text(f"{one.token}\n")
+    def _workspace(self, watched: Watched) -> str:
+        (self.folder / f"{watched.name}-token").write_text(f"{watched.token}\n")
         (self.folder / "callback-secret").write_text(SECRET)
         text = (
-            f'[[workspaces]]\nname = "{one.name}"\nurl = "{one.url}"\n'
-            f'token_file = "{one.name}-token"\n\n'
+            f'[[workspaces]]\nname = "{watched.name}"\nurl = "{watched.url}"\n'
+            f'token_file = "{watched.name}-token"\n\n'
             "[workspaces.poll]\nactive_seconds = 1\nidle_seconds = 1\naudit_seconds = 10\n"
             "names_seconds = 10\nrequests_per_minute = 60000\n"
         )

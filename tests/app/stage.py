@@ -19,7 +19,7 @@ from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import DeliverySettings, MqttSettings
-from monitor.polling.settings import BeyondSettings, PollSettings
+from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
@@ -34,7 +34,7 @@ POLL = PollSettings(
     active_seconds=0.4,
     idle_seconds=0.6,
     wake_gap_seconds=0.2,
-    audit_seconds=5,
+    reconcile_seconds=5,
     names_seconds=10,
     schedules_seconds=10,
     detail_wait_seconds=0.5,
@@ -90,7 +90,7 @@ def workspace_configuration(
     name: str = "acme",
     callbacks_port: int | None = None,
     by_hand: bool = False,
-    beyond: BeyondSettings | None = None,
+    inventory: InventorySettings | None = None,
 ) -> WorkspaceConfiguration:
     """Return the settings under which a sandbox is followed, with callbacks if a port is given."""
     callbacks = None
@@ -108,7 +108,7 @@ def workspace_configuration(
             retries=1,
         ),
         poll=POLL,
-        beyond=beyond or BeyondSettings(),
+        inventory=inventory or InventorySettings(),
         callbacks=callbacks,
     )
 

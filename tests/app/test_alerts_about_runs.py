@@ -24,7 +24,9 @@ A_WHILE_SECONDS = 1.5  # for what must not come
 def one_recipe_of_each_flow(workspace: Sandbox) -> list[Recipe]:
     """Return recipes that can run, no two of one flow."""
     world = workspace.world
-    found = {one.flow_id: one for one in world.recipes.live() if world.outputs_of(one.id)}
+    found = {
+        recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
+    }
     return list(found.values())
 
 
@@ -42,7 +44,9 @@ def watching(
     rules = tuple(scene.settings(recipe) for scene, recipe in zip(RUN_SCENES, recipes, strict=True))
     return msgspec.structs.replace(
         stage.configuration(folder, workspace, broker_url=broker_url),
-        alerting=AlertingSettings(rules=rules, with_defaults=False, round_seconds=0.5),
+        alerting=AlertingSettings(
+            rules=rules, with_defaults=False, evaluation_interval_seconds=0.5
+        ),
         alertmanager=notified.settings(),
     )
 

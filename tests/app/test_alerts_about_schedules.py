@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
 from monitor.config import Configuration, WorkspaceConfiguration
@@ -91,7 +91,9 @@ def watching(
     workspace = msgspec.structs.replace(workspace, poll=poll)
     return msgspec.structs.replace(
         stage.configuration(folder, workspace, broker_url=broker_url),
-        alerting=AlertingSettings(rules=rules, with_defaults=False, round_seconds=0.3),
+        alerting=AlertingSettings(
+            rules=rules, with_defaults=False, evaluation_interval_seconds=0.3
+        ),
         alertmanager=notified.settings(),
     )
 
@@ -173,4 +175,4 @@ async def is_awaited(face: Face, flow_id: int) -> bool:
 
 
 def starts(workspace: Sandbox, flow_id: int) -> int:
-    return sum(one.flow_id == flow_id for one in workspace.world.flow_runs)
+    return sum(run.flow_id == flow_id for run in workspace.world.flow_runs)

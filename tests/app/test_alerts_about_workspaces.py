@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
 from monitor.config import Configuration
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import DeliverySettings, WebhookSettings
-from monitor.polling.settings import BeyondSettings
+from monitor.polling.settings import InventorySettings
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.alarms import alarms, retained_alerts
@@ -27,8 +27,8 @@ from tests.app.workspace_scenes import ROUND_SECONDS, WORKSPACE_SCENES, Stage, W
 from tests.outputs.receiving import PostReceiver
 from tests.servers import free_port
 
-TOGETHER = [one for one in WORKSPACE_SCENES if not one.is_alone]
-ALONE = [one for one in WORKSPACE_SCENES if one.is_alone]
+TOGETHER = [workspace_scene for workspace_scene in WORKSPACE_SCENES if not workspace_scene.is_alone]
+ALONE = [workspace_scene for workspace_scene in WORKSPACE_SCENES if workspace_scene.is_alone]
 SIGNING_KEY = Secret(f"whsec_{base64.b64encode(bytes(range(32))).decode()}")
 
 
@@ -38,11 +38,11 @@ def watching(
     """Return settings with the scenes' rules only, under which everything is read often."""
     port = free_port()
     settings = stage.workspace_configuration(
-        workspace, url, callbacks_port=port, beyond=BeyondSettings(interval_seconds=0.25)
+        workspace, url, callbacks_port=port, inventory=InventorySettings(interval_seconds=0.25)
     )
     assert settings.callbacks is not None
     callbacks = msgspec.structs.replace(settings.callbacks, miss_after_seconds=1.0)
-    poll = msgspec.structs.replace(settings.poll, audit_seconds=1.0, names_seconds=1.0)
+    poll = msgspec.structs.replace(settings.poll, reconcile_seconds=1.0, names_seconds=1.0)
     return msgspec.structs.replace(
         stage.configuration(
             folder,
@@ -53,7 +53,7 @@ def watching(
         alerting=AlertingSettings(
             rules=tuple(scene.settings() for scene in WORKSPACE_SCENES),
             with_defaults=False,
-            round_seconds=ROUND_SECONDS,
+            evaluation_interval_seconds=ROUND_SECONDS,
         ),
         webhook=WebhookSettings(
             url=webhook_url,
@@ -73,7 +73,7 @@ def words(subscriber: Subscriber) -> dict[str, list[list[str]]]:
 
 
 async def until_heard(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
-    wanted = {one.rule.value for one in scenes}
+    wanted = {scene.rule.value for scene in scenes}
     await eventually(
         lambda: wanted <= words(subscriber).keys(), why=lambda: f"fired: {words(subscriber)}"
     )
@@ -81,7 +81,7 @@ async def until_heard(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) 
 
 async def until_told(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
     """Return when each of these scenes was told once, and once as over, and nothing else was."""
-    wanted = {one.rule.value: [["fired", "resolved"]] for one in scenes}
+    wanted = {scene.rule.value: [["fired", "resolved"]] for scene in scenes}
     await eventually(lambda: words(subscriber) == wanted, why=lambda: f"told: {words(subscriber)}")
 
 
@@ -89,7 +89,9 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
     """Token, quality, callbacks, a lagging output, budget, outage: told once, and once over."""
     workspace = stage.sandbox()
     world = workspace.world
-    recipes = {one.flow_id: one for one in world.recipes.live() if world.outputs_of(one.id)}
+    recipes = {
+        recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
+    }
     profiled, other = list(recipes.values())[:2]
     async with (
         PostReceiver() as receiver,
@@ -109,8 +111,8 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
             workspace=workspace, profiled=profiled, other=other, receiver=receiver, face=face
         )
         done: list[WorkspaceScene] = []
-        for scenes in (TOGETHER, *([one] for one in ALONE)):
-            await asyncio.gather(*(one.begin(at) for one in scenes))
+        for scenes in (TOGETHER, *([item] for item in ALONE)):
+            await asyncio.gather(*(other_scene.begin(at) for other_scene in scenes))
             await until_heard(subscriber, scenes)
             for scene in scenes:
                 await scene.finish(at)
@@ -121,7 +123,10 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
             why=lambda: f"retained: {retained_alerts(subscriber)}",
         )
         await eventually(
-            lambda: notified.words() == {one.rule.value: ["firing", "resolved"] for one in done},
+            lambda: (
+                notified.words()
+                == {workspace_scene.rule.value: ["firing", "resolved"] for workspace_scene in done}
+            ),
             why=lambda: f"notified: {notified.words()}",
         )
         assert len(done) == len(alarms(subscriber))
@@ -136,20 +141,22 @@ async def test_a_refused_token_is_told_as_an_outage(tmp_path: Path) -> None:
         )
         settings = msgspec.structs.replace(
             stage.configuration(tmp_path, stage.workspace_configuration(workspace, url)),
-            alerting=AlertingSettings(rules=(rule,), with_defaults=False, round_seconds=0.2),
+            alerting=AlertingSettings(
+                rules=(rule,), with_defaults=False, evaluation_interval_seconds=0.2
+            ),
         )
         async with stage.daemon(settings) as face:
 
             async def told() -> list[str]:
                 rows = (await face.json("/api/v1/events?limit=1000"))["data"]
                 events = [row.get("event", row) for row in rows]
-                return [one["type"] for one in events if one["type"].startswith("alert.")]
+                return [event["type"] for event in events if event["type"].startswith("alert.")]
 
             async def has_told(*types: str) -> bool:
-                return await told() == [f"alert.{one}" for one in types]
+                return await told() == [f"alert.{type_}" for type_ in types]
 
             await eventually(lambda: face.is_following("acme"), why="not followed")
-            token = next(one for one in workspace.world.tokens.live())
+            token = next(other_token for other_token in workspace.world.tokens.live())
             held, token.value = token.value, "revoked"
             await eventually(lambda: has_told("fired"), why="the refusal is not told")
             await pause(3.0)

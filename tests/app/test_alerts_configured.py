@@ -28,7 +28,7 @@ url = "http://127.0.0.1:9"
 token_file = "token"
 
 [alerting]
-round_seconds = 0.5
+evaluation_interval_seconds = 0.5
 
 [[alerts]]
 rule = "run_failed"
@@ -68,7 +68,7 @@ class TokenPlaces:
 
 
 def written(**values: str) -> AlertingSettings:
-    return judge(tomllib.loads(RULES.format(**values)), {}, places=TokenPlaces()).alerting
+    return judge(tomllib.loads(RULES.format(**values)), {}, locations=TokenPlaces()).alerting
 
 
 def fail(workspace: Sandbox, recipe: Recipe) -> None:
@@ -92,9 +92,13 @@ async def test_rules_of_a_file_take_the_place_of_the_defaults(tmp_path: Path) ->
     """One is told with its own words and labels, one is silenced, and the default is gone."""
     workspace = stage.sandbox(cancel_ratio=0.0)
     world = workspace.world
-    recipes = {one.flow_id: one for one in world.recipes.live() if world.outputs_of(one.id)}
+    recipes = {
+        other_recipe.flow_id: other_recipe
+        for other_recipe in world.recipes.live()
+        if world.outputs_of(other_recipe.id)
+    }
     other, quiet, named = list(recipes.values())[:3]
-    name = next(one.name for one in world.flows.live() if one.id == named.flow_id)
+    name = next(flow.name for flow in world.flows.live() if flow.id == named.flow_id)
     alerting = written(named=json.dumps(glob.escape(name)), quiet=str(quiet.flow_id))
     async with (
         stage.started(workspace) as url,

@@ -19,7 +19,9 @@ from tests.app.workspace_scenes import WORKSPACE_SCENES
 def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
     """Let the next run of the first recipe that can run end so."""
     world = workspace.world
-    recipe = next(one for one in world.recipes.live() if world.outputs_of(one.id))
+    recipe = next(
+        other_recipe for other_recipe in world.recipes.live() if world.outputs_of(other_recipe.id)
+    )
     workspace.engine.order(Order(outcome=outcome, queue_seconds=1, work_seconds=1))
     workspace.engine.start_job_group(recipe, by=recipe.creator_id)
 

@@ -58,7 +58,7 @@ async def test_what_had_failed_before_the_first_start_is_told_once(tmp_path: Pat
             stage.configuration(
                 tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
             ),
-            alerting=AlertingSettings(round_seconds=0.5),
+            alerting=AlertingSettings(evaluation_interval_seconds=0.5),
         )
         async with stage.daemon(settings) as face:
             await eventually(
@@ -66,10 +66,12 @@ async def test_what_had_failed_before_the_first_start_is_told_once(tmp_path: Pat
                 why=lambda: f"told: {alarms(subscriber)}",
                 within_seconds=WITHIN_SECONDS,
             )
-            assert all(one["wasThere"] and not one["evidence"] for one in fired(subscriber))
+            assert all(item["wasThere"] and not item["evidence"] for item in fired(subscriber))
             page = await face.text("/")
             assert page.count("when this rule was judged") == len(recipes)
-            alone = next(one for one in fired(subscriber) if one["labels"]["kind"] == "job_group")
+            alone = next(
+                item for item in fired(subscriber) if item["labels"]["kind"] == "job_group"
+            )
             explained = await face.text(f"/api/v1/explain?alert={alone['fingerprint']}")
             assert "had ended before the monitor followed it" in explained
             place = f"{alone['labels']['kind']}/{alone['facts']['run']}"

@@ -31,7 +31,9 @@ LAPSE_SECONDS = 2.5  # longer than an Alertmanager keeps what nobody repeats to 
 def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
     """Let the next run of the first recipe that can run end so."""
     world = workspace.world
-    recipe = next(one for one in world.recipes.live() if world.outputs_of(one.id))
+    recipe = next(
+        other_recipe for other_recipe in world.recipes.live() if world.outputs_of(other_recipe.id)
+    )
     workspace.engine.order(Order(outcome=outcome, queue_seconds=1, work_seconds=1))
     workspace.engine.start_job_group(recipe, by=recipe.creator_id)
 
@@ -46,7 +48,7 @@ def telling(
     assert settings.mqtt is not None
     return msgspec.structs.replace(
         settings,
-        alerting=AlertingSettings(round_seconds=0.5, resolved_kept_seconds=2.0),
+        alerting=AlertingSettings(evaluation_interval_seconds=0.5, resolved_kept_seconds=2.0),
         mqtt=msgspec.structs.replace(settings.mqtt, state_scan_seconds=1.0),
         alertmanager=notified.settings(resend_seconds=LAPSE_SECONDS / 5),
         webhook=WebhookSettings(url=hook, secret=Secret(KEY)),
@@ -119,7 +121,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
             )
             assert told() == over
     told_by_broker = [event for _, event in alert_events(subscriber)]
-    told_by_webhook = [Webhook(KEY).verify(one.body, one.headers) for one in receiver.got]
+    told_by_webhook = [Webhook(KEY).verify(item.body, item.headers) for item in receiver.got]
     assert told_by_webhook == told_by_broker
     run_url = told_by_broker[0]["data"]["facts"]["url"]
     assert notified.addresses() == {run_url}

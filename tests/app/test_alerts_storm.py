@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleKind
 from monitor.config import Configuration
@@ -28,7 +28,7 @@ A_WHILE_SECONDS = 1.5  # for what must not come
 def failing_recipes(workspace: Sandbox) -> list[Recipe]:
     """Make flows that always fail, each with a recipe that can run."""
     world = workspace.world
-    (me, *_) = (one.creator_id for one in world.flows.live())
+    (me, *_) = (other_flow.creator_id for other_flow in world.flows.live())
     recipes: list[Recipe] = []
     for number in range(PIPELINES):
         flow = world.create(Flow, by=me, name=f"storm {number}", failure_ratio=1.0)
@@ -44,16 +44,16 @@ def watching(
     """Return settings with the default rules, of which one waits less than it would."""
     rules = [default_rule(kind) for kind in RuleKind]
     quick = [
-        msgspec.structs.replace(one, for_seconds=1.0)
-        if one.rule is RuleKind.WORKSPACE_UNREACHABLE
-        else one
-        for one in rules
+        msgspec.structs.replace(rule, for_seconds=1.0)
+        if rule.rule is RuleKind.WORKSPACE_UNREACHABLE
+        else rule
+        for rule in rules
     ]
     return msgspec.structs.replace(
         stage.configuration(
             folder, stage.workspace_configuration(workspace, url), broker_url=broker_url
         ),
-        alerting=AlertingSettings(rules=tuple(quick), round_seconds=0.5),
+        alerting=AlertingSettings(rules=tuple(quick), evaluation_interval_seconds=0.5),
         alertmanager=notified.settings(resend_seconds=30),
     )
 

@@ -11,22 +11,22 @@ import pytest
 
 from monitor.catalogue.operations import Edition
 from monitor.config import WorkspaceConfiguration
-from monitor.polling.settings import BeyondSettings
+from monitor.polling.settings import InventorySettings
 from monitor.sandbox.records.objects import Flow, Schedule
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.faces import Face
 from tests.app.waiting import eventually
 
-QUICK = BeyondSettings(interval_seconds=0.5, connections=True)
+QUICK = InventorySettings(interval_seconds=0.5, connections=True)
 SECRET = "qzjx-password-of-the-mail-server"
 
 
 def quick(workspace: Sandbox, url: str) -> WorkspaceConfiguration:
     """Return settings under which everything is read often."""
-    settings = stage.workspace_configuration(workspace, url, beyond=QUICK)
+    settings = stage.workspace_configuration(workspace, url, inventory=QUICK)
     poll = msgspec.structs.replace(
-        settings.poll, audit_seconds=1.0, names_seconds=1.0, schedules_seconds=1.0
+        settings.poll, reconcile_seconds=1.0, names_seconds=1.0, schedules_seconds=1.0
     )
     return msgspec.structs.replace(settings, poll=poll)
 
@@ -83,9 +83,9 @@ async def test_a_workspace_is_told_beyond_its_runs(
         await shown(face, "dataprep_token_expiry_timestamp_seconds", token_id=token_id)
 
         schedule = next(
-            one
-            for one in workspace.world.shelf(Schedule).live()
-            if one.enabled and one.creator_id == 11
+            other_schedule
+            for other_schedule in workspace.world.shelf(Schedule).live()
+            if other_schedule.enabled and other_schedule.creator_id == 11
         )
         settings = [
             {"key": "jobs.profilingByDefault", "value": True},
@@ -110,7 +110,7 @@ async def test_a_workspace_is_told_beyond_its_runs(
         await eventually(is_told, why="the changes are not told")
         told = await changes(face)
         assert await face.total("dataprep_connection_up", workspace="acme") == 0
-        assert [one for one in told if one.startswith("connection:")]
+        assert [change for change in told if change.startswith("connection:")]
         assert told["configuration:jobs.profilingByDefault"] == [("false", "true")]
         assert told["configuration:mail.password"][0][1] == "***"
         assert str(told[f"schedule:{schedule.id}"][0][1]).startswith("disabled")

@@ -74,7 +74,7 @@ async def test_a_reload_gives_and_takes_places_in_the_log(tmp_path: Path) -> Non
         changed = msgspec.structs.replace(wanted, log=LogSettings(level=LogLevel.DEBUG))
         waiting.extend(await daemon.reload(changed))
         found.append(consumers(tmp_path))
-        found.append({one.workspace for one in daemon.view.workspaces()})
+        found.append({workspace.workspace for workspace in daemon.view.workspaces()})
 
     await during(settings, act)
 
@@ -99,7 +99,7 @@ async def test_a_reload_that_cannot_be_done_keeps_what_was_followed(tmp_path: Pa
         with pytest.raises(ConfigurationError):
             await daemon.reload(stage.configuration(tmp_path, tls, stage.unreachable("new")))
         answers.extend(task.get_name() for task in asyncio.all_tasks())
-        answers.extend(one.workspace for one in daemon.view.workspaces())
+        answers.extend(workspace.workspace for workspace in daemon.view.workspaces())
 
     await during(settings, act)
 

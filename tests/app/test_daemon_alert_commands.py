@@ -41,7 +41,9 @@ class Asked:
     def recipes(self) -> list[Recipe]:
         """Return one recipe of each flow."""
         world = self.workspace.world
-        found = {one.flow_id: one for one in world.recipes.live() if world.outputs_of(one.id)}
+        found = {
+            recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
+        }
         return list(found.values())
 
     def run(self, recipe: Recipe, outcome: Outcome) -> str:
@@ -51,7 +53,7 @@ class Asked:
 
     async def have_ended(self, *run_ids: str) -> bool:
         rows = (await self.daemon.face.json("/api/v1/runs"))["data"]
-        return set(run_ids) <= {one["id"] for one in rows if one["finished_at"]}
+        return set(run_ids) <= {row["id"] for row in rows if row["finished_at"]}
 
     async def answer(self, run_id: str) -> tuple[str | None, str]:
         """Return what swallowed the alert of a run, and the sentence that says so."""
@@ -83,7 +85,7 @@ async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> N
     async with asked(tmp_path) as scene:
         loud, quiet = scene.recipes()[:2]
         name = next(
-            one.name for one in scene.workspace.world.flows.live() if one.id == quiet.flow_id
+            flow.name for flow in scene.workspace.world.flows.live() if flow.id == quiet.flow_id
         )
         begun = datetime.now(UTC) - timedelta(minutes=1)
         added = await scene.type(
@@ -110,8 +112,8 @@ async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> N
         assert (await scene.answer(good))[0] == "nothing wrong by this rule"
 
         listed = await scene.json("alerts", "--state", "firing")
-        assert {one["rule"] for one in listed} == {"run_failed"}
-        (silent,) = [one for one in listed if one["muted_by"]]
+        assert {item["rule"] for item in listed} == {"run_failed"}
+        (silent,) = [item for item in listed if item["muted_by"]]
         assert silent["pipeline"] == name
         of_flow = await scene.json("explain", "flow", str(quiet.flow_id))
         assert of_flow["swallowed_by"] == "silenced"
@@ -123,7 +125,7 @@ async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> N
         told = [["fired"], ["silenced", "fired"]]
         await eventually(lambda: scene.words() == told, why=scene.words)
         lines = (await scene.type("events", "--since", "1h")).out.splitlines()
-        (line,) = [one for one in lines if " alert.silenced " in one]
+        (line,) = [other_line for other_line in lines if " alert.silenced " in other_line]
         assert f" alert.silenced acme run_failed {silent['fingerprint']}: {name} failed" in line
         await _try_rules_and_replay(scene, begun)
 
@@ -131,7 +133,7 @@ async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> N
 async def _try_rules_and_replay(scene: Asked, begun: datetime) -> None:
     """The recorded past agrees with the rules that told it, and reaches the broker again."""
     rows = await scene.json("alerts", "backtest", "--since", begun.isoformat())
-    (failed,) = [one for one in rows if one["rule"] == "run_failed"]
+    (failed,) = [row for row in rows if row["rule"] == "run_failed"]
     assert (failed["would_fire"], failed["did_fire"]) == (2, 2)
     assert (failed["only_new"], failed["only_old"]) == ([], [])
 

@@ -52,14 +52,18 @@ class Steered:
 
     def start_job_group(self, outcome: Outcome) -> str:
         world = self.workspace.world
-        recipe = next(one for one in world.recipes.live() if world.outputs_of(one.id))
+        recipe = next(
+            other_recipe
+            for other_recipe in world.recipes.live()
+            if world.outputs_of(other_recipe.id)
+        )
         self.workspace.engine.order(Order(outcome=outcome, work_seconds=1, queue_seconds=1))
         job_group = self.workspace.engine.start_job_group(recipe, by=recipe.creator_id)
         return str(job_group.id)
 
     async def is_known(self, run_id: str, status: str) -> bool:
         rows = (await self.daemon.face.json("/api/v1/runs"))["data"]
-        return any((one["id"], one["status"]) == (run_id, status) for one in rows)
+        return any((row["id"], row["status"]) == (run_id, status) for row in rows)
 
     def our_tasks(self) -> list[int]:
         return [task.id for task in self.workspace.world.webhook_tasks.live()]
@@ -81,7 +85,7 @@ async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
         first = steered.start_job_group(Outcome.FAILED)
         await eventually(lambda: steered.is_known(first, "failed"), why="not told")
 
-        assert [one["id"] for one in await steered.rows("runs", "--status", "failed")] == [first]
+        assert [row["id"] for row in await steered.rows("runs", "--status", "failed")] == [first]
         assert await steered.rows("runs", "--kind", "plan_run") == []
         table = await steered.type("runs")
         assert table.code == 0
@@ -89,7 +93,7 @@ async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
 
         listed = await steered.type("events", "--json")
         events = [json.loads(line) for line in listed.out.splitlines()]
-        told = [one["id"].rpartition(":")[2] for one in events if f":{first}:" in one["id"]]
+        told = [event["id"].rpartition(":")[2] for event in events if f":{first}:" in event["id"]]
         assert told[:3] == ["queued", "started", "failed"]
 
         for_people = (await steered.type("events")).out

@@ -13,7 +13,7 @@ from tests.app.processes import command, running
 
 
 def entries(folder: Path) -> list[str]:
-    return [one.name for one in folder.iterdir()]
+    return [item.name for item in folder.iterdir()]
 
 
 async def test_the_demo_sums_up_three_counts_that_agree() -> None:

@@ -79,12 +79,16 @@ async def eventually_told(scraper: Prometheus, wanted: dict[str, str]) -> None:
 async def unknown_series(scraper: Prometheus) -> list[dict[str, str]]:
     """Return what was scraped of ours and is not in the tables that queries are held to."""
     known = series()
-    ours = [one for one in await scraper.series() if one["__name__"].startswith("dataprep_")]
-    assert len({one["__name__"] for one in ours}) > 50
+    ours = [
+        series_row
+        for series_row in await scraper.series()
+        if series_row["__name__"].startswith("dataprep_")
+    ]
+    assert len({our["__name__"] for our in ours}) > 50
     return [
-        one
-        for one in ours
-        if not set(one) - OF_SAMPLES - TARGET_LABELS <= known.get(one["__name__"], frozenset())
+        our
+        for our in ours
+        if not set(our) - OF_SAMPLES - TARGET_LABELS <= known.get(our["__name__"], frozenset())
     ]
 
 
@@ -92,7 +96,7 @@ async def faults(scraper: Prometheus) -> list[dict[str, Any]]:
     """Return the rules whose evaluation has failed, when all that can be are loaded."""
     loaded = await scraper.rules()
     assert len(loaded) == len(rules("alert")) + len(rules("record"))
-    return [one for one in loaded if one["health"] == "err"]
+    return [rule for rule in loaded if rule["health"] == "err"]
 
 
 async def until_quiet(scraper: Prometheus) -> None:
@@ -117,7 +121,9 @@ async def test_a_failed_run_is_told_once_and_its_end_once(tmp_path: Path) -> Non
     """From the workspace to the pager: a failure is told, then that it is over, and no more."""
     workspace = stage.sandbox(cancel_ratio=0.0)
     recipe = next(
-        one for one in workspace.world.recipes.live() if workspace.world.outputs_of(one.id)
+        other_recipe
+        for other_recipe in workspace.world.recipes.live()
+        if workspace.world.outputs_of(other_recipe.id)
     )
     manager = Alertmanager(tmp_path, notify_url="", group_by="alertname")
     fired = ("DataprepRunFailed", "job_group", "firing")

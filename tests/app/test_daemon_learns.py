@@ -49,9 +49,9 @@ async def until_shown(face: Face, flow: str) -> None:
 def recipes_of_one_flow(workspace: Sandbox) -> list[Recipe]:
     """Return those of the flow that has most."""
     flows: defaultdict[int, list[Recipe]] = defaultdict(list)
-    for one in workspace.world.recipes.live():
-        if workspace.world.outputs_of(one.id):
-            flows[one.flow_id].append(one)
+    for recipe in workspace.world.recipes.live():
+        if workspace.world.outputs_of(recipe.id):
+            flows[recipe.flow_id].append(recipe)
     return max(flows.values(), key=len)
 
 
@@ -75,7 +75,11 @@ async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) 
     workspace = stage.sandbox(cancel_ratio=0.0)
     recipes = recipes_of_one_flow(workspace)
     assert len(recipes) >= 3
-    flow = next(one for one in workspace.world.flows.live() if one.id == recipes[0].flow_id)
+    flow = next(
+        other_flow
+        for other_flow in workspace.world.flows.live()
+        if other_flow.id == recipes[0].flow_id
+    )
     async with stage.started(workspace) as url:
         settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
         async with stage.daemon(settings) as face:

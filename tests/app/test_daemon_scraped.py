@@ -37,7 +37,7 @@ async def test_prometheus_scrapes_runs_and_their_exemplars(tmp_path: Path) -> No
         await eventually(agrees, why=lambda: f"scraped {scraped}, happened {happened}")
         assert [row["value"][1] for row in await scraper.query("up")] == ["1"]
         told = await scraper.exemplars("dataprep_run_duration_seconds_bucket")
-        named = {one["labels"]["run_id"] for row in told for one in row["exemplars"]}
-        ended = {str(one.run_id) for one in workspace.ledger.transitions()}
+        named = {exemplar["labels"]["run_id"] for row in told for exemplar in row["exemplars"]}
+        ended = {str(transition.run_id) for transition in workspace.ledger.transitions()}
         assert named
         assert named <= ended

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from monitor.app.expected import ExpectedStarts
-from monitor.model.knowledge import ScheduleKnown
+from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.triggers import (
     CronTrigger,
@@ -14,7 +14,7 @@ from monitor.model.triggers import (
     Trigger,
     UnsupportedTrigger,
 )
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock
 
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
@@ -29,9 +29,9 @@ def schedule(*triggers: Trigger, is_enabled: bool = True) -> ScheduleKnown:
 
 def expected(*schedules: ScheduleKnown, skew_seconds: float = 0.0) -> datetime | None:
     """Return the flow's next start at ten o'clock of our clock."""
-    knowledge = Knowledge(["acme"])
-    knowledge.update_workspace("acme", schedules=schedules, clock_skew_seconds=skew_seconds)
-    return ExpectedStarts(knowledge.view, clock=ManualClock()).next_start("acme", FLOW)
+    live_state = LiveState(["acme"])
+    live_state.update_workspace("acme", schedules=schedules, clock_skew_seconds=skew_seconds)
+    return ExpectedStarts(live_state.view, clock=ManualClock()).next_start("acme", FLOW)
 
 
 def at(hour: int, minute: int) -> datetime:
@@ -66,15 +66,15 @@ def test_starts_follow_the_clock_of_the_workspace() -> None:
 
 async def test_an_answer_is_renewed_when_it_has_passed_or_schedules_changed() -> None:
     """A start of the past is never told, nor one of a schedule that is no longer there."""
-    clock, knowledge = ManualClock(), Knowledge(["acme"])
-    starts = ExpectedStarts(knowledge.view, clock=clock)
-    knowledge.update_workspace("acme", schedules=(schedule(HourlyTrigger(minute_of_hour=15)),))
+    clock, live_state = ManualClock(), LiveState(["acme"])
+    starts = ExpectedStarts(live_state.view, clock=clock)
+    live_state.update_workspace("acme", schedules=(schedule(HourlyTrigger(minute_of_hour=15)),))
     assert starts.next_start("acme", FLOW) == at(10, 15)
     assert starts.next_start("acme", PLAN) is None
 
     await clock.advance(900)
     assert starts.next_start("acme", FLOW) == at(11, 15)
-    knowledge.update_workspace("acme", schedules=())
+    live_state.update_workspace("acme", schedules=())
     assert starts.next_start("acme", FLOW) is None
-    knowledge.remove_workspace("acme")
+    live_state.remove_workspace("acme")
     assert starts.next_start("acme", FLOW) is None

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.settings.rules import RuleKind, RuleSettings
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe, Token
@@ -83,7 +83,7 @@ class WorkspaceScene:
 
 async def _new_token(stage: Stage) -> None:
     world = stage.workspace.world
-    own = next(one for one in world.tokens.live() if one.value == stage.workspace.token)
+    own = next(token for token in world.tokens.live() if token.value == stage.workspace.token)
     world.create(
         Token,
         by=own.creator_id,
@@ -95,7 +95,7 @@ async def _new_token(stage: Stage) -> None:
 
 async def _token_deleted(stage: Stage) -> None:
     tokens = stage.workspace.world.tokens
-    stage.workspace.world.delete(next(one for one in tokens.live() if one.token_id == "soon"))
+    stage.workspace.world.delete(next(token for token in tokens.live() if token.token_id == "soon"))
 
 
 async def _data_goes_bad(stage: Stage) -> None:

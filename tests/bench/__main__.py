@@ -46,7 +46,7 @@ def main(names: Sequence[str]) -> int:
     for name in names or list(BENCHMARKS):
         module = BENCHMARKS[name]
         figures = asyncio.run(module.measure())
-        is_met = is_met and all(one.is_met for one in figures)
+        is_met = is_met and all(figure.is_met for figure in figures)
         sys.stdout.write(table(module.TITLE, figures) + "\n")
         sys.stdout.flush()
     return 0 if is_met else 1

@@ -24,17 +24,17 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor import logs
-from monitor.alerting.judging.engine import Engine
-from monitor.alerting.settings.defaults import DEFAULT_RULES
+from monitor.alerting.engine.engine import Engine
+from monitor.alerting.rules.defaults import DEFAULT_RULES
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import RuleSettings
 from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.clock import SystemClock
 from monitor.model.events import RunEvent
-from monitor.model.knowledge import ActiveRun
+from monitor.model.live_state import ActiveRun
 from monitor.model.runs import RunKind, RunState, Source, Status
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.bench.alert_rules import WORKSPACE, failure, failure_rules
 from tests.bench.figures import Figure, ratios, table
 
@@ -80,14 +80,14 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
         few, many, default = [
             await stack.enter_async_context(_watching(sizes, rules))
             for rules in (
-                failure_rules(f"{one}*" for one in range(10)),
-                failure_rules(f"{one:03d}*" for one in range(1_000)),
+                failure_rules(f"{number}*" for number in range(10)),
+                failure_rules(f"{number:03d}*" for number in range(1_000)),
                 DEFAULT_RULES,
             )
         ]
         for _ in range(sizes.rounds):
-            for one in (few, many, default):
-                await one.burst()
+            for item in (few, many, default):
+                await item.burst()
             await default.alone()
             await default.look_and_restore()
     figures = [
@@ -145,9 +145,9 @@ class _Watching:
         self.alone_ms.append(statistics.median(took))
 
     async def look_and_restore(self) -> None:
-        await self._engine.look()  # the first look after a start judges everything
+        await self._engine.evaluate()  # the first look after a start judges everything
         began = time.monotonic()
-        await self._engine.look()
+        await self._engine.evaluate()
         self.look_ms.append(1e3 * (time.monotonic() - began))
         began = time.monotonic()
         await self._engine.restore()
@@ -179,21 +179,21 @@ async def _storing(folder: Path) -> AsyncIterator[SqliteBus]:
 
 def _engine(bus: SqliteBus, sizes: Sizes, rules: Sequence[RuleSettings]) -> Engine:
     clock = SystemClock()
-    knowledge = Knowledge([WORKSPACE])
+    live_state = LiveState([WORKSPACE])
     for number in range(sizes.pipelines):
         pipeline = failure(number, pipeline=number).run.pipeline
         if pipeline is not None:
-            knowledge.name_pipeline(WORKSPACE, pipeline.kind, pipeline.id, pipeline.name)
+            live_state.name_pipeline(WORKSPACE, pipeline.kind, pipeline.id, pipeline.name)
     for number in range(sizes.active):
         run = _running(number)
-        knowledge.active[run.key] = ActiveRun(
+        live_state.active[run.key] = ActiveRun(
             run=run, confirmed_at=run.confirmed_at, confirmed_by=Source.POLL
         )
     for kind in RunKind:
-        knowledge.confirm(WORKSPACE, kind, clock.now(), complete_at=clock.now())
+        live_state.confirm(WORKSPACE, kind, clock.now(), complete_at=clock.now())
     return Engine(
         bus=bus,
-        view=knowledge.view,
+        view=live_state.view,
         clock=clock,
         settings=AlertingSettings(rules=tuple(rules)),
         retention=Retention(),

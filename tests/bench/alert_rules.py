@@ -17,11 +17,17 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.compiled import Compiled, Traits
-from monitor.alerting.facts import PipelineFacts
-from monitor.alerting.settings.defaults import default_rule
+from monitor.alerting.rules.compiled import Compiled, Traits
+from monitor.alerting.rules.contract import (
+    AnyRuleDefinition,
+    EventInput,
+    Firing,
+    Subject,
+    SubjectKind,
+)
+from monitor.alerting.rules.defaults import default_rule
+from monitor.alerting.rules.facts import PipelineFacts
 from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
-from monitor.alerting.verdicts import About, AnyCondition, Heard, Subject, Wrong
 from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.runs import (
     Pipeline,
@@ -51,12 +57,14 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return the cost of an event for each set of rules, and the ratio of many to few."""
     sizes = sizes or Sizes()
     kinds = {
-        "10 rules, one matches": Compiled.of(failure_rules(f"{one}*" for one in range(10))),
+        "10 rules, one matches": Compiled.of(
+            failure_rules(f"{other_number}*" for other_number in range(10))
+        ),
         "1,000 rules, one matches": Compiled.of(
-            failure_rules(f"{one:03d}*" for one in range(1_000))
+            failure_rules(f"{other_number:03d}*" for other_number in range(1_000))
         ),
         "1,000 rules, ten match": Compiled.of(
-            failure_rules(f"{one % 100:02d}*" for one in range(1_000))
+            failure_rules(f"{other_number % 100:02d}*" for other_number in range(1_000))
         ),
     }
     costs: dict[str, list[float]] = {name: [] for name in kinds}
@@ -93,14 +101,14 @@ def _cost(compiled: Compiled, events: list[RunEvent]) -> float:
     verdicts = 0
     began = time.process_time()
     for event in events:
-        verdicts += _hear(compiled, event, memories)
+        verdicts += _on_event(compiled, event, memories)
     took = time.process_time() - began
     if verdicts < len(events):
         raise RuntimeError(f"{verdicts} verdicts on {len(events)} failures")
     return 1e6 * took / len(events)
 
 
-def _hear(compiled: Compiled, event: RunEvent, memories: dict[tuple[str, str], bytes]) -> int:
+def _on_event(compiled: Compiled, event: RunEvent, memories: dict[tuple[str, str], bytes]) -> int:
     run = event.run
     pipeline = run.pipeline
     if pipeline is None:
@@ -114,36 +122,39 @@ def _hear(compiled: Compiled, event: RunEvent, memories: dict[tuple[str, str], b
         owner=run.owner,
         trigger=run.trigger,
     )
-    heard = Heard(
+    heard = EventInput(
         event=event,
         subject=Subject(
-            about=About.PIPELINE, workspace=WORKSPACE, kind=run.key.kind, pipeline=pipeline
+            subject_kind=SubjectKind.PIPELINE,
+            workspace=WORKSPACE,
+            kind=run.key.kind,
+            pipeline=pipeline,
         ),
-        outermost=run.key,
+        root_run=run.key,
         facts=PipelineFacts(),
-        first_judged_at=_BEGAN,
+        first_evaluated_at=_BEGAN,
     )
     return sum(
-        _ask(rule.settings, rule.condition, heard, memories)
-        for rule in compiled.hearing(event.type, traits)
+        _ask(rule.settings, rule.definition, heard, memories)
+        for rule in compiled.rules_for_event(event.type, traits)
     )
 
 
 def _ask(
     settings: RuleSettings,
-    condition: AnyCondition,
-    heard: Heard[PipelineFacts],
+    definition: AnyRuleDefinition,
+    heard: EventInput[PipelineFacts],
     memories: dict[tuple[str, str], bytes],
 ) -> bool:
-    if condition.hear is None or heard.outermost is None:
+    if definition.on_event is None or heard.root_run is None:
         return False
-    place = (settings.name, heard.outermost.id)
+    place = (settings.name, heard.root_run.id)
     held = memories.get(place)
-    memory = None if held is None else msgspec.json.decode(held, type=condition.memory)
-    judged = condition.hear(heard, memory, settings)
+    memory = None if held is None else msgspec.json.decode(held, type=definition.memory)
+    judged = definition.on_event(heard, memory, settings)
     if judged.memory is not None:
         memories[place] = msgspec.json.encode(judged.memory)
-    return isinstance(judged.verdict, Wrong)
+    return isinstance(judged.result, Firing)
 
 
 def failure(number: int, *, pipeline: int) -> RunEvent:

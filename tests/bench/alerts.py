@@ -93,10 +93,10 @@ def _check(report: Report) -> None:
 
 def _figures(name: str, reports: list[Report]) -> list[Figure]:
     told = (
-        ("event, p50", [one.heard_p50 for one in reports]),
-        ("alert, p50", [one.alert_p50 for one in reports]),
-        ("event, p99", [one.heard_p99 for one in reports]),
-        ("alert, p99", [one.alert_p99 for one in reports]),
+        ("event, p50", [report.heard_p50 for report in reports]),
+        ("alert, p50", [report.alert_p50 for report in reports]),
+        ("event, p99", [report.heard_p99 for report in reports]),
+        ("alert, p99", [report.alert_p99 for report in reports]),
     )
     made = [Figure(name=f"{name}: {what}", values=tuple(v), unit="ms") for what, v in told]
     ratio = ratios(f"{name}: p50, alert over event", made[1], made[0], target=1.5)

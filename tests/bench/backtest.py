@@ -18,12 +18,12 @@ import msgspec
 from msgspec import Struct
 
 from monitor import logs
+from monitor.alerting.backtest.recorded_store import RecordedPast
+from monitor.alerting.backtest.replay import Backtest
 from monitor.alerting.settings.engine import AlertingSettings
-from monitor.app.backtesting import Backtest
-from monitor.app.recorded_past import RecordedPast
 from monitor.bus.contract import Recorded
 from monitor.model.events import STATUS_EVENTS, AlertEvent, RunEvent, run_event_id
-from monitor.model.knowledge import ScheduleKnown, WorkspaceStanding
+from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
 from monitor.model.runs import (
     Parents,
     Pipeline,
@@ -73,7 +73,7 @@ async def _cost(log: list[Recorded], sizes: Sizes) -> float:
         past=RecordedPast(told.append),
     )
     began = time.process_time()
-    await test.judge(log, [one.event.recorded_at - _NOTICED for one in log])
+    await test.judge(log, [recorded.event.recorded_at - _NOTICED for recorded in log])
     took = time.process_time() - began
     if not told:
         raise RuntimeError(f"{len(log)} events, and nothing was told")
@@ -82,8 +82,8 @@ async def _cost(log: list[Recorded], sizes: Sizes) -> float:
 
 def _log(sizes: Sizes) -> list[Recorded]:
     chance = random.Random(20261121)  # noqa: S311 - the same story each time
-    events = [one for flow in range(sizes.flows) for one in _of_flow(flow, sizes, chance)]
-    events.sort(key=lambda one: (one.recorded_at, one.id))
+    events = [item for flow in range(sizes.flows) for item in _of_flow(flow, sizes, chance)]
+    events.sort(key=lambda event: (event.recorded_at, event.id))
     return [Recorded(position, event) for position, event in enumerate(events, 1)]
 
 
@@ -130,7 +130,7 @@ def _pipeline(flow: int) -> Pipeline:
     return Pipeline(kind=PipelineKind.FLOW, id=str(flow), name=f"orders {flow}")
 
 
-def _workspace(sizes: Sizes) -> WorkspaceStanding:
+def _workspace(sizes: Sizes) -> WorkspaceStatus:
     schedules = tuple(
         ScheduleKnown(
             id=str(flow),
@@ -141,7 +141,7 @@ def _workspace(sizes: Sizes) -> WorkspaceStanding:
         )
         for flow in range(1, sizes.flows, 2)
     )
-    return WorkspaceStanding(
+    return WorkspaceStatus(
         workspace=_WORKSPACE,
         capabilities=frozenset({"follow_flow_runs"}),
         followed_since=_BEGAN,

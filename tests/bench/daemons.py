@@ -42,8 +42,10 @@ class Standing(Struct, frozen=True, kw_only=True):
         """Return how many runs the daemon takes for running; 0 where it does not answer."""
         with contextlib.suppress(aiohttp.ClientError):
             families = text_string_to_metric_families(await self.page())
-            samples = [one for family in families for one in family.samples]
-            return int(sum(one.value for one in samples if one.name == "dataprep_runs_active"))
+            samples = [sample for family in families for sample in family.samples]
+            return int(
+                sum(sample.value for sample in samples if sample.name == "dataprep_runs_active")
+            )
         return 0
 
 

@@ -47,22 +47,22 @@ def percentile(values: Sequence[float], share: float) -> float:
 def table(title: str, figures: Iterable[Figure]) -> str:
     """Return the figures as a table that is readable as it stands and as Markdown."""
     rows = [("figure", "median", "range", "target", "")]
-    rows += [_row(one) for one in figures]
+    rows += [_row(figure) for figure in figures]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [_line(row, widths) for row in rows]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
     return "\n".join([f"### {title}", "", lines[0], rule, *lines[1:], ""])
 
 
-def _row(one: Figure) -> tuple[str, str, str, str, str]:
-    verdict, target = "", ""
-    if one.target is not None:
-        sign = ">=" if one.better == "higher" else "<="
-        target = f"{sign} {one.target:g}"
-        verdict = "met" if one.is_met else "MISSED"
-    unit = f" {one.unit}" if one.unit else ""
-    spread = f"{_number(min(one.values))} - {_number(max(one.values))}"
-    return one.name, f"{_number(one.median)}{unit}", spread, target, verdict
+def _row(figure: Figure) -> tuple[str, str, str, str, str]:
+    result, target = "", ""
+    if figure.target is not None:
+        sign = ">=" if figure.better == "higher" else "<="
+        target = f"{sign} {figure.target:g}"
+        result = "met" if figure.is_met else "MISSED"
+    unit = f" {figure.unit}" if figure.unit else ""
+    spread = f"{_number(min(figure.values))} - {_number(max(figure.values))}"
+    return figure.name, f"{_number(figure.median)}{unit}", spread, target, result
 
 
 def _number(value: float) -> str:

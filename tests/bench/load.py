@@ -253,7 +253,7 @@ async def _until_heard(sender: Sender, listener: _Listener) -> None:
     awaited = [listener.heard]
     if any("/alert/" in topic for topic in listener.topics):
         awaited.append(listener.alerts)
-    while not all(sender.due.keys() <= one.keys() for one in awaited):
+    while not all(sender.due.keys() <= item.keys() for item in awaited):
         if time.monotonic() > max(sent_at, listener.heard_at) + _QUIET_SECONDS:
             return
         await asyncio.sleep(0.02)  # no event for each message: the subscriber must stay cheap

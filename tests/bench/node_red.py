@@ -84,7 +84,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
     @property
     def runs(self) -> int:
         """How many runs all of it takes; each side is saturated once to warm up."""
-        paced = sum(int(self.seconds * pace) for pace in self.paces)
+        paced = sum(int(self.seconds * limits) for limits in self.paces)
         return self.rounds * paced + (self.rounds + 1) * self.saturating + self.outage_callbacks
 
 
@@ -209,16 +209,16 @@ async def _steady(sizes: Sizes, sides: Sequence[_Side], broker_port: int) -> lis
     first_id = _FIRST_ID
     for number in range(-1, sizes.rounds):
         # Pace 0 saturates, which is also the warm-up.
-        for pace in (*sizes.paces, 0.0) if number >= 0 else (0.0,):
-            count = int(sizes.seconds * pace) or sizes.saturating
+        for limits in (*sizes.paces, 0.0) if number >= 0 else (0.0,):
+            count = int(sizes.seconds * limits) or sizes.saturating
             for side in sides:
                 report = await offer(
                     Order(
                         port=side.port,
                         first_id=first_id + side.id_shift,
                         seconds=sizes.seconds,
-                        per_second=pace,
-                        count=0 if pace else count,
+                        per_second=limits,
+                        count=0 if limits else count,
                         secret=SECRET,
                         broker_port=broker_port,
                         topics=side.topics,
@@ -227,7 +227,7 @@ async def _steady(sizes: Sizes, sides: Sequence[_Side], broker_port: int) -> lis
                 if report.heard != count:
                     raise RuntimeError(f"{side.name}: heard {report.heard} of {count}")
                 if number >= 0:
-                    told.setdefault((side.name, pace), []).append(report)
+                    told.setdefault((side.name, limits), []).append(report)
             first_id += count
     return _figures(told)
 
@@ -235,14 +235,14 @@ async def _steady(sizes: Sizes, sides: Sequence[_Side], broker_port: int) -> lis
 def _figures(told: dict[tuple[str, float], list[Report]]) -> list[Figure]:
     made: list[Figure] = []
     rates: dict[str, tuple[float, ...]] = {}
-    for (name, pace), reports in told.items():
-        if not pace:
-            rates[name] = tuple(one.heard_per_second for one in reports)
+    for (name, limits), reports in told.items():
+        if not limits:
+            rates[name] = tuple(report.heard_per_second for report in reports)
             continue
-        p50 = tuple(one.heard_p50 for one in reports)
-        p99 = tuple(one.heard_p99 for one in reports)
-        made.append(Figure(name=f"{name}: p50 at {pace:,.0f} a second", values=p50, unit="ms"))
-        made.append(Figure(name=f"{name}: p99 at {pace:,.0f} a second", values=p99, unit="ms"))
+        p50 = tuple(report.heard_p50 for report in reports)
+        p99 = tuple(report.heard_p99 for report in reports)
+        made.append(Figure(name=f"{name}: p50 at {limits:,.0f} a second", values=p50, unit="ms"))
+        made.append(Figure(name=f"{name}: p99 at {limits:,.0f} a second", values=p99, unit="ms"))
     for name, values in rates.items():
         line = f"{name}: saturated, at the subscriber"
         made.append(Figure(name=line, values=values, unit="/s", better="higher"))
@@ -275,7 +275,7 @@ class _Ledger:
         async with aiomqtt.Client(
             "127.0.0.1", self._broker_port, identifier="ledger", clean_session=False, logger=_LOG
         ) as client:
-            await client.subscribe([(one, 1) for one in self._topics])
+            await client.subscribe([(topic, 1) for topic in self._topics])
             self.is_subscribed.set()
             async for message in client.messages:
                 run = run_of(message)
@@ -308,12 +308,12 @@ async def _outage(sizes: Sizes, sides: Sequence[_Side], broker: Mosquitto) -> li
     async with asyncio.TaskGroup() as group:
         listening = group.create_task(ledger.run(), name="ledger")
         await ledger.is_subscribed.wait()
-        offered = [group.create_task(offer(one, may_refuse=True)) for one in orders]
+        offered = [group.create_task(offer(order, may_refuse=True)) for order in orders]
         await asyncio.sleep(sizes.before_seconds)
         await broker.stop()
         await asyncio.sleep(sizes.down_seconds)
         await broker.start()
-        reports = [await one for one in offered]
+        reports = [await order for order in offered]
         taken = [
             set(range(order.first_id, order.first_id + sizes.outage_callbacks))
             - set(report.refused_ids)

@@ -77,11 +77,11 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
         Figure(name="one GET per run and interval", values=(each,)),
         Figure(
             name="ours over theirs",
-            values=tuple(100 * one / each for one in ours),
+            values=tuple(100 * our / each for our in ours),
             unit="%",
             target=5.0,
         ),
-        Figure(name="requests for a run", values=tuple(one / sizes.runs for one in ours)),
+        Figure(name="requests for a run", values=tuple(our / sizes.runs for our in ours)),
     ]
 
 
@@ -129,7 +129,9 @@ async def _count(
     await clock.sleep(60)
     before = _told(registry, "dataprep_monitor_api_requests_total")
     recipes = [
-        one for flow in sandbox.world.flows.live() for one in sandbox.world.recipes_of(flow.id)
+        recipe
+        for flow in sandbox.world.flows.live()
+        for recipe in sandbox.world.recipes_of(flow.id)
     ]
     began = clock.monotonic()
     for number in range(sizes.runs):

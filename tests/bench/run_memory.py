@@ -28,6 +28,7 @@ from monitor import logs
 from monitor.bus.contract import Change
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.model.clock import SystemClock
+from monitor.model.observations import Observation
 from monitor.model.runs import (
     Parents,
     Pipeline,
@@ -40,8 +41,7 @@ from monitor.model.runs import (
     Status,
     Trigger,
 )
-from monitor.model.sightings import Sighting
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from tests.bench.figures import Figure, ratios, table
@@ -100,7 +100,7 @@ async def _observing(path: Path, runs: int) -> AsyncIterator[Observer]:
             await bus.commit(Change(runs=states), timeout_seconds=_COMMIT_SECONDS)
         observer = Observer(
             bus=bus,
-            knowledge=Knowledge(["acme"]),
+            live_state=LiveState(["acme"]),
             clock=clock,
             registry=registry,
             settings=TrackingSettings(),
@@ -118,7 +118,7 @@ async def _transitions(observer: Observer, count: int, number: int) -> float:
     for start in range(first, first + count // 2, _BATCH):
         ids = range(start, min(start + _BATCH, first + count // 2))
         for word in ("InProgress", "Complete"):
-            await observer.observe([_sighting(one, word, now) for one in ids])
+            await observer.observe([_observation(id_, word, now) for id_ in ids])
     return 1e6 * (time.process_time() - began) / (count // 2 * 2)
 
 
@@ -129,7 +129,7 @@ async def _weight(path: Path, runs: int) -> float:
     bus = await SqliteBus.open(path, clock=clock, registry=registry)
     observer = Observer(
         bus=bus,
-        knowledge=Knowledge(["acme"]),
+        live_state=LiveState(["acme"]),
         clock=clock,
         registry=registry,
         settings=TrackingSettings(),
@@ -168,11 +168,11 @@ def _run(number: int) -> RunState:
     )
 
 
-def _sighting(number: int, word: str, now: datetime) -> Sighting:
-    return Sighting(
+def _observation(number: int, word: str, now: datetime) -> Observation:
+    return Observation(
         key=_key(number),
         source=Source.POLL,
-        seen_at=now,
+        observed_at=now,
         native_status=word,
         created_at=now,
         started_at=now,

@@ -112,11 +112,11 @@ def _check(name: str, report: Report) -> None:
 def _figures(reports: dict[str, list[Report]]) -> list[Figure]:
     made: list[Figure] = []
     for name, told in reports.items():
-        p50 = tuple(one.heard_p50 for one in told)
-        p99 = tuple(one.heard_p99 for one in told)
+        p50 = tuple(item.heard_p50 for item in told)
+        p99 = tuple(item.heard_p99 for item in told)
         made.append(Figure(name=f"{name}: p50", values=p50, unit="ms"))
         made.append(Figure(name=f"{name}: p99", values=p99, unit="ms"))
-    by_name = {one.name: one for one in made}
+    by_name = {figure.name: figure for figure in made}
     ours, bare = by_name[f"{_OURS}: p99"], by_name[f"{_BRIDGE}: p99"]
     return [*made, ratios("p99, ours over the bridge's", ours, bare, target=3.0)]
 

@@ -22,8 +22,8 @@ from tests.bench.figures import Figure, percentile, ratios, table
 
 def assert_measured(figures: list[Figure]) -> None:
     """Every line has numbers above zero, and at least one is held against a target."""
-    assert any(one.target is not None for one in figures)
-    values = [value for one in figures for value in one.values]
+    assert any(figure.target is not None for figure in figures)
+    values = [value for figure in figures for value in figure.values]
     assert values
     assert all(math.isfinite(value) and value > 0 for value in values), figures
 
@@ -52,7 +52,7 @@ async def test_our_side_beside_node_red_is_measured() -> None:
         outage_pace=50.0,
         with_node_red=False,
     )
-    figures = {one.name: one for one in await node_red.measure(sizes)}
+    figures = {item.name: item for item in await node_red.measure(sizes)}
 
     assert all(name.startswith("ours") for name in figures)
     assert figures["ours: saturated, at the subscriber"].median > 0

@@ -78,4 +78,4 @@ def callback(
 async def log_of(bus: EventBus) -> list[tuple[int, str]]:
     """Return positions and run ids of all events that are held."""
     held = await bus.events(after=0, limit=100_000)
-    return [(one.position, one.event.id.split(":")[2]) for one in held]
+    return [(event.position, event.event.id.split(":")[2]) for event in held]

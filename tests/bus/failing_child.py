@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Histogram
 
-from monitor.bus.contract import Note
+from monitor.bus.contract import StateEntry
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.sqlite.arrivals import Arrivals
@@ -36,9 +36,9 @@ from monitor.bus.sqlite.tail import Tail
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import Writer
 from monitor.model.errors import BusUnavailableError
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
-from monitor.model.sightings import Sighting
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from tests.bus.examples import SOON, at, callback
@@ -112,11 +112,11 @@ def _limit_files(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
 
-def look(number: int, word: str, *, inbox_id: int | None = None) -> Sighting:
-    return Sighting(
+def look(number: int, word: str, *, inbox_id: int | None = None) -> Observation:
+    return Observation(
         key=RunKey(WORKSPACE, RunKind.JOB_GROUP, str(number)),
         source=Source.POLL if inbox_id is None else Source.CALLBACK,
-        seen_at=at(60),
+        observed_at=at(60),
         native_status=word,
         created_at=at(number),
         updated_at=at(60),
@@ -124,8 +124,8 @@ def look(number: int, word: str, *, inbox_id: int | None = None) -> Sighting:
     )
 
 
-def watermark(value: str) -> Note:
-    return Note(workspace=WORKSPACE, topic="watermark", key="changes", value=value.encode())
+def watermark(value: str) -> StateEntry:
+    return StateEntry(workspace=WORKSPACE, topic="watermark", key="changes", value=value.encode())
 
 
 class Life:
@@ -136,7 +136,7 @@ class Life:
         self._failure = failure
         self._observer = Observer(
             bus=bus,
-            knowledge=Knowledge([WORKSPACE]),
+            live_state=LiveState([WORKSPACE]),
             clock=clock,
             registry=CollectorRegistry(),
             settings=TrackingSettings(commit_timeout_seconds=_SHORT_SECONDS),
@@ -167,15 +167,15 @@ class Life:
 
     async def _work(self) -> None:
         looks = [look(1, "InProgress"), look(2, "InProgress")]
-        await self._observer.observe(looks, notes=[watermark("work")])
+        await self._observer.observe(looks, state_entries=[watermark("work")])
 
     async def _settle(self) -> None:
-        for one in await self._bus.inbox(WORKSPACE, limit=10):
-            await self._observer.observe([look(1, "Complete", inbox_id=one.id)])
+        for item in await self._bus.inbox(WORKSPACE, limit=10):
+            await self._observer.observe([look(1, "Complete", inbox_id=item.id)])
 
     async def _end(self) -> None:
         looks = [look(1, "Complete"), look(2, "Failed")]
-        await self._observer.observe(looks, notes=[watermark("end")])
+        await self._observer.observe(looks, state_entries=[watermark("end")])
 
 
 async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBus:
@@ -211,8 +211,8 @@ async def live(path: Path, failure: Failure) -> Report:
     async with asyncio.timeout(SOON):
         await life.live()
     failure.end()
-    log = [one.event.id for one in await bus.events(after=0, limit=100)]
-    notes = await bus.notes(WORKSPACE, "watermark")
+    log = [event.event.id for event in await bus.events(after=0, limit=100)]
+    state_entries = await bus.state_entries(WORKSPACE, "watermark")
     waiting = len(await bus.inbox(WORKSPACE, limit=10))
     await bus.close()
     return Report(
@@ -220,7 +220,7 @@ async def live(path: Path, failure: Failure) -> Report:
         failures=life.failures,
         log=log,
         waiting=waiting,
-        watermark=notes["changes"].decode(),
+        watermark=state_entries["changes"].decode(),
     )
 
 

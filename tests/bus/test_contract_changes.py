@@ -6,33 +6,35 @@ import asyncio
 
 import pytest
 
-from monitor.bus.contract import Change, EventBus, Note
+from monitor.bus.contract import Change, EventBus, StateEntry
 from monitor.model.errors import BusUnavailableError
 from monitor.model.runs import Parents, RunKind, Status
 from tests.bus.conftest import OpenBus
 from tests.bus.examples import SOON, at, callback, event, events, key, log_of, run
 
 
-def note(name: str, value: bytes | None, *, topic: str = "watermark") -> Note:
-    return Note(workspace="marketing", topic=topic, key=name, value=value)
+def note(name: str, value: bytes | None, *, topic: str = "watermark") -> StateEntry:
+    return StateEntry(workspace="marketing", topic=topic, key=name, value=value)
 
 
 async def test_a_change_is_durable_when_commit_returns(open_bus: OpenBus) -> None:
     """After a restart every part of a committed change is there, as it was given."""
     bus = await open_bus()
-    change = Change(runs=(run(1),), events=(event(1),), notes=(note("job_group", b"\x00\xff"),))
+    change = Change(
+        runs=(run(1),), events=(event(1),), state_entries=(note("job_group", b"\x00\xff"),)
+    )
     await bus.commit(change, timeout_seconds=SOON)
     await bus.close()
     bus = await open_bus()
 
     assert await bus.runs([key(1)]) == {key(1): run(1)}
-    assert [one.event for one in await bus.events(after=0, limit=10)] == [event(1)]
-    assert await bus.notes("marketing", "watermark") == {"job_group": b"\x00\xff"}
+    assert [other_event.event for other_event in await bus.events(after=0, limit=10)] == [event(1)]
+    assert await bus.state_entries("marketing", "watermark") == {"job_group": b"\x00\xff"}
 
 
 async def test_the_same_change_again_changes_nothing(bus: EventBus) -> None:
     """A change that is committed twice, as a retry does, is in the store once."""
-    change = Change(runs=(run(1),), events=(event(1), event(2)), notes=(note("a", b"1"),))
+    change = Change(runs=(run(1),), events=(event(1), event(2)), state_entries=(note("a", b"1"),))
     await bus.commit(change, timeout_seconds=SOON)
     await bus.commit(change, timeout_seconds=SOON)
 
@@ -49,7 +51,7 @@ async def test_a_change_settles_its_callbacks(bus: EventBus) -> None:
         await bus.commit(Change(settled=(waiting[0].id,)), timeout_seconds=SOON)
 
     assert await bus.inbox("marketing", limit=10) == [waiting[1]]
-    assert (await bus.standing()).inbox == {"marketing": 1}
+    assert (await bus.status()).inbox == {"marketing": 1}
 
 
 async def test_an_event_id_that_the_log_holds_is_not_added_again(bus: EventBus) -> None:
@@ -63,9 +65,9 @@ async def test_an_event_id_that_the_log_holds_is_not_added_again(bus: EventBus) 
 async def test_changes_of_many_callers_are_kept_in_their_order(bus: EventBus) -> None:
     """Concurrent commits lose nothing, and events keep the order in which they were handed in."""
     numbers = list(range(300))
-    await asyncio.gather(*(bus.commit(events(one), timeout_seconds=SOON) for one in numbers))
+    await asyncio.gather(*(bus.commit(events(number), timeout_seconds=SOON) for number in numbers))
 
-    assert await log_of(bus) == [(one + 1, str(one)) for one in numbers]
+    assert await log_of(bus) == [(number + 1, str(number)) for number in numbers]
 
 
 async def test_concurrent_changes_of_one_run_leave_the_later(bus: EventBus) -> None:
@@ -120,8 +122,8 @@ async def test_recent_runs_come_newest_creation_first(bus: EventBus) -> None:
     """Without a filter all workspaces, kinds and statuses are merged by their creation."""
     kinds, statuses = list(RunKind), list(Status)
     stored = [
-        run(one, statuses[one % 6], kind=kinds[one % 3], workspace=f"w{one % 4}")
-        for one in range(48)
+        run(number, statuses[number % 6], kind=kinds[number % 3], workspace=f"w{number % 4}")
+        for number in range(48)
     ]
     await bus.commit(Change(runs=tuple(stored)), timeout_seconds=SOON)
 
@@ -164,23 +166,29 @@ async def test_a_note_is_overwritten_and_deleted(bus: EventBus) -> None:
     """The last value of a note is kept, and None deletes it; other topics are left alone."""
     await bus.commit(
         Change(
-            notes=(note("a", b"1"), note("a", b"2"), note("b", b"3"), note("a", b"4", topic="t"))
+            state_entries=(
+                note("a", b"1"),
+                note("a", b"2"),
+                note("b", b"3"),
+                note("a", b"4", topic="t"),
+            )
         ),
         timeout_seconds=SOON,
     )
-    assert await bus.notes("marketing", "watermark") == {"a": b"2", "b": b"3"}
+    assert await bus.state_entries("marketing", "watermark") == {"a": b"2", "b": b"3"}
 
-    await bus.commit(Change(notes=(note("a", None), note("c", None))), timeout_seconds=SOON)
-    assert await bus.notes("marketing", "watermark") == {"b": b"3"}
-    assert await bus.notes("marketing", "t") == {"a": b"4"}
-    assert await bus.notes("other", "watermark") == {}
+    await bus.commit(Change(state_entries=(note("a", None), note("c", None))), timeout_seconds=SOON)
+    assert await bus.state_entries("marketing", "watermark") == {"b": b"3"}
+    assert await bus.state_entries("marketing", "t") == {"a": b"4"}
+    assert await bus.state_entries("other", "watermark") == {}
 
 
 async def test_accepted_writes_are_finished_at_close(open_bus: OpenBus) -> None:
     """Commits that wait when the store is closed are stored, and their callers are answered."""
     bus = await open_bus()
     waiting = [
-        asyncio.ensure_future(bus.commit(events(one), timeout_seconds=SOON)) for one in range(50)
+        asyncio.ensure_future(bus.commit(events(number), timeout_seconds=SOON))
+        for number in range(50)
     ]
     await asyncio.sleep(0)
     await bus.close()

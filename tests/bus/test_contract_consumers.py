@@ -52,7 +52,7 @@ async def test_dropped_consumers_leave_nothing(bus: EventBus) -> None:
         await advance(bus, step)
 
     assert sorted(await bus.keep_only(["b", "never-seen"])) == ["a", "c"]
-    assert [one.consumer for one in (await bus.standing()).consumers] == ["b"]
+    assert [consumer.consumer for consumer in (await bus.status()).consumers] == ["b"]
     assert await bus.consumer_state("b") == {"k": b"v"}
     assert await bus.consumer_state("a") == {}
     assert await bus.dead_letters("a", limit=9) == []
@@ -65,7 +65,9 @@ async def test_reading_goes_oldest_first_and_moves_nothing(bus: EventBus) -> Non
     await bus.subscribe("mqtt", start=Start.OLDEST)
     batch = await bus.read("mqtt", after=1, limit=1)
 
-    assert [(one.position, one.event) for one in batch.events] == [(2, event(2))]
+    assert [(other_event.position, other_event.event) for other_event in batch.events] == [
+        (2, event(2))
+    ]
     assert await bus.read("mqtt", after=1, limit=1) == batch
     assert await bus.subscribe("mqtt", start=Start.NEWEST) == 0
 
@@ -81,8 +83,8 @@ async def test_somebody_who_only_looks_reads_the_same_log(bus: EventBus) -> None
     """Events can be looked at without being a consumer."""
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
 
-    assert [one.position for one in await bus.events(after=1, limit=9)] == [2, 3]
-    assert [one.position for one in await bus.events(after=0, limit=1)] == [1]
+    assert [event.position for event in await bus.events(after=1, limit=9)] == [2, 3]
+    assert [event.position for event in await bus.events(after=0, limit=1)] == [1]
 
 
 async def test_a_position_is_found_by_time(bus: EventBus) -> None:
@@ -169,7 +171,7 @@ async def test_a_strangers_step_spoils_no_other(bus: EventBus) -> None:
         return_exceptions=True,
     )
 
-    assert [type(one) for one in results] == [type(None), BusUnavailableError, type(None)]
+    assert [type(result) for result in results] == [type(None), BusUnavailableError, type(None)]
     assert await log_of(bus) == [(1, "1"), (2, "3")]
 
 
@@ -209,7 +211,7 @@ async def test_the_newest_dead_letters_come_first(bus: EventBus) -> None:
         await advance(bus, Step(consumer="mqtt", dead_letters=(letter(position),)))
 
     assert await bus.dead_letters("mqtt", limit=2) == [letter(3), letter(2)]
-    assert (await bus.standing()).consumers[0].dead_letters == 3
+    assert (await bus.status()).consumers[0].dead_letters == 3
 
 
 async def test_dead_letters_are_bounded(bus: EventBus) -> None:
@@ -231,24 +233,26 @@ async def test_the_standing_says_how_far_each_is_behind(bus: EventBus) -> None:
     await bus.subscribe("a", start=Start.OLDEST)
     await bus.subscribe("b", start=Start.NEWEST)
     await advance(bus, Step(consumer="a", position=1))
-    standing = await bus.standing()
+    status = await bus.status()
 
-    assert (standing.oldest_position, standing.newest_position) == (1, 3)
-    assert [(one.consumer, one.position, one.backlog) for one in standing.consumers] == [
+    assert (status.oldest_position, status.newest_position) == (1, 3)
+    assert [
+        (consumer.consumer, consumer.position, consumer.backlog) for consumer in status.consumers
+    ] == [
         ("a", 1, 2),
         ("b", 3, 0),
     ]
-    assert [one.oldest_at for one in standing.consumers] == [at(2), None]
-    assert standing.store_bytes > 0
+    assert [consumer.oldest_at for consumer in status.consumers] == [at(2), None]
+    assert status.store_bytes > 0
 
 
 async def test_an_empty_store_stands_empty(bus: EventBus) -> None:
     """Before the first event the oldest position is the one behind the newest."""
-    standing = await bus.standing()
+    status = await bus.status()
 
-    assert (standing.oldest_position, standing.newest_position) == (1, 0)
-    assert standing.consumers == ()
-    assert standing.inbox == {}
+    assert (status.oldest_position, status.newest_position) == (1, 0)
+    assert status.consumers == ()
+    assert status.inbox == {}
 
 
 async def test_events_are_found_by_their_ids(bus: EventBus) -> None:
@@ -257,6 +261,9 @@ async def test_events_are_found_by_their_ids(bus: EventBus) -> None:
 
     found = await bus.events_by_id([event(3).id, "never-told", event(1).id])
 
-    assert {one.position: name for name, one in found.items()} == {1: event(1).id, 3: event(3).id}
-    assert all(name == one.event.id for name, one in found.items())
+    assert {other_event.position: name for name, other_event in found.items()} == {
+        1: event(1).id,
+        3: event(3).id,
+    }
+    assert all(name == other_event.event.id for name, other_event in found.items())
     assert await bus.events_by_id([]) == {}

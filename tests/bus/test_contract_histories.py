@@ -81,7 +81,7 @@ class Histories(RuleBasedStateMachine):
     def drop(self, name: str) -> None:
         kept = set(self.consumers) - {name}
         dropped = self.runner.run(self.bus.keep_only(kept))
-        assert dropped == [one for one in self.consumers if one == name]
+        assert dropped == [consumer for consumer in self.consumers if consumer == name]
         self.consumers.pop(name, None)
 
     @rule(name=names, limit=st.integers(1, 5), appended=st.lists(st.integers(31, 40), max_size=2))
@@ -96,7 +96,7 @@ class Histories(RuleBasedStateMachine):
             consumer.counted_until = max(self.cut, consumer.counted_until)
         assert (batch.gap is None) == (after >= self.cut)
         start = max(after, self.cut)
-        read = [int(one.event.id.split(":")[2]) for one in batch.events]
+        read = [int(event.event.id.split(":")[2]) for event in batch.events]
         assert read == self.log[start : start + limit]
         consumer.position = start + len(read)
         step = Step(consumer=name, position=consumer.position, events=events(*appended).events)
@@ -107,7 +107,9 @@ class Histories(RuleBasedStateMachine):
     def prune(self, count: int, room: int) -> None:
         retention = Retention(events_count=count, events_hard_cap=count + room)
         pruned = self.runner.run(self.bus.prune(retention, now=NOW))
-        slowest = min((one.position for one in self.consumers.values()), default=len(self.log))
+        slowest = min(
+            (consumer.position for consumer in self.consumers.values()), default=len(self.log)
+        )
         wanted = min(len(self.log) - count, slowest)
         cut = max(self.cut, wanted, len(self.log) - count - room)
         assert pruned.events == cut - self.cut
@@ -121,21 +123,28 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def the_log_is_as_it_should_be(self) -> None:
         held = self.runner.run(self.bus.events(after=0, limit=1_000))
-        assert [(one.position, int(one.event.id.split(":")[2])) for one in held] == list(
-            enumerate(self.log[self.cut :], start=self.cut + 1)
-        )
+        assert [
+            (recorded.position, int(recorded.event.id.split(":")[2])) for recorded in held
+        ] == list(enumerate(self.log[self.cut :], start=self.cut + 1))
 
     @invariant()
     def the_standing_is_as_it_should_be(self) -> None:
-        standing = self.runner.run(self.bus.standing())
-        assert (standing.oldest_position, standing.newest_position) == (
+        status = self.runner.run(self.bus.status())
+        assert (status.oldest_position, status.newest_position) == (
             self.cut + 1,
             len(self.log),
         )
-        told = {one.consumer: (one.position, one.backlog, one.lost) for one in standing.consumers}
+        told = {
+            consumer.consumer: (consumer.position, consumer.backlog, consumer.lost)
+            for consumer in status.consumers
+        }
         assert told == {
-            name: (one.position, len(self.log) - max(one.position, self.cut), one.lost)
-            for name, one in self.consumers.items()
+            name: (
+                consumer.position,
+                len(self.log) - max(consumer.position, self.cut),
+                consumer.lost,
+            )
+            for name, consumer in self.consumers.items()
         }
 
 

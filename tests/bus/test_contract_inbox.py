@@ -13,13 +13,13 @@ from tests.clocks import ManualClock
 DAY_SECONDS = 86_400.0
 
 
-async def offer(bus: EventBus, one: StoredCallback, *, bound: int = 100) -> Received:
-    return await bus.receive(one, inbox_bound=bound, timeout_seconds=SOON)
+async def offer(bus: EventBus, stored_callback: StoredCallback, *, bound: int = 100) -> Received:
+    return await bus.receive(stored_callback, inbox_bound=bound, timeout_seconds=SOON)
 
 
 async def settle_all(bus: EventBus) -> None:
     waiting = await bus.inbox("marketing", limit=100)
-    await bus.commit(Change(settled=tuple(one.id for one in waiting)), timeout_seconds=SOON)
+    await bus.commit(Change(settled=tuple(item.id for item in waiting)), timeout_seconds=SOON)
 
 
 async def test_a_received_callback_survives_a_restart(open_bus: OpenBus) -> None:
@@ -42,7 +42,7 @@ async def test_a_waiting_fingerprint_is_a_duplicate(bus: EventBus) -> None:
     assert await offer(bus, callback(1)) is Received.DUPLICATE
     assert await offer(bus, callback(1, workspace="other")) is Received.STORED
 
-    assert (await bus.standing()).inbox == {"marketing": 1, "other": 1}
+    assert (await bus.status()).inbox == {"marketing": 1, "other": 1}
 
 
 async def test_duplicates_that_arrive_together_are_stored_once(bus: EventBus) -> None:
@@ -83,17 +83,17 @@ async def test_a_late_change_does_not_settle_a_newer_callback(
 
 async def test_a_full_inbox_stores_nothing(bus: EventBus) -> None:
     """At the bound of a workspace new callbacks are refused; duplicates and others are not."""
-    answers = [await offer(bus, callback(one), bound=2) for one in (1, 2, 3)]
+    answers = [await offer(bus, callback(number), bound=2) for number in (1, 2, 3)]
 
     assert answers == [Received.STORED, Received.STORED, Received.FULL]
     assert await offer(bus, callback(1), bound=2) is Received.DUPLICATE
     assert await offer(bus, callback(1, workspace="other"), bound=2) is Received.STORED
-    assert [one.run_id for one in await bus.inbox("marketing", limit=9)] == ["1", "2"]
+    assert [item.run_id for item in await bus.inbox("marketing", limit=9)] == ["1", "2"]
 
 
 async def test_the_bound_holds_for_those_who_come_together(bus: EventBus) -> None:
     """Callbacks that arrive in the same moment do not pass the bound either."""
-    answers = await asyncio.gather(*(offer(bus, callback(one), bound=5) for one in range(20)))
+    answers = await asyncio.gather(*(offer(bus, callback(number), bound=5) for number in range(20)))
 
     assert answers.count(Received.STORED) == 5
     assert answers.count(Received.FULL) == 15
@@ -114,5 +114,5 @@ async def test_the_inbox_is_read_in_order_of_arrival(bus: EventBus) -> None:
     first = await bus.inbox("marketing", limit=2)
     rest = await bus.inbox("marketing", after=first[-1].id, limit=10)
 
-    assert [one.run_id for one in first + rest] == ["5", "3", "9", "1"]
+    assert [item.run_id for item in first + rest] == ["5", "3", "9", "1"]
     assert await bus.inbox("other", limit=10) == []

@@ -54,7 +54,7 @@ async def test_a_slow_consumer_holds_its_events(bus: EventBus) -> None:
     await bus.advance(Step(consumer="slow", position=1), timeout_seconds=SOON)
     await bus.prune(Retention(events_seconds=0, events_count=1), now=at(1_000))
 
-    assert (await bus.standing()).oldest_position == 2
+    assert (await bus.status()).oldest_position == 2
     assert (await bus.read("slow", after=1, limit=9)).gap is None
 
 
@@ -67,7 +67,7 @@ async def test_the_hard_cap_overtakes_a_consumer(bus: EventBus) -> None:
     batch = await bus.read("slow", after=1, limit=9)
 
     assert batch.gap == Gap(until=3, lost=2)
-    assert [one.position for one in batch.events] == [4, 5]
+    assert [event.position for event in batch.events] == [4, 5]
 
 
 async def test_a_gap_may_be_all_there_is(bus: EventBus) -> None:
@@ -90,13 +90,13 @@ async def test_a_loss_is_counted_once(open_bus: OpenBus) -> None:
     await bus.prune(Retention(events_count=4, events_hard_cap=4), now=NOW)
     for _ in range(2):
         await bus.read("slow", after=0, limit=9)
-    assert (await bus.standing()).consumers[0].lost == 2
+    assert (await bus.status()).consumers[0].lost == 2
     await bus.close()
     bus = await open_bus()
     await bus.prune(CUT_TO_TWO, now=NOW)
     await bus.read("slow", after=0, limit=9)
 
-    assert (await bus.standing()).consumers[0].lost == 4
+    assert (await bus.status()).consumers[0].lost == 4
 
 
 async def test_what_was_read_is_not_lost(bus: EventBus) -> None:
@@ -106,7 +106,7 @@ async def test_what_was_read_is_not_lost(bus: EventBus) -> None:
     await bus.prune(CUT_TO_TWO, now=NOW)
 
     assert (await bus.read("ahead", after=3, limit=9)).gap == Gap(until=4, lost=1)
-    assert (await bus.standing()).consumers[0].lost == 1
+    assert (await bus.status()).consumers[0].lost == 1
 
 
 async def test_concurrent_readers_count_a_loss_once(bus: EventBus) -> None:
@@ -116,7 +116,7 @@ async def test_concurrent_readers_count_a_loss_once(bus: EventBus) -> None:
     await bus.prune(CUT_TO_TWO, now=NOW)
     await asyncio.gather(*(bus.read("slow", after=0, limit=9) for _ in range(10)))
 
-    assert (await bus.standing()).consumers[0].lost == 4
+    assert (await bus.status()).consumers[0].lost == 4
 
 
 async def test_somebody_who_only_looks_counts_no_loss(bus: EventBus) -> None:
@@ -128,7 +128,7 @@ async def test_somebody_who_only_looks_counts_no_loss(bus: EventBus) -> None:
     batch = await bus.read("stranger", after=0, limit=9)
 
     assert batch.gap == Gap(until=4, lost=4)
-    assert [one.lost for one in (await bus.standing()).consumers] == [0]
+    assert [consumer.lost for consumer in (await bus.status()).consumers] == [0]
 
 
 async def test_a_new_consumer_has_lost_nothing(bus: EventBus) -> None:
@@ -146,7 +146,7 @@ async def test_positions_are_never_used_again(open_bus: OpenBus) -> None:
     bus = await open_bus()
     await fill(bus, 3)
     await bus.prune(Retention(events_count=0, events_hard_cap=0), now=NOW)
-    assert (await bus.standing()).oldest_position == 4
+    assert (await bus.status()).oldest_position == 4
     await bus.close()
     bus = await open_bus()
     await bus.commit(events(9), timeout_seconds=SOON)
@@ -165,12 +165,12 @@ async def test_finished_runs_are_forgotten_after_their_end(bus: EventBus) -> Non
     pruned = await bus.prune(Retention(runs_seconds=50), now=at(100))
 
     assert pruned.runs == 1
-    assert set(await bus.runs([one.key for one in stored])) == {key(2), key(3)}
+    assert set(await bus.runs([other_run.key for other_run in stored])) == {key(2), key(3)}
 
 
 async def test_any_number_of_runs_is_forgotten(bus: EventBus) -> None:
     """One round removes all that is due, in as many steps as it takes."""
-    due = tuple(run(one, Status.CANCELED, kind=RunKind.FLOW_RUN) for one in range(2_100))
+    due = tuple(run(number, Status.CANCELED, kind=RunKind.FLOW_RUN) for number in range(2_100))
     await bus.commit(Change(runs=due), timeout_seconds=SOON)
 
     assert (await bus.prune(Retention(runs_seconds=50), now=at(9_999))).runs == 2_100

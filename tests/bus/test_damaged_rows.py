@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Change, Note, legible, understood
+from monitor.bus.contract import Change, StateEntry, legible, understood
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import BusError, BusSchemaError
 from tests.bus.examples import SOON, callback, event, run
@@ -120,14 +120,14 @@ def test_a_damaged_note_is_one_error_or_left_out(value: bytes) -> None:
         said = legible({"good": good, "bad": value}, INSTANTS, topic="watermark")
 
     assert said == {"good": datetime(2026, 1, 1, tzinfo=UTC)}
-    assert [one["event"] for one in logged] == ["a note is left out"]
+    assert [item["event"] for item in logged] == ["a note is left out"]
     with pytest.raises(BusSchemaError, match="what is stored as the begin cannot be understood"):
         understood(value, INSTANTS, what="the begin")
 
 
 async def test_notes_are_kept_as_they_are(store: Store) -> None:
     """The store itself does not read a note; any bytes come back."""
-    note = Note(workspace="acme", topic="t", key="k", value=b"\xff\0")
-    await store.bus.commit(Change(notes=(note,)), timeout_seconds=SOON)
+    note = StateEntry(workspace="acme", topic="t", key="k", value=b"\xff\0")
+    await store.bus.commit(Change(state_entries=(note,)), timeout_seconds=SOON)
 
-    assert await store.bus.notes("acme", "t") == {"k": b"\xff\0"}
+    assert await store.bus.state_entries("acme", "t") == {"k": b"\xff\0"}

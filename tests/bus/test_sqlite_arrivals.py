@@ -52,10 +52,10 @@ async def test_the_inbox_is_what_arrived_and_was_not_settled(
                 newest = (await bus.inbox(workspace, limit=100))[-1]
                 waiting[workspace, newest.run_id] = newest.id
             for name in WORKSPACES:
-                expected = sorted(one for (of, _), one in waiting.items() if of == name)
+                expected = sorted(text for (of, _), text in waiting.items() if of == name)
                 for after in (0, *expected):
-                    read = [one.id for one in await bus.inbox(name, after=after, limit=100)]
-                    assert read == [one for one in expected if one > after]
+                    read = [item.id for item in await bus.inbox(name, after=after, limit=100)]
+                    assert read == [item for item in expected if item > after]
         await bus.close()
 
 
@@ -68,5 +68,5 @@ async def test_what_came_too_long_ago_is_asked_of_the_file() -> None:
     assert held.behind("marketing", 1, limit=1) is None
     behind = held.behind("marketing", 2, limit=1)
     assert behind is not None
-    assert [one.id for one in behind] == [3]
+    assert [item.id for item in behind] == [3]
     assert held.behind("finance", 0, limit=1) is None

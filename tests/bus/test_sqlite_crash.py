@@ -60,7 +60,7 @@ async def check(bus: EventBus, told: Told) -> None:
     """Everything told is there, and no state without its event."""
     logged = {int(name) for _, name in await log_of(bus)}
     stored = {int(state.key.id) for state in await bus.recent_runs(limit=100_000)}
-    waiting = {int(one.run_id) for one in await bus.inbox("marketing", limit=100_000)}
+    waiting = {int(item.run_id) for item in await bus.inbox("marketing", limit=100_000)}
     assert told["commit"] <= logged
     assert told["receive"] <= waiting
     assert stored == logged
@@ -80,8 +80,8 @@ async def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path, clock: Manua
             listen(process, told)
         bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
         await check(bus, told)
-        standing = await bus.standing()
-        for consumer in standing.consumers:
+        status = await bus.status()
+        for consumer in status.consumers:
             state = await bus.consumer_state(consumer.consumer)
             assert consumer.position >= max(told["step"], default=0)
             assert int(state.get("count", b"0")) == consumer.position
@@ -104,5 +104,5 @@ async def test_a_full_disk_keeps_exactly_what_was_acknowledged(
 
     assert process.returncode == 0
     assert told["refused"]
-    assert {int(one.id) for one in stored} == told["commit"]
+    assert {int(run.id) for run in stored} == told["commit"]
     assert 200 in told["commit"]

@@ -36,6 +36,6 @@ def test_every_event_comes_out_once_whichever_step_fails(tmp_path: Path, failure
 
     assert child.returncode == 0, child.stderr[-3000:]
     assert len(reports) > FEWEST_STEPS
-    assert [sorted(one.log) for one in reports] == [TOLD] * len(reports)
-    assert {(one.waiting, one.watermark) for one in reports} == {(0, "end")}
-    assert failure == "kill" or any(one.failures for one in reports)
+    assert [sorted(report.log) for report in reports] == [TOLD] * len(reports)
+    assert {(report.waiting, report.watermark) for report in reports} == {(0, "end")}
+    assert failure == "kill" or any(report.failures for report in reports)

@@ -56,7 +56,7 @@ async def test_only_the_owner_can_read_the_store(tmp_path: Path) -> None:
     path = tmp_path / "made" / "state.db"
     bus = await open_store(path)
     await bus.commit(events(1), timeout_seconds=SOON)
-    rights = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+    rights = {item.name: stat.S_IMODE(item.stat().st_mode) for item in path.parent.iterdir()}
     await bus.close()
 
     assert rights["state.db"] == rights["state.db-wal"] == rights["state.db.lock"] == 0o600
@@ -192,9 +192,9 @@ async def test_a_store_keeps_its_promises_on_disk(tmp_path: Path) -> None:
 
 
 def spoil(folder: Path) -> None:
-    for one in folder.glob("state.db*"):
-        size = one.stat().st_size
-        with one.open("r+b") as file:  # in place: a mapped file must not shrink
+    for item in folder.glob("state.db*"):
+        size = item.stat().st_size
+        with item.open("r+b") as file:  # in place: a mapped file must not shrink
             file.write(b"\xff" * size)
 
 

@@ -71,7 +71,7 @@ async def test_a_cut_log_is_read_from_the_file(tmp_path: Path) -> None:
 
     assert batch.gap is not None
     assert batch.gap.lost == 3
-    assert [one.position for one in batch.events] == [4]
+    assert [event.position for event in batch.events] == [4]
     await bus.close()
 
 

@@ -49,10 +49,10 @@ class Store:
     async def write(self, *keys: str, seconds: float = SOON) -> None:
         """Store notes of these names, each of 100 KB."""
         await asyncio.gather(
-            *(self.writer.write(store_notes, one, timeout_seconds=seconds) for one in keys)
+            *(self.writer.write(store_notes, key, timeout_seconds=seconds) for key in keys)
         )
 
-    def notes(self) -> list[str]:
+    def state_entries(self) -> list[str]:
         db = sqlite3.connect(self.path)
         found = [name for (name,) in db.execute("SELECT key FROM note ORDER BY key")]
         db.close()
@@ -104,8 +104,11 @@ def transactions(registry: CollectorRegistry) -> float:
 async def test_many_writes_share_a_transaction(bus: SqliteBus, registry: CollectorRegistry) -> None:
     """A hundred commits and a hundred callbacks at once take a few transactions."""
     await asyncio.gather(
-        *(bus.commit(events(one), timeout_seconds=SOON) for one in range(100)),
-        *(bus.receive(callback(one), inbox_bound=999, timeout_seconds=SOON) for one in range(100)),
+        *(bus.commit(events(number), timeout_seconds=SOON) for number in range(100)),
+        *(
+            bus.receive(callback(number), inbox_bound=999, timeout_seconds=SOON)
+            for number in range(100)
+        ),
     )
 
     assert len(await log_of(bus)) == 100
@@ -123,7 +126,7 @@ async def test_a_locked_file_costs_only_time(store: Store) -> None:
     other.close()
     await writing
 
-    assert store.notes() == ["a"]
+    assert store.state_entries() == ["a"]
 
 
 async def test_a_write_that_waits_too_long_is_not_kept(store: Store) -> None:
@@ -136,7 +139,7 @@ async def test_a_write_that_waits_too_long_is_not_kept(store: Store) -> None:
     other.close()
     await store.write("b")
 
-    assert store.notes() == ["b"]
+    assert store.state_entries() == ["b"]
 
 
 async def test_a_write_inside_a_transaction_is_awaited(store: Store) -> None:
@@ -149,7 +152,7 @@ async def test_a_write_inside_a_transaction_is_awaited(store: Store) -> None:
     pause.go_on.set()
     await writing
 
-    assert store.notes() == ["a"]
+    assert store.state_entries() == ["a"]
 
 
 async def test_a_cancelled_write_that_waits_is_not_kept(store: Store) -> None:
@@ -166,30 +169,30 @@ async def test_a_cancelled_write_that_waits_is_not_kept(store: Store) -> None:
     await first
     await store.write("c")
 
-    assert store.notes() == ["a", "c"]
+    assert store.state_entries() == ["a", "c"]
 
 
 async def test_a_full_queue_refuses_at_once(store: Store) -> None:
     """Beyond the bound of what may wait, a write is refused and the waiting ones are stored."""
     results = await asyncio.gather(
-        *(store.write(str(one)) for one in range(8)), return_exceptions=True
+        *(store.write(str(number)) for number in range(8)), return_exceptions=True
     )
 
-    assert [type(one) for one in results] == [type(None)] * 5 + [BusUnavailableError] * 3
-    assert store.notes() == ["0", "1", "2", "3", "4"]
+    assert [type(result) for result in results] == [type(None)] * 5 + [BusUnavailableError] * 3
+    assert store.state_entries() == ["0", "1", "2", "3", "4"]
 
 
 async def test_a_full_store_refuses_the_group_and_goes_on(store: Store) -> None:
     """When there is no room, nothing of the group is kept; with room again, writes are taken."""
     store.page_limits = [60]
     results = await asyncio.gather(
-        *(store.write(str(one)) for one in range(5)), return_exceptions=True
+        *(store.write(str(number)) for number in range(5)), return_exceptions=True
     )
-    assert [type(one) for one in results] == [BusUnavailableError] * 5
-    assert store.notes() == []
+    assert [type(result) for result in results] == [BusUnavailableError] * 5
+    assert store.state_entries() == []
 
     await store.write("later")
-    assert store.notes() == ["later"]
+    assert store.state_entries() == ["later"]
 
 
 async def test_a_job_with_a_fault_spoils_no_other(store: Store) -> None:
@@ -198,8 +201,8 @@ async def test_a_job_with_a_fault_spoils_no_other(store: Store) -> None:
         store.write("a"), store.write("b"), store.write("a"), return_exceptions=True
     )
 
-    assert [type(one) for one in results] == [type(None), type(None), BusUnavailableError]
-    assert store.notes() == ["a", "b"]
+    assert [type(result) for result in results] == [type(None), type(None), BusUnavailableError]
+    assert store.state_entries() == ["a", "b"]
 
 
 async def test_the_death_of_the_writer_is_seen(store: Store) -> None:

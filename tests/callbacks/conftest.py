@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.secrets import Secret
-from monitor.model.sightings import Sighting
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from tests.clocks import ManualClock
@@ -44,17 +44,17 @@ async def bus(
 
 
 @pytest.fixture
-def knowledge() -> Knowledge:
-    return Knowledge(["acme"])
+def live_state() -> LiveState:
+    return LiveState(["acme"])
 
 
 @pytest.fixture
 def observer(
-    bus: SqliteBus, knowledge: Knowledge, clock: ManualClock, registry: CollectorRegistry
+    bus: SqliteBus, live_state: LiveState, clock: ManualClock, registry: CollectorRegistry
 ) -> Observer:
     return Observer(
         bus=bus,
-        knowledge=knowledge,
+        live_state=live_state,
         clock=clock,
         registry=registry,
         settings=TrackingSettings(),
@@ -139,8 +139,8 @@ def job_group(number: int) -> RunKey:
     return RunKey("acme", RunKind.JOB_GROUP, str(number))
 
 
-def polled(number: int, word: str, clock: ManualClock) -> Sighting:
+def polled(number: int, word: str, clock: ManualClock) -> Observation:
     """Return what a poll would have seen of a job group."""
-    return Sighting(
-        key=job_group(number), source=Source.POLL, seen_at=clock.now(), native_status=word
+    return Observation(
+        key=job_group(number), source=Source.POLL, observed_at=clock.now(), native_status=word
     )

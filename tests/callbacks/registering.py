@@ -18,13 +18,13 @@ from monitor.callbacks.registrar import NAMES_POLL, Registrar
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.capabilities import capabilities_of
 from monitor.catalogue.operations import Edition
-from monitor.model.knowledge import PollStanding
+from monitor.model.live_state import PollStatus
 from monitor.model.runs import PipelineKind
 from monitor.model.secrets import Secret
 from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
 from monitor.workspace.settings import WorkspaceSettings
@@ -48,7 +48,7 @@ class Gate:
         self.refused[method, path] = (status, name)
 
     def count(self, method: str, path: str) -> int:
-        return sum(one == method and told.startswith(path) for one, told in self.asked)
+        return sum(item == method and told.startswith(path) for item, told in self.asked)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[str]:
@@ -95,7 +95,7 @@ class Scene:
     listener_port: int
     edition: Edition
     registry: CollectorRegistry
-    knowledge: Knowledge = field(default_factory=lambda: Knowledge(["acme"]))
+    live_state: LiveState = field(default_factory=lambda: LiveState(["acme"]))
 
     def settings(self, *flows: str, **changes: object) -> CallbackSettings:
         settings = CallbackSettings(
@@ -109,7 +109,7 @@ class Scene:
             self.client,
             settings=settings,
             bus=self.bus,
-            knowledge=self.knowledge,
+            live_state=self.live_state,
             clock=self.clock,
             instance=instance,
         )
@@ -118,10 +118,10 @@ class Scene:
         """Do what the poll of the names does."""
         async for page in self.client.flows(priority=Priority.NAMES):
             for row in page.rows:
-                self.knowledge.name_pipeline("acme", PipelineKind.FLOW, row.id, row.name)
+                self.live_state.name_pipeline("acme", PipelineKind.FLOW, row.id, row.name)
         now = self.clock.now()
-        self.knowledge.record_poll(
-            PollStanding(
+        self.live_state.record_poll(
+            PollStatus(
                 workspace="acme",
                 poll=NAMES_POLL,
                 last_attempt_at=now,
@@ -132,8 +132,8 @@ class Scene:
 
     def offer(self) -> None:
         """Let it be known what the workspace offers."""
-        offered = frozenset(str(one) for one in capabilities_of(self.edition))
-        self.knowledge.update_workspace("acme", edition=str(self.edition), capabilities=offered)
+        offered = frozenset(str(capability) for capability in capabilities_of(self.edition))
+        self.live_state.update_workspace("acme", edition=str(self.edition), capabilities=offered)
 
     async def lose_the_store(self) -> None:
         """Begin with an empty store, as after a lost disk."""

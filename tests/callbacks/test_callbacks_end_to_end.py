@@ -27,7 +27,7 @@ from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.runs import JobGroup
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
@@ -56,20 +56,22 @@ class Monitor:
     sandbox: Sandbox
     bus: SqliteBus
     registry: CollectorRegistry
-    knowledge: Knowledge
+    live_state: LiveState
     registrar: Registrar
     poller: WorkspacePoller
     reader: InboxReader
 
     async def events(self, job_group: JobGroup) -> list[RunEvent]:
         key = RunKey("acme", RunKind.JOB_GROUP, str(job_group.id))
-        events = [one.event for one in await self.bus.events(after=0, limit=10_000)]
-        return [one for one in events if isinstance(one, RunEvent) and one.run.key == key]
+        events = [event.event for event in await self.bus.events(after=0, limit=10_000)]
+        return [event for event in events if isinstance(event, RunEvent) and event.run.key == key]
 
     async def ends(self, job_group: JobGroup) -> list[RunEvent]:
         events = await self.events(job_group)
         return [
-            one for one in events if one.run.status.is_terminal and one.before != one.run.status
+            event
+            for event in events
+            if event.run.status.is_terminal and event.before != event.run.status
         ]
 
     def accepted(self) -> float:
@@ -87,7 +89,7 @@ class Monitor:
 
 @contextlib.asynccontextmanager
 async def running(*loops: Callable[[], Coroutine[object, object, None]]) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(one()) for one in loops]
+    tasks = [asyncio.create_task(loop()) for loop in loops]
     try:
         yield
     finally:
@@ -139,7 +141,7 @@ async def monitor(
     client: WorkspaceClient,
     bus: SqliteBus,
     observer: Observer,
-    knowledge: Knowledge,
+    live_state: LiveState,
     clock: SystemClock,
     registry: CollectorRegistry,
 ) -> AsyncIterator[Monitor]:
@@ -147,7 +149,7 @@ async def monitor(
     poller = WorkspacePoller(
         client,
         observer=observer,
-        knowledge=knowledge,
+        live_state=live_state,
         bus=bus,
         clock=clock,
         registry=registry,
@@ -176,11 +178,11 @@ async def monitor(
         client,
         settings=msgspec.structs.replace(SETTINGS, public_url=url),
         bus=bus,
-        knowledge=knowledge,
+        live_state=live_state,
         clock=clock,
         instance="monitor",
     )
-    yield Monitor(sandbox, bus, registry, knowledge, registrar, poller, reader)
+    yield Monitor(sandbox, bus, registry, live_state, registrar, poller, reader)
     await listener.stop()
 
 
@@ -189,19 +191,19 @@ async def test_an_end_is_told_once_by_poll_and_callback_together(monitor: Monito
     async with running(monitor.poller.run, monitor.registrar.run, monitor.reader.run):
         registered = {"registered": len(list(monitor.sandbox.world.flows.live()))}
         await eventually(
-            lambda: _states(monitor.knowledge) == registered, why="no tasks were registered"
+            lambda: _states(monitor.live_state) == registered, why="no tasks were registered"
         )
-        groups = [monitor.run_job_group(one) for one in (Outcome.COMPLETE, Outcome.FAILED)]
+        groups = [monitor.run_job_group(item) for item in (Outcome.COMPLETE, Outcome.FAILED)]
 
         async def are_told() -> bool:
-            return monitor.accepted() == 2 and all([await monitor.ends(one) for one in groups])
+            return monitor.accepted() == 2 and all([await monitor.ends(group) for group in groups])
 
         await eventually(are_told, why=lambda: f"{monitor.accepted()} callbacks came")
         assert await monitor.sandbox.deliveries.idle(timeout_seconds=10)
         await eventually(lambda: _is_settled(monitor.bus), why="callbacks wait in the inbox")
-        ends = [await monitor.ends(one) for one in groups]
+        ends = [await monitor.ends(group) for group in groups]
 
-    assert [[one.run.status for one in told] for told in ends] == [["succeeded"], ["failed"]]
+    assert [[active.run.status for active in told] for told in ends] == [["succeeded"], ["failed"]]
     assert {told[0].observed_by for told in ends} <= {Source.CALLBACK, Source.POLL}
     states = await monitor.bus.runs([told[0].run.key for told in ends])
     assert all(state.is_called_back for state in states.values())
@@ -210,8 +212,8 @@ async def test_an_end_is_told_once_by_poll_and_callback_together(monitor: Monito
 async def test_a_callback_tells_an_end_that_no_poll_has_seen(monitor: Monitor) -> None:
     """With the polls at rest a known run's end comes from its callback alone, with its flow."""
     async with running(monitor.poller.run, monitor.registrar.run):
-        await eventually(lambda: bool(_states(monitor.knowledge)), why="no tasks were registered")
-        await eventually(lambda: "pending" not in _states(monitor.knowledge), why="tasks are left")
+        await eventually(lambda: bool(_states(monitor.live_state)), why="no tasks were registered")
+        await eventually(lambda: "pending" not in _states(monitor.live_state), why="tasks are left")
         group = monitor.run_job_group(work_seconds=20.0)
 
         async def is_known() -> bool:
@@ -236,20 +238,20 @@ async def test_a_forged_callback_for_no_run_makes_no_event(monitor: Monitor) -> 
     """An id that the workspace does not know is asked for once, dropped and counted."""
     async with running(monitor.poller.run, monitor.registrar.run, monitor.reader.run):
         await eventually(
-            lambda: _edition(monitor.knowledge) is not None, why="the workspace did not answer"
+            lambda: _edition(monitor.live_state) is not None, why="the workspace did not answer"
         )
         await monitor.bus.receive(FORGED, inbox_bound=10, timeout_seconds=5)
         monitor.reader.notify()
         await eventually(lambda: _is_settled(monitor.bus), why="the callback still waits")
 
     labels = {"source": "callback", "outcome": "unconfirmed"}
-    assert monitor.registry.get_sample_value("dataprep_monitor_sightings_total", labels) == 1
-    events = [one.event for one in await monitor.bus.events(after=0, limit=100)]
-    assert not any(isinstance(one, RunEvent) for one in events)
+    assert monitor.registry.get_sample_value("dataprep_monitor_observations_total", labels) == 1
+    events = [event.event for event in await monitor.bus.events(after=0, limit=100)]
+    assert not any(isinstance(event, RunEvent) for event in events)
 
 
-def _states(knowledge: Knowledge) -> dict[str, int]:
-    counts = knowledge.workspaces["acme"].webhook_tasks
+def _states(live_state: LiveState) -> dict[str, int]:
+    counts = live_state.workspaces["acme"].webhook_tasks
     return {state: count for state, count in counts.items() if count}
 
 
@@ -257,5 +259,5 @@ async def _is_settled(bus: SqliteBus) -> bool:
     return not await bus.inbox("acme", limit=1)
 
 
-def _edition(knowledge: Knowledge) -> str | None:
-    return knowledge.workspaces["acme"].edition
+def _edition(live_state: LiveState) -> str | None:
+    return live_state.workspaces["acme"].edition

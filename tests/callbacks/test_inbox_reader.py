@@ -15,8 +15,8 @@ from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.errors import WorkspaceError, WorkspaceUnreachableError
 from monitor.model.events import RunEvent
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind
-from monitor.model.sightings import Sighting
 from monitor.tracking.observer import Observer
 from tests.callbacks.conftest import job_group, polled
 from tests.clocks import ManualClock
@@ -32,10 +32,10 @@ class Workspace:
     failure: WorkspaceError | None = None
     answering: asyncio.Event | None = None
 
-    async def complete(self, sightings: Sequence[Sighting]) -> list[Sighting]:
+    async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         if self.failure is not None:
             raise self.failure
-        return list(sightings)
+        return list(observations)
 
     async def confirm(self, key: RunKey) -> bool | None:
         self.asked.append(key)
@@ -93,7 +93,7 @@ async def until(condition: Callable[[], bool], clock: ManualClock) -> None:
 
 async def told(bus: SqliteBus) -> list[str]:
     """Return the ids of all events in the log."""
-    return [one.event.id for one in await bus.events(after=0, limit=100)]
+    return [event.event.id for event in await bus.events(after=0, limit=100)]
 
 
 async def test_a_callback_ends_a_known_run(
@@ -130,7 +130,7 @@ async def test_a_forged_run_id_invents_nothing(
     assert await told(bus) == []
     assert await bus.inbox("acme", limit=10) == []
     labels = {"source": "callback", "outcome": "unconfirmed"}
-    assert registry.get_sample_value("dataprep_monitor_sightings_total", labels) == 1
+    assert registry.get_sample_value("dataprep_monitor_observations_total", labels) == 1
 
 
 async def test_an_unknown_run_waits_for_the_poll(
@@ -232,7 +232,7 @@ async def test_a_workspace_that_fails_to_answer_holds_up_nothing(
 
     assert await reader.ask_one()
     assert (await told(bus))[-1] == "acme:job_group:9:succeeded"
-    assert [one.run_id for one in await bus.inbox("acme", limit=10)] == ["10"]
+    assert [item.run_id for item in await bus.inbox("acme", limit=10)] == ["10"]
 
 
 async def test_a_slow_answer_about_one_run_delays_no_other(

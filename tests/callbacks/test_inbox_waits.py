@@ -11,8 +11,8 @@ import pytest
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.settings import CallbackSettings
+from monitor.model.observations import Observation
 from monitor.model.runs import RunKey
-from monitor.model.sightings import Sighting
 from monitor.tracking.observer import Observer
 from tests.app.waiting import eventually
 from tests.callbacks.conftest import polled
@@ -43,7 +43,7 @@ class Inbox:
         self.notify()
 
     async def ends(self) -> list[str]:
-        return [one.split(":")[2] for one in await told(self.bus) if one.endswith(":succeeded")]
+        return [item.split(":")[2] for item in await told(self.bus) if item.endswith(":succeeded")]
 
     async def until_told(self, count: int) -> None:
         async def is_told() -> bool:
@@ -57,11 +57,11 @@ async def inbox(bus: SqliteBus, observer: Observer, clock: ManualClock) -> Async
     """Read an inbox whose job records take a second, except for run 8: it has them at once."""
     inbox = Inbox(bus, clock)
 
-    async def complete(sightings: Sequence[Sighting]) -> list[Sighting]:
-        inbox.asked.update(one.key.id for one in sightings)
-        if [one.key.id for one in sightings] != ["8"]:
+    async def complete(observations: Sequence[Observation]) -> list[Observation]:
+        inbox.asked.update(observation.key.id for observation in observations)
+        if [observation.key.id for observation in observations] != ["8"]:
             await clock.sleep(WAIT_SECONDS)
-        return list(sightings)
+        return list(observations)
 
     async def confirm(_: RunKey) -> bool | None:
         return None

@@ -23,7 +23,7 @@ async def test_an_accepted_callback_is_in_the_inbox(door: Door, bus: SqliteBus) 
     response = await door.post(BODY)
 
     assert (response.status, response.body) == (204, b"")
-    assert [one.run_id for one in await bus.inbox("acme", limit=10)] == ["9"]
+    assert [item.run_id for item in await bus.inbox("acme", limit=10)] == ["9"]
     assert door.stored == ["acme"]
     assert door.count("accepted") == 1
 

@@ -77,7 +77,7 @@ async def test_every_other_path_gets_the_same_answer(door: Door, socket: Socket,
         await ask(socket, "/hooks/acme", secret="wrong"),
     ]
 
-    assert [status_of(one) for one in answers] == [404, 404]
+    assert [status_of(answer) for answer in answers] == [404, 404]
     assert _without_date(answers[0]) == _without_date(answers[1])
     assert door.count("wrong_secret") == 2
     assert door.stored == []

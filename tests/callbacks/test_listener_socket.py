@@ -64,8 +64,10 @@ class Socket:
 
     def counted(self) -> float:
         name = "dataprep_monitor_callback_requests_total"
-        values = [self.registry.get_sample_value(name, {"outcome": one}) for one in OUTCOMES]
-        return sum(one for one in values if one is not None)
+        values = [
+            self.registry.get_sample_value(name, {"outcome": outcome}) for outcome in OUTCOMES
+        ]
+        return sum(value for value in values if value is not None)
 
 
 @pytest.fixture
@@ -120,7 +122,7 @@ async def test_a_packed_body_is_bounded_as_what_it_unpacks_to(socket: Socket) ->
     broken = await socket.post(b"\x1f\x8bnothing", b"Content-Encoding: gzip")
     good = await socket.post(gzip.compress(BODY), b"Content-Encoding: gzip")
 
-    assert [status_of(one) for one in (large, broken, good)] == [413, 400, 204]
+    assert [status_of(item) for item in (large, broken, good)] == [413, 400, 204]
 
 
 async def test_a_slow_body_is_waited_for_only_so_long(socket: Socket) -> None:

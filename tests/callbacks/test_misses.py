@@ -16,9 +16,9 @@ from monitor.callbacks import tasks
 from monitor.callbacks.misses import MissWatch
 from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.tasks import OwnTask
+from monitor.model.observations import Observation
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, Source
-from monitor.model.sightings import Sighting
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from tests.callbacks.conftest import job_group
 from tests.clocks import ManualClock
@@ -33,7 +33,7 @@ class Watched:
 
     bus: SqliteBus
     observer: Observer
-    knowledge: Knowledge
+    live_state: LiveState
     clock: ManualClock
     position: int = 0
 
@@ -42,25 +42,25 @@ class Watched:
         await self.seen(number, told)
 
     async def seen(self, number: int, told: Mapping[str, object]) -> None:
-        sighting = Sighting(
+        observation = Observation(
             key=job_group(number),
             source=Source.POLL,
-            seen_at=self.clock.now(),
+            observed_at=self.clock.now(),
             native_status="Complete",
             created_at=self.clock.now(),
             pipeline=Pipeline(kind=PipelineKind.FLOW, id=FLOW),
             ran_for="recipe",
         )
-        await self.observer.observe([msgspec.structs.replace(sighting, **told)])
+        await self.observer.observe([msgspec.structs.replace(observation, **told)])
 
     async def called(self, number: int = 9) -> None:
         """Let a callback of that job group reach the observer."""
         await self.observer.observe(
             [
-                Sighting(
+                Observation(
                     key=job_group(number),
                     source=Source.CALLBACK,
-                    seen_at=self.clock.now(),
+                    observed_at=self.clock.now(),
                     native_status="Complete",
                 )
             ]
@@ -71,21 +71,21 @@ class Watched:
         await self.clock.advance(seconds)
         while (reached := await self.watch().judge(self.position)) != self.position:
             self.position = reached
-        return self.knowledge.workspaces["acme"].callbacks_missed
+        return self.live_state.workspaces["acme"].callbacks_missed
 
     def watch(self) -> MissWatch:
         return MissWatch(
             "acme",
             settings=CallbackSettings(),
             bus=self.bus,
-            knowledge=self.knowledge,
+            live_state=self.live_state,
             clock=self.clock,
         )
 
 
 @pytest.fixture
 async def watched(
-    bus: SqliteBus, observer: Observer, knowledge: Knowledge, clock: ManualClock
+    bus: SqliteBus, observer: Observer, live_state: LiveState, clock: ManualClock
 ) -> Watched:
     task = OwnTask(
         flow_id=FLOW,
@@ -96,7 +96,7 @@ async def watched(
     )
     await tasks.remember(bus, "acme", task)
     await bus.subscribe(MissWatch.consumer("acme"), start=Start.NEWEST)
-    return Watched(bus=bus, observer=observer, knowledge=knowledge, clock=clock)
+    return Watched(bus=bus, observer=observer, live_state=live_state, clock=clock)
 
 
 @pytest.mark.parametrize("word", ["Complete", "Failed"])
@@ -194,7 +194,7 @@ async def test_a_restart_counts_nothing_again(watched: Watched) -> None:
     await watched.ended(1)
     counted = await watched.passes(121)
     await watched.ended(2)
-    watched.knowledge = Knowledge(["acme"])
+    watched.live_state = LiveState(["acme"])
     watched.position = await watched.bus.subscribe(MissWatch.consumer("acme"), start=Start.NEWEST)
 
     assert counted == 1
@@ -211,6 +211,6 @@ async def test_a_store_that_fails_ends_nothing(watched: Watched) -> None:
     await watched.clock.advance(600)
 
     assert not running.done()
-    assert watched.knowledge.workspaces["acme"].callbacks_missed == 0
+    assert watched.live_state.workspaces["acme"].callbacks_missed == 0
     running.cancel()
     await asyncio.wait({running})

@@ -35,16 +35,16 @@ async def rl(clock: ManualClock, tmp_path: Path) -> AsyncIterator[Scene]:
 
 def states(scene: Scene) -> dict[str, int]:
     """Return the counts of `dataprep_monitor_webhook_tasks` that are not 0."""
-    counts = scene.knowledge.workspaces["acme"].webhook_tasks
+    counts = scene.live_state.workspaces["acme"].webhook_tasks
     return {state: count for state, count in counts.items() if count}
 
 
 async def test_every_flow_gets_one_task(scene: Scene) -> None:
     """With ``*`` each flow has exactly one task, which carries secret, variables and retry."""
-    standings = await scene.registrar(scene.settings("*")).sync()
+    task_statuses = await scene.registrar(scene.settings("*")).sync()
 
     assert scene.flows_with_tasks() == scene.flow_ids()
-    assert {one.state for one in standings} == {"registered"}
+    assert {status.state for status in task_statuses} == {"registered"}
     task = scene.tasks()[0]
     assert task.headers[SECRET_HEADER] == SECRET
     assert task.body is not None
@@ -103,11 +103,11 @@ async def test_the_url_is_tried_once_before_the_first_task(rl: Scene) -> None:
 async def test_no_task_is_made_that_would_call_in_vain(rl: Scene, clock: ManualClock) -> None:
     """While the listener refuses the test nothing is registered, and it is tried again later."""
     registrar = rl.registrar(rl.settings("*", secret=Secret("not the listener's secret")))
-    standings = await registrar.sync()
+    task_statuses = await registrar.sync()
 
     assert rl.tasks() == []
-    assert {one.state for one in standings} == {"failed"}
-    assert all("404" in (one.reason or "") for one in standings)
+    assert {status.state for status in task_statuses} == {"failed"}
+    assert all("404" in (status.reason or "") for status in task_statuses)
     assert rl.gate.count("POST", TEST) == 1
     for _ in range(20):
         await clock.advance(await registrar.tend())
@@ -195,9 +195,9 @@ async def test_a_flow_full_of_others_tasks_is_left_alone(rl: Scene) -> None:
     full, nearly = rl.flow_ids()[:2]
     rl.fill(full, count=50)
     rl.fill(nearly, count=49)
-    standings = await rl.registrar(rl.settings("*")).sync()
+    task_statuses = await rl.registrar(rl.settings("*")).sync()
 
-    by_flow = {one.flow_id: one.state for one in standings}
+    by_flow = {status.flow_id: status.state for status in task_statuses}
     assert by_flow.pop(str(full)) == "over_limit"
     assert set(by_flow.values()) == {"registered"}
     assert rl.flows_with_tasks().count(full) == 50
@@ -210,12 +210,14 @@ async def test_a_lost_store_makes_no_second_task(scene: Scene) -> None:
     before = sorted(task.id for task in scene.tasks())
     await scene.lose_the_store()
     scene.gate.asked.clear()
-    standings = await scene.registrar(scene.settings("*")).sync()
+    task_statuses = await scene.registrar(scene.settings("*")).sync()
 
     assert sorted(task.id for task in scene.tasks()) == before
-    assert {one.state for one in standings} == {"registered"}
+    assert {status.state for status in task_statuses} == {"registered"}
     assert scene.gate.count("POST", TASKS) == 0
-    assert set(await registered_at(scene.bus, "acme")) == {str(one) for one in scene.flow_ids()}
+    assert set(await registered_at(scene.bus, "acme")) == {
+        str(flow_id_) for flow_id_ in scene.flow_ids()
+    }
 
 
 async def test_tasks_of_a_lost_life_with_other_settings_are_replaced(rl: Scene) -> None:
@@ -261,8 +263,8 @@ async def test_a_flow_that_cannot_be_read_holds_up_no_other(rl: Scene, clock: Ma
     closed = rl.flow_ids()[1]
     rl.gate.refuse("GET", f"/v4/flows/{closed}", 403, "AccessControlException")
     registrar = rl.registrar(rl.settings("*"))
-    standings = await registrar.sync()
-    failed = next(one for one in standings if one.flow_id == str(closed))
+    task_statuses = await registrar.sync()
+    failed = next(status for status in task_statuses if status.flow_id == str(closed))
 
     assert (failed.state, "403" in (failed.reason or "")) == ("failed", True)
     assert states(rl) == {"registered": len(rl.flow_ids()) - 1, "failed": 1}
@@ -280,7 +282,7 @@ async def test_an_outage_changes_nothing_that_was_known(rl: Scene, clock: Manual
     """While the workspace fails nothing is called failed, and it is asked ever less often."""
     registrar = rl.registrar(rl.settings("*", verify_seconds=60.0))
     await registrar.sync()
-    before = registrar.standings()
+    before = registrar.task_statuses()
     await clock.advance(61)
     rl.gate.refuse("GET", "/", 503, "Unavailable")
     rl.gate.asked.clear()
@@ -290,7 +292,7 @@ async def test_an_outage_changes_nothing_that_was_known(rl: Scene, clock: Manual
         await clock.advance(pause)
         passed += pause
 
-    assert registrar.standings() == before
+    assert registrar.task_statuses() == before
     assert 1 <= len(rl.gate.asked) <= 12
     rl.gate.refused.clear()
     with_delay = [await registrar.tend() for _ in range(2)]
@@ -303,7 +305,7 @@ async def test_a_deleted_flow_is_forgotten(rl: Scene) -> None:
     await registrar.sync()
     gone, hidden = rl.tasks()[:2]
     for task in (gone, hidden):
-        rl.knowledge.forget_pipeline("acme", PipelineKind.FLOW, str(task.flow_id))
+        rl.live_state.forget_pipeline("acme", PipelineKind.FLOW, str(task.flow_id))
     rl.sandbox.world.delete(gone)
     rl.gate.refuse("DELETE", f"{TASKS}/{hidden.id}", 403, "AccessControlException")
     for _ in rl.flow_ids():
@@ -311,7 +313,7 @@ async def test_a_deleted_flow_is_forgotten(rl: Scene) -> None:
     known = await registered_at(rl.bus, "acme")
 
     assert not {str(gone.flow_id), str(hidden.flow_id)} & set(known)
-    assert len(registrar.standings()) == len(rl.flow_ids()) - 2
+    assert len(registrar.task_statuses()) == len(rl.flow_ids()) - 2
 
 
 async def test_a_start_before_the_flows_are_listed_removes_nothing(
@@ -321,9 +323,9 @@ async def test_a_start_before_the_flows_are_listed_removes_nothing(
     async with open_scene(clock, tmp_path) as scene:
         await scene.registrar(scene.settings("*")).sync()
         before = scene.flows_with_tasks()
-        scene.knowledge.polls.clear()
+        scene.live_state.polls.clear()
         for flow_id in before[1:]:
-            scene.knowledge.forget_pipeline("acme", PipelineKind.FLOW, str(flow_id))
+            scene.live_state.forget_pipeline("acme", PipelineKind.FLOW, str(flow_id))
         later = scene.registrar(scene.settings("*"))
         for _ in range(5):
             await later.tend()
@@ -379,8 +381,8 @@ async def test_nothing_is_tried_where_tasks_are_not_offered(
 async def test_no_secret_is_shown(rl: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither standings nor log lines repeat a secret, also when the workspace does."""
     rl.gate.refuse("POST", TASKS, 400, f"ValidationFailed {SECRET}")
-    standings = await rl.registrar(rl.settings("*")).sync()
+    task_statuses = await rl.registrar(rl.settings("*")).sync()
     told = capsys.readouterr()
 
-    assert {one.state for one in standings} == {"failed"}
-    assert SECRET not in f"{standings}{told.out}{told.err}"
+    assert {status.state for status in task_statuses} == {"failed"}
+    assert SECRET not in f"{task_statuses}{told.out}{told.err}"

@@ -53,9 +53,9 @@ PER_RESOURCE = {
 def test_every_operation_of_the_api_is_there_once() -> None:
     """The catalogue holds 186 operations, spread over the resources as the API spreads them."""
     assert len(operations()) == 186
-    assert Counter(one.resource for one in operations()) == PER_RESOURCE
-    assert len({(one.method, one.path) for one in operations()}) == 186
-    assert len({one.operation_id for one in operations()}) == 186
+    assert Counter(operation.resource for operation in operations()) == PER_RESOURCE
+    assert len({(operation.method, operation.path) for operation in operations()}) == 186
+    assert len({operation.operation_id for operation in operations()}) == 186
 
 
 @pytest.mark.parametrize(
@@ -64,18 +64,24 @@ def test_every_operation_of_the_api_is_there_once() -> None:
 )
 def test_each_edition_offers_its_own_set(edition: Edition, count: int) -> None:
     """The editions offer as many operations as the API states; ``open`` refuses none."""
-    assert sum(one.is_offered_in(edition) for one in operations()) == count
+    assert sum(operation.is_offered_in(edition) for operation in operations()) == count
 
 
 def test_names_that_are_ours_are_marked() -> None:
     """Thirteen operations have no public id; theirs are ours and say so."""
-    assert sum(one.assigned for one in operations()) == 13
+    assert sum(operation.assigned for operation in operations()) == 13
 
 
 def test_rows_are_well_formed() -> None:
     """A path is rooted at /v4 and knows its parameters; a method is an upper-case word."""
-    assert all(one.path.startswith("/v4/") for one in operations())
-    assert {one.method for one in operations()} == {"GET", "POST", "PUT", "PATCH", "DELETE"}
+    assert all(other_operation.path.startswith("/v4/") for other_operation in operations())
+    assert {other_operation.method for other_operation in operations()} == {
+        "GET",
+        "POST",
+        "PUT",
+        "PATCH",
+        "DELETE",
+    }
     assert operation("runFlow").parameters == ("id",)
     assert operation("deletePlanPermissions").parameters == ("id", "subjectId")
 
@@ -111,8 +117,8 @@ def test_reads_take_capabilities_away() -> None:
 
 def test_capabilities_and_uses_name_real_operations() -> None:
     """What the monitor rests on and what it says it uses are operations of the catalogue."""
-    known = {one.operation_id for one in operations()}
-    needed = {one for needs in NEEDS.values() for one in needs}
+    known = {operation.operation_id for operation in operations()}
+    needed = {need for needs in NEEDS.values() for need in needs}
     assert set(USES) <= known
     assert needed <= set(USES)
     assert use_of("deleteFlow") is None
@@ -124,7 +130,7 @@ def test_the_uses_are_what_the_rooms_ask_for() -> None:
     What starts a run is named there because it must not be sent twice; people ask for it, not we.
     """
     package = Path(__file__).parent.parent.parent / "monitor"
-    known = {one.operation_id for one in operations()}
+    known = {operation.operation_id for operation in operations()}
     asked = {
         node.value
         for room in ("workspace", "polling", "callbacks")
@@ -163,11 +169,14 @@ def test_an_unknown_path_finds_nothing() -> None:
 def test_every_operation_finds_itself() -> None:
     """The path of each operation, filled in, leads back to it."""
     wrong = []
-    for one in operations():
-        values = tuple(f"x{number}" for number in range(len(one.parameters)))
-        found = find(one.method, one.fill(*values))
-        if found is None or (found[0].operation_id, found[1]) != (one.operation_id, values):
-            wrong.append(one.operation_id)
+    for other_operation in operations():
+        values = tuple(f"x{number}" for number in range(len(other_operation.parameters)))
+        found = find(other_operation.method, other_operation.fill(*values))
+        if found is None or (found[0].operation_id, found[1]) != (
+            other_operation.operation_id,
+            values,
+        ):
+            wrong.append(other_operation.operation_id)
     assert wrong == []
 
 

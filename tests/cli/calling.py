@@ -40,7 +40,7 @@ class Calling:
         self.heard: list[tuple[str, dict[str, str]]] = []
         self._config = config
         self._say = say
-        sandbox.on_request(lambda one, query: self.heard.append((one, dict(query))))
+        sandbox.on_request(lambda item, query: self.heard.append((item, dict(query))))
 
     async def __call__(self, *arguments: object) -> Said:
         return await self._say("api", *map(str, arguments), config=self._config)

@@ -13,7 +13,7 @@ from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import ListenerSettings
 from monitor.catalogue.operations import Edition, operation
 from monitor.cli.doctor_checks.examination import examine
-from monitor.cli.doctor_checks.lines import Line
+from monitor.cli.doctor_checks.lines import CheckLine
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.secrets import Secret
@@ -33,7 +33,7 @@ _READS = (
     "listUserDefinedFunctions",
 )
 
-Told = dict[str, Line]
+Told = dict[str, CheckLine]
 
 
 class OfferedWorkspace(TinyWorkspace):
@@ -48,9 +48,9 @@ class OfferedWorkspace(TinyWorkspace):
         self.person = {"id": 4, "email": "ada@example.com"}
         self.tokens = []
         self.headers = {}
-        for one in _READS:
-            if not operation(one).is_offered_in(edition):
-                self.refuse(one, NO_ROUTE)
+        for read in _READS:
+            if not operation(read).is_offered_in(edition):
+                self.refuse(read, NO_ROUTE)
 
     def refuse(self, operation_id: str, fault: tuple[int, str]) -> None:
         self.faults[operation(operation_id).path.removeprefix("/v4/")] = fault
@@ -101,7 +101,7 @@ async def asked(
         webhook=webhook,
         storage=StorageSettings(url=f"sqlite://{store or folder / 'state.db'}"),
     )
-    lines: list[Line] = []
+    lines: list[CheckLine] = []
     await examine(
         configuration, folder / "monitor.toml", clock=clock or SystemClock(), tell=lines.append
     )
@@ -111,7 +111,7 @@ async def asked(
 
 
 def verdicts(told: Told) -> dict[str, str]:
-    return {subject: line.verdict.value for subject, line in told.items()}
+    return {subject: line.outcome.value for subject, line in told.items()}
 
 
 @contextlib.asynccontextmanager

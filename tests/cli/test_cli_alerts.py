@@ -70,7 +70,7 @@ async def test_alerts_are_listed_and_chosen(asking: Asking) -> None:
     assert head.split()[:4] == ["state", "severity", "name", "workspace"]
     assert "mute, silence:5d3c" in first
     assert second.split()[0] == "pending"
-    assert [one["fingerprint"] for one in await asking.rows("alerts", "--state", "firing")] == [
+    assert [row["fingerprint"] for row in await asking.rows("alerts", "--state", "firing")] == [
         "aa"
     ]
     assert len(await asking.rows("alerts", "--rule", "queue_slow")) == 1
@@ -151,15 +151,15 @@ async def test_a_silence_until_an_instant(asking: Asking) -> None:
     ],
 )  # fmt: skip
 def test_a_silence_that_cannot_be_meant_is_refused_at_once(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], faults: list[str]
+    capsys: pytest.CaptureFixture[str], arguments: list[str], problems: list[str]
 ) -> None:
     """Exit 2 and one line for each fault, although nobody was asked."""
     assert main(["silence", *arguments, *NOWHERE]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert len(err.splitlines()) == len(faults)
-    for fault, line in zip(faults, err.splitlines(), strict=True):
-        assert fault in line
+    assert len(err.splitlines()) == len(problems)
+    for problem, line in zip(problems, err.splitlines(), strict=True):
+        assert problem in line
 
 
 @pytest.mark.parametrize(

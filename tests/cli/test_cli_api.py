@@ -32,18 +32,18 @@ async def test_an_operation_is_called_by_either_name(tmp_path: Path, say: Talkin
         by_path = await api.answer("GET", f"/v4/flows/{flow.id}", "-q", "fields=id;name")
     assert by_id["name"] == by_path["name"] == flow.name
     assert set(by_path) == {"id", "name"}
-    assert [one for one, _ in api.heard] == ["getFlow", "getFlow"]
+    assert [item for item, _ in api.heard] == ["getFlow", "getFlow"]
 
 
 async def test_all_follows_the_pages_of_a_list(tmp_path: Path, say: Talking) -> None:
     """Without --all the workspace's first page, with it every row once, as lines of an array."""
     async with calling(tmp_path, say) as api:
-        person = min(one.creator_id for one in api.world.flows.live())
+        person = min(flow.creator_id for flow in api.world.flows.live())
         for number in range(1_000):
             api.world.create(Flow, by=person, name=f"flow {number}")
         first = await api.answer("listFlows", "-q", "flowsFilter=all")
         done = await api("listFlows", "--all", "-q", "flowsFilter=all", "-q", "fields=id;name")
-        known = {one.id: one.name for one in api.world.flows.live()}
+        known = {flow.id: flow.name for flow in api.world.flows.live()}
         into = tmp_path / "flows.json"
         pages = ("--all", "-q", "flowsFilter=all", "-q", "limit=400")
         saved = await api("GET", "flows", *pages, "--out", into)
@@ -278,7 +278,7 @@ def _read_all(descriptor: int) -> str:
 
 
 def names_in(folder: Path) -> list[str]:
-    return sorted(one.name for one in folder.iterdir())
+    return sorted(item.name for item in folder.iterdir())
 
 
 async def test_a_terminal_shows_how_far_a_download_is(tmp_path: Path) -> None:

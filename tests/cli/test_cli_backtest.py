@@ -14,7 +14,7 @@ import pytest
 from monitor.bus.contract import Change
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
 from monitor.model.events import AlertEvent, EventType, RunEvent, run_event_id
-from monitor.model.knowledge import ScheduleKnown
+from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import (
     Pipeline,
     PipelineKind,
@@ -89,7 +89,7 @@ class Past:
             await self.site.bus.commit(Change(events=(event,)), timeout_seconds=5)
         # The workspace goes on to answer, and nothing more happens.
         known_at = ended.confirmed_at + timedelta(hours=1)
-        self.site.knowledge.update_workspace("acme", known_at=known_at)
+        self.site.live_state.update_workspace("acme", known_at=known_at)
 
     async def fired(self, name: str, *, at: timedelta, key: str = "9f86d081884c7d65") -> None:
         """Let an alert have been told."""
@@ -126,7 +126,7 @@ class Past:
     async def rows(self, *rules: str) -> dict[str, Any]:
         done = await self.test(*rules, arguments=(*SINCE, "--json"))
         assert done.code == 0, done.err
-        return {one["rule"]: one for one in json.loads(done.out)}
+        return {load["rule"]: load for load in json.loads(done.out)}
 
 
 @pytest.fixture
@@ -154,7 +154,9 @@ async def test_what_would_have_been_told_stands_beside_what_was(past: Past) -> N
     await past.fired("run_failed", at=timedelta(hours=1, minutes=1), key=first["fingerprint"])
     await past.fired("gone", at=timedelta(hours=2))
     told = await past.rows(FAILED)
-    assert [one["starts_at"] for one in told["run_failed"]["only_new"]] == [second["starts_at"]]
+    assert [other_row["starts_at"] for other_row in told["run_failed"]["only_new"]] == [
+        second["starts_at"]
+    ]
     assert (told["run_failed"]["would_fire"], told["run_failed"]["did_fire"]) == (2, 1)
     assert (told["gone"]["would_fire"], len(told["gone"]["only_old"])) == (0, 1)
 
@@ -177,7 +179,7 @@ async def test_time_passes_between_events(past: Past) -> None:
     await past.run(2, at=70 * MINUTE, lasts=5 * MINUTE, ends=Status.SUCCEEDED)
     rule = '[[alerts]]\nrule = "run_overdue"\nthreshold = 1200'
     row = (await past.rows(rule))["run_overdue"]
-    assert [one["starts_at"] for one in row["only_new"]] == ["2026-11-20T10:21:00Z"]
+    assert [other_row["starts_at"] for other_row in row["only_new"]] == ["2026-11-20T10:21:00Z"]
 
 
 async def test_an_outage_of_the_daemon_makes_nothing_overdue(past: Past) -> None:
@@ -197,7 +199,7 @@ async def test_a_rule_that_must_last_is_tried_too(past: Past) -> None:
     await past.run(2, at=3 * MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
     await past.run(3, at=60 * MINUTE, lasts=MINUTE, ends=Status.FAILED)
     row = (await past.rows(f"{FAILED}\nfor_seconds = 600"))["run_failed"]
-    assert [one["starts_at"] for one in row["only_new"]] == ["2026-11-20T11:01:00Z"]
+    assert [other_row["starts_at"] for other_row in row["only_new"]] == ["2026-11-20T11:01:00Z"]
 
 
 async def test_schedules_are_tried_as_they_stand_today(past: Past) -> None:
@@ -209,12 +211,12 @@ async def test_schedules_are_tried_as_they_stand_today(past: Past) -> None:
         triggers=(HourlyTrigger(minute_of_hour=30),),
         pipelines=(ORDERS,),
     )
-    past.site.knowledge.update_workspace("acme", schedules=(schedule,), followed_since=BEGIN)
+    past.site.live_state.update_workspace("acme", schedules=(schedule,), followed_since=BEGIN)
     for number, hour in enumerate((0, 1, 2, 4, 5)):
         at = timedelta(hours=hour, minutes=30, seconds=2)
         await past.run(number, at=at, lasts=MINUTE, ends=Status.SUCCEEDED, trigger=Trigger.SCHEDULE)
     row = (await past.rows('[[alerts]]\nrule = "schedule_missed"'))["schedule_missed"]
-    assert [one["starts_at"] for one in row["only_new"]] == ["2026-11-20T13:30:00Z"]
+    assert [other_row["starts_at"] for other_row in row["only_new"]] == ["2026-11-20T13:30:00Z"]
 
 
 async def test_what_is_not_judged_is_said(past: Past) -> None:
@@ -238,13 +240,13 @@ async def test_nothing_is_judged_beyond_what_the_workspace_has_told(past: Past) 
         triggers=(HourlyTrigger(minute_of_hour=30),),
         pipelines=(ORDERS,),
     )
-    past.site.knowledge.update_workspace("acme", schedules=(schedule,), followed_since=BEGIN)
+    past.site.live_state.update_workspace("acme", schedules=(schedule,), followed_since=BEGIN)
     at = timedelta(minutes=30, seconds=2)
     await past.run(1, at=at, lasts=MINUTE, ends=Status.SUCCEEDED, trigger=Trigger.SCHEDULE)
     rule = '[[alerts]]\nrule = "schedule_missed"'
     for minutes, told in ((99, 0), (101, 1)):
         known_at = BEGIN + minutes * MINUTE
-        past.site.knowledge.update_workspace("acme", known_at=known_at)
+        past.site.live_state.update_workspace("acme", known_at=known_at)
         assert (await past.rows(rule))["schedule_missed"]["would_fire"] == told
 
 
@@ -264,12 +266,12 @@ async def test_nothing_recorded_is_said(past: Past) -> None:
     ],
 )
 async def test_what_cannot_be_tried_is_refused(
-    past: Past, arguments: tuple[str, ...], code: int, fault: str
+    past: Past, arguments: tuple[str, ...], code: int, problem: str
 ) -> None:
     """No instant and no daemon: one line on stderr."""
     done = await past.test(FAILED, arguments=arguments)
     assert (done.code, done.out) == (code, "")
-    assert fault in done.err
+    assert problem in done.err
 
 
 async def test_the_new_file_need_not_reach_the_daemon(past: Past) -> None:

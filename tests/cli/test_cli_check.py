@@ -103,7 +103,7 @@ def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str])
     assert main(["check", "--json", "-c", written(folder, "[mqt]\n")]) == 2
     bad = json.loads(capsys.readouterr().out)
     assert bad["ok"] is False
-    assert {"key": "mqt", "value": "(a table)", "way_out": "unknown key; did you mean mqtt?"} in (
+    assert {"key": "mqt", "value": "(a table)", "hint": "unknown key; did you mean mqtt?"} in (
         bad["faults"]
     )
 
@@ -179,8 +179,8 @@ def test_a_secret_that_cannot_be_read_is_a_fault(folder: Path, line: str, told: 
     path = Path(written(folder, GOOD.replace('token_file = "secrets/token"', line)))
     with pytest.raises(ConfigurationError) as raised:
         load(path, {})
-    (fault,) = raised.value.faults
-    assert told in fault
+    (problem,) = raised.value.problems
+    assert told in problem
 
 
 def test_named_files_are_looked_for(folder: Path) -> None:

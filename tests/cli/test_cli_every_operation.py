@@ -29,16 +29,16 @@ def upload_of(living: Living, sample: Sample, folder: Path) -> Path | None:
     return path
 
 
-def is_well(one: Operation, body: bytes) -> bool:
+def is_well(operation: Operation, body: bytes) -> bool:
     """True where an answer is what such an operation answers: a file, JSON, or nothing."""
-    if one.answers_file:
+    if operation.answers_file:
         return body.startswith(FILES)
     return not body or json.loads(body) is not None
 
 
-async def ask(living: Living, one: Operation, folder: Path) -> str | None:
+async def ask(living: Living, operation: Operation, folder: Path) -> str | None:
     """Call an operation by its id; return what went wrong."""
-    sample = SAMPLES[one.operation_id]
+    sample = SAMPLES[operation.operation_id]
     package = upload_of(living, sample, folder)
     settings = WorkspaceSettings(
         name="acme", url=living.workspace.url, token=Secret(sample.token), retries=0
@@ -48,21 +48,21 @@ async def ask(living: Living, one: Operation, folder: Path) -> str | None:
         settings, clock=living.workspace.clock, registry=CollectorRegistry()
     ) as client:
         answer = await client.request(
-            one.operation_id,
+            operation.operation_id,
             *sample.path(living),
             query=sample.query,
             body=body if package is None else Upload(path=package),
             priority=Priority.CHANGES,
         )
-    good = answer.status_code in {200, 201, 204} and is_well(one, answer.body)
-    return None if good else f"{one.operation_id}: {answer.status_code} {answer.body[:200]!r}"
+    good = answer.status_code in {200, 201, 204} and is_well(operation, answer.body)
+    return None if good else f"{operation.operation_id}: {answer.status_code} {answer.body[:200]!r}"
 
 
-async def type_it(living: Living, one: Operation, folder: Path, say: Talking) -> str | None:
+async def type_it(living: Living, operation: Operation, folder: Path, say: Talking) -> str | None:
     """Call an operation on the command line by method and path; return what went wrong."""
-    sample = SAMPLES[one.operation_id]
+    sample = SAMPLES[operation.operation_id]
     config = configured(folder, living.workspace.url, token=sample.token, edition="open")
-    line = ["api", one.method, one.fill(*sample.path(living))]
+    line = ["api", operation.method, operation.fill(*sample.path(living))]
     for name, value in sample.query.items():
         line += ["-q", f"{name}={value}"]
     package = upload_of(living, sample, folder)
@@ -71,25 +71,25 @@ async def type_it(living: Living, one: Operation, folder: Path, say: Talking) ->
     elif sample.body is not None:
         line += ["-d", json.dumps(sample.body(living))]
     said = await say(*line, config=config)
-    good = said.code == 0 and not said.err and is_well(one, said.content)
-    return None if good else f"{one.operation_id}: {said}"
+    good = said.code == 0 and not said.err and is_well(operation, said.content)
+    return None if good else f"{operation.operation_id}: {said}"
 
 
 async def test_the_client_calls_every_operation(tmp_path: Path) -> None:
     """By id, each in a world in which it can succeed, and each does."""
     found = []
-    for one in operations():
+    for operation in operations():
         async with open_living(Edition.OPEN) as living:
-            found.append(await ask(living, one, tmp_path))
+            found.append(await ask(living, operation, tmp_path))
     assert len(found) == 186
-    assert [fault for fault in found if fault] == []
+    assert [problem for problem in found if problem] == []
 
 
 async def test_the_command_line_calls_every_operation(tmp_path: Path, say: Talking) -> None:
     """By method and path, with query, body or package, and nothing but the answer is printed."""
     found = []
-    for one in operations():
+    for operation in operations():
         async with open_living(Edition.OPEN) as living:
-            found.append(await type_it(living, one, tmp_path, say))
+            found.append(await type_it(living, operation, tmp_path, say))
     assert len(found) == 186
-    assert [fault for fault in found if fault] == []
+    assert [problem for problem in found if problem] == []

@@ -11,10 +11,12 @@ from typer.main import get_command
 from monitor.cli.main import COMMANDS, app, main
 from monitor.workspace.calling import resolve
 
-EXAMPLES = [(name, one) for name, _, examples in COMMANDS for one in examples]
+EXAMPLES = [(name, other_example) for name, _, examples in COMMANDS for other_example in examples]
 
 
-@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[one for _, one in EXAMPLES])
+@pytest.mark.parametrize(
+    ("name", "example"), EXAMPLES, ids=[other_example for _, other_example in EXAMPLES]
+)
 def test_an_example_is_understood(name: str, example: str) -> None:
     """Each example names its own command, with arguments and options that the command has."""
     first, *arguments = shlex.split(example.split(" > ", maxsplit=1)[0])
@@ -35,12 +37,14 @@ def test_help_shows_all_examples_each_on_its_line(
     """No example is cut or wrapped, however long it is."""
     assert main([name, "--help"]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    wanted = [f"Example: dataprep-monitor {one}" for other, one in EXAMPLES if other == name]
+    wanted = [
+        f"Example: dataprep-monitor {example}" for other, example in EXAMPLES if other == name
+    ]
     assert lines[-len(wanted) :] == wanted
 
 
 def test_an_example_of_api_for_each_of_its_forms() -> None:
     """Method and path, id, query, body, every page, a file out and a file in are all shown."""
-    told = " ".join(one for name, one in EXAMPLES if name == "api")
+    told = " ".join(example for name, example in EXAMPLES if name == "api")
     wanted = ("GET /v4/", "getJobGroup ", " -q ", " -d '{", " --all", " --out ", " -d @")
     assert [form for form in wanted if form not in told] == []

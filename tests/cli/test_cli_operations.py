@@ -22,10 +22,10 @@ def test_all_operations_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     found = listed(capsys)
     assert len(found) == 186
     assert all(
-        list(one) == ["method", "path", "name", "resource", "editions", "operation_id", "query"]
-        for one in found
+        list(item) == ["method", "path", "name", "resource", "editions", "operation_id", "query"]
+        for item in found
     )
-    assert found[[one["operation_id"] for one in found].index("getFlowRunStatus")] == {
+    assert found[[item["operation_id"] for item in found].index("getFlowRunStatus")] == {
         "method": "GET",
         "path": "/v4/flowRuns/:id/status",
         "name": "Get flow run status",
@@ -48,7 +48,7 @@ def test_the_list_of_one_edition(
 
 def test_the_list_of_one_resource(capsys: pytest.CaptureFixture[str]) -> None:
     """The list is cut to one resource group, within an edition if so wanted."""
-    assert {one["resource"] for one in listed(capsys, "--resource", "flowrun")} == {"FlowRun"}
+    assert {item["resource"] for item in listed(capsys, "--resource", "flowrun")} == {"FlowRun"}
     assert len(listed(capsys, "--resource", "JobGroup", "--edition", "LE")) == 3
 
 
@@ -65,7 +65,7 @@ def test_the_table_tells_what_the_monitor_uses(capsys: pytest.CaptureFixture[str
 def test_the_list_of_some_words(capsys: pytest.CaptureFixture[str]) -> None:
     """All the words must stand in id, method, path, name or resource, in any case and order."""
     found = listed(capsys, "--filter", "flowruns get")
-    assert [one["operation_id"] for one in found] == [
+    assert [item["operation_id"] for item in found] == [
         "getFlowRun",
         "getFlowRunStatus",
         "getFlowRunJobGroups",

@@ -45,7 +45,7 @@ async def test_no_section_mqtt_is_ok(tmp_path: Path) -> None:
 async def test_a_broker_that_is_not_there_fails(tmp_path: Path) -> None:
     """The reason is told, and that publishing was not tried."""
     told = await asked(tmp_path, mqtt=MqttSettings(url="mqtt://127.0.0.1:9"))
-    assert told["mqtt connection"].verdict == "failed"
+    assert told["mqtt connection"].outcome == "failed"
     assert "Connection refused" in told["mqtt connection"].found
     assert told["mqtt publishing"].found == "not checked, because there is no connection"
 
@@ -71,7 +71,7 @@ async def test_wrong_credentials_fail_and_stay_secret(tmp_path: Path) -> None:
         right = await told_of(tmp_path, broker, username="daemon", password=Secret("the-right-one"))
         wrong = await told_of(tmp_path, broker, username="daemon", password=Secret("the-wrong-one"))
     assert "accepted us as daemon" in right["mqtt connection"].found
-    assert wrong["mqtt connection"].verdict == "failed"
+    assert wrong["mqtt connection"].outcome == "failed"
     assert "ot authori" in wrong["mqtt connection"].found
     assert "the-wrong-one" not in str(wrong)
 
@@ -82,10 +82,10 @@ async def test_a_broker_that_lets_us_write_nothing_fails(tmp_path: Path) -> None
     (tmp_path / "acl").chmod(0o644)
     async with Mosquitto(tmp_path, options=(f"acl_file {tmp_path}/acl",)) as broker:
         told = await told_of(tmp_path, broker)
-    assert told["mqtt connection"].verdict == "ok"
-    assert told["mqtt publishing"].verdict == "failed"
+    assert told["mqtt connection"].outcome == "ok"
+    assert told["mqtt publishing"].outcome == "failed"
     assert "not authorized" in told["mqtt publishing"].found
-    assert "write to dataprep/v1/#" in str(told["mqtt publishing"].way_out)
+    assert "write to dataprep/v1/#" in str(told["mqtt publishing"].hint)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ async def test_a_broker_elsewhere_in_the_clear_is_a_warning(tmp_path: Path) -> N
     """Without TLS credentials and events can be read on the way."""
     async with Mosquitto(tmp_path) as broker:
         told = await told_of(tmp_path, broker, url=f"mqtt://0.0.0.0:{broker.port}")
-    assert told["mqtt TLS"].verdict == "warning"
-    assert "mqtts://" in str(told["mqtt TLS"].way_out)
+    assert told["mqtt TLS"].outcome == "warning"
+    assert "mqtts://" in str(told["mqtt TLS"].hint)
 
 
 async def test_a_file_of_tls_that_is_missing_fails(tmp_path: Path) -> None:
@@ -131,5 +131,5 @@ async def test_a_file_of_tls_that_is_missing_fails(tmp_path: Path) -> None:
     told = await asked(
         tmp_path, mqtt=MqttSettings(url="mqtts://127.0.0.1:9", ca_file="/nowhere/ca.pem")
     )
-    assert told["mqtt TLS"].verdict == "failed"
+    assert told["mqtt TLS"].outcome == "failed"
     assert "TLS files cannot be used" in told["mqtt TLS"].found

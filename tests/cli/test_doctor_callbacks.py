@@ -13,7 +13,7 @@ from msgspec import Struct
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.operations import Edition
 from monitor.cli.doctor_checks.addresses import callback_address
-from monitor.cli.doctor_checks.lines import Line
+from monitor.cli.doctor_checks.lines import CheckLine
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
@@ -33,7 +33,7 @@ class Site(Struct, frozen=True, kw_only=True):
     acme: WorkspaceConfiguration
     port: int
 
-    async def callbacks(self, folder: Path, *, public_port: int | None = None) -> Line:
+    async def callbacks(self, folder: Path, *, public_port: int | None = None) -> CheckLine:
         """Return what doctor says of the callbacks, by way of a public port."""
         acme = self.acme
         if public_port is not None:
@@ -57,7 +57,7 @@ async def test_without_a_daemon_doctor_itself_is_called(tmp_path: Path) -> None:
     """The workspace calls the public URL and reaches a listener with the right secret."""
     async with a_site() as site:
         line = await site.callbacks(tmp_path)
-    assert (line.verdict, line.found.endswith("/hooks/acme and got 204")) == ("ok", True), line
+    assert (line.outcome, line.found.endswith("/hooks/acme and got 204")) == ("ok", True), line
     assert stage.SECRET not in str(line)
 
 
@@ -67,18 +67,18 @@ async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
         nobody = await site.callbacks(tmp_path, public_port=free_port())
         async with somebody(404) as port:
             wrong = await site.callbacks(tmp_path, public_port=port)
-    assert (nobody.verdict, wrong.verdict) == ("failed", "failed")
+    assert (nobody.outcome, wrong.outcome) == ("failed", "failed")
     assert "was called in vain" in nobody.found
     assert "it was answered 404" in wrong.found
-    assert "lead public_url to callbacks.listen" in str(wrong.way_out)
+    assert "lead public_url to callbacks.listen" in str(wrong.hint)
 
 
 async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
     """With the address held by somebody else, the test would tell nothing of ours."""
     async with a_site() as site, somebody(404) as port:
         told = await asked(tmp_path, site.acme, callbacks=ListenerSettings(port=port))
-    assert told["callbacks address"].verdict == "failed"
-    assert told["acme callbacks"].verdict == "warning"
+    assert told["callbacks address"].outcome == "failed"
+    assert told["acme callbacks"].outcome == "warning"
     assert "was not tried" in told["acme callbacks"].found
 
 
@@ -86,10 +86,10 @@ async def test_an_edition_without_tasks_is_a_warning(tmp_path: Path) -> None:
     """Where the workspace offers neither test nor tasks, the way out is by hand."""
     async with a_site(Edition.LE) as site:
         told = await asked(tmp_path, site.acme, callbacks=ListenerSettings(port=site.port))
-    assert told["acme callbacks"].verdict == "warning"
-    assert "answered 404, which is the listener" in str(told["acme callbacks"].way_out)
-    assert told["acme webhook tasks"].verdict == "warning"
-    assert "by hand" in str(told["acme webhook tasks"].way_out)
+    assert told["acme callbacks"].outcome == "warning"
+    assert "answered 404, which is the listener" in str(told["acme callbacks"].hint)
+    assert told["acme webhook tasks"].outcome == "warning"
+    assert "by hand" in str(told["acme webhook tasks"].hint)
 
 
 async def test_callbacks_made_by_hand_are_ok(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ async def test_tasks_are_told_as_the_daemon_keeps_them(tmp_path: Path) -> None:
             told = await asked(tmp_path, site.acme, server=server, callbacks=settings.callbacks)
     assert told["server address"].found.endswith("held by our own daemon, which is alive")
     assert "takes our callbacks" in told["callbacks address"].found
-    assert told["acme callbacks"].verdict == "ok"
+    assert told["acme callbacks"].outcome == "ok"
     line = told["acme webhook tasks"]
-    assert line.verdict == "warning"
+    assert line.outcome == "warning"
     assert line.found.startswith(f"1 over_limit, {len(flows) - 1} registered: the flow is full")
 
 

@@ -66,7 +66,7 @@ async def test_a_program_gets_the_same_as_json(tmp_path: Path) -> None:
         "callbacks address",
         "store",
     ]
-    assert set(rows[0]) == {"verdict", "subject", "found", "way_out"}
+    assert set(rows[0]) == {"verdict", "subject", "found", "hint"}
 
 
 async def test_one_workspace_may_be_chosen(tmp_path: Path) -> None:

@@ -70,9 +70,9 @@ async def test_a_healthy_workspace_is_ok_line_by_line(
 async def test_a_workspace_that_is_not_there_fails_one_line_only(tmp_path: Path) -> None:
     """Nobody listens: that is the failure; what rests on it is not checked, and says so."""
     told = await asked(tmp_path, workspace_at("http://127.0.0.1:9"))
-    assert [one for one, verdict in verdicts(told).items() if verdict == "failed"] == [
-        "acme reachability"
-    ]
+    assert [
+        other_verdict for other_verdict, outcome in verdicts(told).items() if outcome == "failed"
+    ] == ["acme reachability"]
     assert "no connection" in told["acme reachability"].found
     for subject in ("clock", "token", "edition", "capabilities", "callbacks", "webhook tasks"):
         assert told[f"acme {subject}"].found == (
@@ -86,7 +86,7 @@ async def test_a_workspace_that_answers_503_fails(
     """An overloaded workspace is told by its status."""
     workspace.faults = {".*": OVERLOADED}
     told = await told_of(workspace, tmp_path)
-    assert told["acme reachability"].verdict == "failed"
+    assert told["acme reachability"].outcome == "failed"
     assert "503" in told["acme reachability"].found
 
 
@@ -109,9 +109,9 @@ async def test_the_address_of_a_page_is_no_api(tmp_path: Path, status: int) -> N
         line = (await asked(tmp_path, workspace_at(url)))["acme reachability"]
     finally:
         await runner.cleanup()
-    assert line.verdict == "failed"
+    assert line.outcome == "failed"
     assert "answers, but not as the API does" in line.found
-    assert "not the page's" in str(line.way_out)
+    assert "not the page's" in str(line.hint)
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ async def test_the_address_of_a_page_is_no_api(tmp_path: Path, status: int) -> N
     ],
 )
 async def test_a_clock_that_is_off_is_a_warning(
-    workspace: OfferedWorkspace, tmp_path: Path, seconds: int, verdict: str, words: str
+    workspace: OfferedWorkspace, tmp_path: Path, seconds: int, outcome: str, words: str
 ) -> None:
     """Beyond 30 seconds in either direction the operator hears of it."""
     workspace.offset = timedelta(seconds=seconds)
     line = (await told_of(workspace, tmp_path))["acme clock"]
-    assert (line.verdict, words in line.found) == (verdict, True), line
+    assert (line.outcome, words in line.found) == (outcome, True), line
 
 
 async def test_a_workspace_that_tells_no_time_is_a_warning(
@@ -137,7 +137,7 @@ async def test_a_workspace_that_tells_no_time_is_a_warning(
 ) -> None:
     """Watermarks rest on the Date header, so its absence is told."""
     workspace.sends_date = False
-    assert (await told_of(workspace, tmp_path))["acme clock"].verdict == "warning"
+    assert (await told_of(workspace, tmp_path))["acme clock"].outcome == "warning"
 
 
 async def test_a_refused_token_fails_and_is_not_shown(
@@ -147,9 +147,9 @@ async def test_a_refused_token_fails_and_is_not_shown(
     workspace.faults = {".*": (401, "AuthenticationException")}
     told = await told_of(workspace, tmp_path, token=Secret("the-token-itself"))
     assert verdicts(told)["acme reachability"] == "ok"
-    assert told["acme token"].verdict == "failed"
+    assert told["acme token"].outcome == "failed"
     assert told["acme token"].found.startswith("refused: ")
-    assert "make a new token" in str(told["acme token"].way_out)
+    assert "make a new token" in str(told["acme token"].hint)
     assert "because the token is refused" in told["acme edition"].found
     assert "the-token-itself" not in str(told)
 
@@ -160,7 +160,7 @@ async def test_no_token_where_one_is_asked_for_fails(
     """A token that is missing is told from one that is refused."""
     workspace.faults = {".*": (401, "AuthenticationException")}
     line = (await told_of(workspace, tmp_path, token=None))["acme token"]
-    assert (line.verdict, line.found[:18]) == ("failed", "none is configured")
+    assert (line.outcome, line.found[:18]) == ("failed", "none is configured")
 
 
 async def test_a_token_of_a_disabled_person_fails(
@@ -168,12 +168,12 @@ async def test_a_token_of_a_disabled_person_fails(
 ) -> None:
     """A person who was disabled will lose the token next."""
     workspace.person["isDisabled"] = True
-    assert (await told_of(workspace, tmp_path))["acme token"].verdict == "failed"
+    assert (await told_of(workspace, tmp_path))["acme token"].outcome == "failed"
 
 
 def jwt(expires_at: datetime) -> Secret:
     parts = ({"alg": "none"}, {"exp": int(expires_at.timestamp())})
-    encoded = [base64.urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=") for one in parts]
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in parts]
     return Secret(b".".join([*encoded, b"signature"]).decode())
 
 
@@ -182,14 +182,14 @@ def jwt(expires_at: datetime) -> Secret:
     [(300, "ok", "valid until "), (3, "warning", "3 days from now"), (-1, "failed", "it ended on")],
 )
 async def test_a_token_that_tells_its_end_is_believed(
-    workspace: OfferedWorkspace, tmp_path: Path, days: int, verdict: str, words: str
+    workspace: OfferedWorkspace, tmp_path: Path, days: int, outcome: str, words: str
 ) -> None:
     """The end stands in a JWT; soon is a warning, past is a failure, also with no answer."""
     token = jwt(workspace.clock.now() + timedelta(days=days, hours=1))
     for url in (workspace.url, "http://127.0.0.1:9"):
         told = await asked(tmp_path, workspace_at(url, token=token), clock=workspace.clock)
         line = told["acme token expiry"]
-        assert (line.verdict, words in line.found) == (verdict, True), line
+        assert (line.outcome, words in line.found) == (outcome, True), line
 
 
 @pytest.mark.parametrize(
@@ -202,20 +202,20 @@ async def test_a_token_that_tells_its_end_is_believed(
     ],
 )
 async def test_the_workspace_may_tell_when_the_token_ends(
-    workspace: OfferedWorkspace, tmp_path: Path, token: str, ids: list[str], verdict: str
+    workspace: OfferedWorkspace, tmp_path: Path, token: str, ids: list[str], outcome: str
 ) -> None:
     """Where the edition lists tokens, ours is found by its id or because there is one only."""
     ends = stamp(workspace.clock.now() + timedelta(days=2))
-    workspace.tokens = [{"tokenId": one, "expiredAt": ends} for one in ids]
+    workspace.tokens = [{"tokenId": id_, "expiredAt": ends} for id_ in ids]
     told = await told_of(workspace, tmp_path, token=Secret(token))
-    assert verdicts(told)["acme token expiry"] == verdict
+    assert verdicts(told)["acme token expiry"] == outcome
 
 
 async def test_a_token_without_an_end_is_ok(workspace: OfferedWorkspace, tmp_path: Path) -> None:
     """A token that never ends is listed without a date."""
     workspace.tokens = [{"tokenId": "one", "expiredAt": None}]
     line = (await told_of(workspace, tmp_path))["acme token expiry"]
-    assert (line.verdict, line.found) == ("ok", "the workspace tells of no end")
+    assert (line.outcome, line.found) == ("ok", "the workspace tells of no end")
 
 
 @pytest.mark.parametrize(
@@ -233,15 +233,15 @@ async def test_the_edition_found_stands_beside_the_configured_one(
     tmp_path: Path,
     offered: Edition,
     configured: Edition | None,
-    verdict: str,
+    outcome: str,
     words: str,
 ) -> None:
     """A set that asks in vain fails, one that leaves something out is a warning."""
     workspace.become(offered)
     line = (await told_of(workspace, tmp_path, edition=configured))["acme edition"]
-    assert (line.verdict, words in line.found) == (verdict, True), line
-    if verdict != "ok":
-        assert f'edition = "{offered}" or "auto"' in str(line.way_out)
+    assert (line.outcome, words in line.found) == (outcome, True), line
+    if outcome != "ok":
+        assert f'edition = "{offered}" or "auto"' in str(line.hint)
 
 
 async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
@@ -250,7 +250,7 @@ async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
     """A read that fails for now proves nothing, so the edition is not certain."""
     workspace.refuse("listPlans", OVERLOADED)
     line = (await told_of(workspace, tmp_path))["acme edition"]
-    assert (line.verdict, line.way_out) == ("warning", "ask again later")
+    assert (line.outcome, line.hint) == ("warning", "ask again later")
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ async def test_what_is_switched_off_is_told_with_its_reason(
     tmp_path: Path,
     edition: Edition,
     refused: str | None,
-    verdict: str,
+    outcome: str,
     words: str,
 ) -> None:
     """Rights that lack are told from operations that no token has there."""
@@ -275,7 +275,7 @@ async def test_what_is_switched_off_is_told_with_its_reason(
     if refused is not None:
         workspace.refuse(refused, FORBIDDEN)
     line = (await told_of(workspace, tmp_path, edition=edition))["acme capabilities"]
-    assert (line.verdict, words in line.found) == (verdict, True), line
+    assert (line.outcome, words in line.found) == (outcome, True), line
 
 
 async def test_schedules_and_flows_that_nobody_shares_are_warnings(
@@ -286,7 +286,7 @@ async def test_schedules_and_flows_that_nobody_shares_are_warnings(
     workspace.tables["flows"].clear()
     told = await told_of(workspace, tmp_path)
     assert verdicts(told)["acme schedules"] == "warning"
-    assert "a token of the person who owns" in str(told["acme schedules"].way_out)
+    assert "a token of the person who owns" in str(told["acme schedules"].hint)
     assert verdicts(told)["acme flows and plans"] == "warning"
     asked_for = [query for path, query in workspace.asked if path == "flows" and "sort" in query]
     assert [query["flowsFilter"] for query in asked_for] == ["all"]
@@ -304,7 +304,7 @@ async def test_lists_that_are_not_offered_are_no_fault(
 
 @pytest.mark.parametrize(("left", "verdict"), [(40, "ok"), (0, "warning")])
 async def test_quotas_are_told_as_the_workspace_tells_them(
-    workspace: OfferedWorkspace, tmp_path: Path, left: int, verdict: str
+    workspace: OfferedWorkspace, tmp_path: Path, left: int, outcome: str
 ) -> None:
     """Limit and rest stand beside our own budget; a quota that is used up is a warning."""
     told_of_quota = {
@@ -316,4 +316,4 @@ async def test_quotas_are_told_as_the_workspace_tells_them(
         workspace.headers.update(told_of_quota) if path == "plans" and "sort" in query else None
     )
     line = (await told_of(workspace, tmp_path))["acme rate limits"]
-    assert (line.verdict, "user 60 a minute" in line.found) == (verdict, True), line
+    assert (line.outcome, "user 60 a minute" in line.found) == (outcome, True), line

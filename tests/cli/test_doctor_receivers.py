@@ -42,11 +42,11 @@ async def test_one_that_takes_nothing_fails_and_the_others_are_asked(
         ill.judge = lambda _: status
         settings = AlertmanagerSettings(urls=(well.url, ill.url), token=Secret("s3cret"))
         told = await asked(tmp_path, alertmanager=settings)
-        assert told[f"alertmanager 127.0.0.1:{well.port}"].verdict == "ok"
+        assert told[f"alertmanager 127.0.0.1:{well.port}"].outcome == "ok"
         line = told[f"alertmanager 127.0.0.1:{ill.port}"]
-        assert (line.verdict, line.found) == ("failed", f"takes no alerts: answered {status}")
-        assert "[alertmanager]" in (line.way_out or "")
-        assert [one.body for one in (*well.got, *ill.got)] == [b"[]", b"[]"]
+        assert (line.outcome, line.found) == ("failed", f"takes no alerts: answered {status}")
+        assert "[alertmanager]" in (line.hint or "")
+        assert [item.body for item in (*well.got, *ill.got)] == [b"[]", b"[]"]
         assert "s3cret" not in str(told)
 
 
@@ -57,7 +57,7 @@ async def test_a_clock_that_is_off_is_told(tmp_path: Path) -> None:
         receiver.headers = {"Date": format_datetime(theirs, usegmt=True)}
         told = await asked(tmp_path, alertmanager=AlertmanagerSettings(urls=(receiver.url,)))
         line = told[f"alertmanager 127.0.0.1:{receiver.port}"]
-        assert line.verdict == "ok"
+        assert line.outcome == "ok"
         assert "s off ours, which is allowed for" in line.found
 
 
@@ -67,7 +67,7 @@ async def test_the_webhook_is_connected_to_and_posted_nothing(tmp_path: Path) ->
         settings = WebhookSettings(url=f"{receiver.url}/hook", secret=KEY)
         told = await asked(tmp_path, webhook=settings)
         assert told["webhook"].found == "accepts connections; nothing was posted"
-        assert told["webhook TLS"].verdict == "ok"
+        assert told["webhook TLS"].outcome == "ok"
         assert receiver.got == []
 
 
@@ -75,7 +75,7 @@ async def test_a_webhook_that_is_not_there_fails(tmp_path: Path) -> None:
     """The reason is told, and no part of the address that could be a secret."""
     url = f"http://127.0.0.1:{free_port()}/hook?key=hidden"
     told = await asked(tmp_path, webhook=WebhookSettings(url=url, secret=KEY))
-    assert told["webhook"].verdict == "failed"
+    assert told["webhook"].outcome == "failed"
     assert told["webhook"].found.startswith("no connection:")
     assert "hidden" not in str(told)
 
@@ -83,4 +83,4 @@ async def test_a_webhook_that_is_not_there_fails(tmp_path: Path) -> None:
 async def test_what_is_not_configured_is_not_spoken_of(tmp_path: Path) -> None:
     """Both are a choice."""
     told = await asked(tmp_path)
-    assert not [one for one in told if one.startswith(("alertmanager", "webhook"))]
+    assert not [item for item in told if item.startswith(("alertmanager", "webhook"))]

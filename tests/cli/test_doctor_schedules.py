@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import Edition
-from monitor.cli.doctor_checks.lines import Line, Verdict
+from monitor.cli.doctor_checks.lines import CheckLine, CheckOutcome
 from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.workspace.client import WorkspaceClient
 from tests.cli.doctoring import OfferedWorkspace, workspace_at
@@ -43,7 +43,7 @@ def put(workspace: OfferedWorkspace, number: int, timed: Any, *, is_enabled: boo
 
 async def told(
     workspace: OfferedWorkspace, capabilities: frozenset[Capability] = BOTH
-) -> list[Line]:
+) -> list[CheckLine]:
     settings = workspace_at(workspace.url).workspace
     async with WorkspaceClient(
         settings, clock=workspace.clock, registry=CollectorRegistry()
@@ -63,7 +63,7 @@ async def test_what_is_watched_is_counted_and_has_an_owner(workspace: OfferedWor
     assert "all of the token's owner" in line.found
     workspace.refuse("getCurrentPerson", OVERLOADED)
     (line,) = await told(workspace)
-    assert line.verdict is Verdict.OK
+    assert line.outcome is CheckOutcome.OK
     assert "all of the token's owner" in line.found
 
 
@@ -74,9 +74,9 @@ async def test_an_expression_that_nobody_can_read_is_told_with_its_fault(
     put(workspace, 1, {"cron": {"expression": "0 0 25 * * ?"}})
     put(workspace, 2, {"cron": {"expression": "never"}}, is_enabled=False)
     _, line = await told(workspace)
-    assert line.verdict is Verdict.WARNING
+    assert line.outcome is CheckOutcome.WARNING
     assert line.found.startswith("'s1' is not watched: cron hour '25': expected 0 to 23")
-    assert "with expect" in str(line.way_out)
+    assert "with expect" in str(line.hint)
 
 
 async def test_very_many_are_named_by_the_first_three(workspace: OfferedWorkspace) -> None:
@@ -92,14 +92,14 @@ async def test_watchers_of_files_name_no_time(workspace: OfferedWorkspace) -> No
     """They are well, and cannot be missed."""
     put(workspace, 1, {"fileWatcher": {"path": "/in", "interval": 1_000}})
     _, line = await told(workspace)
-    assert line.verdict is Verdict.OK
+    assert line.outcome is CheckOutcome.OK
     assert line.found == "'s1' wait for data: they name no time to watch"
 
 
 async def test_no_schedule_at_all_is_a_warning(workspace: OfferedWorkspace) -> None:
     """Those of others are hidden, and perhaps they are the ones that matter."""
     (line,) = await told(workspace)
-    assert line.verdict is Verdict.WARNING
+    assert line.outcome is CheckOutcome.WARNING
     assert line.found == "none is seen: the API shows only those of ada@example.com"
     (line,) = await told(workspace, frozenset())
     assert line.found == "not offered: expected starts are unknown"

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import Line, bounded, ok
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, ok
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
@@ -34,7 +34,7 @@ _NOT_HERE = "192.0.2.1"  # an address for documentation, which no machine has
 async def test_a_store_that_is_not_there_yet_can_be_made(tmp_path: Path) -> None:
     """Neither the file nor its folder is needed, and doctor makes neither."""
     line = (await asked(tmp_path, store=tmp_path / "deep" / "er" / "state.db"))["store"]
-    assert (line.verdict, "can be made" in line.found) == ("ok", True)
+    assert (line.outcome, "can be made" in line.found) == ("ok", True)
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - pathlib counts as blocking, this does not
 
 
@@ -44,9 +44,9 @@ async def test_a_store_is_ok_whether_held_or_not(tmp_path: Path) -> None:
     bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
     held = (await asked(tmp_path))["store"]
     await bus.close()
-    assert (held.verdict, f"process {os.getpid()} since" in held.found) == ("ok", True)
+    assert (held.outcome, f"process {os.getpid()} since" in held.found) == ("ok", True)
     free = (await asked(tmp_path))["store"]
-    assert (free.verdict, "no daemon holds it" in free.found) == ("ok", True)
+    assert (free.outcome, "no daemon holds it" in free.found) == ("ok", True)
 
 
 async def test_a_store_in_the_wrong_place_fails(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ async def test_a_store_in_the_wrong_place_fails(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for store, words in ((tmp_path, "is no file"), (tmp_path / "file" / "db", "is no folder")):
         line = (await asked(tmp_path, store=store))["store"]
-        assert (line.verdict, words in line.found) == ("failed", True), line
+        assert (line.outcome, words in line.found) == ("failed", True), line
 
 
 @contextlib.contextmanager
@@ -75,16 +75,16 @@ async def test_a_store_that_may_not_be_written_fails() -> None:
         folder = Path(name)
         (folder / "old").mkdir()
         (folder / "old" / "state.db").write_text("")
-        for one in (folder / "old", folder):
-            one.chmod(0o555)
+        for item in (folder / "old", folder):
+            item.chmod(0o555)
         with without_rights():
             fresh = (await asked(folder))["store"]
             old = (await asked(folder, store=folder / "old" / "state.db"))["store"]
-        for one in (folder, folder / "old"):
-            one.chmod(0o755)
-    assert (fresh.verdict, f"{folder} may not be written" in fresh.found) == ("failed", True)
-    assert (old.verdict, "may not be written" in old.found) == ("failed", True)
-    assert "storage.url" in str(old.way_out)
+        for item in (folder, folder / "old"):
+            item.chmod(0o755)
+    assert (fresh.outcome, f"{folder} may not be written" in fresh.found) == ("failed", True)
+    assert (old.outcome, "may not be written" in old.found) == ("failed", True)
+    assert "storage.url" in str(old.hint)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ async def test_an_address_of_somebody_else_fails(
     """A port that another program holds is told with what it answered."""
     async with somebody(status, body) as port:
         line = (await asked(tmp_path, server=ServerSettings(port=port)))["server address"]
-    assert (line.verdict, words in line.found) == ("failed", True), line
-    assert "change server.listen" in str(line.way_out)
+    assert (line.outcome, words in line.found) == ("failed", True), line
+    assert "change server.listen" in str(line.hint)
 
 
 async def test_addresses_that_are_free_are_ok(tmp_path: Path) -> None:
@@ -118,14 +118,14 @@ async def test_an_address_that_no_machine_of_ours_has_fails(tmp_path: Path) -> N
         tmp_path, server=ServerSettings(host=_NOT_HERE), callbacks=ListenerSettings(host=_NOT_HERE)
     )
     for subject in ("server address", "callbacks address"):
-        assert told[subject].verdict == "failed"
+        assert told[subject].outcome == "failed"
         assert "cannot be listened on" in told[subject].found
 
 
 async def test_no_section_callbacks_is_ok(tmp_path: Path) -> None:
     """Callbacks are a choice."""
     line = (await asked(tmp_path))["callbacks address"]
-    assert (line.verdict, line.found) == ("ok", "off: there is no section [callbacks]")
+    assert (line.outcome, line.found) == ("ok", "off: there is no section [callbacks]")
 
 
 @pytest.mark.parametrize("status", [404, 200])
@@ -137,7 +137,7 @@ async def test_a_callback_address_of_somebody_else_fails(tmp_path: Path, status:
     async with somebody(status) as port:
         told = await asked(tmp_path, acme, callbacks=ListenerSettings(port=port))
     line = told["callbacks address"]
-    assert line.verdict == "failed"
+    assert line.outcome == "failed"
     assert f"a test callback of acme with {status}" in line.found
     assert "s" * 20 not in str(told)
 
@@ -174,7 +174,7 @@ async def test_the_certificate_of_a_workspace_is_judged(
     *,
     believes: bool,
     verify: bool,
-    verdict: str,
+    outcome: str,
     words: str,
 ) -> None:
     """One that is believed has its last day told; an unknown and an unverified one stand out."""
@@ -184,7 +184,7 @@ async def test_the_certificate_of_a_workspace_is_judged(
     async with encrypted(certificate) as port:
         told = await asked(tmp_path, workspace_at(f"https://127.0.0.1:{port}", **settings))
     line = told["acme TLS"]
-    assert (line.verdict, words in line.found) == (verdict, True), line
+    assert (line.outcome, words in line.found) == (outcome, True), line
 
 
 async def test_a_certificate_that_ends_soon_is_a_warning(certificate: tuple[Path, Path]) -> None:
@@ -194,7 +194,7 @@ async def test_a_certificate_that_ends_soon_is_a_warning(certificate: tuple[Path
     async with encrypted(certificate) as port:
         endpoint = Endpoint(host="127.0.0.1", port=port, settings="workspaces")
         (line,) = await check_certificate("TLS", endpoint, context, now=now)
-    assert (line.verdict, "9 days from now" in line.found) == ("warning", True), line
+    assert (line.outcome, "9 days from now" in line.found) == ("warning", True), line
 
 
 async def test_a_server_that_speaks_no_tls_fails(tmp_path: Path) -> None:
@@ -202,14 +202,14 @@ async def test_a_server_that_speaks_no_tls_fails(tmp_path: Path) -> None:
     async with somebody(200) as port:
         told = await asked(tmp_path, workspace_at(f"https://127.0.0.1:{port}"))
     line = told["acme TLS"]
-    assert (line.verdict, "no TLS is spoken" in line.found) == ("failed", True), line
+    assert (line.outcome, "no TLS is spoken" in line.found) == ("failed", True), line
 
 
 async def test_a_token_in_the_clear_is_a_warning(tmp_path: Path) -> None:
     """Plain HTTP is for this machine alone."""
     async with somebody(503) as port:
         told = await asked(tmp_path, workspace_at(f"http://0.0.0.0:{port}"))
-    assert (told["acme TLS"].verdict, told["acme TLS"].found) == (
+    assert (told["acme TLS"].outcome, told["acme TLS"].found) == (
         "warning",
         "the token travels in the clear",
     )
@@ -218,9 +218,9 @@ async def test_a_token_in_the_clear_is_a_warning(tmp_path: Path) -> None:
 async def test_a_check_that_hangs_ends_and_says_so() -> None:
     """Nothing that a check waits for holds up the others for ever."""
 
-    async def hang() -> list[Line]:
+    async def hang() -> list[CheckLine]:
         await asyncio.Event().wait()
         return [ok("it", "never")]
 
     (line,) = await bounded("it", hang(), seconds=0.01)
-    assert (line.verdict, line.subject, line.found) == ("failed", "it", "no answer within 0 s")
+    assert (line.outcome, line.subject, line.found) == ("failed", "it", "no answer within 0 s")

@@ -143,7 +143,7 @@ def test_a_manager_that_is_not_there_is_logged_once(address: str, clock: ManualC
     with capture_logs() as logs:
         ours.started("following acme")
         ours.stopping()
-    assert [one["event"] for one in logs] == ["the service manager does not listen"]
+    assert [log["event"] for log in logs] == ["the service manager does not listen"]
 
 
 def test_a_manager_that_comes_back_is_told_again(tmp_path: Path, clock: ManualClock) -> None:
@@ -170,7 +170,7 @@ def test_a_manager_that_reads_nothing_holds_nobody_up(
             ours.started("following acme")
             if logs:
                 break
-    assert [one["event"] for one in logs] == ["the service manager does not listen"]
+    assert [log["event"] for log in logs] == ["the service manager does not listen"]
 
 
 @pytest.mark.parametrize(
@@ -264,12 +264,12 @@ async def test_the_daemon_tells_its_start_its_reloads_and_its_end(
         await eventually(lambda: len(manager.words()) == 5, why=manager.words)
         assert "was refused" in manager.status()
         told = (await daemon.face.json("/api/v1/workspaces"))["data"]
-        assert [one["workspace"] for one in told] == ["acme", "beta"]
+        assert [item["workspace"] for item in told] == ["acme", "beta"]
 
         assert await daemon.end() == 0
     steps = ["READY", "RELOADING", "READY", "RELOADING", "READY", "STOPPING"]
     assert manager.words() == steps
-    begun = [int(one["MONOTONIC_USEC"]) for one in manager.heard() if "RELOADING" in one]
+    begun = [int(item["MONOTONIC_USEC"]) for item in manager.heard() if "RELOADING" in item]
     assert 0 < begun[0] < begun[1] <= time.monotonic_ns() // 1_000
 
 

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from monitor.config import Configuration, SecretSource, Verdict, judge, weigh
+from monitor.config import Configuration, SecretSource, ValidationResult, judge, weigh
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 
@@ -62,12 +62,12 @@ def with_callbacks(**changes: Any) -> dict[str, Any]:
 
 def judged(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> Configuration:
     """Judge with the held secrets."""
-    return judge(mapping, environment or {}, places=HeldPlaces())
+    return judge(mapping, environment or {}, locations=HeldPlaces())
 
 
-def weighed(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> Verdict:
+def weighed(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> ValidationResult:
     """Weigh with the held secrets."""
-    return weigh(mapping, environment or {}, places=HeldPlaces())
+    return weigh(mapping, environment or {}, locations=HeldPlaces())
 
 
 def with_rules(*rules: dict[str, Any], **sections: Any) -> dict[str, Any]:
@@ -121,6 +121,6 @@ def changed(place: str, value: object) -> dict[str, Any]:
     return mapping
 
 
-def faults(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> list[str]:
+def problems(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> list[str]:
     """Return the faults as they are shown."""
-    return [str(fault) for fault in weighed(mapping, environment).faults]
+    return [str(problem) for problem in weighed(mapping, environment).problems]

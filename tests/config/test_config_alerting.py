@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.settings.defaults import DEFAULT_RULES, RULES, default_rule
+from monitor.alerting.rules.defaults import DEFAULT_RULES, RULES, default_rule
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.alerting.settings.rules import Match, RuleKind
 from monitor.alerting.settings.silences import SilenceSettings
 from monitor.model.alerts import Severity
 from tests.config.settings_tables import (
     everything,
-    faults,
     file,
     judged,
+    problems,
     silence,
     with_rules,
 )
@@ -204,12 +204,12 @@ RULE_FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("table", "sentence"), RULE_FAULTS, ids=lambda one: str(one)[:60])
+@pytest.mark.parametrize(("table", "sentence"), RULE_FAULTS, ids=lambda text: str(text)[:60])
 def test_a_rule_that_cannot_be_meant_is_told_in_one_sentence(
     table: dict[str, Any], sentence: str
 ) -> None:
     """Key, value and way out; and nothing else is held against the file."""
-    assert faults(with_rules(table)) == [f"alerts[0].{sentence}"]
+    assert problems(with_rules(table)) == [f"alerts[0].{sentence}"]
 
 
 @pytest.mark.parametrize(
@@ -292,14 +292,14 @@ def test_a_rule_that_cannot_be_meant_is_told_in_one_sentence(
 )
 def test_lists_and_silences_are_judged_too(mapping: dict[str, Any], sentence: str) -> None:
     """A list that is none, two rules of one name, and a silence that never is."""
-    assert faults(mapping) == [sentence]
+    assert problems(mapping) == [sentence]
 
 
 def test_the_keys_of_the_webhook_stay_unseen() -> None:
     """What is wrong with a secret is told without it."""
     mapping = everything()
     mapping["webhook"]["secret_file"] = "/run/secrets/short"
-    assert faults(mapping) == [
+    assert problems(mapping) == [
         (
             "webhook.secret: ***: must be whsec_ and 24 to 64 bytes in base64; "
             "make one with: echo whsec_$(openssl rand -base64 32)"
@@ -326,7 +326,7 @@ def test_a_rule_takes_from_its_kind_what_it_does_not_set() -> None:
                 mute=["Sat,Sun Europe/Berlin"],
                 match={"workspace": "market*", "pipeline": ["Orders", "Sales*"]},
             ),
-            alerting={"defaults": False, "round_seconds": 1},
+            alerting={"defaults": False, "evaluation_interval_seconds": 1},
         )
     ).alerting.rules
     base = default_rule(RuleKind.FAILING_REPEATEDLY)
@@ -347,7 +347,7 @@ def test_a_rule_named_like_a_default_replaces_or_removes_it() -> None:
             alert("canceled"),
         )
     )
-    rules = {one.name: one for one in configuration.alerting.rules}
+    rules = {rule.name: rule for rule in configuration.alerting.rules}
     assert rules["run_failed"].severity is Severity.WARNING
     assert set(rules) == set(RuleKind) - {RuleKind.NOT_FRESH}
 
@@ -359,8 +359,8 @@ def test_a_silence_may_name_a_rule_of_ones_own() -> None:
     assert len(judged(with_rules(own, silences=named)).alerting.silences) == 1
     default = [silence(matchers=["alertname=run_failed"])]
     assert len(judged(with_rules(own, silences=default)).alerting.silences) == 1
-    (fault,) = faults(with_rules(own, silences=default, alerting={"defaults": False}))
-    assert "no alertname fits 'run_failed'; did you mean sales_failed?" in fault
+    (problem,) = problems(with_rules(own, silences=default, alerting={"defaults": False}))
+    assert "no alertname fits 'run_failed'; did you mean sales_failed?" in problem
 
 
 def test_expected_times_arrive_in_quartz() -> None:

@@ -44,7 +44,7 @@ def test_a_cron_expression_that_says_nothing_is_refused(text: str, sentence: str
     """In the words of the field that is wrong, with the nearest name of a day or month."""
     with pytest.raises(ConfigurationError) as raised:
         quartz_expression(text)
-    assert raised.value.faults == [sentence]
+    assert raised.value.problems == [sentence]
 
 
 WORDS = st.text(st.sampled_from("0123456789*/-,?LW#MONSUJA"), max_size=6)
@@ -57,8 +57,8 @@ def test_every_text_is_an_expression_or_one_fault(text: str) -> None:
     try:
         expression = quartz_expression(text)
     except ConfigurationError as exc:
-        faults = exc.faults
+        problems = exc.problems
     else:
-        faults = ["none"]
+        problems = ["none"]
         assert quartz_expression(expression) == expression
-    assert len(faults) == 1
+    assert len(problems) == 1

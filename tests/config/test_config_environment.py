@@ -10,7 +10,7 @@ from monitor.config.table import SECTIONS, is_repeated
 from monitor.model.secrets import Secret
 from tests.config.broken_rules import BROKEN_RULES
 from tests.config.out_of_range import OUT_OF_RANGE
-from tests.config.settings_tables import TOKEN, everything, faults, file, judged, workspace
+from tests.config.settings_tables import TOKEN, everything, file, judged, problems, workspace
 from tests.config.wrong_types import WRONG_TYPES
 
 P = "DATAPREP_MONITOR__"
@@ -52,7 +52,7 @@ def test_the_url_and_token_of_a_workspace_can_be_set() -> None:
             f"{P}WORKSPACES__MY_TEAM__TOKEN": "another-token",
         },
     )
-    first, second = (one.workspace for one in configuration.workspaces)
+    first, second = (other_workspace.workspace for other_workspace in configuration.workspaces)
     assert (first.url, first.token) == ("https://api.example.com", Secret(TOKEN))
     assert (second.url, second.token) == ("https://other.example.com", Secret("another-token"))
 
@@ -115,15 +115,15 @@ def test_the_file_itself_is_not_changed() -> None:
     ],
 )
 def test_a_wrong_variable_is_a_fault_under_its_own_name(
-    variable: str, text: str, fault: str
+    variable: str, text: str, problem: str
 ) -> None:
     """Unknown sections and keys, and values of the wrong type, name the variable."""
-    assert faults(file(), {f"{P}{variable}": text}) == [f"{P}{variable}: {fault}"]
+    assert problems(file(), {f"{P}{variable}": text}) == [f"{P}{variable}: {problem}"]
 
 
 def test_a_variable_over_a_broken_section_changes_nothing() -> None:
     """Where the file has no table, only the file's own fault is told."""
-    assert faults(file(mqtt=3), {f"{P}MQTT__URL": "mqtt://broker"}) == [
+    assert problems(file(mqtt=3), {f"{P}MQTT__URL": "mqtt://broker"}) == [
         "mqtt: 3: must be a table: write [mqtt] above its keys"
     ]
 
@@ -142,16 +142,16 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("where", [one for one, (_, kind) in SETTABLE.items() if kind in WORDS])
+@pytest.mark.parametrize("where", [item for item, (_, kind) in SETTABLE.items() if kind in WORDS])
 def test_every_variable_has_a_type(where: str) -> None:
     """A word where the key wants a number or a boolean is told under the variable's name."""
     variable, kind = SETTABLE[where]
 
-    assert faults(everything(), {variable: "x"}) == [f"{variable}: {WORDS[kind]}"]
+    assert problems(everything(), {variable: "x"}) == [f"{variable}: {WORDS[kind]}"]
 
 
 @pytest.mark.parametrize(
-    "row", [one for one in (*OUT_OF_RANGE, *BROKEN_RULES) if one[0] in SETTABLE], ids=str
+    "row", [rule for rule in (*OUT_OF_RANGE, *BROKEN_RULES) if rule[0] in SETTABLE], ids=str
 )
 def test_every_variable_keeps_the_rules_of_its_key(row: tuple[str, object, str]) -> None:
     """What a file may not say a variable may not say either, in the same sentence."""
@@ -160,21 +160,21 @@ def test_every_variable_keeps_the_rules_of_its_key(row: tuple[str, object, str])
     if kind is Kind.NUMBER:
         sentence = sentence.replace(f"{value}:", f"{value}.0:", 1)
 
-    assert faults(everything(), {variable: str(value)}) == [f"{variable}: {sentence}"]
+    assert problems(everything(), {variable: str(value)}) == [f"{variable}: {sentence}"]
 
 
 @pytest.mark.parametrize(
-    "where", [one for one, (_, kind) in SETTABLE.items() if kind is Kind.SECRET]
+    "where", [item for item, (_, kind) in SETTABLE.items() if kind is Kind.SECRET]
 )
 def test_every_secret_is_judged_wherever_a_variable_says_it_is(where: str) -> None:
     """Empty itself, or said to be in a place without a name: a fault in the words of the file."""
     variable, _ = SETTABLE[where]
-    said = {one: sentence for one, _, sentence in WRONG_TYPES}
+    said = {wrong_type_: sentence for wrong_type_, _, sentence in WRONG_TYPES}
 
-    assert f"{variable}: ***: the secret is empty; put it there" in faults(
+    assert f"{variable}: ***: the secret is empty; put it there" in problems(
         everything(), {variable: ""}
     )
     for form in ("file", "env", "credential"):
         sentence = said[f"{where}_{form}"].replace("5:", '"":', 1)
         named = f"{variable}_{form.upper()}"
-        assert f"{named}: {sentence}" in faults(everything(), {named: ""})
+        assert f"{named}: {sentence}" in problems(everything(), {named: ""})

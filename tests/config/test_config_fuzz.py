@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitor.alerting.settings.rules import RuleKind
 from monitor.bus.settings import store_path
 from monitor.cli.settings_files import weigh_file
-from monitor.config import Verdict
+from monitor.config import ValidationResult
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
 from monitor.config.table import SECTIONS, below, written_keys
@@ -40,7 +40,11 @@ FILES = st.dictionaries(
 )
 VARIABLES = st.dictionaries(
     st.sampled_from(
-        [variable_of(one.path, name) for one in SECTIONS for name in written_keys(one)]
+        [
+            variable_of(other_section.path, name)
+            for other_section in SECTIONS
+            for name in written_keys(other_section)
+        ]
         + ["DATAPREP_MONITOR__", "DATAPREP_MONITOR____", "DATAPREP_MONITOR__WORKSPACES__A__URL"]
     ),
     st.text(max_size=10),
@@ -54,21 +58,21 @@ def test_every_file_gets_a_verdict(mapping: dict[str, Any], environment: dict[st
     assert_verdict(weighed(mapping, environment))
 
 
-def assert_verdict(verdict: Verdict) -> None:
-    assert (verdict.configuration is None) == bool(verdict.faults)
-    assert all(len(str(fault).splitlines()) == 1 for fault in verdict.faults)
+def assert_verdict(verdict: ValidationResult) -> None:
+    assert (verdict.configuration is None) == bool(verdict.problems)
+    assert all(len(str(problem).splitlines()) == 1 for problem in verdict.problems)
 
 
 @given(changes=TABLES)
 def test_a_fault_in_one_workspace_leaves_the_other_alone(changes: dict[str, Any]) -> None:
     """Faults name the workspace that they are in."""
     verdict = weighed({"workspaces": [workspace("a"), {**workspace("b"), **changes}]})
-    assert all(fault.key.startswith("workspaces[1]") for fault in verdict.faults)
+    assert all(problem.key.startswith("workspaces[1]") for problem in verdict.problems)
 
 
 def keys_of(path: str) -> st.SearchStrategy[dict[str, Any]]:
     """Return tables of a section's own keys, with whatever behind them."""
-    names = [name for one in SECTIONS if one.path == path for name in written_keys(one)]
+    names = [name for section in SECTIONS if section.path == path for name in written_keys(section)]
     texts = st.text(max_size=8)
     values = VALUES | texts | st.lists(texts, max_size=3) | st.dictionaries(texts, texts)
     instants = st.datetimes() | st.datetimes(timezones=st.timezones())
@@ -149,7 +153,9 @@ def test_a_file_that_cannot_be_read_is_one_fault(
     path = tmp_path / "monitor.toml"
     path.write_bytes(content)
     verdict = weigh_file(path, {})
-    assert [str(one) for one in verdict.faults] == [f'configuration file: "{path}": {sentence}']
+    assert [str(problem) for problem in verdict.problems] == [
+        f'configuration file: "{path}": {sentence}'
+    ]
 
 
 PATHS = st.text(st.sampled_from("mqtshilepr:/.@%?#[]0 9a\0\n\udcffé-_"), max_size=30)

@@ -18,9 +18,9 @@ from monitor.workspace.settings import WorkspaceSettings
 from tests.config.settings_tables import (
     CALLBACK_SECRET,
     TOKEN,
-    faults,
     file,
     judged,
+    problems,
     with_callbacks,
     workspace,
 )
@@ -105,7 +105,7 @@ def test_all_faults_come_at_once_with_key_value_and_way_out() -> None:
                 "storage": {"url": "nats://a:4222"},
             }
         )
-    assert raised.value.faults == [
+    assert raised.value.problems == [
         "logs: (a table): unknown key; did you mean log?",
         (
             'workspaces[0].name: "Bad": use 1 to 63 of a-z, 0-9 and -, not - first; '
@@ -211,9 +211,9 @@ def test_all_faults_come_at_once_with_key_value_and_way_out() -> None:
         ),
     ],
 )
-def test_a_single_fault_is_told(mapping: dict[str, Any], fault: str) -> None:
+def test_a_single_fault_is_told(mapping: dict[str, Any], problem: str) -> None:
     """Each wrong value gives one sentence, and nothing else is held against the file."""
-    assert faults(mapping) == [fault]
+    assert problems(mapping) == [problem]
 
 
 @pytest.mark.parametrize("name", ["a", "0", "marketing-2", "a" * 63])
@@ -225,13 +225,13 @@ def test_good_workspace_names_are_taken(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "-a", "A", "a_b", "a b", "a" * 64, "a\n", "bridge", "ä"])
 def test_bad_workspace_names_are_faults(name: str) -> None:
     """Anything else would break a label, a topic or a path."""
-    (fault,) = faults(file(workspaces=[workspace(name)]))
-    assert fault.startswith("workspaces[0].name: ")
+    (problem,) = problems(file(workspaces=[workspace(name)]))
+    assert problem.startswith("workspaces[0].name: ")
 
 
 def test_two_workspaces_may_not_share_a_name() -> None:
     """The second one of a name is at fault, and the fault names the first."""
-    assert faults(file(workspaces=[workspace(), workspace("b"), workspace()])) == [
+    assert problems(file(workspaces=[workspace(), workspace("b"), workspace()])) == [
         'workspaces[2].name: "marketing": is the name of workspaces[0] already; choose another'
     ]
 
@@ -308,25 +308,27 @@ def test_two_workspaces_may_not_share_a_name() -> None:
         ),
     ],
 )
-def test_settings_that_do_not_fit_together_are_faults(mapping: dict[str, Any], fault: str) -> None:
+def test_settings_that_do_not_fit_together_are_faults(
+    mapping: dict[str, Any], problem: str
+) -> None:
     """Values that are right each by itself may still be wrong together."""
-    assert faults(mapping) == [fault]
+    assert problems(mapping) == [problem]
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:9876", "[::]:9876", "10.0.0.7:80", "monitor:9876"])
 def test_an_open_server_needs_auth(listen: str) -> None:
     """An address that others can reach needs a token, a password, or a clear word."""
-    (fault,) = faults(file(server={"listen": listen}))
-    assert fault.startswith(f'server.listen: "{listen}"')
-    assert "allow_anonymous = true" in fault
-    assert not faults(file(server={"listen": listen, "allow_anonymous": True}))
-    assert not faults(file(server={"listen": listen, "token_credential": "server-token"}))
+    (problem,) = problems(file(server={"listen": listen}))
+    assert problem.startswith(f'server.listen: "{listen}"')
+    assert "allow_anonymous = true" in problem
+    assert not problems(file(server={"listen": listen, "allow_anonymous": True}))
+    assert not problems(file(server={"listen": listen, "token_credential": "server-token"}))
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:1", "[::1]:1", "localhost:1", "127.8.8.8:1"])
 def test_a_loopback_server_needs_none(listen: str) -> None:
     """An address of this machine alone is open by default."""
-    assert not faults(file(server={"listen": listen}))
+    assert not problems(file(server={"listen": listen}))
 
 
 def test_the_hash_follows_settings_but_not_secrets() -> None:
@@ -364,5 +366,5 @@ def test_all_secrets_can_be_gathered_for_the_log() -> None:
 
 def test_without_a_reader_no_secret_is_read() -> None:
     """Judging by itself touches no file and no variable."""
-    (fault,) = weigh(file(), {}).faults
-    assert fault.way_out == "nothing can be read from a file here"
+    (problem,) = weigh(file(), {}).problems
+    assert problem.hint == "nothing can be read from a file here"

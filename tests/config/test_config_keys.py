@@ -8,7 +8,7 @@ from monitor.config.keys import Key, Kind
 from monitor.config.table import REPEATED, SECTIONS, written_keys
 from tests.config.broken_rules import BROKEN_RULES
 from tests.config.out_of_range import OUT_OF_RANGE
-from tests.config.settings_tables import Row, changed, faults, table_of
+from tests.config.settings_tables import Row, changed, problems, table_of
 from tests.config.wrong_types import WRONG_TYPES
 
 
@@ -33,7 +33,7 @@ def test_a_wrong_value_gives_exactly_its_sentence(row: Row) -> None:
     """The key, the value and what would be right; and nothing else is held against the file."""
     where, value, sentence = row
 
-    assert faults(changed(where, value)) == [f"{where}: {sentence}"]
+    assert problems(changed(where, value)) == [f"{where}: {sentence}"]
 
 
 def test_every_key_has_a_wrong_type() -> None:
@@ -110,7 +110,7 @@ def test_what_is_needed_is_missed(where: str, sentence: str) -> None:
     mapping = changed(where, None)
     del table_of(mapping, where)[where.rpartition(".")[2]]
 
-    assert faults(mapping) == [f"{where}: (absent): {sentence}"]
+    assert problems(mapping) == [f"{where}: (absent): {sentence}"]
 
 
 def test_nothing_else_is_needed() -> None:

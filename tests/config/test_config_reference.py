@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.alerting.settings.defaults import RULES, Quantity
+from monitor.alerting.rules.defaults import RULES, Quantity
 from monitor.alerting.settings.rules import RuleKind
 from monitor.config import Configuration, SecretSource, judge
 from monitor.config.__main__ import main
@@ -39,7 +39,7 @@ class AnyPlaces:
 
 
 def judged(text: str) -> Configuration:
-    return judge(tomllib.loads(text), {}, places=AnyPlaces())
+    return judge(tomllib.loads(text), {}, locations=AnyPlaces())
 
 
 def test_the_reference_is_the_one_that_the_code_makes() -> None:
@@ -51,7 +51,10 @@ def test_the_reference_is_the_one_that_the_code_makes() -> None:
 def test_the_generated_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
     """The generator writes both files into a folder, and refuses to guess which."""
     assert main([str(tmp_path)]) == 0
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["monitor.schema.json", "monitor.toml"]
+    assert sorted(item.name for item in tmp_path.iterdir()) == [
+        "monitor.schema.json",
+        "monitor.toml",
+    ]
     assert main([]) == 2
 
 
@@ -92,15 +95,15 @@ NEEDED = {
 
 def section_at(at: int) -> tuple[int, Section]:
     """Return the line of the head above a line, and the section."""
-    head = next(one for one in range(at, -1, -1) if re.match(r"#?\[", LINES[one]))
+    head = next(number for number in range(at, -1, -1) if re.match(r"#?\[", LINES[number]))
     path = LINES[head].strip("#[]")
-    return head, next(one for one in SECTIONS if one.path == path)
+    return head, next(section for section in SECTIONS if section.path == path)
 
 
 def in_force(section: Section, lines: list[str]) -> list[str]:
     """Return the lines from the head of a section on, with what the section needs in force."""
     needed = {key.name for key in section.keys if key.is_required}
-    heads = [n for n, one in enumerate(lines) if re.match(r"#?\[", one)]
+    heads = [n for n, other_line in enumerate(lines) if re.match(r"#?\[", other_line)]
     end = heads[1] if len(heads) > 1 else len(lines)
     for index, line in enumerate(lines[:end]):
         written = line[1:].split(" = ", maxsplit=1)[0]
@@ -123,18 +126,18 @@ def put_in_force(at: int) -> list[str]:
         if re.match(rf"{base}_(file|env|credential) ", lines[index]):
             lines[index] = ""
     # A password and a username each need the other.
-    for one, other in (("password", "username"), ("username", "password_env")):
-        if base == one:
+    for pair, other in (("password", "username"), ("username", "password_env")):
+        if base == pair:
             lines[head] += f'\n{other} = "ANOTHER"'
     if name == "key_file":
-        lines = [one.replace("#certificate_file", "certificate_file") for one in lines]
+        lines = [line.replace("#certificate_file", "certificate_file") for line in lines]
     for key, value in NEEDED.get(name, {}).items():
         index = next(n for n in range(head, len(lines)) if lines[n].startswith(f"{key} = "))
         lines[index] = f"{key.removeprefix('#')} = {value}"
     return lines
 
 
-@pytest.mark.parametrize("at", [n for n, one in enumerate(LINES) if re.match(r"#\w+ = ", one)])
+@pytest.mark.parametrize("at", [n for n, line in enumerate(LINES) if re.match(r"#\w+ = ", line)])
 def test_every_example_can_be_used(at: int) -> None:
     """Each line behind a # may be put in force, in place of another form of the same secret."""
     assert judged("\n".join(put_in_force(at)))
@@ -145,10 +148,10 @@ def test_the_least_runs_and_hides_nothing() -> None:
     assert judged((FOLDER / "minimal.toml").read_text()).mqtt is not None
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda one: one.path)
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda character: character.path)
 def test_every_field_is_set_by_a_key_or_fixed_on_purpose(section: Section) -> None:
     """A new field of a settings type must become a key, or be named as one that the code sets."""
-    fields = {one.name for one in msgspec.structs.fields(section.target)}
+    fields = {field.name for field in msgspec.structs.fields(section.target)}
     spread = {name for key in section.keys if key.spread for name in _spread_fields(section, key)}
     reached = spread | {
         key.field_name
@@ -165,7 +168,7 @@ def _spread_fields(section: Section, key: Any) -> set[str]:
     return set(key.spread(key.example if default is None else default))
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda one: one.path)
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda character: character.path)
 def test_every_default_is_allowed(section: Section) -> None:
     """A default passes its own check and limits, and a key that may be left out has one."""
     for key in section.keys:
@@ -179,7 +182,7 @@ def test_every_default_is_allowed(section: Section) -> None:
         assert key.maximum is None or default <= key.maximum, key.name
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda one: one.path)
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda character: character.path)
 def test_names_carry_their_unit(section: Section) -> None:
     """A duration or a size says so in its name and in its description."""
     for key in section.keys:
@@ -200,7 +203,11 @@ def test_the_schema_knows_what_the_judge_knows() -> None:
         for part in section.path.split("."):
             table = table["properties"][part]
             table = table.get("items", table)
-        below = {one.path.rpartition(".")[2] for one in SECTIONS if one.path != section.path}
+        below = {
+            other_section.path.rpartition(".")[2]
+            for other_section in SECTIONS
+            if other_section.path != section.path
+        }
         assert set(table["properties"]) - below == set(written_keys(section))
         assert table["additionalProperties"] is False
     assert json.loads(schema_text()) == json.loads(json.dumps(schema))
@@ -209,7 +216,7 @@ def test_the_schema_knows_what_the_judge_knows() -> None:
 def test_the_readme_names_every_section() -> None:
     """The page beside the files does not forget a section."""
     text = (FOLDER / "README.md").read_text()
-    assert [one.path for one in SECTIONS if f"[{one.path}]" not in text] == []
+    assert [section.path for section in SECTIONS if f"[{section.path}]" not in text] == []
 
 
 def number(quantity: Quantity | None) -> str:
@@ -228,10 +235,10 @@ def row(kind: RuleKind) -> str:
         f"`{kind}`" + ("" if rule.is_on else ", off by default"),
         rule.about,
         number(rule.threshold),
-        "; ".join(one for one in (window, minimum) if one) or "-",
+        "; ".join(item for item in (window, minimum) if item) or "-",
         f"{rule.for_seconds:g} s" if rule.for_seconds else "-",
         str(rule.severity),
-        ", ".join(f"`{one}`" for one in rule.fields),
+        ", ".join(f"`{field}`" for field in rule.fields),
     )
     return f"| {' | '.join(cells)} |"
 

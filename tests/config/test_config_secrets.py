@@ -9,9 +9,9 @@ import pytest
 from monitor.model.secrets import Secret
 from tests.config.settings_tables import (
     TOKEN,
-    faults,
     file,
     judged,
+    problems,
     weighed,
     with_callbacks,
     workspace,
@@ -91,9 +91,9 @@ def test_a_secret_is_read_in_three_ways(token: dict[str, str]) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_secret_is_a_fault(token: dict[str, Any], fault: str) -> None:
+def test_what_is_wrong_with_a_secret_is_a_fault(token: dict[str, Any], problem: str) -> None:
     """A literal, an absent file, an empty or broken secret: each has its sentence."""
-    assert faults(named(**token)) == [fault]
+    assert problems(named(**token)) == [problem]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_is_wrong_with_a_secret_is_a_fault(token: dict[str, Any], fault: st
 )
 def test_a_misplaced_secret_is_never_shown(mapping: dict[str, Any]) -> None:
     """Pasted into the wrong key, a mistyped key or a URL, a secret stays out of the faults."""
-    found = faults(mapping)
+    found = problems(mapping)
     assert found
     assert TOKEN not in "\n".join(found)
 

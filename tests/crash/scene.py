@@ -87,7 +87,11 @@ class Scene:
     def start_job_groups(self, count: int, *, work_seconds: tuple[float, float]) -> list[JobGroup]:
         """Start so many at once; each ends when its own time is over."""
         world, engine = self.workspace.world, self.workspace.engine
-        recipes = [one for one in world.recipes.live() if world.outputs_of(one.id)]
+        recipes = [
+            other_recipe
+            for other_recipe in world.recipes.live()
+            if world.outputs_of(other_recipe.id)
+        ]
         begun = []
         for _ in range(count):
             seconds = self.chance.uniform(*work_seconds)
@@ -100,7 +104,7 @@ class Scene:
 
     async def until_told(self, word: str, job_groups: list[JobGroup]) -> None:
         """Return when the subscriber has heard this of every one of them."""
-        runs = {("job_group", str(one.id)) for one in job_groups}
+        runs = {("job_group", str(job_group.id)) for job_group in job_groups}
         await eventually(
             lambda: not self._tally.missing(word, runs),
             why=lambda: (
@@ -191,7 +195,7 @@ class Scene:
         left = store_copy.read(self.store)
         assert left.lost(self.sender.fingerprints) == set()
         assert left.untold(self.genuine()) == set()
-        assert not {one.split(":")[1] for one in left.waiting} & self.genuine()
+        assert not {item.split(":")[1] for item in left.waiting} & self.genuine()
         assert left.ended == left.told
         assert SECRET not in self.daemon.log
         assert "Traceback" not in self.daemon.log
@@ -201,8 +205,8 @@ class Scene:
         """True when nothing is left to be done but asking for what does not exist."""
         face = self.daemon.face
         self._backlogs = [
-            await face.metric("dataprep_monitor_consumer_backlog", consumer=one)
-            for one in ("mqtt", "metrics")
+            await face.metric("dataprep_monitor_consumer_backlog", consumer=text)
+            for text in ("mqtt", "metrics")
         ]
         self._waiting = store_copy.waiting(self.store)
         return (
@@ -214,7 +218,7 @@ class Scene:
     async def _counts_what_it_gave_up(self) -> bool:
         """True when each forged callback waits or was counted; a count begins with each life."""
         counted = await self.daemon.face.metric(
-            "dataprep_monitor_sightings_total", source="callback", outcome="unconfirmed"
+            "dataprep_monitor_observations_total", source="callback", outcome="unconfirmed"
         )
         gone = len(_forged(self.sender.fingerprints) - self._waiting) - self._given_up_before
         return (counted or 0.0) == gone
@@ -229,7 +233,9 @@ class Scene:
 
 def _forged(fingerprints: AbstractSet[str]) -> set[str]:
     """Return those about runs that nobody started."""
-    return {one for one in fingerprints if int(one.split(":")[1]) >= FORGED_FROM}
+    return {
+        fingerprint for fingerprint in fingerprints if int(fingerprint.split(":")[1]) >= FORGED_FROM
+    }
 
 
 @contextlib.asynccontextmanager

@@ -25,7 +25,7 @@ class OnDisk(Struct, frozen=True, kw_only=True):
 
     def untold(self, run_ids: set[str]) -> set[str]:
         """Return runs whose callback was settled although their end is not in the log."""
-        settled = {one.split(":")[1] for one in self.settled}
+        settled = {item.split(":")[1] for item in self.settled}
         return (settled & run_ids) - self.told
 
 
@@ -52,7 +52,7 @@ def _read(db: sqlite3.Connection) -> OnDisk:
         waiting=_column(db, "SELECT fingerprint FROM callback WHERE settled_at IS NULL"),
         settled=_column(db, "SELECT fingerprint FROM callback WHERE settled_at IS NOT NULL"),
         ended=_column(db, "SELECT id FROM run WHERE kind = 'job_group' AND ended_at IS NOT NULL"),
-        told=frozenset(one.split(":")[2] for one in events if one.split(":")[3] in ends),
+        told=frozenset(event.split(":")[2] for event in events if event.split(":")[3] in ends),
     )
 
 

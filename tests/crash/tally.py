@@ -28,9 +28,9 @@ class Tally:
     def _catch_up(self) -> None:
         messages = self._subscriber.messages
         end = len(messages)
-        for one in messages[self._read : end]:
-            if "/event/" in one.topic:
-                event = json.loads(one.payload)
+        for message in messages[self._read : end]:
+            if "/event/" in message.topic:
+                event = json.loads(message.payload)
                 if (run := event["data"].get("run")) is not None:
                     self._told.add(((run["kind"], run["id"]), event["type"].split(".")[-2]))
         self._read = end

@@ -16,42 +16,44 @@ KILLS = 3  # of each half
 _PATIENCE_SECONDS = 60.0
 
 
-def recipes_of(one: Scene) -> list[Recipe]:
+def recipes_of(scene: Scene) -> list[Recipe]:
     """Return one recipe of each flow that can run."""
-    world = one.workspace.world
+    world = scene.workspace.world
     found = {
         recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
     }
     return list(found.values())
 
 
-def told(one: Scene) -> dict[Alarm, list[str]]:
+def told(scene: Scene) -> dict[Alarm, list[str]]:
     """Return what was told of failures; an id that came with two contents fails the test."""
     return {
-        alarm: words for alarm, words in alarms(one.subscriber).items() if alarm[0] == "run_failed"
+        alarm: words
+        for alarm, words in alarms(scene.subscriber).items()
+        if alarm[0] == "run_failed"
     }
 
 
-async def end_runs(one: Scene, recipes: list[Recipe], outcome: Outcome) -> None:
+async def end_runs(scene: Scene, recipes: list[Recipe], outcome: Outcome) -> None:
     """Let one job group of each flow end so, one after the other, for a few seconds."""
     for recipe in recipes:
-        seconds = one.chance.uniform(0.2, 1.0)
+        seconds = scene.chance.uniform(0.2, 1.0)
         order = Order(
             flow_id=recipe.flow_id, outcome=outcome, queue_seconds=0.1, work_seconds=seconds
         )
-        one.workspace.engine.order(order)
-        one.workspace.engine.start_job_group(recipe, by=recipe.creator_id)
-        await pause(one.chance.uniform(0.0, 0.4))
+        scene.workspace.engine.order(order)
+        scene.workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+        await pause(scene.chance.uniform(0.0, 0.4))
 
 
-async def kill_until(one: Scene, wanted: list[list[str]]) -> None:
+async def kill_until(scene: Scene, wanted: list[list[str]]) -> None:
     """Kill the daemon at random moments while runs end, and then wait for what is to be told."""
     for _ in range(KILLS):
-        await pause(one.chance.uniform(0.0, 1.2))
-        await one.kill()
+        await pause(scene.chance.uniform(0.0, 1.2))
+        await scene.kill()
     await eventually(
-        lambda: list(told(one).values()) == wanted,
-        why=lambda: f"seed {one.seed}: {told(one)}\n{one.daemon.log[-3000:]}",
+        lambda: list(told(scene).values()) == wanted,
+        why=lambda: f"seed {scene.seed}: {told(scene)}\n{scene.daemon.log[-3000:]}",
         within_seconds=_PATIENCE_SECONDS,
     )
 

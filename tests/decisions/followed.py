@@ -119,7 +119,7 @@ class Followed:
         return list(self.sandbox.world.recipes.live())
 
     def flow(self, name: str) -> Flow:
-        return next(one for one in self.sandbox.world.flows.live() if one.name == name)
+        return next(flow for flow in self.sandbox.world.flows.live() if flow.name == name)
 
     def run_job_group(
         self,
@@ -143,30 +143,30 @@ class Followed:
         """Return what was told of runs, in the order of the log."""
         recorded = await self.scene.bus.events(after=0, limit=10_000)
         return [
-            one.event
-            for one in recorded
-            if isinstance(one.event, RunEvent)
-            and run_id in (None, int(one.event.run.key.id))
-            and one.event.type != "run.detailed"
+            event.event
+            for event in recorded
+            if isinstance(event.event, RunEvent)
+            and run_id in (None, int(event.event.run.key.id))
+            and event.event.type != "run.detailed"
         ]
 
     async def told(self, run_id: int) -> list[str]:
         """Return the transitions of one run, in the order in which they were told."""
-        return [one.type.removeprefix("run.") for one in await self.events(run_id)]
+        return [event.type.removeprefix("run.") for event in await self.events(run_id)]
 
     async def told_in_all(self) -> list[str]:
         """Return "id:transition" of all that was told."""
         events = await self.events()
-        return [f"{one.run.key.id}:{one.type.removeprefix('run.')}" for one in events]
+        return [f"{event.run.key.id}:{event.type.removeprefix('run.')}" for event in events]
 
     def label_of(self, flow: Flow) -> str:
         """Return the name under which a flow is shown."""
         pipeline = Pipeline(kind=PipelineKind.FLOW, id=str(flow.id))
-        return self.scene.knowledge.label(NAME, pipeline)
+        return self.scene.live_state.label(NAME, pipeline)
 
     def ignored(self, source: str) -> float:
         labels = {"source": source, "outcome": "ignored"}
-        return self.scene.sample("dataprep_monitor_sightings_total", **labels)
+        return self.scene.sample("dataprep_monitor_observations_total", **labels)
 
     def on_list(self, act: Callable[[Mapping[str, str]], None]) -> None:
         """Call ``act`` with the query just before each page of the job library is served."""
@@ -187,4 +187,4 @@ async def following(folder: Path, **choices: object) -> AsyncIterator[Followed]:
 
 
 def ids(runs: list[JobGroup]) -> set[str]:
-    return {str(one.id) for one in runs}
+    return {str(run.id) for run in runs}

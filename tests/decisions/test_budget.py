@@ -42,9 +42,9 @@ async def details_told(it: Followed) -> list[str]:
     """Return how the runs ended whose records have been read, in the order of reading."""
     recorded = await it.scene.bus.events(after=0, limit=10_000)
     return [
-        str(one.event.run.status)
-        for one in recorded
-        if isinstance(one.event, RunEvent) and one.event.type is EventType.RUN_DETAILED
+        str(event.event.run.status)
+        for event in recorded
+        if isinstance(event.event, RunEvent) and event.event.type is EventType.RUN_DETAILED
     ]
 
 

@@ -74,7 +74,7 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
 
 async def all_events_may_leave(settings: Configuration) -> None:
     bus = await SqliteBus.open(settings.storage, clock=SystemClock(), registry=CollectorRegistry())
-    assert {one.consumer for one in (await bus.standing()).consumers} == {
+    assert {consumer.consumer for consumer in (await bus.status()).consumers} == {
         "metrics",
         "alerting",
     }
@@ -158,7 +158,7 @@ async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:
             assert not readiness.checks["mqtt"]["ok"]
             assert readiness.checks["polls"]["ok"]
             runs = (await face.json("/api/v1/runs?limit=500"))["data"]
-            assert {(one["kind"], one["id"], one["status"]) for one in runs} == happened
+            assert {(run["kind"], run["id"], run["status"]) for run in runs} == happened
             assert subscriber.told().events == {}
 
             relay.is_deaf = False

@@ -43,9 +43,9 @@ async def test_one_odd_payload_in_one_workspace(tmp_path: Path, fault: str) -> N
     ):
         await eventually(lambda: face.is_following("here", "odd"), why="not followed")
         setattr(odd.world.options, fault, "types" if fault == "poison_row" else 1.0)
-        for one in (here, odd):
-            for flow in list(one.world.flows.live())[:3]:
-                one.engine.start_flow_run(flow, by=11)
+        for item in (here, odd):
+            for flow in list(item.world.flows.live())[:3]:
+                item.engine.start_flow_run(flow, by=11)
         await until_counted(face, "here", here)
         if fault != "poison_row":
             unreadable = {"workspace": "odd", "poll": "changes", "outcome": "unreadable"}
@@ -86,7 +86,7 @@ async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
     async with stage.started(workspace) as url:
         watched = stage.workspace_configuration(workspace, url)
         # No overlap and no slower list: nothing else finds what a poll leaves behind.
-        poll = msgspec.structs.replace(watched.poll, overlap_seconds=0.0, audit_seconds=600.0)
+        poll = msgspec.structs.replace(watched.poll, overlap_seconds=0.0, reconcile_seconds=600.0)
         watched = msgspec.structs.replace(watched, poll=poll)
         settings = stage.configuration(tmp_path, watched)
         daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())

@@ -42,10 +42,10 @@ async def test_a_crash_in_the_middle_of_the_first_look(tmp_path: Path, page: int
         meanwhile = it.run_job_group()
         await it.pass_time_there(2_000)
         await it.begin()
-        states = [await it.scene.state(one.id) for one in old]
-        assert [one is not None and one.historical for one in states] == [True] * 22
+        states = [await it.scene.state(group.id) for group in old]
+        assert [state is not None and state.historical for state in states] == [True] * 22
         await it.pass_time(600, step=60)
 
         told = await it.told_in_all()
-        expected = [f"{one}:{word}" for one in ids([active, meanwhile]) for word in ALL]
+        expected = [f"{id_}:{word}" for id_ in ids([active, meanwhile]) for word in ALL]
         assert sorted(told) == sorted(expected)

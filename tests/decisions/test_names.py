@@ -19,7 +19,7 @@ async def succeeded(it: Followed) -> dict[str, float]:
     """Return what the metrics page of a daemon that starts now counts, by pipeline."""
     metrics = Metrics(
         bus=it.scene.bus,
-        knowledge=it.scene.knowledge.view,
+        live_state=it.scene.live_state.view,
         clock=it.clock,
         registry=CollectorRegistry(),
         settings=MetricsSettings(),
@@ -41,7 +41,7 @@ async def succeeded(it: Followed) -> dict[str, float]:
 
 
 async def topics(it: Followed, run_id: int) -> set[str | None]:
-    return {TOPICS.event(one) for one in await it.events(run_id)}
+    return {TOPICS.event(event) for event in await it.events(run_id)}
 
 
 async def test_a_renamed_flow(tmp_path: Path) -> None:
@@ -74,15 +74,15 @@ async def test_two_flows_of_one_name(tmp_path: Path) -> None:
     By their name, the failures of one would hide behind the successes of the other.
     """
     async with following(tmp_path) as it:
-        twins = [one for one in it.sandbox.world.flows.live() if one.name == "Daily sales"]
-        first, second = sorted(twins, key=lambda one: one.id)
+        twins = [flow for flow in it.sandbox.world.flows.live() if flow.name == "Daily sales"]
+        first, second = sorted(twins, key=lambda twin: twin.id)
         groups = [
-            it.run_job_group(recipe=it.sandbox.world.recipes_of(one.id)[0])
-            for one in (first, second, second)
+            it.run_job_group(recipe=it.sandbox.world.recipes_of(item.id)[0])
+            for item in (first, second, second)
         ]
         await it.pass_time(120)
 
         assert await succeeded(it) == {"Daily sales": 1, f"Daily sales#{second.id}": 2}
-        told = [await topics(it, one.id) for one in groups]
+        told = [await topics(it, group.id) for group in groups]
         assert told[0].isdisjoint(told[1])
         assert told[1] == told[2]

@@ -106,7 +106,7 @@ async def test_a_forged_run_id(tmp_path: Path) -> None:
         assert await door.waiting() == 0
         assert asked.count("getJobGroup") == 2
         labels = {"source": "callback", "outcome": "unconfirmed"}
-        assert it.scene.sample("dataprep_monitor_sightings_total", **labels) == 2
+        assert it.scene.sample("dataprep_monitor_observations_total", **labels) == 2
 
 
 async def test_a_callback_that_is_earlier_than_every_poll(tmp_path: Path) -> None:
@@ -155,10 +155,10 @@ async def test_a_sample_that_a_callback_names(tmp_path: Path, rows: str) -> None
     """
     options = WorldOptions(library_rows=rows)  # type: ignore[arg-type]  # one of its words
     async with following(tmp_path, options=options) as it, opened(it) as door:
-        samples = [it.run_job_group(ran_for=one) for one in sorted(SAMPLING_LIKE)]
+        samples = [it.run_job_group(ran_for=item) for item in sorted(SAMPLING_LIKE)]
         await it.world_clock.advance(30)
-        for one in samples:
-            assert await door.say(one.id, "Complete") == 204
+        for sample in samples:
+            assert await door.say(sample.id, "Complete") == 204
         await door.wait(120)
 
         assert await it.told_in_all() == []
@@ -175,12 +175,12 @@ async def test_a_burst_of_callbacks(tmp_path: Path) -> None:
         await it.pass_time(30)
         asked: list[str] = []
         it.on_list(lambda query: asked.append(query.get("offset", "0")))
-        for one in groups:
-            assert await door.say(one.id, "Complete") == 204
+        for group in groups:
+            assert await door.say(group.id, "Complete") == 204
         await it.clock.advance(0.5)
         await asleep(it.clock)
 
-        assert [await it.told(one.id) for one in groups] == [ALL] * 50
+        assert [await it.told(group.id) for group in groups] == [ALL] * 50
         assert len(asked) <= 1
 
 

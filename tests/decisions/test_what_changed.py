@@ -32,8 +32,8 @@ async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: flo
             new.append(it.run_job_group())
             await it.pass_time(60)
 
-        assert [await it.told(one.id) for one in new] == [ALL] * 8
-        assert [await it.told(one.id) for one in old] == [[], []]
+        assert [await it.told(item.id) for item in new] == [ALL] * 8
+        assert [await it.told(group.id) for group in old] == [[], []]
         assert abs((it.scene.since() - it.sandbox.world.now()).total_seconds() + 480) < 3
 
 
@@ -49,7 +49,7 @@ async def test_a_run_appears_behind_the_overlap(tmp_path: Path) -> None:
         await it.pass_time(1_500)
         assert await it.told(long.id) == ["queued", "started"]
         assert await it.told(short.id) == ALL
-        assert {one.observed_by for one in await it.events()} == {Source.AUDIT}
+        assert {event.observed_by for event in await it.events()} == {Source.RECONCILIATION}
 
 
 async def test_a_page_boundary_moves(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ async def test_a_page_boundary_moves(tmp_path: Path) -> None:
         await it.begin()
 
         assert leaving == []
-        assert [await it.told(one.id) for one in runs[3:]] == [ALL] * 11
+        assert [await it.told(run.id) for run in runs[3:]] == [ALL] * 11
 
 
 @pytest.mark.parametrize("shift", [1, -1, 3])
@@ -86,7 +86,7 @@ async def test_pages_hide_and_repeat_rows(tmp_path: Path, shift: int) -> None:
         await it.begin()
 
         told = await it.told_in_all()
-        assert sorted(told) == sorted(f"{one}:{word}" for one in ids(runs) for word in ALL)
+        assert sorted(told) == sorted(f"{id_}:{word}" for id_ in ids(runs) for word in ALL)
 
 
 @pytest.mark.parametrize("poison", ["types", "id", "text"])
@@ -105,7 +105,7 @@ async def test_a_poison_row_holds_the_watermark(tmp_path: Path, poison: str) -> 
             runs.append(it.run_job_group())
             await it.pass_time(120)
 
-        assert [await it.told(one.id) for one in runs] == [ALL] * 4
+        assert [await it.told(run.id) for run in runs] == [ALL] * 4
         behind = it.sandbox.world.now().timestamp() - max(asked) / 1_000
         assert behind < 60 + it.scene.settings.overlap_seconds
-        assert len(it.scene.parts.wanted) == 0
+        assert len(it.scene.parts.refetch_queue) == 0

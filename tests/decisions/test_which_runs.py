@@ -25,7 +25,7 @@ async def test_the_second_job_group_appears_after_the_first_ended(tmp_path: Path
         run = it.sandbox.engine.start_flow_run(it.flow("Inventory"), by=ADA)
         await it.pass_time(HAND_OVER_SECONDS)
         groups = it.sandbox.world.job_groups_of(run)
-        assert [await it.told(one.id) for one in groups] == [ALL]
+        assert [await it.told(group.id) for group in groups] == [ALL]
         assert await it.told(run.id) == ["queued", "started"]
 
         await it.pass_time(3 * HAND_OVER_SECONDS)
@@ -41,18 +41,24 @@ async def test_plan_runs_name_snapshots(tmp_path: Path, may: str) -> None:
     """
     options = WorldOptions(snapshot_every_plan_run=True, forbidden_snapshots=may == "not be read")
     async with following(tmp_path, options=options) as it:
-        plan = next(one for one in it.sandbox.world.plans.live() if one.name == "Sensors")
+        plan = next(
+            other_plan
+            for other_plan in it.sandbox.world.plans.live()
+            if other_plan.name == "Sensors"
+        )
         runs = [await one_plan_run(it, plan) for _ in range(3)]
-        shown = {it.sandbox.world.plan_id_shown(one) for one in runs}
+        shown = {it.sandbox.world.plan_id_shown(run) for run in runs}
         assert plan.id not in shown
         assert len(shown) == 3
-        told = [one for one in await it.events() if one.run.key.kind is RunKind.PLAN_RUN]
-        assert [one.type.removeprefix("run.") for one in told] == ALL * 3
+        told = [event for event in await it.events() if event.run.key.kind is RunKind.PLAN_RUN]
+        assert [item.type.removeprefix("run.") for item in told] == ALL * 3
         pipelines = {
-            (one.run.pipeline.kind, one.run.pipeline.id) for one in told if one.run.pipeline
+            (active.run.pipeline.kind, active.run.pipeline.id)
+            for active in told
+            if active.run.pipeline
         }
         assert pipelines == {(PipelineKind.PLAN, str(plan.id))}
-        assert [one.id for one in told if one.run.pipeline is None] == []
+        assert [active.id for active in told if active.run.pipeline is None] == []
 
 
 async def one_plan_run(it: Followed, plan: Plan) -> PlanSnapshotRun:
@@ -75,8 +81,10 @@ async def test_bare_rows(tmp_path: Path) -> None:
         await it.pass_time(3 * HAND_OVER_SECONDS)
         assert await it.told(run.id) == ALL
         events = await it.events(group.id)
-        assert [one.run.pipeline and one.run.pipeline.id for one in events] == [str(flow.id)] * 3
-        assert {one.run.parents.flow_run for one in events} == {str(run.id)}
+        assert [event.run.pipeline and event.run.pipeline.id for event in events] == [
+            str(flow.id)
+        ] * 3
+        assert {event.run.parents.flow_run for event in events} == {str(run.id)}
 
 
 @pytest.mark.parametrize("rows", ["with_flow", "bare"])
@@ -87,10 +95,10 @@ async def test_sampling_jobs(tmp_path: Path, rows: str) -> None:
     """
     options = WorldOptions(library_rows=rows)  # type: ignore[arg-type]  # one of its words
     async with following(tmp_path, options=options) as it:
-        samples = [it.run_job_group(ran_for=one) for one in sorted(SAMPLING_LIKE)]
+        samples = [it.run_job_group(ran_for=item) for item in sorted(SAMPLING_LIKE)]
         real = it.run_job_group(ran_for=RanFor.PROFILE)
         await it.pass_time(900, step=60)
-        answers = [await it.poller.track(RunKind.JOB_GROUP, str(one.id)) for one in samples]
+        answers = [await it.poller.track(RunKind.JOB_GROUP, str(sample.id)) for sample in samples]
         assert await it.told_in_all() == [f"{real.id}:{word}" for word in ALL]
         assert answers == [False] * len(samples)
         assert it.ignored("poll") >= len(samples)
@@ -108,8 +116,8 @@ async def test_deleted_runs(tmp_path: Path) -> None:
         await it.pass_time(1_200, step=60)
         assert await it.told(gone.id) == ["queued", "started", "lost"]
         assert await it.told(stays.id) == ["queued", "started"]
-        assert [key.id for key in it.scene.knowledge.active] == [str(stays.id)]
-        assert Status.LOST in {one.run.status for one in await it.events(gone.id)}
+        assert [key.id for key in it.scene.live_state.active] == [str(stays.id)]
+        assert Status.LOST in {event.run.status for event in await it.events(gone.id)}
 
 
 @pytest.mark.parametrize("fault", ["the operation is lost", "the read fails"])

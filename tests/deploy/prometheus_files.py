@@ -14,7 +14,7 @@ from monitor.callbacks.listener import OUTCOMES as CALLBACK_OUTCOMES
 from monitor.callbacks.registrar import STATES
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.runs import RunKind, Status
-from monitor.outputs.metrics.beyond import QUALITIES
+from monitor.outputs.metrics.inventory import QUALITIES
 from monitor.polling.polls import _OUTCOMES as POLL_OUTCOMES
 from monitor.polling.polls import IDLE, OK
 from tests.deploy.documents import ROOT

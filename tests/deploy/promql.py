@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from monitor.outputs.metrics.families import SHAPES, Form
+from monitor.outputs.metrics.families import SHAPES, FamilyType
 from tests.test_architecture import modules
 
 # Strings first: what stands in them is no word. Then ranges, numbers and durations, words, signs.
@@ -28,7 +28,11 @@ FOREIGN = {
     "process_start_time_seconds": TARGET_LABELS,
     "process_resident_memory_bytes": TARGET_LABELS,
 }
-_CLASSES = {"Counter": Form.COUNTER, "Gauge": Form.GAUGE, "Histogram": Form.HISTOGRAM}
+_CLASSES = {
+    "Counter": FamilyType.COUNTER,
+    "Gauge": FamilyType.GAUGE,
+    "Histogram": FamilyType.HISTOGRAM,
+}
 
 
 class Query(Struct, frozen=True):
@@ -63,7 +67,7 @@ def read(expression: str) -> Query:
 
 def _until(end: str, tokens: list[str], place: int) -> tuple[frozenset[str], int]:
     last = tokens.index(end, place)
-    return frozenset(one for one in tokens[place:last] if _WORD.match(one)), last + 1
+    return frozenset(token for token in tokens[place:last] if _WORD.match(token)), last + 1
 
 
 @cache
@@ -74,18 +78,18 @@ def series() -> dict[str, frozenset[str]]:
         found |= _series_of(shape.name, shape.form, frozenset(shape.labels))
     for path in modules():
         for name, form, labels in _registered(path):
-            counted = f"{name}_total" if form is Form.COUNTER else name
+            counted = f"{name}_total" if form is FamilyType.COUNTER else name
             found |= _series_of(counted, form, labels)
     return found
 
 
-def _series_of(name: str, form: Form, labels: frozenset[str]) -> dict[str, frozenset[str]]:
-    if form is Form.HISTOGRAM:
+def _series_of(name: str, form: FamilyType, labels: frozenset[str]) -> dict[str, frozenset[str]]:
+    if form is FamilyType.HISTOGRAM:
         return {f"{name}_sum": labels, f"{name}_count": labels, f"{name}_bucket": labels | {"le"}}
     return {name: labels}
 
 
-def _registered(path: Path) -> Iterator[tuple[str, Form, frozenset[str]]]:
+def _registered(path: Path) -> Iterator[tuple[str, FamilyType, frozenset[str]]]:
     """Find the metrics that a module makes with the client library, on a registry handed in."""
     tree = ast.parse(path.read_text())
     texts = {
@@ -100,7 +104,7 @@ def _registered(path: Path) -> Iterator[tuple[str, Form, frozenset[str]]]:
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
             and node.func.id in _CLASSES
-            and any(one.arg == "registry" for one in node.keywords)
+            and any(keyword.arg == "registry" for keyword in node.keywords)
         ):
             labels = node.args[2] if len(node.args) > 2 else ast.List(elts=[])
             yield _text(node.args[0], texts), _CLASSES[node.func.id], _words(labels)
@@ -111,10 +115,14 @@ def _text(node: ast.expr, texts: Mapping[str, str]) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value)
     assert isinstance(node, ast.JoinedStr), ast.dump(node)
-    parts = (one.value if isinstance(one, ast.FormattedValue) else one for one in node.values)
-    return "".join(texts[one.id] if isinstance(one, ast.Name) else _text(one, {}) for one in parts)
+    parts = (
+        value.value if isinstance(value, ast.FormattedValue) else value for value in node.values
+    )
+    return "".join(
+        texts[part.id] if isinstance(part, ast.Name) else _text(part, {}) for part in parts
+    )
 
 
 def _words(node: ast.expr) -> frozenset[str]:
     assert isinstance(node, ast.List | ast.Tuple), ast.dump(node)
-    return frozenset(_text(one, {}) for one in node.elts)
+    return frozenset(_text(elt, {}) for elt in node.elts)

@@ -24,8 +24,8 @@ CONFIGURATION = "/etc/dataprep-monitor/monitor.toml"
 def mounts(service: str) -> dict[str, tuple[str, ...]]:
     """Return what a service sees at which place: the source, and "ro" where it may only read."""
     found = {}
-    for one in SERVICES[service].get("volumes", []):
-        source, target, *mode = one.split(":")
+    for item in SERVICES[service].get("volumes", []):
+        source, target, *mode = item.split(":")
         found[target] = (source, *mode)
     return found
 
@@ -92,7 +92,7 @@ def test_what_a_service_writes_goes_into_a_volume() -> None:
 def read(service: str) -> str:
     """Return the text of the one file of ours that configures a service."""
     ending = {"mosquitto": "mosquitto.conf", "prometheus": "prometheus.yml"}[service]
-    (target,) = (one for one in mounts(service) if one.endswith(ending))
+    (target,) = (mount for mount in mounts(service) if mount.endswith(ending))
     return source_of(service, target).read_text()
 
 
@@ -100,7 +100,7 @@ def test_each_service_is_given_the_secrets_that_its_files_name() -> None:
     """Neither one that is missing nor one that nobody reads."""
     for service, settings in SERVICES.items():
         files = [DEPLOY / source for source, *_ in mounts(service).values() if source[0] == "."]
-        named = {one for path in files for one in secrets_named_in(path)}
+        named = {item for path in files for item in secrets_named_in(path)}
         named |= set(re.findall(rf"{SECRETS}/([\w-]+)", str(settings.get("command", ""))))
         assert set(settings["secrets"]) == named
 
@@ -130,9 +130,9 @@ def test_the_daemon_takes_its_configuration(tmp_path: Path, url: str) -> None:
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
     (variable,) = SERVICES["monitor"]["environment"]
     verdict = weigh_file(path, {variable: url})
-    assert verdict.faults == ()
+    assert verdict.problems == ()
     assert verdict.configuration is not None
-    assert [one.workspace.url for one in verdict.configuration.workspaces] == [url]
+    assert [workspace.workspace.url for workspace in verdict.configuration.workspaces] == [url]
     broker = verdict.configuration.mqtt
     assert broker is not None
     assert broker.url == "mqtt://mosquitto:1883"
@@ -159,7 +159,7 @@ def test_no_alert_is_told_by_two(tmp_path: Path) -> None:
     prometheus = YAML(typ="safe").load(source_of("prometheus", "/etc/prometheus/prometheus.yml"))
     (told,) = prometheus["alerting"]["alertmanagers"]
     assert told == {"static_configs": [{"targets": ["alertmanager:9093"]}]}
-    rules = {PurePosixPath(one).name for one in mounts("prometheus") if "/rules/" in one}
+    rules = {PurePosixPath(mount).name for mount in mounts("prometheus") if "/rules/" in mount}
     assert rules == {"recording.yaml", "monitor.yaml"}
 
 
@@ -171,4 +171,6 @@ def test_the_sandbox_is_there_only_when_asked_for() -> None:
     (typed,) = sandbox["command"]
     port = re.findall(r"--port (\d+)", typed)[0]
     assert f"DATAPREP_URL=http://127.0.0.1:{port}" in (DEPLOY / "README.md").read_text()
-    assert not any(one.get("profiles") for name, one in SERVICES.items() if name != "sandbox")
+    assert not any(
+        service.get("profiles") for name, service in SERVICES.items() if name != "sandbox"
+    )

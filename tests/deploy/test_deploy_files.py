@@ -28,7 +28,7 @@ SOON = 10.0
 def checked(*command: object) -> str:
     """Run a checker and return all that it says; fail with that if it finds a fault."""
     done = subprocess.run(
-        [str(one) for one in command],
+        [str(item) for item in command],
         check=False,
         capture_output=True,
         text=True,
@@ -111,7 +111,7 @@ def test_the_configurations_of_the_guide_are_right(tmp_path: Path, number: int) 
     path = tmp_path / "monitor.toml"
     path.write_text(text.replace("/run/secrets", str(tmp_path)))
     verdict = weigh_file(path, {"CREDENTIALS_DIRECTORY": str(tmp_path)})
-    assert verdict.faults == ()
+    assert verdict.problems == ()
 
 
 # What the two files for a broker name, on which machine ever, and what the test has in its place.

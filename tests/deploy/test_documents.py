@@ -29,7 +29,7 @@ def options_of_commands() -> dict[str, set[str]]:
     """Return every command there is, with its options."""
     group = typer.main.get_command(app)
     return {
-        name: {option for one in command.params for option in one.opts} | {"--help"}
+        name: {option for param in command.params for option in param.opts} | {"--help"}
         for name, command in getattr(group, "commands", {}).items()
     }
 
@@ -56,9 +56,9 @@ def test_commands_are_found_where_they_are_shown() -> None:
 @pytest.mark.parametrize("path", documents(), ids=name_of)
 def test_documents_name_only_files_that_exist(path: Path) -> None:
     """Each file of the project that a document's commands use, or that it links to, is there."""
-    named = {one: ROOT / one for one in own_paths(path)}
-    linked = {one: path.parent / one for one in links(path)}
-    assert [one for one, file in (named | linked).items() if not file.exists()] == []
+    named = {own_path: ROOT / own_path for own_path in own_paths(path)}
+    linked = {link: path.parent / link for link in links(path)}
+    assert [item for item, file in (named | linked).items() if not file.exists()] == []
 
 
 def test_the_guide_quotes_what_the_monitor_says() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from monitor.alerting.conditions.table import CONDITIONS
+from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.settings.labels import SHOWN_LABELS
 from monitor.alerting.settings.rules import RuleKind
 from monitor.model.alerts import Severity
@@ -61,9 +61,9 @@ def inhibited_by(rule: str) -> set[str]:
     """Return which rules an alert of one rule holds back."""
     return {
         target
-        for one in CONFIGURATION["inhibit_rules"]
-        if one["source_matchers"] == [f'rule="{rule}"']
-        for matcher in one["target_matchers"]
+        for other_rule in CONFIGURATION["inhibit_rules"]
+        if other_rule["source_matchers"] == [f'rule="{rule}"']
+        for matcher in other_rule["target_matchers"]
         if matcher.startswith("rule=")
         for target in re.findall(r"[a-z_]+", matcher.partition("=")[2])
     }
@@ -71,7 +71,7 @@ def inhibited_by(rule: str) -> set[str]:
 
 def test_an_outage_holds_back_what_the_monitor_holds_back_too() -> None:
     """What an unreachable workspace explains is the same in both places, facts excepted."""
-    explained = set(CONDITIONS[RuleKind.WORKSPACE_UNREACHABLE].explains)
+    explained = set(RULE_DEFINITIONS[RuleKind.WORKSPACE_UNREACHABLE].inhibits)
     facts = {
         RuleKind.RUN_FAILED,
         RuleKind.FAILING_REPEATEDLY,
@@ -116,9 +116,9 @@ async def test_what_explains_something_holds_it_back(tmp_path: Path) -> None:
         async def are_there() -> bool:
             async with session.get("/api/v2/alerts") as answer:
                 alerts = await answer.json()
-            suppressed[:] = [one["labels"] for one in alerts if one["status"]["inhibitedBy"]]
+            suppressed[:] = [alert["labels"] for alert in alerts if alert["status"]["inhibitedBy"]]
             return len(alerts) == len(TOGETHER) and all(
-                one["status"]["state"] != "unprocessed" for one in alerts
+                alert["status"]["state"] != "unprocessed" for alert in alerts
             )
 
         await eventually(are_there, why="Alertmanager has not judged all alerts")
@@ -130,10 +130,10 @@ def test_what_holds_back_and_what_is_held_back_exist() -> None:
     """Every rule, alert and label that an inhibition names is one that alerts really have."""
     names = {rule["alert"] for rule in rules("alert")}
     known = {*SHOWN_LABELS, "instance", "consumer"}
-    for one in CONFIGURATION["inhibit_rules"]:
-        for matcher in (*one["source_matchers"], *one["target_matchers"]):
+    for rule in CONFIGURATION["inhibit_rules"]:
+        for matcher in (*rule["source_matchers"], *rule["target_matchers"]):
             label, values = re.split(r"[!=~]+", matcher, maxsplit=1)
             assert label in known
             words = set(re.findall(r"\w+", values))
             assert label not in ("rule", "alertname") or words <= {*RuleKind, *names, "Dataprep"}
-        assert set(one["equal"]) <= known
+        assert set(rule["equal"]) <= known

@@ -26,7 +26,7 @@ COLUMNS = 24
 
 def panels() -> list[dict[str, Any]]:
     """Return what shows something: all panels but the rows."""
-    return [one for one in DASHBOARD["panels"] if one["type"] != "row"]
+    return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 
 def plain(expression: str) -> str:
@@ -37,7 +37,7 @@ def plain(expression: str) -> str:
 def expressions() -> list[str]:
     """Return every query that Grafana sends: of panels and of annotations."""
     asked = [target["expr"] for panel in panels() for target in panel["targets"]]
-    return asked + [one["expr"] for one in DASHBOARD["annotations"]["list"]]
+    return asked + [annotation["expr"] for annotation in DASHBOARD["annotations"]["list"]]
 
 
 def lost(before: object, after: object, place: str = "") -> Iterator[str]:
@@ -81,7 +81,10 @@ def test_a_key_that_grafana_does_not_know_is_found() -> None:
 
 def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
     """Each query would be a valid rule."""
-    asked = [{"record": f"query:{n}", "expr": plain(one)} for n, one in enumerate(expressions())]
+    asked = [
+        {"record": f"query:{n}", "expr": plain(expression)}
+        for n, expression in enumerate(expressions())
+    ]
     file = tmp_path / "queries.yaml"
     YAML().dump({"groups": [{"name": "dashboard", "rules": asked}]}, file)
     assert f"{len(asked)} rules found" in checked(program("promtool"), "check", "rules", file)
@@ -98,10 +101,10 @@ def test_queries_ask_only_for_what_is_there(expression: str) -> None:
 
 def test_variables_are_filled_and_used() -> None:
     """Each variable gets its values from a label of ours, and each one that is used exists."""
-    variables = {one["name"]: one for one in DASHBOARD["templating"]["list"]}
-    for one in variables.values():
-        if one["type"] == "query":
-            asked = re.fullmatch(r"label_values\((.+), (\w+)\)", one["query"]["query"])
+    variables = {item["name"]: item for item in DASHBOARD["templating"]["list"]}
+    for variable in variables.values():
+        if variable["type"] == "query":
+            asked = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
             assert asked is not None
             query = read(plain(asked[1]))
             assert strangers(query) == []
@@ -151,4 +154,4 @@ def test_every_query_goes_to_the_chosen_prometheus() -> None:
     sources = [panel["datasource"] for panel in panels()]
     sources += [target["datasource"] for panel in panels() for target in panel["targets"]]
     assert sources
-    assert all(one == chosen for one in sources)
+    assert all(source == chosen for source in sources)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.conditions.daemon import BACKLOG, DEAD_LETTERS
-from monitor.alerting.settings.defaults import RULES as OWN_RULES
+from monitor.alerting.rules.daemon import BACKLOG, DEAD_LETTERS
+from monitor.alerting.rules.defaults import RULES as OWN_RULES
 from monitor.alerting.settings.rules import RuleKind
 from monitor.model.alerts import Severity
 from tests.deploy.prometheus_files import (

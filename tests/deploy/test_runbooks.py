@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.alerting.asking.explanations import SWALLOWED
+from monitor.alerting.explain.explanations import SWALLOWED
 from monitor.alerting.settings.rules import RuleKind
 from monitor.catalogue.operations import operations
 from monitor.cli.settings_files import weigh_file
@@ -33,7 +33,9 @@ def section(name: str) -> str:
 
 def test_runbooks_are_about_what_there_is() -> None:
     """Each alert and rule has one section, and none is left of one that is gone."""
-    own = [one for one in headings(RUNBOOKS) if re.fullmatch(r"[a-z_]+|Dataprep\w+", one)]
+    own = [
+        heading for heading in headings(RUNBOOKS) if re.fullmatch(r"[a-z_]+|Dataprep\w+", heading)
+    ]
     assert sorted(own) == sorted([*RuleKind, *ALERTS])
 
 
@@ -48,17 +50,19 @@ def test_each_alert_has_a_runbook_or_stands_for_a_rule_that_has(alert: str) -> N
     """Either all four parts, or a link to the rule of the same meaning."""
     text = section(alert)
     told = re.match(r"\s*Stands for \[(\w+)\]\(#\1\)", text)
-    rule = {one["alert"]: one["labels"].get("rule") for one in rules("alert")}[alert]
+    rule = {other_rule["alert"]: other_rule["labels"].get("rule") for other_rule in rules("alert")}[
+        alert
+    ]
     assert (told[1] if told else "") == (rule or "")
     assert told or [part for part in PARTS if part not in text] == []
 
 
 def test_links_inside_lead_somewhere() -> None:
     """Each anchor is a heading, as web views make anchors of headings."""
-    anchors = {one.lower().replace(" ", "-") for one in headings(RUNBOOKS)}
+    anchors = {heading.lower().replace(" ", "-") for heading in headings(RUNBOOKS)}
     linked = re.findall(r"\]\(#([^)]+)\)", RUNBOOKS.read_text())
     assert linked
-    assert [one for one in linked if one not in anchors] == []
+    assert [item for item in linked if item not in anchors] == []
 
 
 def test_each_step_that_swallows_an_alert_is_explained() -> None:
@@ -69,10 +73,10 @@ def test_each_step_that_swallows_an_alert_is_explained() -> None:
 
 def test_operations_that_are_named_exist() -> None:
     """What is to be called with `api` is in the catalogue."""
-    known = {one.operation_id for one in operations()}
+    known = {operation.operation_id for operation in operations()}
     spans = code(RUNBOOKS)
-    called = [name for one in spans for name in re.findall(r"monitor api ([a-z]\w+)", one)]
-    called += [one.split()[0] for one in spans if re.match(r"(get|run|cancel)[A-Z]\w+", one)]
+    called = [name for span in spans for name in re.findall(r"monitor api ([a-z]\w+)", span)]
+    called += [span.split()[0] for span in spans if re.match(r"(get|run|cancel)[A-Z]\w+", span)]
     assert called
     assert [name for name in called if name not in known] == []
 
@@ -82,8 +86,8 @@ def test_metrics_that_are_named_exist() -> None:
     known = set(series()) | set(recorded()) | set(FOREIGN)
     named = [
         name
-        for one in code(RUNBOOKS)
-        for name in re.findall(r"(?<![\w/])(?:workspace\w*:)?dataprep_[\w:]+", one)
+        for item in code(RUNBOOKS)
+        for name in re.findall(r"(?<![\w/])(?:workspace\w*:)?dataprep_[\w:]+", item)
     ]
     assert named
     assert [name for name in named if name not in known] == []
@@ -105,4 +109,4 @@ def test_the_configuration_that_is_shown_is_right(tmp_path: Path) -> None:
     shown = blocks("toml", RUNBOOKS)
     assert shown
     path.write_text("\n".join([workspace, *shown]))
-    assert weigh_file(path, {}).faults == ()
+    assert weigh_file(path, {}).problems == ()

@@ -12,7 +12,7 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.clock import SystemClock
 from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.settings import MetricsSettings
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 
 
 async def count(store: Path) -> None:
@@ -20,7 +20,7 @@ async def count(store: Path) -> None:
     bus = await SqliteBus.open(store, clock=clock, registry=registry)
     metrics = Metrics(
         bus=bus,
-        knowledge=Knowledge(["one"]).view,
+        live_state=LiveState(["one"]).view,
         clock=clock,
         registry=registry,
         settings=MetricsSettings(batch_size=2),

@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change
 from monitor.bus.sqlite import SqliteBus
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.events import Event
-from monitor.model.knowledge import ActiveRun, PipelineStanding, Reachability
+from monitor.model.live_state import ActiveRun, PipelineHealth, Reachability
 from monitor.model.runs import Pipeline, RunKind, RunState, Source
 from monitor.outputs.metrics.assembly import Metrics
 from monitor.outputs.settings import MetricsSettings
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock
 from tests.outputs.metrics_examples import NOON
 
@@ -29,17 +29,17 @@ class Daemon:
     def __init__(self, bus: SqliteBus, clock: ManualClock, settings: MetricsSettings) -> None:
         self.bus = bus
         self.clock = clock
-        self.knowledge = Knowledge(["one"])
+        self.live_state = LiveState(["one"])
         self.registry = CollectorRegistry()
         self.settings = settings
-        self.alerting = AlertingPicture()
+        self.alerting = AlertingSnapshot()
         self.metrics = self.restarted()
 
     def restarted(self) -> Metrics:
         """Return the metrics of a process that starts over the same store and knowledge."""
         return Metrics(
             bus=self.bus,
-            knowledge=self.knowledge.view,
+            live_state=self.live_state.view,
             clock=self.clock,
             registry=CollectorRegistry(),
             settings=self.settings,
@@ -59,26 +59,26 @@ class Daemon:
         return body
 
     def reachable(self) -> None:
-        self.knowledge.update_workspace(
+        self.live_state.update_workspace(
             "one", reachability=Reachability.REACHABLE, since=self.clock.now()
         )
         for kind in RunKind:
-            self.knowledge.confirm("one", kind, self.clock.now())
+            self.live_state.confirm("one", kind, self.clock.now())
 
     def activate(self, state: RunState) -> None:
-        self.knowledge.active[state.key] = ActiveRun(
+        self.live_state.active[state.key] = ActiveRun(
             run=state, confirmed_at=self.clock.now(), confirmed_by=Source.POLL
         )
 
     def stand(self, recipe_id: str | None, pipeline: Pipeline, **fields: object) -> None:
-        standing = PipelineStanding(
+        health = PipelineHealth(
             workspace="one",
             run_kind=RunKind.JOB_GROUP if recipe_id else RunKind.PLAN_RUN,
             pipeline=pipeline,
             recipe_id=recipe_id,
         )
-        key = ("one", standing.run_kind, pipeline.id, recipe_id)
-        self.knowledge.standings[key] = msgspec.structs.replace(standing, **fields)
+        key = ("one", health.run_kind, pipeline.id, recipe_id)
+        self.live_state.pipeline_health[key] = msgspec.structs.replace(health, **fields)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
 from monitor.model.runs import (
     JobCount,
-    JobsSeen,
+    JobDetails,
     Pipeline,
     PipelineKind,
     RunKey,
@@ -57,7 +57,7 @@ def run(
         approximate=approximate,
         pipeline=pipeline,
         trigger=trigger,
-        jobs=JobsSeen(counts=jobs) if jobs else None,
+        jobs=JobDetails(counts=jobs) if jobs else None,
         confirmed_at=NOON,
         confirmed_by=Source.POLL,
     )
@@ -105,7 +105,7 @@ def series(name: str, **labels: str) -> Series:
 
 def named(page: bytes, name: str) -> dict[frozenset[tuple[str, str]], float]:
     """Return the samples of one name by their labels."""
-    return {labels: value for (one, labels), value in samples(page).items() if one == name}
+    return {labels: value for (sample, labels), value in samples(page).items() if sample == name}
 
 
 def _lines(page: bytes) -> Iterator[tuple[str, dict[str, str], float]]:

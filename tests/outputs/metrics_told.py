@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from monitor.model.alerts import AlertingPicture, LearnedLimit, Severity
-from monitor.model.beyond import (
-    BeyondRuns,
-    ConnectionKnown,
-    Figures,
-    OutputQuality,
-    ValueCounts,
-)
+from monitor.model.alerts import AlertingSnapshot, LearnedLimit, Severity
+from monitor.model.inventory import ConnectionKnown, Figures, Inventory, OutputQuality, ValueCounts
 from monitor.model.runs import Pipeline, RunKind
 from tests.outputs.metrics_examples import NOON
 
@@ -38,9 +32,9 @@ def quality(pipeline: Pipeline, number: int, name: str | None, *counts: int) -> 
     )
 
 
-def told(pipeline: Pipeline) -> BeyondRuns:
+def told(pipeline: Pipeline) -> Inventory:
     """Return something of everything."""
-    return BeyondRuns(
+    return Inventory(
         objects=figures(flow=3, plan=0),
         tokens=figures(abc=1_800_000_000.0),
         usage=figures(computeSeconds=12.5),
@@ -49,12 +43,12 @@ def told(pipeline: Pipeline) -> BeyondRuns:
     )
 
 
-def alerting(pipeline: Pipeline) -> AlertingPicture:
+def alerting(pipeline: Pipeline) -> AlertingSnapshot:
     """Return a picture of rules that has learned something of a plan and expects its start."""
     learned = LearnedLimit(
         workspace="one", kind=RunKind.PLAN_RUN, pipeline=pipeline, seconds=900.0, runs=12
     )
-    return AlertingPicture(
+    return AlertingSnapshot(
         rules=(("run_failed", Severity.CRITICAL),),
         limits=(learned,),
         cadences=(learned,),

@@ -17,14 +17,14 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite import SqliteBus
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import SystemClock
 from monitor.model.events import Event
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.mqtt.output import MqttOutput
 from monitor.outputs.mqtt.states import BridgeInfo
 from monitor.outputs.settings import DeliverySettings, MqttSettings
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.outputs.stories import change
 
 LIMIT_SECONDS = 15.0
@@ -87,11 +87,11 @@ class Subscriber:
 
     def on(self, end: str) -> list[Heard]:
         """Return the messages on topics that end so, oldest first."""
-        return [one for one in self.messages if one.topic.endswith(end)]
+        return [message for message in self.messages if message.topic.endswith(end)]
 
     def retained(self) -> dict[str, bytes]:
         """Return what the broker held, by topic, as of the subscription."""
-        return {one.topic: one.payload for one in self.messages if one.is_retained}
+        return {message.topic: message.payload for message in self.messages if message.is_retained}
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until what was heard fulfils the condition."""
@@ -135,8 +135,8 @@ class MqttScene:
         self._folder = folder
         self.settings = settings
         self.clock = SystemClock()
-        self.knowledge = Knowledge(["w"])
-        self.picture = AlertingPicture()
+        self.live_state = LiveState(["w"])
+        self.picture = AlertingSnapshot()
         self.registry = CollectorRegistry()
         self._task: asyncio.Task[None] | None = None
 
@@ -160,7 +160,7 @@ class MqttScene:
         self.output = MqttOutput(
             self.settings,
             bus=self.bus,
-            view=self.knowledge.view,
+            view=self.live_state.view,
             clock=self.clock,
             registry=self.registry,
             metrics=DeliveryMetrics(self.registry),

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import DeadLetter, Start, Step
 from monitor.bus.sqlite import SqliteBus
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import SystemClock
 from monitor.model.events import Event
 from monitor.outputs.delivery import DeliveryMetrics, Output
@@ -74,7 +74,7 @@ class OutputScene:
         self._folder = folder
         self._make = make
         self.clock = SystemClock()
-        self.picture = AlertingPicture()
+        self.picture = AlertingSnapshot()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

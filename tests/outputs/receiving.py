@@ -57,7 +57,7 @@ class PostReceiver:
     @property
     def taken(self) -> list[Got]:
         """What was answered with a success."""
-        return [one for one in self.got if 200 <= one.status < 300]
+        return [run for run in self.got if 200 <= run.status < 300]
 
     async def start(self) -> None:
         self._closing.clear()

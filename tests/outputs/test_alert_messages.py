@@ -21,7 +21,7 @@ from monitor.outputs.cloudevents import (
 )
 from tests.outputs.alert_stories import ENDED, alert, event_of, fired, resolved
 
-ALERT_TYPES = [one for one in EventType if one.startswith("alert.")]
+ALERT_TYPES = [item for item in EventType if item.startswith("alert.")]
 
 
 def told(event: AlertEvent, *, position: int = 42) -> dict[str, Any]:
@@ -116,5 +116,7 @@ def test_every_transition_fits_its_schema(event_type: EventType, more: dict[str,
     Draft202012Validator(schema).validate(message)
     data = schema["$defs"]["AlertEventData"]
     assert set(message["data"]) == set(data["properties"]) == set(data["required"])
-    others = [one for name, one in json_schemas().items() if name != type_name(event_type)]
-    assert not any(Draft202012Validator(one).is_valid(message) for one in others)
+    others = [
+        json_schema for name, json_schema in json_schemas().items() if name != type_name(event_type)
+    ]
+    assert not any(Draft202012Validator(other).is_valid(message) for other in others)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.model.alerts import Alert, AlertingPicture, AlertState
+from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.model.events import EventType
 from monitor.model.secrets import Secret
 from monitor.outputs.alertmanager.output import AlertmanagerOutput, consumers
@@ -36,7 +36,7 @@ async def receiver() -> AsyncIterator[PostReceiver]:
 @pytest.fixture
 async def scene(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputScene]:
     """Return a scene around one Alertmanager, whose output is not yet running."""
-    async with OutputScene(tmp_path, lambda one: output_for(one, receiver)) as made:
+    async with OutputScene(tmp_path, lambda item: output_for(item, receiver)) as made:
         yield made
 
 
@@ -54,16 +54,16 @@ def output_for(scene: OutputScene, receiver: PostReceiver, **more: Any) -> Alert
     )
 
 
-def posted(one: Alert, *, now: datetime = NOW) -> dict[str, Any]:
+def posted(alert: Alert, *, now: datetime = NOW) -> dict[str, Any]:
     """Return what an Alertmanager reads of one alert."""
-    (read,) = msgspec.json.decode(body_of([one], now=now, resend_seconds=60))
+    (read,) = msgspec.json.decode(body_of([alert], now=now, resend_seconds=60))
     assert isinstance(read, dict)
     return read
 
 
 def ids(got: Got) -> list[str]:
     """Return whose alerts one request told, by the ids of their pipelines."""
-    return [one["labels"]["pipeline_id"] for one in got.json()]
+    return [item["labels"]["pipeline_id"] for item in got.json()]
 
 
 def test_a_firing_alert_lapses_unless_it_is_told_again() -> None:
@@ -95,7 +95,7 @@ def test_an_end_is_never_ahead_nor_before_the_start(
 ) -> None:
     """A workspace whose clock is ahead keeps no alert alive, nor makes one that is refused."""
     read = posted(alert(1, AlertState.RESOLVED, starts_at=starts_at, ends_at=ends_at))
-    told = [datetime.fromisoformat(read[one]) for one in ("startsAt", "endsAt")]
+    told = [datetime.fromisoformat(read[text]) for text in ("startsAt", "endsAt")]
     assert told[0] <= told[1] <= NOW
 
 
@@ -115,7 +115,7 @@ async def test_start_and_end_arrive_in_order(scene: OutputScene, receiver: PostR
     await scene.tell(run_event(), fired(1), event_of(alert(1), EventType.ALERT_REMINDED, number=1))
     await scene.tell(resolved(1))
     await scene.until_delivered()
-    told = [one for got in receiver.got for one in got.json()]
+    told = [item for got in receiver.got for item in got.json()]
     assert {got.path for got in receiver.got} == {"/api/v2/alerts"}
     assert len(told) == 2
     assert told[1]["endsAt"] == ENDED.isoformat().replace("+00:00", "Z")
@@ -127,7 +127,7 @@ async def test_a_storm_takes_few_requests(scene: OutputScene, receiver: PostRece
     await scene.tell(*[fired(number) for number in range(500)])
     await scene.start()
     await scene.until_delivered()
-    told = [one for got in receiver.got for one in ids(got)]
+    told = [id_ for got in receiver.got for id_ in ids(got)]
     assert told == [str(number) for number in range(500)]
     assert max(len(ids(got)) for got in receiver.got) <= 64
     assert len(receiver.got) <= 20
@@ -142,7 +142,7 @@ async def test_an_alertmanager_that_cannot_take_them_is_asked_again(
     await scene.start()
     await scene.tell(fired(1), fired(2))
     await scene.until_delivered()
-    assert {one for got in receiver.taken for one in ids(got)} == {"1", "2"}
+    assert {id_ for got in receiver.taken for id_ in ids(got)} == {"1", "2"}
     assert await scene.letters() == []
 
 
@@ -178,10 +178,10 @@ async def test_the_standing_says_whether_it_answers(
     assert output.is_well
     await scene.tell(fired(1))
     await scene.until(lambda: not output.is_well)
-    assert output.standing.startswith("does not answer: answered 503")
+    assert output.status.startswith("does not answer: answered 503")
     receiver.judge = None
     await scene.until_delivered()
-    assert (output.is_well, output.standing) == (True, "no request failed last")
+    assert (output.is_well, output.status) == (True, "no request failed last")
 
 
 async def test_one_that_is_refused_keeps_no_other_back(
@@ -197,17 +197,17 @@ async def test_one_that_is_refused_keeps_no_other_back(
     (letter,) = await scene.letters()
     assert letter.event.id == bad.id
     assert "bad-label" in letter.reason
-    assert [one for got in receiver.taken for one in ids(got)] == ["1", "3"]
+    assert [id_ for got in receiver.taken for id_ in ids(got)] == ["1", "3"]
 
 
 async def test_what_stands_is_told_again(tmp_path: Path, receiver: PostReceiver) -> None:
     """Each interval tells every alert that goes on, also one that fired in a former life."""
     async with OutputScene(
-        tmp_path, lambda one: output_for(one, receiver, resend_seconds=0.05)
+        tmp_path, lambda item: output_for(item, receiver, resend_seconds=0.05)
     ) as scene:
         untold = alert(3, is_told=False, muted_by=("mute",))
         pending = alert(4, AlertState.PENDING, is_told=False)
-        scene.picture = AlertingPicture(alerts=(alert(1), alert(2), untold, pending))
+        scene.picture = AlertingSnapshot(alerts=(alert(1), alert(2), untold, pending))
         await scene.start()
         await receiver.until(lambda: len(receiver.taken) >= 3)
         assert {tuple(ids(got)) for got in receiver.taken} == {("1", "2")}
@@ -218,15 +218,15 @@ async def test_telling_again_never_revives_what_is_over(
 ) -> None:
     """An end that the log told counts, although the picture may lag behind it; it is repeated."""
     async with OutputScene(
-        tmp_path, lambda one: output_for(one, receiver, resend_seconds=0.05)
+        tmp_path, lambda item: output_for(item, receiver, resend_seconds=0.05)
     ) as scene:
-        scene.picture = AlertingPicture(alerts=(alert(1),))
+        scene.picture = AlertingSnapshot(alerts=(alert(1),))
         await scene.start()
         await scene.tell(fired(1), resolved(1))
         await scene.until_delivered()
         told = len(receiver.got)
         await receiver.until(lambda: len(receiver.got) >= told + 3)
-        ends = [one["endsAt"] for got in receiver.got[told:] for one in got.json()]
+        ends = [item["endsAt"] for got in receiver.got[told:] for item in got.json()]
         assert set(ends) == {ENDED.isoformat().replace("+00:00", "Z")}
 
 
@@ -235,18 +235,18 @@ async def test_a_new_episode_is_told_again_after_an_old_end(
 ) -> None:
     """An end holds back the episode that it ended, not the next one."""
     async with OutputScene(
-        tmp_path, lambda one: output_for(one, receiver, resend_seconds=0.05)
+        tmp_path, lambda item: output_for(item, receiver, resend_seconds=0.05)
     ) as scene:
         await scene.start()
         await scene.tell(resolved(1))
         await scene.until_delivered()
         anew = BEGAN + timedelta(hours=1)
-        scene.picture = AlertingPicture(alerts=(alert(1, starts_at=anew),))
+        scene.picture = AlertingSnapshot(alerts=(alert(1, starts_at=anew),))
         await receiver.until(
             lambda: any(
-                one["endsAt"] > one["startsAt"] and one["startsAt"] != "2024-11-21T09:30:00Z"
+                item["endsAt"] > item["startsAt"] and item["startsAt"] != "2024-11-21T09:30:00Z"
                 for got in receiver.taken
-                for one in got.json()
+                for item in got.json()
             )
         )
         newest = receiver.taken[-1].json()[0]
@@ -257,9 +257,9 @@ async def test_a_refused_repetition_is_dropped(tmp_path: Path, receiver: PostRec
     """Those beside it are repeated on, and it is not asked about again and again."""
     receiver.judge = lambda body: 400 if b'"2"' in body else 200
     async with OutputScene(
-        tmp_path, lambda one: output_for(one, receiver, resend_seconds=0.05)
+        tmp_path, lambda item: output_for(item, receiver, resend_seconds=0.05)
     ) as scene:
-        scene.picture = AlertingPicture(alerts=(alert(1), alert(2)))
+        scene.picture = AlertingSnapshot(alerts=(alert(1), alert(2)))
         await scene.start()
         await receiver.until(lambda: len(receiver.taken) >= 4)
         assert [got.status for got in receiver.got].count(400) == 2
@@ -270,7 +270,7 @@ async def test_each_alertmanager_has_its_own_position(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
     """One that is down for a while misses nothing, and the other need not wait for it."""
-    async with OutputScene(tmp_path, lambda one: output_for(one, receiver)) as scene:
+    async with OutputScene(tmp_path, lambda item: output_for(item, receiver)) as scene:
         await receiver.stop()
         await scene.start()
         await scene.tell(fired(1))
@@ -279,7 +279,7 @@ async def test_each_alertmanager_has_its_own_position(
         await receiver.start()
         await scene.start()
         await scene.until_delivered()
-        assert [one for got in receiver.taken for one in ids(got)] == ["1"]
+        assert [id_ for got in receiver.taken for id_ in ids(got)] == ["1"]
     urls = ("http://one:9093", "https://two/alerts/")
     assert consumers(AlertmanagerSettings(urls=urls)) == [
         "alertmanager:one:9093",
@@ -295,7 +295,7 @@ async def test_credentials_are_sent_and_never_shown(
     receiver.judge = lambda _: 400
     pair = base64.b64encode(b"ada:s3cret-pass").decode()
     receiver.text = f"you sent Basic {pair}, or {pair}"
-    async with OutputScene(tmp_path, lambda one: output_for(one, receiver, **hidden)) as scene:
+    async with OutputScene(tmp_path, lambda item: output_for(item, receiver, **hidden)) as scene:
         await scene.start()
         await scene.tell(fired(1))
         await scene.until_delivered()

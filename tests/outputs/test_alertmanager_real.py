@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.settings import AlertmanagerSettings
 from tests.app.waiting import eventually, pause
@@ -30,9 +30,9 @@ class Notified(PostReceiver):
     @property
     def counts(self) -> Counter[tuple[str, str]]:
         return Counter(
-            (one["labels"]["pipeline_id"], one["status"])
+            (alert["labels"]["pipeline_id"], alert["status"])
             for got in self.got
-            for one in got.json()["alerts"]
+            for alert in got.json()["alerts"]
         )
 
     def is_told(self, numbers: range, status: str) -> bool:
@@ -73,7 +73,7 @@ async def active(url: str) -> dict[str, dict[str, Any]]:
         session.get(f"{url}/api/v2/alerts") as answer,
     ):
         found = await answer.json()
-    return {one["labels"]["pipeline_id"]: one for one in found}
+    return {item["labels"]["pipeline_id"]: item for item in found}
 
 
 async def test_each_alert_notifies_once_of_its_start_and_once_of_its_end(
@@ -83,14 +83,14 @@ async def test_each_alert_notifies_once_of_its_start_and_once_of_its_end(
     numbers = range(20)
     async with OutputScene(tmp_path, output_to(alertmanager.url, resend_seconds=0.2)) as scene:
         await scene.start()
-        scene.picture = AlertingPicture(alerts=tuple(alert(number) for number in numbers))
+        scene.picture = AlertingSnapshot(alerts=tuple(alert(number) for number in numbers))
         await scene.tell(*[fired(number) for number in numbers])
         await notified.until(lambda: notified.is_told(numbers, "firing"))
         held = await active(alertmanager.url)
         assert set(held) == {str(number) for number in numbers}
         assert held["3"]["annotations"] == {"summary": "orders 3 failed", "run": "93"}
         await scene.tell(*[resolved(number) for number in numbers])
-        scene.picture = AlertingPicture()
+        scene.picture = AlertingSnapshot()
         await notified.until(lambda: notified.is_told(numbers, "resolved"))
         await pause(0.7)  # ends are told again meanwhile, and group intervals go by
         assert set(notified.counts.values()) == {1}
@@ -103,7 +103,7 @@ async def test_an_alert_that_is_told_again_does_not_lapse(
     """It outlives its lapse for as long as it goes on; a daemon that is gone lets it lapse."""
     async with OutputScene(tmp_path, output_to(alertmanager.url, resend_seconds=0.15)) as scene:
         await scene.start()
-        scene.picture = AlertingPicture(alerts=(alert(1),))
+        scene.picture = AlertingSnapshot(alerts=(alert(1),))
         await scene.tell(fired(1))
         await notified.until(lambda: notified.is_told(range(1, 2), "firing"))
         await pause(0.9)
@@ -163,8 +163,8 @@ async def test_one_that_is_down_hears_all_later_and_the_other_at_once(
         for folder in folders:
             folder.mkdir()
         up, down = [
-            await stack.enter_async_context(OutputScene(folder, output_to(one.url)))
-            for folder, one in zip(folders, (alertmanager, other), strict=True)
+            await stack.enter_async_context(OutputScene(folder, output_to(item.url)))
+            for folder, item in zip(folders, (alertmanager, other), strict=True)
         ]
         for scene in (up, down):
             await scene.start()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from monitor.model.alerts import Alert, AlertingPicture, AlertState
+from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.settings import AlertmanagerSettings
 from tests.app.waiting import pause
@@ -48,11 +48,11 @@ class Story:
         if step.what == "change":
             await self._change(step.number)
         elif step.what == "picture":
-            self.scene.picture = AlertingPicture(alerts=tuple(self.truth.values()))
+            self.scene.picture = AlertingSnapshot(alerts=tuple(self.truth.values()))
         elif step.what in ("restart", "kill"):
             # The engine is restored before the outputs, so that its picture is never behind them.
             await (self.scene.stop() if step.what == "restart" else self.scene.kill())
-            self.scene.picture = AlertingPicture(alerts=tuple(self.truth.values()))
+            self.scene.picture = AlertingSnapshot(alerts=tuple(self.truth.values()))
             await self.scene.start()
         elif step.what == "fail":
             self.receiver.answers.append(step.number)
@@ -77,16 +77,16 @@ class Story:
         """
         last: dict[int, tuple[datetime, bool]] = {}
         for got in self.receiver.taken:
-            for one in got.json():
-                starts, ends = (datetime.fromisoformat(one[k]) for k in ("startsAt", "endsAt"))
-                number = int(one["labels"]["pipeline_id"])
+            for item in got.json():
+                starts, ends = (datetime.fromisoformat(item[k]) for k in ("startsAt", "endsAt"))
+                number = int(item["labels"]["pipeline_id"])
                 last[number] = starts, ends > self.scene.clock.now() - timedelta(hours=1)
         return last
 
     def expected(self) -> dict[int, tuple[datetime, bool]]:
         return {
-            number: (one.starts_at, one.state is AlertState.FIRING)
-            for number, one in self.truth.items()
+            number: (item.starts_at, item.state is AlertState.FIRING)
+            for number, item in self.truth.items()
         }
 
 

@@ -130,7 +130,7 @@ def test_long_names_are_cut_and_long_addresses_left_out() -> None:
 def test_every_type_has_a_schema_that_names_what_is_sent() -> None:
     """Each type's schema requires what its messages hold and knows no other type."""
     schemas = json_schemas()
-    assert set(schemas) == {type_name(one) for one in EventType}
+    assert set(schemas) == {type_name(item) for item in EventType}
     message = told(run_event(status=Status.FAILED))
     schema = schemas["dataprep.run.failed.v1"]
     assert schema["properties"]["type"] == {"const": "dataprep.run.failed.v1"}

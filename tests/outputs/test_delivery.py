@@ -37,7 +37,7 @@ class Receiver:
         self._clock = clock
         self.got: list[str] = []
         self.at: list[float] = []  # monotonic time of each attempt
-        self.faults: dict[str, list[OutputError]] = {}  # event id -> answers before the good one
+        self.problems: dict[str, list[OutputError]] = {}  # event id -> answers before the good one
         self.pending: list[tuple[str, asyncio.Future[None]]] = []
         self.is_slow = False  # answers are left to the test
         self.is_up = asyncio.Event()
@@ -53,8 +53,8 @@ class Receiver:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.at.append(self._clock.monotonic())
         self.got.append(event.id)
-        if faults := self.faults.get(event.id):
-            answer.set_exception(faults.pop(0))
+        if problems := self.problems.get(event.id):
+            answer.set_exception(problems.pop(0))
         elif self.is_slow:
             self.pending.append((event.id, answer))
         else:
@@ -90,7 +90,7 @@ class Scene:
                 await task
 
     async def tell(self, *runs: str, status: Status = Status.RUNNING) -> None:
-        events = [run_event(one, status) for one in runs]
+        events = [run_event(run, status) for run in runs]
         await self.bus.commit(change(*events), timeout_seconds=5)
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -102,7 +102,7 @@ class Scene:
     async def until_committed(self) -> None:
         """Let time pass until the consumer's position is the newest of the log."""
         async with asyncio.timeout(LIMIT_SECONDS):
-            while (await self.bus.standing()).consumers[0].backlog:
+            while (await self.bus.status()).consumers[0].backlog:
                 await self.clock.advance(0.1)
 
     def count(self, outcome: str) -> float:
@@ -124,7 +124,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 
 
 def ids(*runs: str) -> list[str]:
-    return [run_event(one).id for one in runs]
+    return [run_event(run).id for run in runs]
 
 
 async def test_events_arrive_in_order_and_the_position_follows(scene: Scene) -> None:
@@ -145,7 +145,7 @@ async def test_a_new_consumer_begins_with_the_newest_event(tmp_path: Path) -> No
     await scene.tell("1")
     await scene.start()
     async with asyncio.timeout(LIMIT_SECONDS):
-        while not (await bus.standing()).consumers:
+        while not (await bus.status()).consumers:
             await clock.advance(0.1)
     await scene.tell("2")
     await scene.until_committed()
@@ -164,7 +164,7 @@ async def test_the_position_waits_for_the_first_that_is_not_acknowledged(scene: 
     scene.receiver.pending[2][1].set_result(None)
     await scene.until(lambda: scene.count("delivered") == 1)
     await scene.stop()
-    assert (await scene.bus.standing()).consumers[0].position == 1
+    assert (await scene.bus.status()).consumers[0].position == 1
 
     scene.receiver.is_slow = False
     scene.receiver.got.clear()
@@ -186,7 +186,7 @@ async def test_no_more_than_the_window_is_on_its_way(scene: Scene) -> None:
 async def test_a_refused_event_becomes_a_dead_letter_and_blocks_nobody(scene: Scene) -> None:
     """The refusal is stored with its reason, and the events behind it arrive."""
     (refused,) = ids("2")
-    scene.receiver.faults[refused] = [OutputRefusedError("not authorized")]
+    scene.receiver.problems[refused] = [OutputRefusedError("not authorized")]
     await scene.start()
     await scene.tell("1", "2", "3")
     await scene.until_committed()
@@ -199,7 +199,7 @@ async def test_a_refused_event_becomes_a_dead_letter_and_blocks_nobody(scene: Sc
 async def test_an_unavailable_receiver_is_asked_again_with_growing_waits(scene: Scene) -> None:
     """Nothing is lost, and each wait is twice the one before."""
     (failing,) = ids("1")
-    scene.receiver.faults[failing] = [OutputUnavailableError("busy") for _ in range(4)]
+    scene.receiver.problems[failing] = [OutputUnavailableError("busy") for _ in range(4)]
     await scene.start()
     await scene.tell("1")
     await scene.until_committed()
@@ -214,7 +214,7 @@ async def test_an_event_that_always_breaks_the_connection_does_not_block_for_eve
 ) -> None:
     """It becomes a dead letter after it broke the connection alone; the rest arrives."""
     (poison,) = ids("1")
-    scene.receiver.faults[poison] = [OutputConnectionLostError("gone") for _ in range(50)]
+    scene.receiver.problems[poison] = [OutputConnectionLostError("gone") for _ in range(50)]
     await scene.start()
     await scene.tell("1", "2")
     await scene.until_committed()
@@ -261,7 +261,7 @@ async def test_a_clean_stop_stores_what_was_acknowledged(scene: Scene) -> None:
     await scene.tell("1", "2")
     await scene.until(lambda: scene.count("delivered") == 2)
     await scene.stop()
-    assert (await scene.bus.standing()).consumers[0].backlog == 0
+    assert (await scene.bus.status()).consumers[0].backlog == 0
 
 
 async def test_draining_waits_for_the_last_answer(scene: Scene) -> None:

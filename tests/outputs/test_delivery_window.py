@@ -46,7 +46,7 @@ def test_only_the_unbroken_prefix_is_taken() -> None:
     window.mark_settled(first, reason=None)
     assert window.take_settled() == [first, second]
     window.mark_settled(third, reason=None)
-    assert [one.position for one in window.take_settled()] == [3]
+    assert [recorded.position for recorded in window.take_settled()] == [3]
 
 
 def test_a_pipeline_is_sent_again_from_its_first_failure_on() -> None:
@@ -108,7 +108,7 @@ def test_an_event_that_breaks_the_connection_is_found_by_sending_it_alone() -> N
         assert alone.position == 1
         window.mark_failed(alone, is_connection_lost=True)
         window.rewind(attempts=ATTEMPTS)
-    assert [one.position for one in window.take_settled()] == [1]
+    assert [recorded.position for recorded in window.take_settled()] == [1]
     assert positions(window) == [2]
 
 
@@ -116,7 +116,7 @@ def test_a_gap_passes_by_itself() -> None:
     """Places that retention took need no answer."""
     window = Window()
     window.append(9, None)
-    assert [one.position for one in window.take_settled()] == [9]
+    assert [recorded.position for recorded in window.take_settled()] == [9]
 
 
 ROUNDS = st.lists(
@@ -140,6 +140,8 @@ def test_the_count_of_what_is_unsettled_is_right(rounds: list[list[str]]) -> Non
                 window.mark_failed(entry, is_connection_lost=answer == "broken")
         window.take_settled()
         window.rewind(attempts=ATTEMPTS)
-        open_ones = [one for one in window._entries if one.state is not State.SETTLED]
+        open_ones = [
+            other_entry for other_entry in window._entries if other_entry.state is not State.SETTLED
+        ]
         assert window.unsettled == len(open_ones)
         assert window.sent == 0

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.model.alerts import (
     Alert,
-    AlertingPicture,
+    AlertingSnapshot,
     AlertState,
     LearnedLimit,
     Severity,
@@ -80,7 +80,7 @@ def limit(pipeline: Pipeline, seconds: float, kind: RunKind = RunKind.PLAN_RUN) 
 
 async def test_alerts_are_counted_by_rule_severity_and_state(daemon: Daemon) -> None:
     """A rule at work is shown at 0; an alert whose rule is gone is shown while it is there."""
-    daemon.alerting = AlertingPicture(
+    daemon.alerting = AlertingSnapshot(
         rules=(("nightly failed", Severity.CRITICAL), ("late", Severity.WARNING)),
         alerts=(
             alert("nightly failed", AlertState.FIRING, severity=Severity.CRITICAL),
@@ -91,8 +91,8 @@ async def test_alerts_are_counted_by_rule_severity_and_state(daemon: Daemon) -> 
     )
     counts = {
         (labels["rule"], labels["severity"], labels["state"]): value
-        for one, value in named(await daemon.page(), f"{MONITOR}_alerts").items()
-        if (labels := dict(one))
+        for item, value in named(await daemon.page(), f"{MONITOR}_alerts").items()
+        if (labels := dict(item))
     }
     assert counts == {
         ("nightly failed", "critical", "firing"): 2,
@@ -107,7 +107,7 @@ async def test_alerts_are_counted_by_rule_severity_and_state(daemon: Daemon) -> 
 
 async def test_what_was_told_and_what_failed_is_counted_from_0(daemon: Daemon) -> None:
     """Each rule at work has every transition and its failures, so that the first is seen."""
-    daemon.alerting = AlertingPicture(
+    daemon.alerting = AlertingSnapshot(
         rules=(("late", Severity.WARNING),),
         transitions={("late", "fired"): 3, ("gone", "resolved"): 1},
         failures={"late": 2},
@@ -115,8 +115,8 @@ async def test_what_was_told_and_what_failed_is_counted_from_0(daemon: Daemon) -
     page = await daemon.page()
     told = {
         (labels["rule"], labels["to"]): value
-        for one, value in named(page, f"{MONITOR}_alert_transitions_total").items()
-        if (labels := dict(one))
+        for item, value in named(page, f"{MONITOR}_alert_transitions_total").items()
+        if (labels := dict(item))
     }
     assert told == {
         ("gone", "resolved"): 1,
@@ -133,7 +133,7 @@ async def test_what_was_told_and_what_failed_is_counted_from_0(daemon: Daemon) -
 async def test_silences_at_work_are_told_from_those_to_come(daemon: Daemon) -> None:
     """A silence counts from its beginning to its end, by the moment of the page."""
     now, hour = daemon.clock.now(), timedelta(hours=1)
-    daemon.alerting = AlertingPicture(
+    daemon.alerting = AlertingSnapshot(
         silences=(
             silence(1, now - hour, now + hour),
             silence(2, now, now + hour),
@@ -152,9 +152,9 @@ async def test_silences_at_work_are_told_from_those_to_come(daemon: Daemon) -> N
 
 async def test_learned_limits_stand_under_the_pipelines_label(daemon: Daemon) -> None:
     """A limit carries the labels of the runs it is about, so that both can be compared."""
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
-    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
-    daemon.alerting = AlertingPicture(
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
+    daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    daemon.alerting = AlertingSnapshot(
         limits=(limit(plan(7), 900.0), limit(flow(3), 60.5, RunKind.JOB_GROUP)),
         cadences=(limit(plan(7), 259_200.0),),
     )
@@ -168,10 +168,10 @@ async def test_learned_limits_stand_under_the_pipelines_label(daemon: Daemon) ->
 
 async def test_starts_are_expected_and_missed_from_0(daemon: Daemon) -> None:
     """What a schedule starts has its next start and a count, which is 0 before the first miss."""
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
-    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
+    daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
     at = NOON + timedelta(hours=9)
-    daemon.alerting = AlertingPicture(
+    daemon.alerting = AlertingSnapshot(
         expected={("one", RunKind.PLAN_RUN, "7"): at},
         missed={("one", RunKind.FLOW_RUN, "3"): 2},
     )
@@ -185,11 +185,11 @@ async def test_starts_are_expected_and_missed_from_0(daemon: Daemon) -> None:
 
 async def test_a_flow_and_a_plan_of_one_name_share_their_starts(daemon: Daemon) -> None:
     """The labels tell no kind, so the page has the earlier start and both misses, once."""
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
-    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "daily")
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
+    daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "daily")
     early, late = NOON + timedelta(hours=1), NOON + timedelta(hours=2)
     keys = (("one", RunKind.PLAN_RUN, "7"), ("one", RunKind.FLOW_RUN, "3"))
-    daemon.alerting = AlertingPicture(
+    daemon.alerting = AlertingSnapshot(
         expected=dict(zip(keys, (late, early), strict=True)),
         missed=dict(zip(keys, (1, 2), strict=True)),
     )
@@ -201,7 +201,7 @@ async def test_a_flow_and_a_plan_of_one_name_share_their_starts(daemon: Daemon) 
 
 async def test_what_is_no_longer_configured_is_not_shown(daemon: Daemon) -> None:
     """A workspace that left takes its limits and starts along."""
-    daemon.alerting = AlertingPicture(
+    daemon.alerting = AlertingSnapshot(
         limits=(
             LearnedLimit(
                 workspace="two", kind=RunKind.PLAN_RUN, pipeline=plan(7), seconds=9, runs=10
@@ -224,18 +224,18 @@ async def test_the_budget_holds_for_what_is_learned(tmp_path: Path) -> None:
         numbers = range(1, 5)
         for number in numbers:
             name = f"plan {number}"
-            daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, str(number), name)
+            daemon.live_state.name_pipeline("one", PipelineKind.PLAN, str(number), name)
             ended = run(number, Status.SUCCEEDED, pipeline=plan(number, name))
             await daemon.tell(*history(ended))
         keys = [("one", RunKind.PLAN_RUN, str(number)) for number in numbers]
-        daemon.alerting = AlertingPicture(
+        daemon.alerting = AlertingSnapshot(
             limits=tuple(limit(plan(number), 100.0 * number) for number in numbers),
             expected={key: NOON + timedelta(hours=int(key[2])) for key in keys},
             missed=dict.fromkeys(keys, 1),
         )
         page = await daemon.page()
     found = samples(page)
-    assert {dict(one)["pipeline"] for one in named(page, LIMIT)} == {"plan 1"}
+    assert {dict(item)["pipeline"] for item in named(page, LIMIT)} == {"plan 1"}
     other = {"workspace": "one", "pipeline": "__other__"}
     assert found[series(MISSED, **other)] == 3
     assert found[series(EXPECTED, **other)] == (NOON + timedelta(hours=2)).timestamp()
@@ -248,7 +248,7 @@ async def test_without_alerting_nothing_is_said_of_it(daemon: Daemon) -> None:
     """Where nothing judges rules, the families are absent, and not 0."""
     metrics = Metrics(
         bus=daemon.bus,
-        knowledge=daemon.knowledge.view,
+        live_state=daemon.live_state.view,
         clock=daemon.clock,
         registry=CollectorRegistry(),
         settings=daemon.settings,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.model.beyond import BeyondRuns
+from monitor.model.inventory import Inventory
 from monitor.model.runs import PipelineKind, RunKind, Status
 from monitor.outputs.metrics.families import SERIES_OF_PIPELINE
 from monitor.outputs.settings import MetricsSettings
@@ -29,12 +29,12 @@ FAMILIES = (
 async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
     async with a_daemon(tmp_path / "state.db") as made:
         made.reachable()
-        made.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "Sales")
+        made.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "Sales")
         yield made
 
 
-def tell(daemon: Daemon, beyond: BeyondRuns) -> None:
-    daemon.knowledge.update_workspace("one", beyond=beyond)
+def tell(daemon: Daemon, inventory: Inventory) -> None:
+    daemon.live_state.update_workspace("one", inventory=inventory)
 
 
 async def test_what_was_told_is_shown_as_told(daemon: Daemon) -> None:
@@ -49,8 +49,8 @@ async def test_what_was_told_is_shown_as_told(daemon: Daemon) -> None:
     assert found[expiry] == 1_800_000_000
     assert found[series("dataprep_usage", workspace="one", measure="computeSeconds")] == 12.5
     shares = [
-        found[series("dataprep_output_values_ratio", **output, quality=one)]
-        for one in ("valid", "mismatched", "missing")
+        found[series("dataprep_output_values_ratio", **output, quality=text)]
+        for text in ("valid", "mismatched", "missing")
     ]
     assert shares == [0.9, 0.06, 0.04]
 
@@ -67,17 +67,17 @@ async def test_equal_names_are_told_apart(daemon: Daemon) -> None:
     """The lower id keeps the plain name, of connections as of the outputs of one pipeline."""
     tell(
         daemon,
-        BeyondRuns(
+        Inventory(
             connections=(connection(10, "db"), connection(9, "db", is_up=False)),
             outputs=(quality(SALES, 2, "out", 1, 0, 0), quality(SALES, 11, "out", 0, 0, 1)),
         ),
     )
     page = await daemon.page()
-    up = {dict(one)["connection"]: value for one, value in named(page, FAMILIES[1]).items()}
+    up = {dict(item)["connection"]: value for item, value in named(page, FAMILIES[1]).items()}
     valid = {
         labels["output"]: value
-        for one, value in named(page, FAMILIES[4]).items()
-        if (labels := dict(one))["quality"] == "valid"
+        for item, value in named(page, FAMILIES[4]).items()
+        if (labels := dict(item))["quality"] == "valid"
     }
     assert up == {"db": 0, "db#10": 1}
     assert valid == {"out": 1, "out#11": 0}
@@ -85,7 +85,7 @@ async def test_equal_names_are_told_apart(daemon: Daemon) -> None:
 
 async def test_an_output_without_values_has_no_quality(daemon: Daemon) -> None:
     """No share of nothing is shown."""
-    tell(daemon, BeyondRuns(outputs=(quality(SALES, 2, "out", 0, 0, 0),)))
+    tell(daemon, Inventory(outputs=(quality(SALES, 2, "out", 0, 0, 0),)))
     assert named(await daemon.page(), FAMILIES[4]) == {}
 
 
@@ -93,7 +93,7 @@ async def test_outputs_beyond_their_number_are_shown_as_one(daemon: Daemon) -> N
     """Five hundred have series; the rest is one share over all their values."""
     many = [quality(SALES, number, f"out {number}", 1, 0, 0) for number in range(1, 500)]
     rest = [quality(SALES, number, f"out {number}", 1, 1, 2) for number in range(500, 510)]
-    tell(daemon, BeyondRuns(outputs=(*many, *rest)))
+    tell(daemon, Inventory(outputs=(*many, *rest)))
     page = await daemon.page()
     assert len(named(page, FAMILIES[4])) == 3 * 500
     other = {"workspace": "one", "pipeline": "__other__", "output": "__other__"}

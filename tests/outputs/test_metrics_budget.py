@@ -31,7 +31,7 @@ async def run_plans(daemon: Daemon, numbers: range, *, first_run: int = 0) -> No
     daemon.reachable()
     for number in numbers:
         name = f"plan {number}"
-        daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, str(number), name)
+        daemon.live_state.name_pipeline("one", PipelineKind.PLAN, str(number), name)
         pipeline = plan(number, name)
         await daemon.tell(*history(run(first_run + number, Status.SUCCEEDED, pipeline=pipeline)))
         daemon.stand(
@@ -92,7 +92,7 @@ async def test_the_budget_holds_and_what_it_costs_is_told(tmp_path: Path) -> Non
         await run_plans(daemon, range(1, 6))
         for number in range(500):
             name, recipe = f"flow {number}", f"recipe {number}"
-            daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, str(number), name)
+            daemon.live_state.name_pipeline("one", PipelineKind.FLOW, str(number), name)
             daemon.stand(recipe, flow(number, name), last_status=Status.SUCCEEDED)
             state = run(
                 number,
@@ -104,8 +104,8 @@ async def test_the_budget_holds_and_what_it_costs_is_told(tmp_path: Path) -> Non
             daemon.activate(state)
         first = await daemon.page()
         second = await daemon.page()
-    watched = [one for one in samples(first) if not one[0].startswith("dataprep_monitor")]
-    watched = [one for one in watched if one[0].startswith("dataprep_")]
+    watched = [sample for sample in samples(first) if not sample[0].startswith("dataprep_monitor")]
+    watched = [item for item in watched if item[0].startswith("dataprep_")]
     assert samples(first)[series("dataprep_monitor_series")] == len(watched)
     assert len(watched) <= TIGHT.series_budget
     active = named(first, "dataprep_runs_active")
@@ -120,7 +120,7 @@ async def test_pipelines_that_never_ran_take_only_what_is_left(tmp_path: Path) -
     async with a_daemon(tmp_path / "state.db", TIGHT) as daemon:
         for number in range(1, 101):
             name = f"plan {number}"
-            daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, str(number), name)
+            daemon.live_state.name_pipeline("one", PipelineKind.PLAN, str(number), name)
         idle = by_pipeline(await daemon.page(), "dataprep_runs_total")
         await run_plans(daemon, range(99, 101))
         busy = by_pipeline(await daemon.page(), "dataprep_runs_total")

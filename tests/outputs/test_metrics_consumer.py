@@ -19,10 +19,10 @@ from monitor.model.errors import BusUnavailableError
 from monitor.model.events import Event
 from monitor.model.runs import RunKind, Status
 from monitor.outputs.metrics.consumer import CONSUMER, MetricsConsumer
-from monitor.outputs.metrics.counting import Limits
+from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.rows import OTHER, Identity, RunCounts
 from monitor.outputs.settings import MetricsSettings
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock
 from tests.outputs.metrics_examples import NOON, event, history, plan, run
 
@@ -36,7 +36,7 @@ class Workshop:
     def __init__(self, bus: SqliteBus, clock: ManualClock) -> None:
         self.bus = bus
         self.clock = clock
-        self.knowledge = Knowledge(["one"])
+        self.live_state = LiveState(["one"])
         self.registry = CollectorRegistry()
 
     async def append(self, events: Sequence[Event]) -> None:
@@ -46,11 +46,11 @@ class Workshop:
         self.registry = CollectorRegistry()
         return MetricsConsumer(
             bus=self.bus,
-            knowledge=self.knowledge.view,
+            live_state=self.live_state.view,
             clock=self.clock,
             registry=self.registry,
             settings=MetricsSettings(batch_size=batch_size, wait_seconds=0.1),
-            limits=Limits(places=places, forget_seconds=86_400),
+            limits=CountingLimits(places=places, forget_seconds=86_400),
         )
 
 
@@ -76,9 +76,9 @@ def ended(consumer: MetricsConsumer, identity: Identity = DAILY) -> dict[Status,
 
 def runs(count: int, *, first: int = 0) -> list[Event]:
     return [
-        one
+        item
         for number in range(first, first + count)
-        for one in history(run(number, Status.SUCCEEDED, pipeline=plan(7, "daily")))
+        for item in history(run(number, Status.SUCCEEDED, pipeline=plan(7, "daily")))
     ]
 
 
@@ -189,7 +189,7 @@ async def test_a_running_consumer_counts_what_is_appended(workshop: Workshop) ->
     await workshop.append(runs(3))
     async with asyncio.timeout(5):
         while DAILY.key not in consumer.rows or ended(consumer) != {Status.SUCCEEDED: 3}:
-            await workshop.bus.standing()
+            await workshop.bus.status()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -204,8 +204,10 @@ async def test_a_gap_is_stepped_over(workshop: Workshop) -> None:
     cap = Retention(events_count=1, events_hard_cap=1)
     await workshop.bus.prune(cap, now=NOON + timedelta(days=1))
     await drain(consumer)
-    standing = await workshop.bus.standing()
-    mine = next(one for one in standing.consumers if one.consumer == CONSUMER)
+    status = await workshop.bus.status()
+    mine = next(
+        other_consumer for other_consumer in status.consumers if other_consumer.consumer == CONSUMER
+    )
     assert (mine.backlog, mine.lost > 0) == (0, True)
 
 
@@ -239,7 +241,7 @@ async def test_a_smaller_budget_is_applied_at_the_start_and_is_durable(
 
 async def test_events_and_their_lag_are_counted_by_this_process(workshop: Workshop) -> None:
     """The lag is corrected by how far the workspace's clock is ahead of ours."""
-    workshop.knowledge.update_workspace("one", clock_skew_seconds=5.0)
+    workshop.live_state.update_workspace("one", clock_skew_seconds=5.0)
     late = event(run(1, Status.SUCCEEDED, pipeline=plan(7)))
     untimed = msgspec.structs.replace(late, id="one:plan_run:2:succeeded", occurred_at=None)
     await workshop.append([late, untimed])

@@ -10,32 +10,32 @@ import pytest
 
 from monitor.model.events import Event, EventType, WorkspaceEvent
 from monitor.model.runs import JobCount, RunKind, Status, Trigger
-from monitor.outputs.metrics.counting import Draft, Limits
+from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
 from monitor.outputs.metrics.rows import (
     OTHER,
     UNKNOWN,
+    AwaitedDurations,
     Identity,
     JobCounts,
     QueueCounts,
     Row,
     RunCounts,
-    Waiting,
     decode_row,
 )
 from tests.outputs.metrics_examples import NOON, event, flow, history, plan, run
 
-ROOMY = Limits(places=100, forget_seconds=86_400)
+ROOMY = CountingLimits(places=100, forget_seconds=86_400)
 DAILY = Identity("one", RunKind.PLAN_RUN, "7")
 
 
 def folded(
-    events: Iterable[Event], rows: dict[str, Row] | None = None, *, limits: Limits = ROOMY
+    events: Iterable[Event], rows: dict[str, Row] | None = None, *, limits: CountingLimits = ROOMY
 ) -> dict[str, Row]:
     """Take events one batch each, as if each had been committed."""
     held = dict(rows or {})
-    for one in events:
-        draft = Draft(held, limits=limits)
-        draft.take(one)
+    for other_event in events:
+        draft = PendingCounts(held, limits=limits)
+        draft.take(other_event)
         held = {key: row for key, row in {**held, **draft.changed}.items() if row is not None}
     return held
 
@@ -112,7 +112,7 @@ def test_the_duration_of_a_callback_s_end_comes_with_the_job_records() -> None:
     assert sum(counts(rows, identity).durations.counts) == 0
     rows = folded([event(detailed, EventType.RUN_DETAILED)], rows)
     assert counts(rows, identity).durations.sum == 30.0
-    assert rows[Waiting().key] == Waiting(runs=())
+    assert rows[AwaitedDurations().key] == AwaitedDurations(runs=())
     rows = folded([event(detailed, EventType.RUN_DETAILED)], rows)
     assert sum(counts(rows, identity).durations.counts) == 1
 
@@ -123,11 +123,11 @@ def test_runs_that_never_get_job_records_do_not_pile_up() -> None:
         event(run(number, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, seconds=None))
         for number in range(1_005)
     ]
-    draft = Draft({}, limits=ROOMY)
+    draft = PendingCounts({}, limits=ROOMY)
     for end in ends:
         draft.take(end)
-    waiting = draft.changed[Waiting().key]
-    assert isinstance(waiting, Waiting)
+    waiting = draft.changed[AwaitedDurations().key]
+    assert isinstance(waiting, AwaitedDurations)
     assert len(waiting.runs) == 1_000
     assert waiting.runs[-1].id == "1004"
 
@@ -177,7 +177,7 @@ def test_job_types_have_a_bound() -> None:
 
 def test_a_full_budget_counts_new_pipelines_together_for_ever() -> None:
     """What was counted under "other" stays there, also when others are counted meanwhile."""
-    limits = Limits(places=1, forget_seconds=86_400)
+    limits = CountingLimits(places=1, forget_seconds=86_400)
     first, second = (
         run(1, Status.SUCCEEDED, pipeline=plan(7)),
         run(2, Status.SUCCEEDED, pipeline=plan(8)),
@@ -192,7 +192,7 @@ def test_a_full_budget_counts_new_pipelines_together_for_ever() -> None:
 
 def test_a_forgotten_pipeline_gives_up_its_place() -> None:
     """A pipeline without events for the stated time makes room for one that runs."""
-    limits = Limits(places=1, forget_seconds=3_600)
+    limits = CountingLimits(places=1, forget_seconds=3_600)
     later = msgspec.structs.replace(
         event(run(2, Status.SUCCEEDED, pipeline=plan(8))), recorded_at=NOON + timedelta(hours=2)
     )
@@ -204,12 +204,12 @@ def test_a_forgotten_pipeline_gives_up_its_place() -> None:
 def test_a_smaller_budget_puts_rows_together_without_losing_a_count() -> None:
     """Shrinking moves the counts of the idlest pipelines to "other"; the sums stay."""
     events = [
-        msgspec.structs.replace(one, recorded_at=NOON + timedelta(minutes=number))
+        msgspec.structs.replace(item, recorded_at=NOON + timedelta(minutes=number))
         for number in range(5)
-        for one in history(run(number, Status.SUCCEEDED, pipeline=plan(number)))
+        for item in history(run(number, Status.SUCCEEDED, pipeline=plan(number)))
     ]
     rows = folded(events)
-    draft = Draft(rows, limits=Limits(places=2, forget_seconds=86_400))
+    draft = PendingCounts(rows, limits=CountingLimits(places=2, forget_seconds=86_400))
     draft.shrink()
     left = {key: row for key, row in {**rows, **draft.changed}.items() if row is not None}
     pipelines = {row.identity.pipeline for row in left.values() if isinstance(row, RunCounts)}
@@ -266,7 +266,7 @@ def test_an_overlong_run_id_is_no_exemplar() -> None:
     """An exemplar that OpenMetrics would not allow is left out; the run still counts."""
     state = run(1, Status.SUCCEEDED, pipeline=plan(7))
     long = msgspec.structs.replace(state, key=msgspec.structs.replace(state.key, id="9" * 200))
-    draft = Draft({}, limits=ROOMY)
+    draft = PendingCounts({}, limits=ROOMY)
     draft.take(event(long))
     assert draft.seen == {}
     assert draft.changed

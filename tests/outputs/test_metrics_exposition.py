@@ -12,10 +12,10 @@ from prometheus_client.core import GaugeMetricFamily
 
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.metrics.assembly import LoopLag
-from monitor.outputs.metrics.collector import PictureCollector
-from monitor.outputs.metrics.counting import Limits
+from monitor.outputs.metrics.collector import SnapshotCollector
+from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.exposition import Exposition, negotiate
-from monitor.outputs.metrics.picture import Picture
+from monitor.outputs.metrics.snapshot import MetricsSnapshot
 from tests.clocks import ManualClock
 from tests.outputs.metrics_examples import NOON
 
@@ -30,8 +30,8 @@ class Workplace:
         self.pictures = 0
         self.may_gather = asyncio.Event()
         self.may_gather.set()
-        collector = PictureCollector(
-            limits=Limits(places=1, forget_seconds=1.0),
+        collector = SnapshotCollector(
+            limits=CountingLimits(places=1, forget_seconds=1.0),
             stale_after_seconds=1.0,
             capabilities=(),
             version="0",
@@ -44,10 +44,10 @@ class Workplace:
             timeout_seconds=timeout_seconds,
         )
 
-    async def gather(self) -> Picture:
+    async def gather(self) -> MetricsSnapshot:
         self.pictures += 1
         await self.may_gather.wait()
-        return Picture(now=NOON)
+        return MetricsSnapshot(now=NOON)
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_the_content_types_are_few() -> None:
         for escaping in escapings
     }
     assert len(made) <= 5
-    assert not any("dots" in one or "values" in one for one in made)
+    assert not any("dots" in item or "values" in item for item in made)
 
 
 async def test_a_page_is_made_in_the_worker_thread(workplace: Workplace) -> None:

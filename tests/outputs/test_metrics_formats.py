@@ -16,7 +16,7 @@ from prometheus_client.samples import Sample
 
 from monitor.bus.contract import Start
 from monitor.model.events import EventType
-from monitor.model.knowledge import PollStanding, ScheduleKnown
+from monitor.model.live_state import PollStatus, ScheduleKnown
 from monitor.model.runs import JobCount, PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, event, flow, history, plan, run
@@ -50,7 +50,7 @@ FACE: dict[str, tuple[str, tuple[str, ...]]] = {
     "dataprep_run_duration_limit_seconds": ("gauge", ID),
     "dataprep_success_age_limit_seconds": ("gauge", ID),
     "dataprep_jobs_total": ("counter", ("workspace", "job_type", "result")),
-    "dataprep_knowledge_timestamp_seconds": ("gauge", ("workspace", "kind")),
+    "dataprep_last_confirmed_timestamp_seconds": ("gauge", ("workspace", "kind")),
     "dataprep_workspace_clock_skew_seconds": ("gauge", ("workspace",)),
     "dataprep_capability": ("gauge", ("workspace", "capability")),
     "dataprep_schedule_enabled": ("gauge", ("workspace", "schedule")),
@@ -96,7 +96,7 @@ async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
 async def _everything_happens(daemon: Daemon) -> None:
     daemon.reachable()
     odd = 'orders\n"new" \\ Größe'
-    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", odd)
+    daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", odd)
     ended = run(
         1,
         Status.SUCCEEDED,
@@ -121,8 +121,8 @@ async def _everything_happens(daemon: Daemon) -> None:
         last_status=Status.SUCCEEDED,
         last_duration_seconds=1.5,
     )
-    daemon.knowledge.record_poll(
-        PollStanding(
+    daemon.live_state.record_poll(
+        PollStatus(
             workspace="one",
             poll="changes",
             last_attempt_at=NOON,
@@ -133,14 +133,14 @@ async def _everything_happens(daemon: Daemon) -> None:
     schedule = ScheduleKnown(
         id="5", name="hourly", is_enabled=True, triggers=(), pipelines=(flow(3),)
     )
-    daemon.knowledge.update_workspace(
+    daemon.live_state.update_workspace(
         "one",
         edition="RL",
         clock_skew_seconds=0.5,
         schedules=(schedule,),
         webhook_tasks={"verified": 1},
         last_callback_at=NOON,
-        beyond=told(flow(3, odd)),
+        inventory=told(flow(3, odd)),
     )
     daemon.metrics.configuration_taken("abc123")
 
@@ -148,7 +148,10 @@ async def _everything_happens(daemon: Daemon) -> None:
 async def test_every_promised_metric_with_a_source_is_there(daemon: Daemon) -> None:
     """Name, type, help and labels are those of the public face."""
     page, _ = await daemon.metrics.exposition.render("")
-    families = {_name(one.name, one.type): one for one in text_families(page.decode())}
+    families = {
+        _name(text_family.name, text_family.type): text_family
+        for text_family in text_families(page.decode())
+    }
     found = {
         name: (families[name].type, _labels(families[name].samples))
         for name in FACE
@@ -161,7 +164,9 @@ async def test_every_promised_metric_with_a_source_is_there(daemon: Daemon) -> N
 async def test_nothing_beyond_the_public_face_is_there(daemon: Daemon) -> None:
     """No series of ours goes by a name that nobody was told."""
     page, _ = await daemon.metrics.exposition.render("")
-    names = {_name(one.name, one.type) for one in text_families(page.decode())}
+    names = {
+        _name(text_family.name, text_family.type) for text_family in text_families(page.decode())
+    }
     ours = {name for name in names if name.startswith("dataprep_")}
     assert ours <= set(FACE)
 
@@ -170,7 +175,10 @@ async def test_openmetrics_is_read_by_its_parser_with_units_and_exemplars(daemon
     """Counters and buckets carry the id of the run that moved them last."""
     page, content_type = await daemon.metrics.exposition.render(OPENMETRICS)
     assert content_type.startswith("application/openmetrics-text; version=1.0.0")
-    families = {one.name: one for one in openmetrics_families(page.decode())}
+    families = {
+        openmetrics_family.name: openmetrics_family
+        for openmetrics_family in openmetrics_families(page.decode())
+    }
     assert families["dataprep_run_duration_seconds"].unit == "seconds"
     assert families["dataprep_pipeline"].type == "info"
     exemplars = {
@@ -198,9 +206,11 @@ async def test_both_formats_say_the_same(daemon: Daemon) -> None:
     openmetrics, _ = await daemon.metrics.exposition.render(OPENMETRICS)
     assert b"_created" not in text + openmetrics
     assert _watched(
-        sample for one in text_families(text.decode()) for sample in one.samples
+        sample for text_family in text_families(text.decode()) for sample in text_family.samples
     ) == _watched(
-        sample for one in openmetrics_families(openmetrics.decode()) for sample in one.samples
+        sample
+        for openmetrics_family in openmetrics_families(openmetrics.decode())
+        for sample in openmetrics_family.samples
     )
 
 
@@ -247,12 +257,12 @@ def _name(family: str, kind: str) -> str:
 
 
 def _labels(samples: list[Sample]) -> frozenset[str]:
-    return frozenset(name for one in samples for name in one.labels if name != "le")
+    return frozenset(name for sample in samples for name in sample.labels if name != "le")
 
 
 def _watched(samples: Iterable[Sample]) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     return {
-        (one.name, frozenset(one.labels.items())): one.value
-        for one in samples
-        if one.name.startswith("dataprep_") and not one.name.startswith("dataprep_monitor_")
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for sample in samples
+        if sample.name.startswith("dataprep_") and not sample.name.startswith("dataprep_monitor_")
     }

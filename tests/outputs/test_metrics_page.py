@@ -8,17 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from monitor.model.knowledge import (
-    PollStanding,
-    Reachability,
-    ScheduleKnown,
-)
+from monitor.model.live_state import PollStatus, Reachability, ScheduleKnown
 from monitor.model.runs import (
     PipelineKind,
     Status,
 )
 from monitor.model.triggers import HourlyTrigger
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import (
     NOON,
@@ -45,11 +41,11 @@ async def test_counters_carry_the_present_name_and_survive_restart_and_rename(
     daemon: Daemon,
 ) -> None:
     """A new name moves the same count to a new label; a restart moves nothing."""
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
     await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7, "daily"))))
     before = samples(await daemon.page())
     assert before[series("dataprep_runs_total", **ID, pipeline="daily", result="succeeded")] == 1
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
     daemon.metrics = daemon.restarted()
     after = samples(await daemon.page())
     assert after[series("dataprep_runs_total", **ID, pipeline="nightly", result="succeeded")] == 1
@@ -64,7 +60,7 @@ async def test_counters_carry_the_present_name_and_survive_restart_and_rename(
 async def test_a_name_is_known_before_the_inventory_is_read(daemon: Daemon) -> None:
     """After a restart the counters carry the name that the runs told, not a bare id."""
     await daemon.tell(*history(run(1, Status.FAILED, pipeline=plan(7, "daily"))))
-    daemon.knowledge = Knowledge(["one"])
+    daemon.live_state = LiveState(["one"])
     daemon.metrics = daemon.restarted()
     assert samples(await daemon.page())[
         series("dataprep_runs_total", **ID, pipeline="daily", result="failed")
@@ -74,8 +70,8 @@ async def test_a_name_is_known_before_the_inventory_is_read(daemon: Daemon) -> N
 async def test_equal_names_are_told_apart_by_id(daemon: Daemon) -> None:
     """The lower id keeps the plain name; reserved words belong to nobody."""
     for number in (10, 9):
-        daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, str(number), "daily")
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "11", "unknown")
+        daemon.live_state.name_pipeline("one", PipelineKind.PLAN, str(number), "daily")
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "11", "unknown")
     gone = run(1, Status.SUCCEEDED, pipeline=plan(4, "daily"))
     await daemon.tell(*history(gone), *history(run(2, Status.SUCCEEDED)))
     page = samples(await daemon.page())
@@ -97,17 +93,17 @@ async def test_equal_names_are_told_apart_by_id(daemon: Daemon) -> None:
 async def test_known_pipelines_start_at_0_and_a_never_is_absent(daemon: Daemon) -> None:
     """A pipeline of the inventory has its counters at 0 in its kinds and no last run."""
     daemon.reachable()
-    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
+    daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
     page = await daemon.page()
     ended = named(page, "dataprep_runs_total")
     assert len(ended) == 12
     assert set(ended.values()) == {0}
-    kinds = {(dict(one)["kind"], dict(one)["pipeline"]) for one in ended}
+    kinds = {(dict(item)["kind"], dict(item)["pipeline"]) for item in ended}
     assert kinds == {("flow_run", "orders"), ("job_group", "orders"), ("plan_run", "daily")}
     assert len(named(page, "dataprep_runs_active")) == 6
     queues = named(page, "dataprep_run_queue_seconds_count")
-    assert {dict(one)["kind"]: value for one, value in queues.items()} == {
+    assert {dict(queue)["kind"]: value for queue, value in queues.items()} == {
         "job_group": 0,
         "plan_run": 0,
     }
@@ -163,7 +159,7 @@ async def test_active_runs_are_counted_until_they_are_unknown(daemon: Daemon) ->
     up = series("dataprep_workspace_up", workspace="one")
     page = samples(await daemon.page())
     assert (page[running], page[oldest], page[up]) == (1, NOON.timestamp(), 1)
-    daemon.knowledge.update_workspace(
+    daemon.live_state.update_workspace(
         "one", reachability=Reachability.UNREACHABLE, since=daemon.clock.now()
     )
     page = samples(await daemon.page())
@@ -182,7 +178,7 @@ async def test_runs_that_nobody_confirms_become_unknown(daemon: Daemon) -> None:
     await daemon.clock.advance(301)
     assert not named(await daemon.page(), "dataprep_runs_active")
     # Followed by id only, each run speaks for itself.
-    daemon.knowledge.confirmed.clear()
+    daemon.live_state.confirmed.clear()
     daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
     page = samples(await daemon.page())
     assert page[series("dataprep_runs_active", **ID, pipeline="daily", status="running")] == 1
@@ -190,7 +186,7 @@ async def test_runs_that_nobody_confirms_become_unknown(daemon: Daemon) -> None:
 
 async def test_before_the_first_answer_nothing_is_said_of_a_workspace(daemon: Daemon) -> None:
     """A workspace that was not asked yet is neither up nor down and has no idle pipelines."""
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
     page = await daemon.page()
     assert not named(page, "dataprep_workspace_up")
     assert not named(page, "dataprep_runs_active")
@@ -199,7 +195,7 @@ async def test_before_the_first_answer_nothing_is_said_of_a_workspace(daemon: Da
 
 def _take_inventory(daemon: Daemon) -> None:
     daemon.reachable()
-    daemon.knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
     hourly = HourlyTrigger(minute_of_hour=5)
     schedules = tuple(
         ScheduleKnown(
@@ -211,7 +207,7 @@ def _take_inventory(daemon: Daemon) -> None:
         )
         for number in ("10", "2")
     )
-    daemon.knowledge.update_workspace(
+    daemon.live_state.update_workspace(
         "one",
         edition="RL",
         capabilities=frozenset({"list_changes"}),
@@ -221,9 +217,9 @@ def _take_inventory(daemon: Daemon) -> None:
         callbacks_missed=4,
         last_callback_at=NOON,
     )
-    for poll, success in (("changes", NOON), ("audit", None)):
-        daemon.knowledge.record_poll(
-            PollStanding(
+    for poll, success in (("changes", NOON), ("reconciliation", None)):
+        daemon.live_state.record_poll(
+            PollStatus(
                 workspace="one",
                 poll=poll,
                 last_attempt_at=NOON,
@@ -261,7 +257,7 @@ async def test_the_workspace_and_its_inventory_are_shown(daemon: Daemon) -> None
         ): NOON.timestamp(),
     }.items():
         assert page[expected] == value
-    never = series(f"{monitor}_poll_last_success_timestamp_seconds", **one, poll="audit")
+    never = series(f"{monitor}_poll_last_success_timestamp_seconds", **one, poll="reconciliation")
     assert never not in page
 
 
@@ -300,6 +296,6 @@ async def test_a_workspace_that_is_no_longer_configured_is_not_shown(daemon: Dae
     """Its counters stay in the store, and come back with it."""
     await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7), workspace="two")))
     assert b'workspace="two"' not in await daemon.page()
-    daemon.knowledge = Knowledge(["one", "two"])
+    daemon.live_state = LiveState(["one", "two"])
     daemon.metrics = daemon.restarted()
     assert b'workspace="two"' in await daemon.page()

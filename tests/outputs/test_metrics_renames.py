@@ -40,8 +40,8 @@ async def test_counters_follow_their_pipeline_through_every_name(daemon: Daemon)
         ("unknown", "__other__"),
         ("a#8", "a"),
     ):
-        daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", seven)
-        daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "8", eight)
+        daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", seven)
+        daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "8", eight)
         shown.append(await succeeded(daemon))
     daemon.metrics = daemon.restarted()
     again = await succeeded(daemon)
@@ -59,11 +59,11 @@ async def test_counters_follow_their_pipeline_through_every_name(daemon: Daemon)
 async def test_a_pipeline_that_is_gone_keeps_its_count_under_its_last_name(daemon: Daemon) -> None:
     """What was counted stays with its id; another pipeline of that name begins at 0."""
     await daemon.tell(*history(run(1, Status.SUCCEEDED, pipeline=plan(7, "daily"))))
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")
     before = await succeeded(daemon)
-    daemon.knowledge.forget_pipeline("one", PipelineKind.PLAN, "7")
+    daemon.live_state.forget_pipeline("one", PipelineKind.PLAN, "7")
     gone = await succeeded(daemon)
-    daemon.knowledge.name_pipeline("one", PipelineKind.PLAN, "9", "daily")
+    daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "9", "daily")
     reused = await succeeded(daemon)
 
     assert before == gone == {"daily": 1}

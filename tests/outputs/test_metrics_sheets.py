@@ -21,9 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families as text_fami
 
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.exposition import negotiate
-from monitor.outputs.metrics.families import Family, Form, Shape
-from monitor.outputs.metrics.rows import QUEUE_BOUNDS, Seen
-from monitor.outputs.metrics.sheets import Page, Sheet, Sheets
+from monitor.outputs.metrics.exposition_cache import ExpositionCache, ExpositionPage, FamilyText
+from monitor.outputs.metrics.families import Family, FamilyShape, FamilyType
+from monitor.outputs.metrics.rows import QUEUE_BOUNDS, RunExemplar
 
 ACCEPTED = (
     "text/plain;version=0.0.4",
@@ -41,13 +41,13 @@ class Row(Struct, frozen=True):
 
     labels: tuple[str, ...]
     values: tuple[float, ...]
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, RunExemplar]
 
 
 class Plan(Struct, frozen=True):
     """A family on a page, and whether its last label is spread over the words."""
 
-    shape: Shape
+    shape: FamilyShape
     is_spread: bool
     rows: list[Row]
 
@@ -56,14 +56,17 @@ odd_text = st.text(alphabet=st.sampled_from('"\\\n{},= aü😀\t\r\x00#'), max_s
     max_size=6
 )
 numbers = st.floats() | st.integers(-(10**18), 10**18) | st.booleans()
-sightings = st.builds(
-    Seen, run_id=odd_text, value=st.floats(), at=st.floats(allow_nan=False, allow_infinity=False)
+observations = st.builds(
+    RunExemplar,
+    run_id=odd_text,
+    value=st.floats(),
+    at=st.floats(allow_nan=False, allow_infinity=False),
 )
 row_plans = st.builds(
     Row,
     labels=st.tuples(*[odd_text] * 5),
     values=st.tuples(*[numbers] * (BUCKETS + 2)),
-    seen=st.dictionaries(st.sampled_from(NOTED), sightings, max_size=3),
+    seen=st.dictionaries(st.sampled_from(NOTED), observations, max_size=3),
 )
 # Of few rows, so that they come back on later pages, and go.
 page_plans = st.lists(row_plans, min_size=1, max_size=4).flatmap(
@@ -75,7 +78,7 @@ page_plans = st.lists(row_plans, min_size=1, max_size=4).flatmap(
             rows=st.lists(st.sampled_from(rows), max_size=4),
         ),
         max_size=5,
-        unique_by=lambda one: one.shape.name,
+        unique_by=lambda build: build.shape.name,
     )
 )
 
@@ -87,16 +90,16 @@ def test_a_sheet_is_what_the_library_writes(accept: str, pages: list[list[Plan]]
     """Odd labels, odd numbers, exemplars, empty families, and rows that were there before."""
     encoder, content_type = negotiate(accept)
     is_openmetrics = content_type.startswith("application/openmetrics-text")
-    sheets = Sheets()
+    family_texts = ExpositionCache()
     # A family is spread over words or is not, on all pages.
-    is_spread = {one.shape.name: one.is_spread for plans in pages for one in plans}
+    is_spread = {plan.shape.name: plan.is_spread for plans in pages for plan in plans}
     for plans in pages:
-        page = sheets.begin(encoder, is_openmetrics=is_openmetrics)
-        drawn = [_drawn(page, one, is_spread=is_spread[one.shape.name]) for one in plans]
+        page = family_texts.begin(encoder, is_openmetrics=is_openmetrics)
+        drawn = [_drawn(page, plan, is_spread=is_spread[plan.shape.name]) for plan in plans]
         theirs = encoder(
-            _Shown([_collected(one, is_spread=is_spread[one.shape.name]) for one in plans])
+            _Shown([_collected(plan, is_spread=is_spread[plan.shape.name]) for plan in plans])
         )
-        ours = b"".join(sheet.text() for sheet in drawn)
+        ours = b"".join(family_text.text() for family_text in drawn)
         assert ours == theirs.removesuffix(b"# EOF\n")
 
 
@@ -105,15 +108,15 @@ def test_a_sheet_is_what_the_library_writes(accept: str, pages: list[list[Plan]]
 def test_what_a_page_shows_is_read_back(pages: list[list[Row]]) -> None:
     """The parser finds each series of the page with its labels and its value, and no other."""
     encoder, _ = negotiate("")
-    sheets, shape = Sheets(), families.LAST_DURATION
+    family_texts, shape = ExpositionCache(), families.LAST_DURATION
     for rows in pages:
-        sheet = sheets.begin(encoder, is_openmetrics=False).sheet(shape)
+        family_text = family_texts.begin(encoder, is_openmetrics=False).family_text(shape)
         told = {row.labels[:3]: float(row.values[0]) for row in rows}
         for labels, value in told.items():
-            sheet.add(labels, value)
+            family_text.add(labels, value)
         read = {
             tuple(sample.labels[name] for name in shape.labels): sample.value
-            for family in text_families(sheet.text().decode())
+            for family in text_families(family_text.text().decode())
             for sample in family.samples
         }
         # As text, because no NaN is equal to another.
@@ -124,22 +127,22 @@ def test_what_a_page_shows_is_read_back(pages: list[list[Row]]) -> None:
 
 def test_only_what_the_last_page_showed_is_kept() -> None:
     """Pipelines that come and go do not fill the memory."""
-    sheets = Sheets()
+    family_texts = ExpositionCache()
     for number in range(100):
-        page = sheets.begin(generate_latest, is_openmetrics=False)
-        page.sheet(families.WORKSPACE_UP).add((f"workspace {number}",), 1)
-    kept = sheets._starts["dataprep_workspace_up"]
+        page = family_texts.begin(generate_latest, is_openmetrics=False)
+        page.family_text(families.WORKSPACE_UP).add((f"workspace {number}",), 1)
+    kept = family_texts._starts["dataprep_workspace_up"]
     assert list(kept) == [("workspace 99",)]
 
 
 def test_a_row_with_too_few_values_is_an_error() -> None:
     """A series that is missing from its row does not go unnoticed."""
-    page = Sheets().begin(generate_latest, is_openmetrics=False)
-    sheet = page.spread(families.RUNS, WORDS)
+    page = ExpositionCache().begin(generate_latest, is_openmetrics=False)
+    family_text = page.spread(families.RUNS, WORDS)
     with pytest.raises(ValueError, match="shorter"):
-        sheet.add(("one", "plan_run", "daily"), 1, 2)
+        family_text.add(("one", "plan_run", "daily"), 1, 2)
     with pytest.raises(ValueError, match="shorter"):
-        page.sheet(families.WORKSPACE_UP).add((), 1)
+        page.family_text(families.WORKSPACE_UP).add((), 1)
 
 
 class _Shown:
@@ -149,27 +152,29 @@ class _Shown:
         self._shown = shown
 
     def collect(self) -> Iterator[Metric]:
-        return (one for one in self._shown if one.samples)
+        return (item for item in self._shown if item.samples)
 
 
-def _drawn(page: Page, plan: Plan, *, is_spread: bool) -> Sheet:
+def _drawn(page: ExpositionPage, plan: Plan, *, is_spread: bool) -> FamilyText:
     shape = plan.shape
     count = len(shape.labels)
-    if shape.form is Form.HISTOGRAM:
-        sheet = page.histogram(shape, QUEUE_BOUNDS, noted="x")
+    if shape.form is FamilyType.HISTOGRAM:
+        family_text = page.histogram(shape, QUEUE_BOUNDS, noted="x")
         for row in plan.rows:
             values = (*row.values[:BUCKETS], row.values[BUCKETS - 1], row.values[-1])
-            sheet.add(row.labels[:count], *values, seen=row.seen)
+            family_text.add(row.labels[:count], *values, seen=row.seen)
     elif is_spread and _may_spread(shape):
-        sheet = page.spread(shape, WORDS, noted="x" if shape.form is Form.COUNTER else "")
+        family_text = page.spread(
+            shape, WORDS, noted="x" if shape.form is FamilyType.COUNTER else ""
+        )
         for row in plan.rows:
-            sheet.add(row.labels[: count - 1], *row.values[: len(WORDS)], seen=row.seen)
+            family_text.add(row.labels[: count - 1], *row.values[: len(WORDS)], seen=row.seen)
     else:
-        sheet = page.sheet(shape)
+        family_text = page.family_text(shape)
         for row in plan.rows:
-            value = 1 if shape.form is Form.INFO else row.values[0]
-            sheet.add(row.labels[:count], value, seen=row.seen)
-    return sheet
+            value = 1 if shape.form is FamilyType.INFO else row.values[0]
+            family_text.add(row.labels[:count], value, seen=row.seen)
+    return family_text
 
 
 def _collected(plan: Plan, *, is_spread: bool) -> Family:
@@ -179,7 +184,7 @@ def _collected(plan: Plan, *, is_spread: bool) -> Family:
     return family
 
 
-def _collect(family: Family, shape: Shape, row: Row, *, is_spread: bool) -> None:
+def _collect(family: Family, shape: FamilyShape, row: Row, *, is_spread: bool) -> None:
     own = row.labels[: len(shape.labels)]
     spread = [(*own[:-1], word) for word in WORDS] if is_spread else [own]
     match family:
@@ -205,9 +210,9 @@ def _buckets(row: Row) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
     return shown
 
 
-def _exemplar(seen: Seen | None) -> Exemplar | None:
+def _exemplar(seen: RunExemplar | None) -> Exemplar | None:
     return None if seen is None else Exemplar({"run_id": seen.run_id}, seen.value, seen.at)
 
 
-def _may_spread(shape: Shape) -> bool:
-    return bool(shape.labels) and shape.form in (Form.COUNTER, Form.GAUGE)
+def _may_spread(shape: FamilyShape) -> bool:
+    return bool(shape.labels) and shape.form in (FamilyType.COUNTER, FamilyType.GAUGE)

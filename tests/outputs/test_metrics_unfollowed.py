@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.model.knowledge import Reachability
+from monitor.model.live_state import Reachability
 from monitor.model.runs import PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import named, plan, run
@@ -21,18 +21,18 @@ async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
 
 async def test_a_kind_of_run_that_nobody_lists_is_not_shown_as_idle(daemon: Daemon) -> None:
     """Where flow runs cannot be followed, no flow has 0 of them active."""
-    knowledge = daemon.knowledge
-    knowledge.update_workspace("one", reachability=Reachability.REACHABLE)
-    knowledge.confirm("one", RunKind.JOB_GROUP, daemon.clock.now())
-    knowledge.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
-    kinds = {dict(one)["kind"] for one in named(await daemon.page(), "dataprep_runs_active")}
+    live_state = daemon.live_state
+    live_state.update_workspace("one", reachability=Reachability.REACHABLE)
+    live_state.confirm("one", RunKind.JOB_GROUP, daemon.clock.now())
+    live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
+    kinds = {dict(item)["kind"] for item in named(await daemon.page(), "dataprep_runs_active")}
 
     assert kinds == {"job_group"}
 
 
 async def test_a_run_that_was_named_is_shown_although_none_are_listed(daemon: Daemon) -> None:
     """A flow run that somebody tracks is fresh knowledge of its own."""
-    daemon.knowledge.update_workspace("one", reachability=Reachability.REACHABLE)
+    daemon.live_state.update_workspace("one", reachability=Reachability.REACHABLE)
     daemon.activate(run(1, Status.RUNNING, seconds=None))
     shown = named(await daemon.page(), "dataprep_runs_active")
 
@@ -52,5 +52,5 @@ async def test_a_run_that_nobody_sees_any_more_is_unknown_beside_fresh_lists(
     await daemon.clock.advance(2)
     after = named(await daemon.page(), "dataprep_runs_active")
 
-    assert {dict(one)["pipeline"] for one in before} == {"daily", "hourly"}
-    assert {dict(one)["pipeline"] for one in after} == {"hourly"}
+    assert {dict(item)["pipeline"] for item in before} == {"daily", "hourly"}
+    assert {dict(item)["pipeline"] for item in after} == {"hourly"}

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.model.alerts import AlertingPicture, AlertState
+from monitor.model.alerts import AlertingSnapshot, AlertState
 from monitor.model.events import AlertEvent
 from monitor.outputs.mqtt.output import MqttOutput
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from tests.app.waiting import pause
 from tests.outputs.alert_stories import ENDED, alert, fired, resolved
 from tests.outputs.mqtt_scene import INFO, Heard, Subscriber, settings_for
@@ -19,12 +19,12 @@ from tests.outputs.output_scene import OutputScene
 from tests.servers import Mosquitto
 
 # What happens, each with how things stand then.
-STORY: tuple[tuple[tuple[AlertEvent, ...], AlertingPicture], ...] = (
-    ((fired(1), fired(2)), AlertingPicture(alerts=(alert(1), alert(2)))),
-    ((resolved(1),), AlertingPicture(alerts=(alert(1, AlertState.RESOLVED), alert(2)))),
+STORY: tuple[tuple[tuple[AlertEvent, ...], AlertingSnapshot], ...] = (
+    ((fired(1), fired(2)), AlertingSnapshot(alerts=(alert(1), alert(2)))),
+    ((resolved(1),), AlertingSnapshot(alerts=(alert(1, AlertState.RESOLVED), alert(2)))),
     (
         (fired(1, starts_at=ENDED), resolved(2)),
-        AlertingPicture(alerts=(alert(1, starts_at=ENDED),)),
+        AlertingSnapshot(alerts=(alert(1, starts_at=ENDED),)),
     ),
 )
 IDS = [event.id for events, _ in STORY for event in events]
@@ -39,7 +39,7 @@ def output_with(url: str, prefix: str) -> Callable[[OutputScene], MqttOutput]:
     return lambda scene: MqttOutput(
         settings,
         bus=scene.store,
-        view=Knowledge(["w"]).view,
+        view=LiveState(["w"]).view,
         clock=scene.clock,
         registry=scene.registry,
         metrics=scene.metrics,
@@ -80,10 +80,10 @@ async def play(folder: Path, url: str, prefix: str, *, cut: int | None, is_taken
 def told(messages: list[Heard], prefix: str) -> dict[str, list[str]]:
     """Return the ids that each topic of alert events told, in the order of their first arrival."""
     ids: dict[str, list[str]] = {}
-    for one in messages:
-        if one.topic.startswith(f"{prefix}/w/alert/") and one.topic.endswith("/event"):
-            heard = ids.setdefault(one.topic.removeprefix(prefix), [])
-            if (event_id := one.json()["id"]) not in heard:
+    for message in messages:
+        if message.topic.startswith(f"{prefix}/w/alert/") and message.topic.endswith("/event"):
+            heard = ids.setdefault(message.topic.removeprefix(prefix), [])
+            if (event_id := message.json()["id"]) not in heard:
                 heard.append(event_id)
     return ids
 
@@ -91,9 +91,9 @@ def told(messages: list[Heard], prefix: str) -> dict[str, list[str]]:
 def kept(messages: list[Heard], prefix: str) -> dict[str, bytes]:
     """Return what each topic of an alert's state held in the end."""
     last = {
-        one.topic.removeprefix(prefix): one.payload
-        for one in messages
-        if one.topic.startswith(f"{prefix}/w/alert/") and one.topic.endswith("/state")
+        message.topic.removeprefix(prefix): message.payload
+        for message in messages
+        if message.topic.startswith(f"{prefix}/w/alert/") and message.topic.endswith("/state")
     }
     return {topic: payload for topic, payload in last.items() if payload}
 
@@ -111,7 +111,7 @@ async def test_every_cut_leaves_the_same(tmp_path: Path) -> None:
         )
         await subscriber.hear_all()
         uncut = told(subscriber.messages, "uncut")
-        assert sorted(one for ids in uncut.values() for one in ids) == sorted(IDS)
+        assert sorted(id_ for ids in uncut.values() for id_ in ids) == sorted(IDS)
         states = kept(subscriber.messages, "uncut")
         assert [state for state in states.values() if b'"firing"' in state] == list(states.values())
         assert len(states) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.model.alerts import BRIDGE, Alert, AlertingPicture, AlertState
+from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState
 from monitor.model.events import EventType
 from tests.outputs.alert_stories import alert, event_of, fired, resolved
 from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
@@ -33,8 +33,8 @@ async def scene(tmp_path: Path, broker: Mosquitto) -> AsyncIterator[MqttScene]:
         yield made
 
 
-def picture_of(*alerts: Alert) -> AlertingPicture:
-    return AlertingPicture(alerts=alerts)
+def picture_of(*alerts: Alert) -> AlertingSnapshot:
+    return AlertingSnapshot(alerts=alerts)
 
 
 async def states(broker: Mosquitto) -> dict[str, bytes]:
@@ -67,11 +67,11 @@ async def test_an_episode_is_told_by_events_and_by_its_state(
         await subscriber.until(lambda: len(subscriber.on(f"{KEY}/state")) == 3)
 
         events = subscriber.on("/event")
-        assert [one.topic for one in events] == [f"{TOPIC}/event"] * 2
-        assert [one.json()["id"] for one in events] == [fired().id, resolved().id]
-        assert not any(one.is_retained for one in events)
+        assert [event.topic for event in events] == [f"{TOPIC}/event"] * 2
+        assert [event.json()["id"] for event in events] == [fired().id, resolved().id]
+        assert not any(event.is_retained for event in events)
         assert dict(events[0].properties["UserProperty"])["type"] == "dataprep.alert.fired.v1"
-        firing, over, cleared = [one.payload for one in subscriber.on(f"{TOPIC}/state")]
+        firing, over, cleared = [item.payload for item in subscriber.on(f"{TOPIC}/state")]
         assert b'"status":"firing"' in firing
         assert b'"status":"resolved"' in over
         assert cleared == b""
@@ -171,8 +171,8 @@ async def test_every_transition_is_told_on_one_topic_in_order(
     async with Subscriber(broker.port) as subscriber:
         await scene.tell(*told)
         await subscriber.until(lambda: len(subscriber.on(f"{TOPIC}/event")) == len(told))
-        heard = [one.json()["id"] for one in subscriber.on(f"{TOPIC}/event")]
-    assert heard == [one.id for one in told]
+        heard = [item.json()["id"] for item in subscriber.on(f"{TOPIC}/event")]
+    assert heard == [item.id for item in told]
 
 
 async def test_a_storm_of_states_is_published_whole(broker: Mosquitto, scene: MqttScene) -> None:

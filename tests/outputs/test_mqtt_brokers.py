@@ -69,7 +69,7 @@ async def test_a_broker_whose_authority_is_unknown_is_not_trusted(
     settings = msgspec.structs.replace(safe_settings(safe_broker, certificates), ca_file=None)
     async with MqttScene(tmp_path, settings) as it:
         await it.start(is_connected=False)
-        await it.until(lambda: "certificate verify failed" in it.output.standing)
+        await it.until(lambda: "certificate verify failed" in it.output.status)
         assert not it.output.is_connected
 
 
@@ -81,7 +81,7 @@ async def test_a_broker_under_another_name_is_not_trusted(
     settings = msgspec.structs.replace(safe_settings(safe_broker, certificates), url=url)
     async with MqttScene(tmp_path, settings) as it:
         await it.start(is_connected=False)
-        await it.until(lambda: "certificate verify failed" in it.output.standing)
+        await it.until(lambda: "certificate verify failed" in it.output.status)
         assert not it.output.is_connected
 
 
@@ -95,7 +95,7 @@ async def test_a_missing_certificate_file_is_told_and_retried(
     )
     async with MqttScene(tmp_path, settings) as it:
         await it.start(is_connected=False)
-        await it.until(lambda: "TLS files cannot be used" in it.output.standing)
+        await it.until(lambda: "TLS files cannot be used" in it.output.status)
         late.write_bytes(certificates.client.read_bytes())
         await it.until(lambda: it.output.is_connected)
         assert it.output.is_connected
@@ -112,8 +112,8 @@ async def test_credentials_are_needed_where_the_broker_asks_for_them(tmp_path: P
         right = msgspec.structs.replace(wrong, password=Secret("hunter2"))
         async with MqttScene(tmp_path, wrong) as it:
             await it.start(is_connected=False)
-            await it.until(lambda: "Not authorized" in it.output.standing)
-            assert "hunter" not in it.output.standing
+            await it.until(lambda: "Not authorized" in it.output.status)
+            assert "hunter" not in it.output.status
         async with MqttScene(tmp_path, right) as it:
             await it.start()
             assert it.output.is_connected

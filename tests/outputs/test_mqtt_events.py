@@ -29,14 +29,14 @@ async def broker(tmp_path: Path) -> AsyncIterator[Mosquitto]:
 
 
 def events_of(messages: list[Heard]) -> list[Heard]:
-    return [one for one in messages if "/event/" in one.topic]
+    return [message for message in messages if "/event/" in message.topic]
 
 
 def in_first_order(messages: list[Heard]) -> dict[str, list[str]]:
     """Return, by source, the ids of events in the order in which each was first heard."""
     first: dict[str, dict[str, None]] = defaultdict(dict)
-    for one in events_of(messages):
-        told = one.json()
+    for event in events_of(messages):
+        told = event.json()
         first[told["source"]][told["id"]] = None
     return {source: list(ids) for source, ids in first.items()}
 
@@ -44,8 +44,8 @@ def in_first_order(messages: list[Heard]) -> dict[str, list[str]]:
 def places(messages: list[Heard], told: dict[str, list[str]]) -> dict[str, list[int]]:
     """Return, by source, the place in what was told of each event as it was heard."""
     heard: dict[str, list[int]] = defaultdict(list)
-    for one in events_of(messages):
-        event = one.json()
+    for other_event in events_of(messages):
+        event = other_event.json()
         heard[event["source"]].append(told[event["source"]].index(event["id"]))
     return heard
 
@@ -58,7 +58,7 @@ async def test_events_are_published_with_their_properties(
         await it.start()
         await it.tell(*[run_event("1", status) for status in PATH], workspace_event())
         await ear.until(lambda: len(events_of(ear.messages)) == 4)
-        assert [one.topic for one in events_of(ear.messages)] == [
+        assert [event.topic for event in events_of(ear.messages)] == [
             "dataprep/v1/w/flow_run/7/event/queued",
             "dataprep/v1/w/flow_run/7/event/started",
             "dataprep/v1/w/flow_run/7/event/succeeded",
@@ -90,7 +90,7 @@ async def test_job_records_are_not_told_on_mqtt(tmp_path: Path, broker: Mosquitt
         await it.tell(detailed_event("1"), run_event("2"))
         await it.until_delivered()
         await ear.until(lambda: bool(events_of(ear.messages)))
-        assert [one.json()["id"] for one in events_of(ear.messages)] == ["w:flow_run:2:started"]
+        assert [event.json()["id"] for event in events_of(ear.messages)] == ["w:flow_run:2:started"]
 
 
 async def test_a_lost_link_loses_no_event_and_keeps_the_order(
@@ -108,7 +108,7 @@ async def test_a_lost_link_loses_no_event_and_keeps_the_order(
         for number in range(120):
             flow = flows[number % len(flows)]
             events = [run_event(str(number), status, pipeline=flow) for status in PATH]
-            told[f"/dataprep/w/flow_run/{flow.id}"] += [one.id for one in events]
+            told[f"/dataprep/w/flow_run/{flow.id}"] += [event.id for event in events]
             await it.tell(*events)
             if number % 30 == 20:
                 before = relay.connections
@@ -134,7 +134,7 @@ async def test_a_broker_restart_in_the_middle_loses_no_event(tmp_path: Path) -> 
             expected: list[str] = []
             for number in range(60):
                 events = [run_event(str(number), status) for status in PATH]
-                expected += [one.id for one in events]
+                expected += [event.id for event in events]
                 await it.tell(*events)
                 if number == 20:
                     await broker.stop()
@@ -159,10 +159,10 @@ async def test_acknowledgements_that_never_come_end_the_link(
             relay.is_deaf = True
             await it.tell(run_event("1"))
             await it.until(lambda: not it.output.is_connected)
-            assert "did not acknowledge" in it.output.standing
+            assert "did not acknowledge" in it.output.status
             relay.is_deaf = False
             await it.until_delivered()
-            heard = [one.json()["id"] for one in events_of(ear.messages)]
+            heard = [event.json()["id"] for event in events_of(ear.messages)]
             assert set(heard) == {"w:flow_run:1:started"}
 
 
@@ -221,7 +221,7 @@ async def test_a_broker_that_is_down_from_the_start_is_waited_for(tmp_path: Path
     broker = Mosquitto(tmp_path)
     async with MqttScene(tmp_path, settings_for(broker.url)) as it:
         await it.start(is_connected=False)
-        await it.until(lambda: "refused" in it.output.standing)
+        await it.until(lambda: "refused" in it.output.status)
         await it.tell(run_event("1"))
         assert not it.output.is_connected
         assert it.metric("mqtt_connected", broker=it.output.broker) == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from monitor.model.knowledge import ActiveRun, PollStanding, Reachability
+from monitor.model.live_state import ActiveRun, PollStatus, Reachability
 from monitor.model.runs import RunKind, Source, Status
 from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
 from tests.outputs.stories import run_state
@@ -26,13 +26,13 @@ async def ear(tmp_path: Path) -> AsyncIterator[Ear]:
     """Return an output that tells of a workspace with one running flow run, and a listener."""
     async with Mosquitto(tmp_path) as broker, MqttScene(tmp_path, settings_for(broker.url)) as it:
         run, now = run_state("2"), it.clock.now()
-        it.knowledge.active[run.key] = ActiveRun(
+        it.live_state.active[run.key] = ActiveRun(
             run=run, confirmed_at=now, confirmed_by=Source.POLL
         )
-        it.knowledge.update_workspace(
+        it.live_state.update_workspace(
             "w", reachability=Reachability.REACHABLE, since=now, known_at=now
         )
-        it.knowledge.confirm("w", RunKind.FLOW_RUN, now)
+        it.live_state.confirm("w", RunKind.FLOW_RUN, now)
         async with Subscriber(broker.port) as subscriber:
             await it.start()
             yield it, subscriber
@@ -40,7 +40,7 @@ async def ear(tmp_path: Path) -> AsyncIterator[Ear]:
 
 async def told(ear: Subscriber, topic: str, state: str) -> dict[str, Any]:
     """Wait until the topic tells that state and return what it tells."""
-    await ear.until(lambda: any(one.json()["state"] == state for one in ear.on(topic)))
+    await ear.until(lambda: any(item.json()["state"] == state for item in ear.on(topic)))
     document: dict[str, Any] = ear.on(topic)[-1].json()
     return document
 
@@ -50,20 +50,20 @@ async def test_what_nobody_confirms_becomes_unknown_and_known_again(ear: Ear) ->
     it, subscriber = ear
     first = await told(subscriber, PIPELINE, "known")
     old = it.clock.now() - LIMIT
-    (active,) = it.knowledge.active.values()
-    it.knowledge.active[active.run.key] = ActiveRun(
+    (active,) = it.live_state.active.values()
+    it.live_state.active[active.run.key] = ActiveRun(
         run=active.run, confirmed_at=old, confirmed_by=Source.POLL
     )
-    it.knowledge.confirm("w", RunKind.FLOW_RUN, old)
+    it.live_state.confirm("w", RunKind.FLOW_RUN, old)
     stale = await told(subscriber, PIPELINE, "unknown")
     subscriber.messages.clear()
-    it.knowledge.confirm("w", RunKind.FLOW_RUN, it.clock.now())
+    it.live_state.confirm("w", RunKind.FLOW_RUN, it.clock.now())
     again = await told(subscriber, PIPELINE, "known")
 
     assert (first["active_count"], again["active_count"]) == (1, 1)
     assert stale["active_count"] is None
-    assert [one["status"] for one in stale["active_runs"]] == ["unknown"]
-    assert [one["status"] for one in again["active_runs"]] == [Status.RUNNING]
+    assert [run["status"] for run in stale["active_runs"]] == ["unknown"]
+    assert [run["status"] for run in again["active_runs"]] == [Status.RUNNING]
 
 
 async def test_a_workspace_that_is_away_makes_its_pipelines_unknown(ear: Ear) -> None:
@@ -71,7 +71,7 @@ async def test_a_workspace_that_is_away_makes_its_pipelines_unknown(ear: Ear) ->
     it, subscriber = ear
     await told(subscriber, PIPELINE, "known")
     now = it.clock.now()
-    it.knowledge.update_workspace(
+    it.live_state.update_workspace(
         "w", reachability=Reachability.UNREACHABLE, since=now - LIMIT, known_at=now
     )
     pipeline = await told(subscriber, PIPELINE, "unknown")
@@ -86,7 +86,7 @@ async def test_a_workspace_that_nobody_judges_becomes_unknown(ear: Ear) -> None:
     it, subscriber = ear
     await told(subscriber, WORKSPACE, "reachable")
     now = it.clock.now()
-    poll = PollStanding(
+    poll = PollStatus(
         workspace="w",
         poll="specification",
         last_attempt_at=now,
@@ -94,13 +94,13 @@ async def test_a_workspace_that_nobody_judges_becomes_unknown(ear: Ear) -> None:
         last_outcome="ok",
         is_expected_by=now,
     )
-    it.knowledge.record_poll(poll)
-    it.knowledge.update_workspace("w", known_at=now - 2 * LIMIT, reason="seldom asked")
+    it.live_state.record_poll(poll)
+    it.live_state.update_workspace("w", known_at=now - 2 * LIMIT, reason="seldom asked")
     await subscriber.until(
-        lambda: any(one.json()["reason"] == "seldom asked" for one in subscriber.on(WORKSPACE))
+        lambda: any(item.json()["reason"] == "seldom asked" for item in subscriber.on(WORKSPACE))
     )
     seldom = subscriber.on(WORKSPACE)[-1].json()["state"]
-    it.knowledge.polls.clear()
+    it.live_state.polls.clear()
     overdue = await told(subscriber, WORKSPACE, "unknown")
 
     assert seldom == "reachable"

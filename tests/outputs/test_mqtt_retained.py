@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from monitor.bus.contract import Start, Step
-from monitor.model.knowledge import ActiveRun, PipelineStanding, Reachability
+from monitor.model.live_state import ActiveRun, PipelineHealth, Reachability
 from monitor.model.runs import RunKind, Source, Status
 from tests.outputs.mqtt_scene import MqttScene, Subscriber, settings_for
 from tests.outputs.stories import FLOW, NOON, run_event, run_state
@@ -21,7 +21,7 @@ from tests.servers import Mosquitto, Relay
 
 BRIDGE = "dataprep/v1/bridge/monitor"
 PIPELINE = "dataprep/v1/w/flow_run/7/state"
-STANDING = PipelineStanding(
+HEALTH = PipelineHealth(
     workspace="w",
     run_kind=RunKind.FLOW_RUN,
     pipeline=FLOW,
@@ -46,16 +46,16 @@ async def broker(tmp_path: Path) -> AsyncIterator[Mosquitto]:
 async def it(tmp_path: Path, broker: Mosquitto) -> AsyncIterator[MqttScene]:
     """Return an output that is not running yet, with one pipeline that has run."""
     async with MqttScene(tmp_path, settings_for(broker.url)) as scene:
-        scene.knowledge.standings[IDENTITY] = STANDING
+        scene.live_state.pipeline_health[IDENTITY] = HEALTH
         yield scene
 
 
 async def held(broker: Mosquitto, *, wanted: str) -> dict[str, bytes]:
     """Return what the broker holds once it holds the topic ``wanted``."""
     async with Subscriber(broker.port) as ear:
-        await ear.until(lambda: wanted in {one.topic for one in ear.messages})
+        await ear.until(lambda: wanted in {message.topic for message in ear.messages})
         await ear.hear_all()
-        return {one.topic: one.payload for one in ear.messages if one.payload}
+        return {message.topic: message.payload for message in ear.messages if message.payload}
 
 
 async def test_the_bridge_says_that_it_is_online_and_then_stopped(
@@ -66,7 +66,7 @@ async def test_the_bridge_says_that_it_is_online_and_then_stopped(
         await it.start()
         await it.stop()
         await ear.until(lambda: len(ear.on(f"{BRIDGE}/state")) == 2)
-        told = [one.payload for one in ear.on(f"{BRIDGE}/state")]
+        told = [item.payload for item in ear.on(f"{BRIDGE}/state")]
         assert told == [b'{"state":"online"}', b'{"state":"stopped"}']
         assert ear.on(f"{BRIDGE}/info")[0].json() == {
             "version": "1.2.3",
@@ -87,19 +87,19 @@ async def test_a_killed_link_leaves_the_last_will(tmp_path: Path, broker: Mosqui
         await it.start()
         relay.cut()
         await ear.until(lambda: len(ear.on(f"{BRIDGE}/state")) == 3)
-        told = [one.json()["state"] for one in ear.on(f"{BRIDGE}/state")]
+        told = [item.json()["state"] for item in ear.on(f"{BRIDGE}/state")]
         assert told == ["online", "offline", "online"]
 
 
 async def test_a_pipeline_snapshot_tells_the_present(it: MqttScene, broker: Mosquitto) -> None:
     """Name, active runs, last run and last success stand on the pipeline's topic."""
     run, now = run_state("2"), it.clock.now().replace(microsecond=0)
-    it.knowledge.active[run.key] = ActiveRun(
-        run=run, confirmed_at=now, confirmed_by=Source.AUDIT, percent_complete=40.0
+    it.live_state.active[run.key] = ActiveRun(
+        run=run, confirmed_at=now, confirmed_by=Source.RECONCILIATION, percent_complete=40.0
     )
-    it.knowledge.name_pipeline("w", FLOW.kind, FLOW.id, "orders, renamed")
-    it.knowledge.update_workspace("w", reachability=Reachability.REACHABLE)
-    it.knowledge.confirm("w", RunKind.FLOW_RUN, it.clock.now())
+    it.live_state.name_pipeline("w", FLOW.kind, FLOW.id, "orders, renamed")
+    it.live_state.update_workspace("w", reachability=Reachability.REACHABLE)
+    it.live_state.confirm("w", RunKind.FLOW_RUN, it.clock.now())
     await it.start()
     told = json.loads((await held(broker, wanted=PIPELINE))[PIPELINE])
     assert told == {
@@ -131,21 +131,21 @@ async def test_a_pipeline_snapshot_tells_the_present(it: MqttScene, broker: Mosq
         "consecutive_failures": 0,
         "next_expected_start": None,
         "known_at": f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        "known_by": "audit",
+        "known_by": "reconciliation",
     }
 
 
 async def test_the_worst_recipe_speaks_for_the_pipeline(it: MqttScene, broker: Mosquitto) -> None:
     """One failing recipe is not hidden by another that succeeded later."""
     failing = msgspec.structs.replace(
-        STANDING,
+        HEALTH,
         recipe_id="5",
         last_status=Status.FAILED,
         last_run_id="0",
         last_success_at=None,
         consecutive_failures=3,
     )
-    it.knowledge.standings["w", RunKind.FLOW_RUN, "7", "5"] = failing
+    it.live_state.pipeline_health["w", RunKind.FLOW_RUN, "7", "5"] = failing
     await it.start()
     told = json.loads((await held(broker, wanted=PIPELINE))[PIPELINE])
     assert (told["last_run"]["id"], told["last_run"]["status"]) == ("0", "failed")
@@ -159,16 +159,16 @@ async def test_a_change_is_published_once(it: MqttScene, broker: Mosquitto) -> N
         await it.start()
         for number in range(1, 4):
             known_at = it.clock.now() + timedelta(seconds=number)
-            it.knowledge.update_workspace(
+            it.live_state.update_workspace(
                 "w", reachability=Reachability.REACHABLE, known_at=known_at
             )
             # The pipeline's message shows that the workspace has been looked at once more.
-            again = msgspec.structs.replace(STANDING, consecutive_failures=number)
-            it.knowledge.standings[IDENTITY] = again
+            again = msgspec.structs.replace(HEALTH, consecutive_failures=number)
+            it.live_state.pipeline_health[IDENTITY] = again
             await ear.until(partial(is_told, ear, number))
-        it.knowledge.update_workspace("w", reachability=Reachability.UNREACHABLE, reason="down")
+        it.live_state.update_workspace("w", reachability=Reachability.UNREACHABLE, reason="down")
         await ear.until(lambda: ear.on(topic)[-1].json()["state"] == "unreachable")
-        told = [one.json()["state"] for one in ear.on(topic)]
+        told = [item.json()["state"] for item in ear.on(topic)]
         assert told[-2:] == ["reachable", "unreachable"]
         assert len(told) == len(set(told))
 
@@ -185,11 +185,11 @@ async def test_an_event_brings_its_pipelines_state_up_to_date(
     """The snapshot follows an event at once, without waiting for the next comparison of all."""
     settings = settings_for(broker.url, state_scan_seconds=3_600.0)
     async with Subscriber(broker.port) as ear, MqttScene(tmp_path, settings) as it:
-        it.knowledge.standings[IDENTITY] = STANDING
+        it.live_state.pipeline_health[IDENTITY] = HEALTH
         await it.start()
         await ear.until(lambda: len(ear.on(PIPELINE)) == 1)
-        failed = msgspec.structs.replace(STANDING, last_status=Status.FAILED, last_run_id="2")
-        it.knowledge.standings[IDENTITY] = failed
+        failed = msgspec.structs.replace(HEALTH, last_status=Status.FAILED, last_run_id="2")
+        it.live_state.pipeline_health[IDENTITY] = failed
         await it.tell(run_event("2", Status.FAILED))
         await ear.until(lambda: len(ear.on(PIPELINE)) == 2)
         assert ear.on(PIPELINE)[-1].json()["last_run"]["id"] == "2"
@@ -217,11 +217,11 @@ async def test_the_topic_of_a_pipeline_that_vanished_is_cleared(
     await it.start()
     await held(broker, wanted=PIPELINE)
     await it.stop()
-    it.knowledge.forget_pipeline("w", FLOW.kind, FLOW.id)
-    it.knowledge.update_workspace("w", known_at=NOON)
+    it.live_state.forget_pipeline("w", FLOW.kind, FLOW.id)
+    it.live_state.update_workspace("w", known_at=NOON)
     async with Subscriber(broker.port) as ear:
         await it.start()
-        await ear.until(lambda: any(not one.payload for one in ear.on(PIPELINE)))
+        await ear.until(lambda: any(not item.payload for item in ear.on(PIPELINE)))
         # The list follows the broker's acknowledgement, of which a subscriber hears nothing.
         async with asyncio.timeout(15):
             while f"retained:{PIPELINE}" in await it.bus.consumer_state("mqtt"):
@@ -238,7 +238,7 @@ async def test_nothing_is_cleared_before_the_workspace_has_answered(
     await it.start()
     await held(broker, wanted=PIPELINE)
     await it.stop()
-    it.knowledge.standings.clear()
+    it.live_state.pipeline_health.clear()
     # A leftover that may go shows that the others have been looked at.
     gone = "dataprep/v1/gone/state"
     listed = Step(consumer="mqtt", state={f"retained:{gone}": b"1"})
@@ -263,7 +263,7 @@ async def test_only_what_we_published_is_cleared(it: MqttScene, broker: Mosquitt
         assert await process.wait() == 0
     async with Subscriber(broker.port) as ear:
         await it.start()
-        await ear.until(lambda: any(not one.payload for one in ear.on(gone)))
+        await ear.until(lambda: any(not item.payload for item in ear.on(gone)))
     left = await held(broker, wanted=PIPELINE)
     assert gone not in left
     assert foreign in left

@@ -87,7 +87,7 @@ def test_a_url_that_cannot_work_is_a_fault_that_does_not_repeat_it(url: str) -> 
     with pytest.raises(ConfigurationError) as caught:
         _ = settings.broker
     assert "hunter2" not in str(caught.value)
-    assert settings.faults() == caught.value.faults
+    assert settings.problems() == caught.value.problems
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_url_that_cannot_work_is_a_fault_that_does_not_repeat_it(url: str) -> 
 )
 def test_every_fault_names_its_key(changes: dict[str, Any], key: str) -> None:
     """A check can tell the person which line to mend."""
-    (fault,) = MqttSettings(**changes).faults()
-    assert fault.startswith(f"{key}: ")
+    (problem,) = MqttSettings(**changes).problems()
+    assert problem.startswith(f"{key}: ")
 
 
 def test_the_settings_hide_their_password() -> None:

@@ -33,10 +33,12 @@ WEBHOOK = WebhookSettings(url="https://example.org/hook", secret=Secret(KEY))
         ({"resend_seconds": 0.0}, "resend_seconds: must be above 0 seconds"),
     ],
 )
-def test_each_fault_of_an_alertmanager_is_one_sentence(changes: dict[str, Any], fault: str) -> None:
+def test_each_fault_of_an_alertmanager_is_one_sentence(
+    changes: dict[str, Any], problem: str
+) -> None:
     """It names the key and the way out, and shows no secret."""
-    (said,) = msgspec.structs.replace(ALERTMANAGER, **changes).faults()
-    assert said.startswith(fault)
+    (said,) = msgspec.structs.replace(ALERTMANAGER, **changes).problems()
+    assert said.startswith(problem)
     assert "pw" not in said.replace("password", "")
 
 
@@ -54,10 +56,10 @@ def test_each_fault_of_an_alertmanager_is_one_sentence(changes: dict[str, Any], 
         ({"timeout_seconds": -1.0}, "timeout_seconds: must be above 0 seconds"),
     ],
 )
-def test_each_fault_of_the_webhook_is_one_sentence(changes: dict[str, Any], fault: str) -> None:
+def test_each_fault_of_the_webhook_is_one_sentence(changes: dict[str, Any], problem: str) -> None:
     """It names the key and the way out, and shows no secret."""
-    (said,) = msgspec.structs.replace(WEBHOOK, **changes).faults()
-    assert said.startswith(fault)
+    (said,) = msgspec.structs.replace(WEBHOOK, **changes).problems()
+    assert said.startswith(problem)
     assert "plain words" not in said
     assert KEY.removeprefix("whsec_") not in said
 
@@ -65,7 +67,7 @@ def test_each_fault_of_the_webhook_is_one_sentence(changes: dict[str, Any], faul
 def test_settings_that_work_have_no_fault() -> None:
     """Neither has one whose secret ends with the line break of its file."""
     line = msgspec.structs.replace(WEBHOOK, secret=Secret(f"{KEY}\n"))
-    assert [*ALERTMANAGER.faults(), *WEBHOOK.faults(), *line.faults()] == []
+    assert [*ALERTMANAGER.problems(), *WEBHOOK.problems(), *line.problems()] == []
 
 
 @pytest.mark.parametrize(

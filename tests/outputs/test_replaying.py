@@ -30,7 +30,7 @@ class Told:
 
     def __init__(self) -> None:
         self.ids: list[str] = []
-        self.faults: dict[str, list[OutputError]] = {}  # event id -> answers before the good one
+        self.problems: dict[str, list[OutputError]] = {}  # event id -> answers before the good one
         self.is_up = asyncio.Event()
         self.is_up.set()
 
@@ -42,8 +42,8 @@ class Told:
             return None
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ids.append(recorded.event.id)
-        if faults := self.faults.get(recorded.event.id):
-            answer.set_exception(faults.pop(0))
+        if problems := self.problems.get(recorded.event.id):
+            answer.set_exception(problems.pop(0))
         else:
             answer.set_result(None)
         return answer
@@ -92,7 +92,9 @@ async def test_all_since_then_is_told_again_under_the_same_ids(scene: Scene) -> 
     await scene.tell(*events)
     replayed = await scene.replay()
     assert replayed == Replayed(output="told", sent=121, skipped=1, refused=0)
-    assert scene.output.ids == [one.id for one in events if one.type != EventType.ALERT_SILENCED]
+    assert scene.output.ids == [
+        event.id for event in events if event.type != EventType.ALERT_SILENCED
+    ]
 
 
 async def test_what_is_older_is_left_out(scene: Scene) -> None:
@@ -107,13 +109,13 @@ async def test_the_position_stays_where_it_is(scene: Scene) -> None:
     await scene.tell(fired(1), fired(2), fired(3))
     await scene.bus.advance(Step(consumer="told", position=2), timeout_seconds=5)
     await scene.replay()
-    (standing,) = (await scene.bus.standing()).consumers
-    assert (standing.position, standing.backlog) == (2, 1)
+    (status,) = (await scene.bus.status()).consumers
+    assert (status.position, status.backlog) == (2, 1)
 
 
 async def test_a_refused_event_is_counted_and_passed(scene: Scene) -> None:
     """The others arrive; no dead letter is written a second time."""
-    scene.output.faults[fired(2).id] = [OutputRefusedError("too large")]
+    scene.output.problems[fired(2).id] = [OutputRefusedError("too large")]
     await scene.tell(fired(1), fired(2), fired(3))
     replayed = await scene.replay()
     assert (replayed.sent, replayed.refused, replayed.reason) == (2, 1, None)
@@ -122,7 +124,7 @@ async def test_a_refused_event_is_counted_and_passed(scene: Scene) -> None:
 
 async def test_a_failure_that_passes_costs_no_order(scene: Scene) -> None:
     """From the first event that failed on, all is told again after a wait."""
-    scene.output.faults[fired(2).id] = [OutputUnavailableError("busy") for _ in range(2)]
+    scene.output.problems[fired(2).id] = [OutputUnavailableError("busy") for _ in range(2)]
     await scene.tell(fired(1), fired(2), fired(3))
     replayed = await scene.replay()
     first, second, third = (fired(number).id for number in (1, 2, 3))
@@ -133,7 +135,7 @@ async def test_a_failure_that_passes_costs_no_order(scene: Scene) -> None:
 @pytest.mark.parametrize("is_up", [True, False])
 async def test_an_output_that_stays_away_ends_the_replay(scene: Scene, *, is_up: bool) -> None:
     """It says how far it came and why it went no further, instead of trying for ever."""
-    scene.output.faults[fired(60).id] = [OutputUnavailableError("answered 503") for _ in range(9)]
+    scene.output.problems[fired(60).id] = [OutputUnavailableError("answered 503") for _ in range(9)]
     await scene.tell(*map(fired, range(100)))
     if not is_up:
         scene.output.is_up.clear()
@@ -144,7 +146,7 @@ async def test_an_output_that_stays_away_ends_the_replay(scene: Scene, *, is_up:
 
 async def test_what_the_output_tells_meanwhile_is_told_again(scene: Scene) -> None:
     """An end that came during a replay is its last word, not the old start."""
-    scene.output.faults[fired(1).id] = [OutputUnavailableError("busy")]
+    scene.output.problems[fired(1).id] = [OutputUnavailableError("busy")]
     await scene.tell(fired(1))
     task = asyncio.create_task(scene.replays.replay("told", BEGAN))
     async with asyncio.timeout(LIMIT_SECONDS):
@@ -159,7 +161,7 @@ async def test_what_the_output_tells_meanwhile_is_told_again(scene: Scene) -> No
 
 async def test_one_replay_at_a_time(scene: Scene) -> None:
     """A second one to the same output is refused until the first has ended."""
-    scene.output.faults[fired(1).id] = [OutputUnavailableError("busy")]
+    scene.output.problems[fired(1).id] = [OutputUnavailableError("busy")]
     await scene.tell(fired(1))
     first = asyncio.create_task(scene.replays.replay("told", BEGAN))
     async with asyncio.timeout(LIMIT_SECONDS):

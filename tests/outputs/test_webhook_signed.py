@@ -46,7 +46,7 @@ async def receiver() -> AsyncIterator[PostReceiver]:
 @pytest.fixture
 async def scene(tmp_path: Path, receiver: PostReceiver) -> AsyncIterator[OutputScene]:
     """Return a scene around one webhook, whose output is not yet running."""
-    async with OutputScene(tmp_path, lambda one: output_for(one, receiver)) as made:
+    async with OutputScene(tmp_path, lambda item: output_for(item, receiver)) as made:
         yield made
 
 
@@ -70,7 +70,7 @@ def id_of(body: bytes) -> str:
 
 
 def ids(got: list[Got]) -> list[str]:
-    return [id_of(one.body) for one in got]
+    return [id_of(other_got.body) for other_got in got]
 
 
 async def test_a_receiver_can_verify_what_it_gets(
@@ -96,13 +96,13 @@ async def test_both_keys_sign_while_receivers_change_over(
 ) -> None:
     """Whoever knows the former key or the new one is content."""
     async with OutputScene(
-        tmp_path, lambda one: output_for(one, receiver, former_secret=Secret(OLD))
+        tmp_path, lambda item: output_for(item, receiver, former_secret=Secret(OLD))
     ) as scene:
         await scene.start()
         await scene.tell(fired(1))
         await scene.until_delivered()
         (got,) = receiver.got
-        accepted = [Webhook(one).verify(got.body, got.headers)["id"] for one in (OLD, NEW)]
+        accepted = [Webhook(item).verify(got.body, got.headers)["id"] for item in (OLD, NEW)]
         assert accepted == [fired(1).id, fired(1).id]
 
 
@@ -134,7 +134,7 @@ async def test_only_wanted_types_are_told(tmp_path: Path, receiver: PostReceiver
         event_of(alert(1), EventType.ALERT_SILENCED, number=1),
     )
     async with OutputScene(
-        tmp_path, lambda one: output_for(one, receiver, events=("run.*", "alert.fired"))
+        tmp_path, lambda item: output_for(item, receiver, events=("run.*", "alert.fired"))
     ) as scene:
         await scene.start()
         await scene.tell(*events)
@@ -153,7 +153,7 @@ async def test_a_receiver_that_fails_is_asked_again(
     await scene.tell(fired(1))
     await scene.until_delivered()
     assert set(ids(receiver.got)) == {fired(1).id}
-    assert len({one.body for one in receiver.got}) == 1
+    assert len({item.body for item in receiver.got}) == 1
     assert len(receiver.taken) == 1
     assert await scene.letters() == []
 
@@ -179,7 +179,9 @@ async def test_one_that_always_fails_does_not_block_for_ever(
     """While others are taken it is given up after the attempts of the settings."""
     receiver.judge = lambda body: 500 if id_of(body) == fired(0).id else 200
     few = msgspec.structs.replace(QUICK, window=3, attempts=5)
-    async with OutputScene(tmp_path, lambda one: output_for(one, receiver, delivery=few)) as scene:
+    async with OutputScene(
+        tmp_path, lambda item: output_for(item, receiver, delivery=few)
+    ) as scene:
         await scene.start()
         await scene.tell(fired(0))
         told = 0
@@ -199,7 +201,7 @@ async def test_a_silent_receiver_is_given_up_in_time(
     """No answer within the limit is a failure like any other, and the event comes again."""
     receiver.answers.append(DEAF)
     async with OutputScene(
-        tmp_path, lambda one: output_for(one, receiver, timeout_seconds=0.2)
+        tmp_path, lambda item: output_for(item, receiver, timeout_seconds=0.2)
     ) as scene:
         await scene.start()
         await scene.tell(fired(1))
@@ -226,7 +228,7 @@ async def test_one_alert_stays_in_order_while_many_are_told(
     scene: OutputScene, receiver: PostReceiver
 ) -> None:
     """Several requests are under way, but an end never overtakes its start."""
-    events = [one for number in range(20) for one in (fired(number), resolved(number))]
+    events = [item for number in range(20) for item in (fired(number), resolved(number))]
     receiver.pause_seconds = 0.01
     await scene.tell(*events)
     await scene.start()
@@ -242,7 +244,7 @@ async def test_what_was_sent_but_not_acknowledged_comes_again(
 ) -> None:
     """A daemon that is killed between request and answer tells it again, under the same id."""
     settings = {"timeout_seconds": 10, "delivery": DeliverySettings(window=8)}
-    async with OutputScene(tmp_path, lambda one: output_for(one, receiver, **settings)) as scene:
+    async with OutputScene(tmp_path, lambda item: output_for(item, receiver, **settings)) as scene:
         receiver.answers.append(DEAF)
         await scene.start()
         await scene.tell(fired(1))
@@ -275,7 +277,7 @@ async def test_a_certificate_is_believed_by_the_authority_of_the_settings(tmp_pa
                 await scene.start()
                 await scene.until(lambda: scene.count("failed") > 0)
                 assert isinstance(scene.output, WebhookOutput)
-                assert scene.output.standing.startswith(f"does not answer: {reason}")
+                assert scene.output.status.startswith(f"does not answer: {reason}")
                 await scene.stop()
                 del chosen[0]
             for number in (1, 2):
@@ -296,6 +298,6 @@ async def test_keys_and_address_are_never_shown(
     await scene.tell(fired(1))
     await scene.until_delivered()
     assert isinstance(scene.output, WebhookOutput)
-    shown = f"{caplog.text} {scene.output.standing} {vars(scene.output)}"
+    shown = f"{caplog.text} {scene.output.status} {vars(scene.output)}"
     assert NEW not in shown
     assert "key=hidden" not in shown

@@ -19,10 +19,10 @@ from monitor.model.clock import Clock
 from monitor.model.events import RunEvent, WorkspaceEvent
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.polling.following import Following
-from monitor.polling.parts import Parts, build
+from monitor.polling.parts import WorkspacePolls, build
 from monitor.polling.poller import WorkspacePoller
-from monitor.polling.settings import BeyondSettings, PollSettings
-from monitor.tracking.knowledge import Knowledge
+from monitor.polling.settings import InventorySettings, PollSettings
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from monitor.workspace.client import WorkspaceClient
@@ -44,28 +44,28 @@ class Scene:
     folder: Path
     url: str
     settings: PollSettings
-    beyond: BeyondSettings | None = None
+    inventory: InventorySettings | None = None
     edition: Edition | None = Edition.RL
     token: object = None
     page_size: int = 250
     requests_per_minute: float = 60_000
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     bus: EventBus = field(init=False)
-    knowledge: Knowledge = field(init=False)
+    live_state: LiveState = field(init=False)
     observer: Observer = field(init=False)
     client: WorkspaceClient = field(init=False)
     following: Following = field(init=False)
-    parts: Parts = field(init=False)
+    parts: WorkspacePolls = field(init=False)
 
     async def open(self) -> None:
         self.registry = CollectorRegistry()
         self.bus = await SqliteBus.open(
             self.folder / "state.db", clock=self.clock, registry=self.registry
         )
-        self.knowledge = Knowledge([NAME])
+        self.live_state = LiveState([NAME])
         self.observer = Observer(
             bus=self.bus,
-            knowledge=self.knowledge,
+            live_state=self.live_state,
             clock=self.clock,
             registry=self.registry,
             settings=TrackingSettings(),
@@ -86,21 +86,21 @@ class Scene:
         self.following = Following(
             client=self.client,
             observer=self.observer,
-            knowledge=self.knowledge,
+            live_state=self.live_state,
             bus=self.bus,
             clock=self.clock,
             settings=self.settings,
-            beyond=self.beyond,
+            inventory=self.inventory,
         )
         self.parts = build(self.following)
 
     async def begin(self, edition: Edition = Edition.RL) -> None:
         """Take up the work as a poller does, without probing: the edition is as told."""
         self.client.edition = edition
-        self.knowledge.update_workspace(
+        self.live_state.update_workspace(
             NAME,
             edition=str(edition),
-            capabilities=frozenset(str(one) for one in capabilities_of(edition)),
+            capabilities=frozenset(str(capability) for capability in capabilities_of(edition)),
         )
         if await self.observer.open(NAME) is None:
             await self.client.request("getOpenApiSpec", priority=0)  # type: ignore[arg-type]  # any request tells the time
@@ -120,12 +120,12 @@ class Scene:
         return WorkspacePoller(
             self.client,
             observer=self.observer,
-            knowledge=self.knowledge,
+            live_state=self.live_state,
             bus=self.bus,
             clock=self.clock,
             registry=self.registry,
             settings=self.settings,
-            beyond=self.beyond,
+            inventory=self.inventory,
         )
 
     async def changes(self) -> list[tuple[str, str | None, str | None]]:
@@ -157,7 +157,7 @@ class Scene:
         return self.registry.get_sample_value(name, labels) or 0.0
 
     def since(self) -> datetime:
-        since = self.knowledge.workspaces[NAME].followed_since
+        since = self.live_state.workspaces[NAME].followed_since
         assert since is not None
         return since
 
@@ -211,7 +211,7 @@ async def until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
 async def asleep(clock: ManualClock) -> None:
     """Let everything go on until every loop of a running poller waits for its time."""
     await clock.advance(0)
-    await until(lambda: 0 < loops() == sum(not one.done() for _, _, one in clock._sleepers))
+    await until(lambda: 0 < loops() == sum(not sleeper.done() for _, _, sleeper in clock._sleepers))
 
 
 def loops() -> int:

@@ -35,7 +35,7 @@ async def test_an_active_run_behind_the_overlap_is_found(
     await scene.parts.changes.poll()
     assert await scene.told() == []
 
-    await scene.parts.audit.poll()
+    await scene.parts.reconciliation.poll()
 
     assert await scene.told() == ["1:queued", "1:started"]
 
@@ -49,10 +49,10 @@ async def test_an_ended_run_behind_the_overlap_is_found(
     workspace.put_job_group(1, "Failed", createdAt=late, updatedAt=late)
     workspace.put_plan_run(7, "Failed", createdAt=late, updatedAt=late, finishedAt=late)
     await scene.parts.changes.poll()
-    await scene.parts.audit.poll()
+    await scene.parts.reconciliation.poll()
     assert await scene.told() == []
 
-    await scene.parts.audit.relist()
+    await scene.parts.reconciliation.relist()
 
     assert "1:failed" in await scene.told(RunKind.JOB_GROUP)
     assert "7:failed" in await scene.told(RunKind.PLAN_RUN)
@@ -68,7 +68,7 @@ async def test_only_what_the_lists_omit_is_read_by_id(
     await clock.advance(300)
     late = stamp(workspace.now() - timedelta(seconds=1_000))
     workspace.put_job_group(3, "Complete", updatedAt=late)
-    await scene.parts.audit.poll()
+    await scene.parts.reconciliation.poll()
 
     assert [workspace.count(f"jobGroups/{number}") for number in range(1, 6)] == [0, 0, 1, 0, 0]
     assert "3:succeeded" in await scene.told()
@@ -80,13 +80,13 @@ async def test_a_run_that_is_gone_twice_ends_once_as_lost(
     """One denial ends nothing, the second in another audit does, a third adds nothing."""
     await one_running(scene, workspace, clock)
     del workspace.tables["jobLibrary"][1]
-    await scene.parts.audit.poll()
-    await scene.parts.audit.poll()
+    await scene.parts.reconciliation.poll()
+    await scene.parts.reconciliation.poll()
     assert "1:lost" not in await scene.told()
 
     for _ in range(2):
         await clock.advance(300)
-        await scene.parts.audit.poll()
+        await scene.parts.reconciliation.poll()
 
     assert (await scene.told()).count("1:lost") == 1
 
@@ -97,13 +97,13 @@ async def test_a_run_that_comes_back_is_not_lost(
     """Denials count only in a row: an answer in between takes the first one back."""
     await one_running(scene, workspace, clock)
     row = workspace.tables["jobLibrary"].pop(1)
-    await scene.parts.audit.poll()
+    await scene.parts.reconciliation.poll()
     await clock.advance(300)
     workspace.tables["jobLibrary"][1] = row
-    await scene.parts.audit.poll()
+    await scene.parts.reconciliation.poll()
     await clock.advance(300)
     del workspace.tables["jobLibrary"][1]
-    await scene.parts.audit.poll()
+    await scene.parts.reconciliation.poll()
 
     assert "1:lost" not in await scene.told()
 
@@ -118,11 +118,11 @@ async def test_a_refusal_ends_nothing(
     workspace.faults["jobGroups/1"] = fault
     for _ in range(4):
         with pytest.raises(NotAvailableError):
-            await scene.parts.audit.poll()
+            await scene.parts.reconciliation.poll()
         await clock.advance(300)
 
     assert await scene.told() == ["1:queued", "1:started"]
-    active = scene.knowledge.active[scene.key(1)]
+    active = scene.live_state.active[scene.key(1)]
     assert active.confirmed_at < clock.now() - timedelta(seconds=900)
 
 
@@ -139,7 +139,7 @@ async def test_a_refusal_keeps_no_other_run_from_its_end(
         workspace.put_job_group(number, "Complete", updatedAt=late)
     workspace.faults["jobGroups/1"] = FORBIDDEN
     with pytest.raises(NotAvailableError):
-        await scene.parts.audit.poll()
+        await scene.parts.reconciliation.poll()
 
     assert "2:succeeded" in await scene.told()
 
@@ -152,7 +152,7 @@ async def test_a_failed_list_concludes_nothing(
     workspace.faults["jobLibrary"] = OVERLOADED
     for _ in range(3):
         with pytest.raises(TryLaterError):
-            await scene.parts.audit.poll()
+            await scene.parts.reconciliation.poll()
         await clock.advance(300)
 
     assert workspace.count("jobGroups/1") == 0
@@ -173,11 +173,11 @@ async def test_plan_runs_and_flow_runs_are_lost_too(
     workspace.flow_run_words.clear()
     for _ in range(4):
         await clock.advance(300)
-        await scene.parts.audit.poll()
+        await scene.parts.reconciliation.poll()
 
     told = await scene.told()
     assert [f"{run}:lost" in told for run in (1, 7, 71)] == [True, True, True]
-    assert not scene.knowledge.active
+    assert not scene.live_state.active
 
 
 async def test_an_unknown_word_is_not_finished(
@@ -186,8 +186,8 @@ async def test_an_unknown_word_is_not_finished(
     """A run with a status that nobody knows stays active and is confirmed by its id."""
     await one_running(scene, workspace, clock)
     workspace.put_job_group(1, "Hibernating")
-    await scene.parts.audit.poll()
+    await scene.parts.reconciliation.poll()
 
-    active = scene.knowledge.active[scene.key(1)]
+    active = scene.live_state.active[scene.key(1)]
     assert active.run.native_status == "Hibernating"
     assert active.confirmed_at == clock.now()

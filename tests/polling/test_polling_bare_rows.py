@@ -47,7 +47,7 @@ async def test_the_recipe_tells_the_flow(scene: Scene, workspace: TinyWorkspace)
 
     assert await pipeline_of(scene, 2) == "11"
     assert workspace.count("jobGroups/.") == 0
-    assert scene.knowledge.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
+    assert scene.live_state.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
 
 
 async def test_a_sample_is_found_out_by_its_read(scene: Scene, workspace: TinyWorkspace) -> None:
@@ -75,7 +75,7 @@ async def test_a_run_is_not_told_without_its_flow_while_that_may_be_read(
     for _ in range(scene.settings.attempts - 1):
         with pytest.raises(TryLaterError):
             await scene.parts.changes.poll()
-        assert {one.split(":")[0] for one in await scene.told()} == {"2"}
+        assert {item.split(":")[0] for item in await scene.told()} == {"2"}
         assert scene.parts.changes.watermark.at == stood_at
 
     await scene.parts.changes.poll()
@@ -122,7 +122,11 @@ async def test_a_row_that_two_lists_show_is_read_once(
     for number in range(1, 7):
         workspace.put_job_group(number, "InProgress")
     async with asyncio.TaskGroup() as group:
-        for poll in (scene.parts.changes.poll, scene.parts.audit.poll, scene.parts.audit.relist):
+        for poll in (
+            scene.parts.changes.poll,
+            scene.parts.reconciliation.poll,
+            scene.parts.reconciliation.relist,
+        ):
             group.create_task(poll(), name="poll")
 
     assert workspace.count("jobGroups/.") == 6

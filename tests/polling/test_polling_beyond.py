@@ -10,14 +10,14 @@ import pytest
 
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import Edition
-from monitor.model.beyond import Figures
 from monitor.model.errors import TryLaterError
-from monitor.polling.beyond.connections import Connections
-from monitor.polling.beyond.objects import Objects
-from monitor.polling.beyond.slow_polls import slow_polls
-from monitor.polling.beyond.tokens import Tokens
-from monitor.polling.beyond.usage import Usage
-from monitor.polling.settings import BeyondSettings, PollSettings
+from monitor.model.inventory import Figures
+from monitor.polling.inventory.connections import Connections
+from monitor.polling.inventory.objects import Objects
+from monitor.polling.inventory.slow_polls import slow_polls
+from monitor.polling.inventory.tokens import Tokens
+from monitor.polling.inventory.usage import Usage
+from monitor.polling.settings import InventorySettings, PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, Row, TinyWorkspace
@@ -42,7 +42,7 @@ COUNTS = {
 async def reading(scene: Scene, workspace: TinyWorkspace) -> Scene:
     """A scene in which everything beyond runs is read."""
     await scene.close()
-    scene.beyond = BeyondSettings(connections=True)
+    scene.inventory = InventorySettings(connections=True)
     await scene.open()
     await scene.begin()
     for path, count in COUNTS.items():
@@ -57,10 +57,12 @@ def told(figures: Figures | None) -> dict[str, float]:
 
 def connect(workspace: TinyWorkspace, **results: str) -> None:
     """Let the workspace have connections, each with the result of its status."""
-    rows: list[Row] = [{"id": int(one[1:]), "name": one} for one in results]
+    rows: list[Row] = [
+        {"id": int(other_result[1:]), "name": other_result} for other_result in results
+    ]
     workspace.documents["connections"] = {"data": rows}
-    for one, result in results.items():
-        workspace.documents[f"connections/{one[1:]}/status"] = {"result": result}
+    for other_result, result in results.items():
+        workspace.documents[f"connections/{other_result[1:]}/status"] = {"result": result}
 
 
 async def test_every_type_is_counted_once(reading: Scene, workspace: TinyWorkspace) -> None:
@@ -69,7 +71,7 @@ async def test_every_type_is_counted_once(reading: Scene, workspace: TinyWorkspa
     workspace.before_answer = lambda path, query: asked.update({path: dict(query)})
     await Objects(reading.following).poll()
 
-    assert told(reading.following.knowledge.workspaces[NAME].beyond.objects) == {
+    assert told(reading.following.live_state.workspaces[NAME].inventory.objects) == {
         "connection": 4,
         "dataset": 9,
         "flow": 3,
@@ -97,7 +99,7 @@ async def test_one_count_that_fails_costs_no_other(
     for _ in range(2):
         with pytest.raises(TryLaterError):
             await objects.poll()
-    found = told(reading.following.knowledge.workspaces[NAME].beyond.objects)
+    found = told(reading.following.live_state.workspaces[NAME].inventory.objects)
 
     assert len(found) == 9
     assert not {"plan", "flow"} & found.keys()
@@ -114,9 +116,13 @@ async def test_a_connection_that_goes_down_is_told_once(
     connect(workspace, c7="FAILURE", c8="success", c9="FAILURE")
     for _ in range(2):
         await connections.poll()
-    known = reading.knowledge.workspaces[NAME].beyond.connections
+    known = reading.live_state.workspaces[NAME].inventory.connections
 
-    assert {one.name: one.is_up for one in known} == {"c7": False, "c8": True, "c9": False}
+    assert {connection.name: connection.is_up for connection in known} == {
+        "c7": False,
+        "c8": True,
+        "c9": False,
+    }
     assert await reading.changes() == [("connection:7", "up", "down")]
 
 
@@ -138,11 +144,11 @@ async def test_a_connection_that_nobody_can_judge_is_left_out(
     }
     with pytest.raises(TryLaterError):
         await connections.poll()
-    known = reading.knowledge.workspaces[NAME].beyond.connections
+    known = reading.live_state.workspaces[NAME].inventory.connections
     workspace.faults.clear()
     await connections.poll()
 
-    assert {one.name: one.is_up for one in known} == {"c4": False, "c5": True}
+    assert {connection.name: connection.is_up for connection in known} == {"c4": False, "c5": True}
     assert await reading.changes() == [
         ("connection:4", "up", "down"),
         ("connection:4", "down", "up"),
@@ -156,7 +162,9 @@ async def test_very_many_connections_cost_a_bounded_number_of_requests(
     connect(workspace, c9="SUCCESS", c10="SUCCESS", c100="SUCCESS")
     await Connections(reading.following, at_once=2).poll()
 
-    assert [one.id for one in reading.knowledge.workspaces[NAME].beyond.connections] == ["9", "10"]
+    assert [
+        connection.id for connection in reading.live_state.workspaces[NAME].inventory.connections
+    ] == ["9", "10"]
     assert workspace.count("connections/.*/status") == 2
 
 
@@ -171,7 +179,7 @@ async def test_tokens_that_expire_are_known(reading: Scene, workspace: TinyWorks
     await Tokens(reading.following).poll()
 
     expiry = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
-    assert told(reading.knowledge.workspaces[NAME].beyond.tokens) == {"a-b": expiry}
+    assert told(reading.live_state.workspaces[NAME].inventory.tokens) == {"a-b": expiry}
 
 
 @pytest.mark.parametrize(
@@ -191,7 +199,7 @@ async def test_usage_of_this_month_is_known_as_served(
     reading.client.edition = Edition.PL
     await Usage(reading.following).poll()
 
-    found = told(reading.knowledge.workspaces[NAME].beyond.usage)
+    found = told(reading.live_state.workspaces[NAME].inventory.usage)
     assert found == {"jobs": 3, "computeSeconds": 12.5}
 
 
@@ -221,9 +229,9 @@ async def test_a_schedule_that_is_disabled_is_told_with_its_reason(
 async def test_each_is_switched_off_by_itself(scene: Scene, switch: str) -> None:
     """A switch takes one poll away and leaves the others."""
     await scene.close()
-    scene.beyond = BeyondSettings(**{"connections": True, switch: False})
+    scene.inventory = InventorySettings(**{"connections": True, switch: False})
     await scene.open()
-    names = {one.name for one in slow_polls(scene.following) if one.is_on}
+    names = {slow_poll.name for slow_poll in slow_polls(scene.following) if slow_poll.is_on}
     every = {"objects", "connections", "tokens", "configuration", "usage", "profiles"}
 
     assert names == every - {switch}
@@ -232,10 +240,10 @@ async def test_each_is_switched_off_by_itself(scene: Scene, switch: str) -> None
 async def test_connections_are_opened_only_when_somebody_asked_for_it(scene: Scene) -> None:
     """Looking at one may wake what lies behind, so that is off unless it is switched on."""
     await scene.close()
-    scene.beyond = BeyondSettings()
+    scene.inventory = InventorySettings()
     await scene.open()
 
-    polls = {one.name: one.is_on for one in slow_polls(scene.following)}
+    polls = {slow_poll.name: slow_poll.is_on for slow_poll in slow_polls(scene.following)}
     assert polls.pop("connections") is False
     assert all(polls.values())
 
@@ -254,10 +262,14 @@ async def test_only_what_the_edition_offers_is_asked_for(
 ) -> None:
     """Each edition has its own of them; nothing else is ever sent."""
     await unbegun.close()
-    unbegun.beyond = BeyondSettings(connections=True)
+    unbegun.inventory = InventorySettings(connections=True)
     await unbegun.open()
     await unbegun.begin(edition)
-    able = {one.name for one in slow_polls(unbegun.following) if unbegun.following.can(one.needs)}
+    able = {
+        slow_poll.name
+        for slow_poll in slow_polls(unbegun.following)
+        if unbegun.following.can(slow_poll.needs)
+    }
 
     assert able == names
 
@@ -271,14 +283,14 @@ async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
         folder=tmp_path,
         url=workspace.url,
         settings=settings,
-        beyond=BeyondSettings(interval_seconds=900),
+        inventory=InventorySettings(interval_seconds=900),
     )
     await scene.open()
     for path, count in COUNTS.items():
         workspace.documents[f"{path}/count"] = {"count": count}
     running = asyncio.create_task(scene.poller().run())
     try:
-        await until(lambda: scene.knowledge.workspaces[NAME].beyond.objects is not None)
+        await until(lambda: scene.live_state.workspaces[NAME].inventory.objects is not None)
         first = workspace.count("flows/count")
         workspace.faults["outputObjects/count"] = NO_ROUTE
         for _ in range(100):
@@ -287,7 +299,7 @@ async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
         await until(lambda: not scene.following.can(Capability.COUNT_OBJECTS))
         for _ in range(100):
             await clock.advance(10)
-        await until(lambda: scene.knowledge.workspaces[NAME].beyond.objects is None)
+        await until(lambda: scene.live_state.workspaces[NAME].inventory.objects is None)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -302,11 +314,11 @@ async def test_what_was_switched_off_is_not_shown_any_more(
 ) -> None:
     """A reload may take a switch away; what was read before it goes."""
     await Objects(reading.following).poll()
-    assert reading.knowledge.workspaces[NAME].beyond.objects is not None
-    reading.beyond = None
+    assert reading.live_state.workspaces[NAME].inventory.objects is not None
+    reading.inventory = None
     running = asyncio.create_task(reading.poller().run())
     try:
-        await until(lambda: reading.knowledge.workspaces[NAME].beyond.objects is None)
+        await until(lambda: reading.live_state.workspaces[NAME].inventory.objects is None)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -324,7 +336,7 @@ async def test_runs_are_read_before_all_this(
         url=workspace.url,
         settings=settings,
         requests_per_minute=12,
-        beyond=BeyondSettings(),
+        inventory=InventorySettings(),
     )
     await scene.open()
     for path, count in COUNTS.items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from monitor.catalogue.operations import Edition
 from monitor.model.runs import RunKind
+from monitor.tracking.pipeline_health import HEALTH
 from monitor.tracking.settings import TrackingSettings
-from monitor.tracking.standings import STANDING
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 from tests.polling.tiny_workspace import TinyWorkspace
@@ -22,9 +22,11 @@ def run_in(
 
 async def kept(scene: Scene) -> set[str]:
     """Return the keys of the standings in the store; memory must agree."""
-    notes = await scene.bus.notes(NAME, STANDING)
-    known = {f"{one[1]}/{one[2]}/{one[3] or ''}" for one in scene.knowledge.standings}
-    assert known == set(notes)
+    state_entries = await scene.bus.state_entries(NAME, HEALTH)
+    known = {
+        f"{status[1]}/{status[2]}/{status[3] or ''}" for status in scene.live_state.pipeline_health
+    }
+    assert known == set(state_entries)
     return known
 
 
@@ -36,16 +38,16 @@ async def test_a_flow_that_came_and_went_between_two_lists_is_forgotten(
     run_in(workspace, 1, flow=11, recipe=45)
     run_in(workspace, 2, flow=12, recipe=46)
     await scene.parts.changes.poll()
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     await clock.advance(HORIZON_SECONDS - 10)
-    await scene.parts.inventory.forget_idle()
+    await scene.parts.pipeline_names.forget_idle()
     before = await kept(scene)
     await clock.advance(600)
-    await scene.parts.inventory.forget_idle()
+    await scene.parts.pipeline_names.forget_idle()
 
     assert before == {"job_group/11/45", "job_group/12/46"}
     assert await kept(scene) == {"job_group/11/45"}
-    assert [one.id for one in scene.knowledge.view.pipelines()] == ["11"]
+    assert [pipeline.id for pipeline in scene.live_state.view.pipelines()] == ["11"]
 
 
 async def test_a_recipe_that_is_no_longer_used_does_not_speak_for_its_flow(
@@ -55,11 +57,11 @@ async def test_a_recipe_that_is_no_longer_used_does_not_speak_for_its_flow(
     workspace.tables["flows"][11] = {"id": 11, "name": "flow 11"}
     run_in(workspace, 1, flow=11, recipe=45, status="Failed")
     await scene.parts.changes.poll()
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     await clock.advance(HORIZON_SECONDS + 600)
     run_in(workspace, 2, flow=11, recipe=46)
     await scene.parts.changes.poll()
-    await scene.parts.inventory.forget_idle()
+    await scene.parts.pipeline_names.forget_idle()
 
     assert await kept(scene) == {"job_group/11/46"}
 
@@ -72,10 +74,10 @@ async def test_what_runs_and_what_is_not_listed_yet_stays(
     run_in(workspace, 2, flow=12, recipe=46, status="InProgress")
     await scene.parts.changes.poll()
     await clock.advance(HORIZON_SECONDS + 600)
-    await scene.parts.inventory.forget_idle()
+    await scene.parts.pipeline_names.forget_idle()
     before = await kept(scene)
-    await scene.parts.inventory.poll()
-    await scene.parts.inventory.forget_idle()
+    await scene.parts.pipeline_names.poll()
+    await scene.parts.pipeline_names.forget_idle()
 
     assert before == {"job_group/11/45", "job_group/12/46"}
     assert await kept(scene) == {"job_group/12/46"}
@@ -91,7 +93,7 @@ async def test_where_nothing_is_listed_the_horizon_alone_decides(
         run_in(workspace, number, flow=10 + number, recipe=45)
         await unbegun.parts.by_id.confirm(unbegun.key(number))
         await clock.advance(HORIZON_SECONDS / 2 + 300)
-    await unbegun.parts.inventory.forget_idle()
+    await unbegun.parts.pipeline_names.forget_idle()
 
     assert await kept(unbegun) == {"job_group/12/45"}
-    assert {one[1] for one in unbegun.knowledge.standings} == {RunKind.JOB_GROUP}
+    assert {status[1] for status in unbegun.live_state.pipeline_health} == {RunKind.JOB_GROUP}

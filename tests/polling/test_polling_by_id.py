@@ -41,7 +41,7 @@ async def test_a_followed_run_is_followed_to_its_end(
     assert await legacy.told() == ["1:queued", "1:started", "1:succeeded"]
     assert workspace.count("jobGroups/1") == reads <= 4
     assert workspace.count("jobLibrary") == 0
-    assert legacy.knowledge.confirmed[NAME, RunKind.JOB_GROUP]
+    assert legacy.live_state.confirmed[NAME, RunKind.JOB_GROUP]
 
 
 async def test_the_oldest_knowledge_is_renewed_first(
@@ -114,7 +114,7 @@ async def test_confirm_says_what_the_workspace_says(
 
     assert answers == [True, False, False, None, False]
     assert plan_run is False
-    assert {one.split(":")[0] for one in await legacy.told()} == {"2"}
+    assert {item.split(":")[0] for item in await legacy.told()} == {"2"}
 
 
 async def test_what_cannot_be_tracked_now_is_tracked_later(

@@ -27,7 +27,7 @@ async def test_a_run_is_told_from_its_rows(
         await scene.parts.changes.poll()
         await clock.advance(5)
 
-    assert await scene.told() == [f"1:{one}" for one in ALL]
+    assert await scene.told() == [f"1:{item}" for item in ALL]
     state = await scene.state(1)
     assert state is not None
     assert state.pipeline is not None
@@ -53,7 +53,7 @@ async def test_the_watermark_is_workspace_time(
     workspace.put_job_group(1, "Complete")
     await scene.parts.changes.poll()
 
-    assert await scene.told() == [f"1:{one}" for one in ALL]
+    assert await scene.told() == [f"1:{item}" for item in ALL]
 
 
 async def test_a_failed_page_does_not_move_the_watermark(
@@ -135,7 +135,7 @@ async def test_the_watermark_survives_a_restart(
     await scene.parts.changes.poll()
 
     assert "1:succeeded" in await scene.told()
-    _, query = next(one for one in reversed(workspace.asked) if one[0] == "jobLibrary")
+    _, query = next(item for item in reversed(workspace.asked) if item[0] == "jobLibrary")
     since = int(query["dateFilter[updatedAt][gte]"]) / 1000
     assert since > (clock.now() - timedelta(seconds=52_000)).timestamp()
 
@@ -193,16 +193,16 @@ async def test_an_unreadable_row_holds_nobody_up(
     await scene.parts.changes.poll()
 
     assert {"1:succeeded", "3:succeeded"} <= set(await scene.told())
-    assert len(scene.parts.wanted) == 1
+    assert len(scene.parts.refetch_queue) == 1
     await clock.advance(600)
     await scene.restart()
-    assert len(scene.parts.wanted) == 1
+    assert len(scene.parts.refetch_queue) == 1
 
     workspace.tables["jobLibrary"][2]["wrangledDataset"] = {"id": 45, "flow": {"id": 11}}
-    await scene.parts.wanted.poll(scene.parts.by_id.read_wanted)
+    await scene.parts.refetch_queue.poll(scene.parts.by_id.read_queued)
 
     assert "2:succeeded" in await scene.told()
-    assert len(scene.parts.wanted) == 0
+    assert len(scene.parts.refetch_queue) == 0
 
 
 async def test_a_run_that_stays_unreadable_is_given_up(
@@ -212,13 +212,13 @@ async def test_a_run_that_stays_unreadable_is_given_up(
     workspace.put_job_group(2, "Complete")["wrangledDataset"] = "not an object"
     for _ in range(20):
         await scene.parts.changes.poll()
-        if scene.parts.wanted.seconds_until_due() == 0:
+        if scene.parts.refetch_queue.seconds_until_due() == 0:
             with suppress(UnreadableAnswerError):
-                await scene.parts.wanted.poll(scene.parts.by_id.read_wanted)
+                await scene.parts.refetch_queue.poll(scene.parts.by_id.read_queued)
         await clock.advance(60)
 
     assert workspace.count("jobGroups/2") == scene.settings.attempts
-    assert len(scene.parts.wanted) == 0
+    assert len(scene.parts.refetch_queue) == 0
 
 
 async def test_samples_never_become_runs(scene: Scene, workspace: TinyWorkspace) -> None:
@@ -229,7 +229,7 @@ async def test_samples_never_become_runs(scene: Scene, workspace: TinyWorkspace)
         await scene.parts.changes.poll()
 
     assert await scene.told() == []
-    ignored = scene.sample("dataprep_monitor_sightings_total", source="poll", outcome="ignored")
+    ignored = scene.sample("dataprep_monitor_observations_total", source="poll", outcome="ignored")
     assert ignored == 3
 
 
@@ -240,12 +240,12 @@ async def test_a_complete_poll_confirms_what_is_known(
     workspace.faults["jobLibrary"] = OVERLOADED
     with pytest.raises(TryLaterError):
         await scene.parts.changes.poll()
-    assert (NAME, RunKind.JOB_GROUP) not in scene.knowledge.confirmed
+    assert (NAME, RunKind.JOB_GROUP) not in scene.live_state.confirmed
 
     workspace.faults.clear()
     await scene.parts.changes.poll()
 
-    assert scene.knowledge.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
+    assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
 
 
 async def test_equal_stamps_on_the_edge_are_seen(
@@ -273,7 +273,7 @@ async def test_a_failed_commit_holds_the_watermark(
     with pytest.raises(BusUnavailableError):
         await scene.parts.changes.poll()
     assert scene.parts.changes.watermark.at == stood_at
-    assert not scene.knowledge.active
+    assert not scene.live_state.active
 
     await clock.advance(3_600)
     await scene.restart()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.model.errors import TryLaterError
-from monitor.polling.beyond.configuration import WorkspaceConfiguration
+from monitor.polling.inventory.configuration import ConfigurationWatch
 from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, TinyWorkspace
 
@@ -22,8 +22,8 @@ SCHEMA = "workspaces/current/configuration-schema"
 
 async def look(scene: Scene, workspace: TinyWorkspace, most: int = 2_000, **values: Any) -> None:
     """Let the settings be these, and read them as after a start."""
-    workspace.documents[PATH] = {name.replace("_", "."): one for name, one in values.items()}
-    await WorkspaceConfiguration(scene.following, most=most).poll()
+    workspace.documents[PATH] = {name.replace("_", "."): value for name, value in values.items()}
+    await ConfigurationWatch(scene.following, most=most).poll()
 
 
 async def test_a_change_is_told_with_its_old_and_new_value(
@@ -100,13 +100,17 @@ async def test_no_secret_leaves_the_reading(
     with structlog.testing.capture_logs() as lines:
         for secret in secrets:
             workspace.documents[PATH] = {name: secret, "other": len(lines)}
-            await WorkspaceConfiguration(scene.following, most=100).poll()
-    told = json.dumps([await scene.changes(), repr(lines), repr(scene.knowledge.workspaces)])
-    stored = b"".join(one.read_bytes() for one in _files(scene.folder))
+            await ConfigurationWatch(scene.following, most=100).poll()
+    told = json.dumps([await scene.changes(), repr(lines), repr(scene.live_state.workspaces)])
+    stored = b"".join(file.read_bytes() for file in _files(scene.folder))
 
-    assert [one for one in secrets if one in told or one.encode() in stored] == []
+    assert [
+        other_secret
+        for other_secret in secrets
+        if other_secret in told or other_secret.encode() in stored
+    ] == []
     assert any("configuration changed" in line["event"] for line in lines)
 
 
 def _files(folder: Path) -> list[Path]:
-    return [one for one in folder.rglob("*") if one.is_file()]
+    return [item for item in folder.rglob("*") if item.is_file()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from monitor.bus.contract import Change, Note
+from monitor.bus.contract import Change, StateEntry
 from tests.polling.conftest import NAME, Scene
 
 DAMAGED = (
@@ -23,14 +23,15 @@ DAMAGED = (
 
 async def test_damaged_notes_stop_no_poll(scene: Scene) -> None:
     """Each is left out, and all parts load."""
-    notes = tuple(
-        Note(workspace=NAME, topic=topic, key=key, value=value) for topic, key, value in DAMAGED
+    state_entries = tuple(
+        StateEntry(workspace=NAME, topic=topic, key=key, value=value)
+        for topic, key, value in DAMAGED
     )
-    await scene.bus.commit(Change(notes=notes), timeout_seconds=5)
+    await scene.bus.commit(Change(state_entries=state_entries), timeout_seconds=5)
     with structlog.testing.capture_logs() as logged:
         await scene.restart()
 
-    left_out = [one["reason"] for one in logged if one["event"] == "a note is left out"]
+    left_out = [item["reason"] for item in logged if item["event"] == "a note is left out"]
     for named in (
         "watermark 'changes'",
         "watermark 'plan_runs'",
@@ -39,6 +40,6 @@ async def test_damaged_notes_stop_no_poll(scene: Scene) -> None:
         "inventory 'flow'",
         "standing '1'",
     ):
-        assert any(f"stored as {named} cannot be understood" in one for one in left_out), named
+        assert any(f"stored as {named} cannot be understood" in item for item in left_out), named
     assert "wanted 'nothing/7' names no run" in left_out
     assert "wanted 'job_group/' names no run" in left_out

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
+from monitor.model.observations import Observation
 from monitor.model.runs import JobCount, RunState, Source
-from monitor.model.sightings import Sighting
 from monitor.polling.settings import PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, until
@@ -98,7 +98,7 @@ async def test_an_end_waits_only_so_long(
 
 
 def late_looks(scene: Scene) -> float:
-    return scene.sample("dataprep_monitor_sightings_total", source="detail", outcome="changed")
+    return scene.sample("dataprep_monitor_observations_total", source="detail", outcome="changed")
 
 
 async def test_failures_come_first(scene: Scene, workspace: TinyWorkspace) -> None:
@@ -118,10 +118,10 @@ async def test_failures_come_first(scene: Scene, workspace: TinyWorkspace) -> No
 
 async def test_a_callback_alone_reads_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
     """A callback that names a run which nobody has seen costs no request for its records."""
-    forged = Sighting(
+    forged = Observation(
         key=scene.key(666),
         source=Source.CALLBACK,
-        seen_at=scene.clock.now(),
+        observed_at=scene.clock.now(),
         native_status="Complete",
         inbox_id=1,
     )
@@ -138,10 +138,10 @@ async def test_a_callback_of_a_known_run_is_completed(
     workspace.put_job_group(1, "InProgress")
     await scene.parts.changes.poll()
     workspace.put_job(1)
-    told = Sighting(
+    told = Observation(
         key=scene.key(1),
         source=Source.CALLBACK,
-        seen_at=scene.clock.now(),
+        observed_at=scene.clock.now(),
         native_status="Complete",
         inbox_id=1,
     )
@@ -218,7 +218,7 @@ async def test_the_line_is_bounded(
     await polling
 
     assert len(scene.parts.details._queue) == 2
-    assert sum(one.endswith("succeeded") for one in await scene.told()) == 5
+    assert sum(item.endswith("succeeded") for item in await scene.told()) == 5
 
 
 async def test_progress_is_read_oldest_first_from_what_is_left(
@@ -234,7 +234,7 @@ async def test_progress_is_read_oldest_first_from_what_is_left(
     assert await scene.parts.progress.poll() is True
     assert await scene.parts.progress.poll() is False
 
-    active = scene.knowledge.active[scene.key(1)]
+    active = scene.live_state.active[scene.key(1)]
     assert (active.percent_complete, active.heartbeat_at) == (40, workspace.now())
     assert active.run.started_at is None
     await clock.advance(61)

@@ -58,12 +58,12 @@ async def test_every_edition_is_found(opened: Opened, edition: Edition, document
     async with opened(edition, document) as (_, client):
         finding = await probe(client)
 
-    reads = {one for one in PROBED if operation(one).is_offered_in(edition)}
+    reads = {item for item in PROBED if operation(item).is_offered_in(edition)}
     shown = Edition.OPEN if document == "whole" else edition
     assert finding.edition is edition
     assert finding.is_sure
     assert finding.capabilities == capabilities_of(edition)
-    assert all(one in finding.reason for one in reads)
+    assert all(read in finding.reason for read in reads)
     assert finding.reason.endswith(f"is most like {shown}")
 
 
@@ -77,7 +77,7 @@ async def test_an_edition_is_found_without_changing_anything(
         sandbox.on_request(lambda operation_id, _: asked.append(operation_id))
         await probe(client)
 
-    assert {operation(one).method for one in asked} == {"GET"}
+    assert {operation(text).method for text in asked} == {"GET"}
     assert len(asked) == len(set(asked)) <= len(PROBED) + 1
 
 

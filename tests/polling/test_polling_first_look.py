@@ -13,7 +13,7 @@ from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
 async def look(scene: Scene) -> None:
     await scene.parts.changes.poll()
     await scene.parts.plan_runs.poll()
-    await scene.parts.audit.poll()
+    await scene.parts.reconciliation.poll()
     for _ in range(3):
         await scene.parts.flow_runs.poll(scene.parts.intake.take)
 
@@ -96,9 +96,9 @@ async def test_an_end_that_only_job_records_can_date(
     await clock.advance(600)
     await unbegun.restart()
     workspace.faults.clear()
-    await unbegun.parts.wanted.poll(unbegun.parts.by_id.read_wanted)
+    await unbegun.parts.refetch_queue.poll(unbegun.parts.by_id.read_queued)
 
-    assert {one.split(":")[0] for one in await unbegun.told()} == {"2"}
+    assert {item.split(":")[0] for item in await unbegun.told()} == {"2"}
     state = await unbegun.state(1)
     assert state is not None
     assert state.historical

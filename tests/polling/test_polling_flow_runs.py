@@ -42,7 +42,7 @@ async def test_job_groups_show_the_start_and_the_status_the_end(
     put(workspace, 1, "InProgress")
     await look(scene)
     assert await scene.told(FLOW_RUN) == BEGUN
-    active = scene.knowledge.active[scene.key(71, FLOW_RUN)].run
+    active = scene.live_state.active[scene.key(71, FLOW_RUN)].run
     assert active.created_at == created_at
 
     await clock.advance(60)
@@ -75,8 +75,8 @@ async def test_a_record_that_is_read_before_the_start_is_durable_is_told(
     await changes
     await scene.parts.flow_runs.poll(scene.parts.intake.take)
 
-    active = scene.knowledge.active
-    assert [active[scene.key(one, FLOW_RUN)].run.created_at for one in ids] == [
+    active = scene.live_state.active
+    assert [active[scene.key(id_, FLOW_RUN)].run.created_at for id_ in ids] == [
         workspace.now() for _ in ids
     ]
 
@@ -163,10 +163,10 @@ async def test_a_late_list_does_not_open_an_ended_group(
     workspace.put_flow_run(71)
     put(workspace, 1, "InProgress")
     await look(scene)
-    late = await scene.client.job_group("1", priority=Priority.AUDIT)
+    late = await scene.client.job_group("1", priority=Priority.RECONCILIATION)
     put(workspace, 1, "Complete")
     await scene.parts.changes.poll()
-    await scene.parts.intake.take((late,), Source.AUDIT)
+    await scene.parts.intake.take((late,), Source.RECONCILIATION)
     workspace.put_flow_run(71, "Complete")
     await clock.advance(1)
     await scene.parts.flow_runs.poll(scene.parts.intake.take)

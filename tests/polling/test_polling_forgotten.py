@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from monitor.model.errors import TryLaterError
-from monitor.model.knowledge import ScheduleKnown
+from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
@@ -18,12 +18,12 @@ _TIMES = 3  # a list that shows it, or may be a moment behind, and two that do n
 
 
 def knows(scene: Scene) -> bool:
-    return scene.knowledge.knows(NAME, Pipeline(kind=PipelineKind.FLOW, id="11"))
+    return scene.live_state.knows(NAME, Pipeline(kind=PipelineKind.FLOW, id="11"))
 
 
 async def list_all(scene: Scene, times: int = _TIMES) -> None:
     for _ in range(times):
-        await scene.parts.inventory.poll()
+        await scene.parts.pipeline_names.poll()
 
 
 async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
@@ -31,7 +31,7 @@ async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
 ) -> None:
     """Neither the hourly list of the last day does, nor a late detail, nor a restart."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     workspace.put_job_group(1, "Failed")
     await scene.parts.changes.poll()
     del workspace.tables["flows"][11]
@@ -39,15 +39,15 @@ async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
     assert not knows(scene)
 
     await clock.advance(600)
-    await scene.parts.audit.relist()
+    await scene.parts.reconciliation.relist()
     assert not knows(scene)
     workspace.put_job_group(1, "Failed", ranfrom="schedule")  # written once more
     await scene.parts.changes.poll()
     assert not knows(scene)
-    assert scene.knowledge.view.standings() == ()
+    assert scene.live_state.view.pipeline_health() == ()
     await scene.restart()
     await scene.parts.changes.poll()
-    await scene.parts.audit.relist()
+    await scene.parts.reconciliation.relist()
     assert not knows(scene)
     state = await scene.state(1)
     assert state is not None
@@ -60,7 +60,7 @@ async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
 ) -> None:
     """What runs is known for as long as it does, and its end is told."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     workspace.put_job_group(1)
     await scene.parts.changes.poll()
     del workspace.tables["flows"][11]
@@ -72,7 +72,7 @@ async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
     assert await scene.told() == ["1:queued", "1:started", "1:failed"]
     await list_all(scene, 1)
     assert not knows(scene)
-    assert scene.knowledge.view.standings() == ()
+    assert scene.live_state.view.pipeline_health() == ()
 
 
 async def test_what_only_history_has_named_is_forgotten(
@@ -88,11 +88,11 @@ async def test_what_only_history_has_named_is_forgotten(
     assert knows(unbegun)  # one list is no proof
     await list_all(unbegun, 1)
     assert not knows(unbegun)
-    assert unbegun.knowledge.view.standings() == ()
+    assert unbegun.live_state.view.pipeline_health() == ()
 
     await unbegun.restart()
     await unbegun.parts.changes.poll()
-    await unbegun.parts.audit.relist()
+    await unbegun.parts.reconciliation.relist()
     assert not knows(unbegun)
     await clock.advance(60)
     workspace.put_job_group(2)  # it is there after all
@@ -121,7 +121,7 @@ async def test_what_a_schedule_names_stays(
     """A schedule that the token may see can start it any time, though no list shows it."""
     flow = Pipeline(kind=PipelineKind.FLOW, id="11")
     schedule = ScheduleKnown(id="5", name="s", is_enabled=True, triggers=(), pipelines=(flow,))
-    scene.knowledge.update_workspace(NAME, schedules=(schedule,))
+    scene.live_state.update_workspace(NAME, schedules=(schedule,))
     workspace.put_job_group(1, "Failed")
     await scene.parts.changes.poll()
     await clock.advance(100_000)
@@ -134,7 +134,7 @@ async def test_where_no_inventory_is_offered_nothing_is_forgotten(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """What runs have named is all there is to know then."""
-    scene.knowledge.update_workspace(NAME, capabilities=frozenset({"list_changes"}))
+    scene.live_state.update_workspace(NAME, capabilities=frozenset({"list_changes"}))
     workspace.put_job_group(1, "Failed")
     await scene.parts.changes.poll()
     await clock.advance(100_000)
@@ -153,6 +153,6 @@ async def test_a_list_that_fails_forgets_nothing_that_runs_have_named(
     workspace.faults["flows"] = OVERLOADED
     for _ in range(_TIMES):
         with pytest.raises(TryLaterError):
-            await scene.parts.inventory.poll()
+            await scene.parts.pipeline_names.poll()
 
     assert knows(scene)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BudgetExhaustedError, MonitorError, NotAvailableError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
-from monitor.polling.offering import Offering
+from monitor.polling.capability_discovery import CapabilityDiscovery
 from monitor.polling.pace import rest_after_reads, rest_between_lists
 from monitor.polling.reachability import ReachabilityJudge
 from monitor.workspace.budget import RequestBudget
@@ -63,7 +63,7 @@ async def test_a_small_budget_is_not_spent_on_looking_alone(
         spending.ask(Priority.CHANGES, rest_seconds=rest, at_once=at_once) for _ in range(loops)
     ]
     looks.append(spending.ask(Priority.DETAILS, rest_seconds=1))
-    tasks = [asyncio.create_task(one) for one in looks]
+    tasks = [asyncio.create_task(look) for look in looks]
     await clock.advance(1_800)
     for task in tasks:
         task.cancel()
@@ -83,28 +83,30 @@ async def test_a_right_withdrawn_for_a_while_is_asked_for_again(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Within a minute, then less and less often, at least four times an hour."""
-    offering = Offering(unbegun.following, ReachabilityJudge(unbegun.following))
-    await offering.find_out()
-    first = offering.seconds_until_due()
+    capability_discovery = CapabilityDiscovery(
+        unbegun.following, ReachabilityJudge(unbegun.following)
+    )
+    await capability_discovery.find_out()
+    first = capability_discovery.seconds_until_due()
     workspace.faults["jobLibrary"] = FORBIDDEN
     await unbegun.observer.open(NAME)
     with pytest.raises(NotAvailableError):
         await unbegun.parts.changes.poll()
-    await offering.heed()
-    waits = [offering.seconds_until_due()]
+    await capability_discovery.heed()
+    waits = [capability_discovery.seconds_until_due()]
     assert not unbegun.following.can(Capability.LIST_CHANGES)
     for _ in range(4):
         await clock.advance(waits[-1])
-        await offering.find_out()
-        waits.append(offering.seconds_until_due())
+        await capability_discovery.find_out()
+        waits.append(capability_discovery.seconds_until_due())
     workspace.faults.clear()
     await clock.advance(waits[-1])
-    await offering.find_out()
+    await capability_discovery.find_out()
 
     assert first == 21_600
     assert waits == [60, 300, 600, 900, 900]
     assert unbegun.following.can(Capability.LIST_CHANGES)
-    assert offering.seconds_until_due() == 21_600
+    assert capability_discovery.seconds_until_due() == 21_600
 
 
 async def test_a_token_that_is_renewed_late_costs_no_pipeline(
@@ -170,7 +172,7 @@ async def test_a_plan_run_whose_children_are_linked_is_not_read_again(
     await scene.parts.plan_runs.link_children()
     reads = workspace.count("plans/13/full")
     await scene.restart()
-    await scene.parts.audit.relist()
+    await scene.parts.reconciliation.relist()
     await scene.parts.plan_runs.link_children()
 
     assert reads == 1

@@ -15,16 +15,16 @@ from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, Row, TinyWorkspac
 
 
 def names(scene: Scene) -> set[tuple[str, str | None]]:
-    return {(one.id, one.name) for one in scene.knowledge.view.pipelines()}
+    return {(pipeline.id, pipeline.name) for pipeline in scene.live_state.view.pipelines()}
 
 
 async def test_names_follow_a_rename(scene: Scene, workspace: TinyWorkspace) -> None:
     """Flows and plans carry the names that the workspace shows now."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
     workspace.tables["plans"] = {13: {"id": 13, "name": "Nightly"}}
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     workspace.tables["flows"][11]["name"] = "Revenue"
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
 
     assert names(scene) == {("11", "Revenue"), ("13", "Nightly")}
 
@@ -34,12 +34,12 @@ async def test_a_deleted_pipeline_is_forgotten_after_two_lists(
 ) -> None:
     """One short list forgets nothing, the second does, also when a restart lay between."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A"}, 12: {"id": 12, "name": "B"}}
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     del workspace.tables["flows"][12]
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     assert ("12", "B") in names(scene)
 
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     assert names(scene) == {("11", "A")}
 
 
@@ -55,12 +55,12 @@ async def test_a_schedule_does_not_bring_a_deleted_flow_back(
         "tasks": [{"runFlow": {"flowId": 12}}, {"runFlow": {"flowId": 13}}],
     }
     for _ in range(2):
-        await scene.parts.inventory.poll()
+        await scene.parts.pipeline_names.poll()
         await scene.parts.schedules.poll()
     assert names(scene) == {("12", "B"), ("13", None)}
     del workspace.tables["flows"][12]
     for _ in range(3):
-        await scene.parts.inventory.poll()
+        await scene.parts.pipeline_names.poll()
         await scene.parts.schedules.poll()
     assert names(scene) == {("13", None)}
 
@@ -74,11 +74,11 @@ async def test_a_schedule_does_not_bring_a_deleted_flow_back(
 async def test_a_failed_list_forgets_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
     """An outage is not a deletion."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A"}}
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     workspace.faults["flows"] = OVERLOADED
     for _ in range(3):
         with pytest.raises(TryLaterError):
-            await scene.parts.inventory.poll()
+            await scene.parts.pipeline_names.poll()
 
     assert names(scene) == {("11", "A")}
 
@@ -90,9 +90,9 @@ async def test_a_pipeline_that_was_never_listed_stays(
     workspace.put_job_group(1, "Complete")
     await scene.parts.changes.poll()
     for _ in range(3):
-        await scene.parts.inventory.poll()
+        await scene.parts.pipeline_names.poll()
 
-    assert scene.knowledge.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
+    assert scene.live_state.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
 
 
 async def test_schedules_are_known_with_what_they_start(
@@ -110,7 +110,7 @@ async def test_schedules_are_known_with_what_they_start(
         "status": "",
     }
     await scene.parts.schedules.poll()
-    (known,) = scene.knowledge.workspaces["marketing"].schedules
+    (known,) = scene.live_state.workspaces["marketing"].schedules
     workspace.tables["schedules"].clear()
     await scene.parts.schedules.poll()
 
@@ -119,12 +119,14 @@ async def test_schedules_are_known_with_what_they_start(
         False,
         "owner left",
     )
-    assert [one.id for one in known.pipelines] == ["11"]
-    assert scene.knowledge.workspaces["marketing"].schedules == ()
+    assert [pipeline.id for pipeline in known.pipelines] == ["11"]
+    assert scene.live_state.workspaces["marketing"].schedules == ()
 
 
 def place(scene: Scene, pipeline_id: str) -> tuple[str | None, str | None]:
-    (one,) = (one for one in scene.knowledge.view.pipelines() if one.id == pipeline_id)
+    (one,) = (
+        pipeline for pipeline in scene.live_state.view.pipelines() if pipeline.id == pipeline_id
+    )
     return one.folder, one.owner
 
 
@@ -142,7 +144,7 @@ async def test_a_flow_has_its_folders_name_and_its_owner(
     }
     workspace.tables["folders"] = {5: {"id": 5, "name": "Finance"}}
     workspace.tables["plans"] = {16: {"id": 16, "name": "P", "creator": ann}}
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
 
     assert place(scene, "11") == ("Finance", "ann@example.com")
     assert place(scene, "12") == ("Told", None)
@@ -158,12 +160,12 @@ async def test_folders_are_asked_for_only_where_they_are_needed(
 ) -> None:
     """No flow in a folder: no list of folders. No such list: the id stands for the name."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A", "folder": None}}
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     assert workspace.count("folders") == 0
 
     workspace.faults["folders"] = NO_ROUTE
     workspace.tables["flows"][11]["folder"] = {"id": 5}
-    await scene.parts.inventory.poll()
+    await scene.parts.pipeline_names.poll()
     assert place(scene, "11") == ("5", None)
 
 
@@ -187,18 +189,18 @@ async def test_a_reading_of_schedules_tells_when_it_began_and_whose_they_are(
     await scene.client.request("getOpenApiSpec", priority=Priority.CHANGES)
     before = scene.following.workspace_now()
     await scene.parts.schedules.poll()
-    standing = scene.knowledge.workspaces["marketing"]
-    (known,) = standing.schedules
+    status = scene.live_state.workspaces["marketing"]
+    (known,) = status.schedules
 
-    assert standing.schedules_read_at == before
-    assert standing.schedules_of == "ann@example.com"
+    assert status.schedules_read_at == before
+    assert status.schedules_of == "ann@example.com"
     assert (known.owner_id, known.updated_at) == ("1", datetime(2026, 11, 1, 10, tzinfo=UTC))
 
     await clock.advance(300)
     workspace.faults["schedules"] = OVERLOADED
     with pytest.raises(TryLaterError):
         await scene.parts.schedules.poll()
-    assert scene.knowledge.workspaces["marketing"].schedules_read_at == before
+    assert scene.live_state.workspaces["marketing"].schedules_read_at == before
     assert workspace.count("people/current") == 1
 
 
@@ -207,14 +209,18 @@ async def test_a_schedule_that_cannot_be_read_is_not_gone(
 ) -> None:
     """A row that makes no sense keeps what was known of it; one that is missing is gone."""
     rows: dict[int, Row] = {
-        one: {"id": one, "name": f"s{one}", "triggers": [], "tasks": []} for one in (1, 2)
+        number: {"id": number, "name": f"s{number}", "triggers": [], "tasks": []}
+        for number in (1, 2)
     }
     workspace.tables["schedules"] = rows
     await scene.parts.schedules.poll()
     rows[1]["name"] = {"no": "name"}
     await scene.parts.schedules.poll()
-    assert {one.id for one in scene.knowledge.workspaces["marketing"].schedules} == {"1", "2"}
+    assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {
+        "1",
+        "2",
+    }
 
     del rows[1]
     await scene.parts.schedules.poll()
-    assert {one.id for one in scene.knowledge.workspaces["marketing"].schedules} == {"2"}
+    assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {"2"}

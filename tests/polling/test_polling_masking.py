@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.polling.beyond.masking import MASK, held_settings, secret_names_in
+from monitor.polling.inventory.masking import MASK, held_settings, secret_names_in
 
 SALT = b"0123456789abcdef"
 WORDS: tuple[str, ...] = (
@@ -27,7 +27,7 @@ WORDS += ("private-key", "ACCESS_KEY", "clientSecret", "authorization", "pwd", "
 def shown(configuration: dict[str, Any], *secret_names: str) -> dict[str, str]:
     """Return what would be seen of each setting."""
     settings = held_settings(configuration, secret_names=secret_names, salt=SALT)
-    return {name: one.shown for name, one in settings.items()}
+    return {name: setting.shown for name, setting in settings.items()}
 
 
 @given(
@@ -46,7 +46,7 @@ def test_no_secret_is_held_or_shown_under_any_name(
     for _ in range(depth):
         plain = {"mail": [plain]}
     settings = held_settings(plain, secret_names=(), salt=SALT)
-    assert {one.shown for one in settings.values()} == {MASK}
+    assert {setting.shown for setting in settings.values()} == {MASK}
     assert value not in repr(settings)
 
 
@@ -134,5 +134,7 @@ def test_a_secret_is_compared_without_being_held() -> None:
 def test_any_settings_can_be_judged(value: Any) -> None:
     """Whatever a workspace answers, each setting comes out bounded."""
     settings = held_settings({"one": value}, secret_names=("x",), salt=SALT)
-    assert all(len(one.shown) <= 500 and len(one.held) <= 500 for one in settings.values())
+    assert all(
+        len(setting.shown) <= 500 and len(setting.held) <= 500 for setting in settings.values()
+    )
     assert secret_names_in(value) is not None

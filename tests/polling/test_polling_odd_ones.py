@@ -85,7 +85,7 @@ async def test_active_runs_that_fail_come_last(
     with pytest.raises(TryLaterError):
         await legacy.parts.by_id.poll()
 
-    ended = {one for one in await legacy.told() if one.endswith("succeeded")}
+    ended = {item for item in await legacy.told() if item.endswith("succeeded")}
     assert ended == {f"{number}:succeeded" for number in range(5, 9)}
 
 
@@ -104,9 +104,9 @@ async def test_the_audit_goes_on_behind_a_run_that_fails(
     for _ in range(2):
         await clock.advance(300)
         with pytest.raises(TryLaterError):
-            await scene.parts.audit.poll()
+            await scene.parts.reconciliation.poll()
 
-    assert [one for one in await scene.told() if one.endswith("lost")] == ["2:lost", "3:lost"]
+    assert [item for item in await scene.told() if item.endswith("lost")] == ["2:lost", "3:lost"]
 
 
 async def test_a_list_that_fails_keeps_no_other_list_from_being_audited(
@@ -116,7 +116,7 @@ async def test_a_list_that_fails_keeps_no_other_list_from_being_audited(
     await clock.advance(60)
     workspace.put_plan_run(3)
     workspace.faults["jobLibrary"] = OVERLOADED
-    for look in (scene.parts.audit.poll, scene.parts.audit.relist):
+    for look in (scene.parts.reconciliation.poll, scene.parts.reconciliation.relist):
         with pytest.raises(TryLaterError):
             await look()
 
@@ -131,9 +131,9 @@ async def test_flows_that_cannot_be_listed_keep_no_plan_from_being_named(
     workspace.tables["plans"][5] = {"id": 5, "name": "Nightly"}
     workspace.faults["flows"] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await scene.parts.inventory.poll()
+        await scene.parts.pipeline_names.poll()
 
-    assert [one.name for one in scene.knowledge.view.pipelines()] == ["Nightly"]
+    assert [pipeline.name for pipeline in scene.live_state.view.pipelines()] == ["Nightly"]
 
 
 @pytest.mark.parametrize("fault", [OVERLOADED, NO_OBJECT])
@@ -153,7 +153,7 @@ async def test_progress_is_read_although_some_job_records_cannot_be(
         except MonitorError:
             continue
 
-    assert scene.knowledge.active[scene.key(13)].percent_complete == 40
+    assert scene.live_state.active[scene.key(13)].percent_complete == 40
     assert workspace.count(r"jobGroups/\d+/jobs") == 13
 
 
@@ -205,7 +205,7 @@ async def test_a_flow_run_that_is_refused_makes_no_other_unknown(
     await clock.advance(5)
     await scene.parts.changes.poll()
 
-    assert scene.knowledge.confirmed[NAME, RunKind.FLOW_RUN] == clock.now()
+    assert scene.live_state.confirmed[NAME, RunKind.FLOW_RUN] == clock.now()
 
 
 async def test_job_records_that_never_come_are_not_asked_for_for_ever(
@@ -217,9 +217,9 @@ async def test_job_records_that_never_come_are_not_asked_for_for_ever(
     await scene.parts.changes.poll()
     reading = asyncio.create_task(scene.parts.details.run())
     with capture_logs() as logs:
-        await until(lambda: any(one["event"] == "job records come later" for one in logs))
+        await until(lambda: any(log["event"] == "job records come later" for log in logs))
         await clock.advance(90_000)
-        await until(lambda: any(one["event"] == "gave up job records" for one in logs))
+        await until(lambda: any(log["event"] == "gave up job records" for log in logs))
     asked = workspace.count("jobGroups/1/jobs")
     await clock.advance(3_600)
     reading.cancel()

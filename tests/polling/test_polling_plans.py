@@ -105,7 +105,7 @@ async def test_a_snapshots_id_is_never_handed_out(scene: Scene, workspace: TinyW
     await scene.parts.plan_runs.poll()
 
     assert await plan_of(scene, 7) is None
-    assert "900" not in {one.id for one in scene.knowledge.view.pipelines()}
+    assert "900" not in {pipeline.id for pipeline in scene.live_state.view.pipelines()}
 
 
 async def test_a_plan_that_cannot_be_asked_for_yet_holds_the_run(

@@ -13,7 +13,7 @@ import pytest
 
 from monitor.catalogue.operations import Edition
 from monitor.model.clock import SystemClock
-from monitor.model.knowledge import Reachability
+from monitor.model.live_state import Reachability
 from monitor.model.runs import RunKind
 from monitor.model.secrets import Secret
 from monitor.polling.poller import WorkspacePoller
@@ -28,7 +28,7 @@ QUICK = PollSettings(
     active_seconds=0.05,
     idle_seconds=0.1,
     wake_gap_seconds=0.01,
-    audit_seconds=0.5,
+    reconcile_seconds=0.5,
     connect_wait_cap_seconds=0.05,
     detail_wait_seconds=1.0,
 )
@@ -62,12 +62,12 @@ async def live(
     await made.close()
 
 
-def standing(scene: Scene) -> Reachability:
-    return scene.knowledge.workspaces[NAME].reachability
+def status(scene: Scene) -> Reachability:
+    return scene.live_state.workspaces[NAME].reachability
 
 
 def outcome(scene: Scene, poll: str) -> str | None:
-    found = scene.knowledge.polls.get((NAME, poll))
+    found = scene.live_state.polls.get((NAME, poll))
     return found.last_outcome if found is not None else None
 
 
@@ -77,14 +77,14 @@ async def test_one_failing_poll_stops_no_other(live: Scene, workspace: TinyWorks
     async with running(live.poller()):
         await until(lambda: outcome(live, "changes") == "ok")
         workspace.put_job_group(1, "InProgress")
-        await until(lambda: live.key(1) in live.knowledge.active)
+        await until(lambda: live.key(1) in live.live_state.active)
         await until(lambda: outcome(live, "plan_runs") == "unreachable")
-        await until(lambda: standing(live) is Reachability.DEGRADED)
-        since = live.knowledge.workspaces[NAME].since
+        await until(lambda: status(live) is Reachability.DEGRADED)
+        since = live.live_state.workspaces[NAME].since
         polls = changes(workspace)
         await until(lambda: changes(workspace) > polls + 5)
-        assert live.knowledge.workspaces[NAME].since == since
-    reason = live.knowledge.workspaces[NAME].reason
+        assert live.live_state.workspaces[NAME].since == since
+    reason = live.live_state.workspaces[NAME].reason
 
     assert reason is not None
     assert "plan_runs" in reason
@@ -99,17 +99,17 @@ async def test_an_outage_is_said_and_survived(live: Scene, workspace: TinyWorksp
     async with running(live.poller()):
         await until(lambda: outcome(live, "changes") == "ok")
         workspace.faults[".*"] = OVERLOADED
-        await until(lambda: standing(live) is Reachability.UNREACHABLE)
+        await until(lambda: status(live) is Reachability.UNREACHABLE)
         idle = idle_polls(live)
         await until(lambda: idle_polls(live) > idle + 3)
-        assert standing(live) is Reachability.UNREACHABLE
+        assert status(live) is Reachability.UNREACHABLE
         workspace.put_job_group(1, "InProgress")
         workspace.faults.clear()
-        await until(lambda: live.key(1) in live.knowledge.active)
-        await until(lambda: standing(live) is Reachability.REACHABLE)
+        await until(lambda: live.key(1) in live.live_state.active)
+        await until(lambda: status(live) is Reachability.REACHABLE)
 
     assert await live.told() == ["1:queued", "1:started"]
-    assert live.knowledge.workspaces[NAME].reason is None
+    assert live.live_state.workspaces[NAME].reason is None
 
 
 def idle_polls(scene: Scene) -> float:
@@ -124,15 +124,15 @@ async def test_a_workspace_that_is_down_at_the_start_is_waited_for(
     """Following begins when it first answers; until then it is unreachable or refuses us."""
     workspace.faults[".*"] = OVERLOADED
     async with running(live.poller()):
-        await until(lambda: standing(live) is Reachability.UNREACHABLE)
-        assert live.knowledge.workspaces[NAME].followed_since is None
+        await until(lambda: status(live) is Reachability.UNREACHABLE)
+        assert live.live_state.workspaces[NAME].followed_since is None
         assert await live.poller().confirm(live.key(1)) is None
         workspace.faults[".*"] = (401, "Unauthorized")
         await until(lambda: outcome(live, "connect") == "unauthorized")
         workspace.faults.clear()
         await until(lambda: outcome(live, "changes") == "ok")
 
-    assert live.knowledge.workspaces[NAME].followed_since is not None
+    assert live.live_state.workspaces[NAME].followed_since is not None
 
 
 async def test_many_wakes_cause_one_poll_each_gap(
@@ -204,7 +204,7 @@ async def test_in_pc_it_says_why_nothing_is_followed(live: Scene, workspace: Tin
     async with running(live.poller()):
         await until(lambda: outcome(live, "names") == "ok")
         await until(lambda: workspace.count("open-api-spec") > 2)
-        known = live.knowledge.workspaces[NAME]
+        known = live.live_state.workspaces[NAME]
         assert await live.poller().track(RunKind.JOB_GROUP, "1") is False
 
     assert known.reason is not None
@@ -220,7 +220,7 @@ async def test_a_refused_list_is_asked_ever_less(live: Scene, workspace: TinyWor
         await until(lambda: changes(workspace) >= 10)
 
     assert workspace.count("schedules") <= 2
-    assert standing(live) is Reachability.REACHABLE
+    assert status(live) is Reachability.REACHABLE
 
 
 @asynccontextmanager
@@ -268,13 +268,13 @@ async def test_the_ledger_of_a_sandbox_is_told_exactly(
             await until(lambda: ends_of(sandbox).total() > 8)
             sandbox.stop_starting()
             await until(lambda: not sandbox.ledger.active())
-            await until(lambda: not scene.knowledge.active)
+            await until(lambda: not scene.live_state.active)
             expected = ends_of(sandbox)
             async with asyncio.timeout(10):
                 while await ends_told(scene) != expected:  # noqa: ASYNC110 - the store is asked
                     await asyncio.sleep(0)
         told = await scene.told()
-        edition_found = scene.knowledge.workspaces[NAME].edition
+        edition_found = scene.live_state.workspaces[NAME].edition
 
     assert len(told) == len(set(told))
     assert edition_found == str(edition)
@@ -296,6 +296,8 @@ async def ends_told(scene: Scene) -> collections.Counter[tuple[str, str]]:
     results = ("succeeded", "failed", "canceled", "lost")
     counted: collections.Counter[tuple[str, str]] = collections.Counter()
     for kind in RunKind:
-        transitions = [one.split(":")[1] for one in await scene.told(kind)]
-        counted.update((str(kind), one) for one in transitions if one in results)
+        transitions = [item.split(":")[1] for item in await scene.told(kind)]
+        counted.update(
+            (str(kind), transition) for transition in transitions if transition in results
+        )
     return counted

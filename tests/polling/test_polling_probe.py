@@ -10,7 +10,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import Edition, operations
 from monitor.model.errors import NotAvailableError, UnauthorizedError, WorkspaceUnreachableError
 from monitor.model.events import WorkspaceEvent
-from monitor.polling.offering import Offering
+from monitor.polling.capability_discovery import CapabilityDiscovery
 from monitor.polling.probe import Proof, judge, probe
 from monitor.polling.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
@@ -33,14 +33,18 @@ READS = frozenset(
 
 def offered(edition: Edition) -> frozenset[str]:
     return frozenset(
-        one.operation_id
-        for one in operations()
-        if one.operation_id in READS and one.is_offered_in(edition)
+        operation.operation_id
+        for operation in operations()
+        if operation.operation_id in READS and operation.is_offered_in(edition)
     )
 
 
 def document(edition: Edition) -> frozenset[tuple[str, str]]:
-    return frozenset((one.method, one.path) for one in operations() if one.is_offered_in(edition))
+    return frozenset(
+        (operation.method, operation.path)
+        for operation in operations()
+        if operation.is_offered_in(edition)
+    )
 
 
 @pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
@@ -140,16 +144,16 @@ async def test_an_outage_proves_nothing(
 
 async def test_a_loss_is_told_once_and_a_return_too(scene: Scene, workspace: TinyWorkspace) -> None:
     """What is missing is switched off with one event, however often it is found missing."""
-    offering = Offering(scene.following, ReachabilityJudge(scene.following))
-    await offering.find_out()
+    capability_discovery = CapabilityDiscovery(scene.following, ReachabilityJudge(scene.following))
+    await capability_discovery.find_out()
     workspace.faults["plans/.*"] = NO_ROUTE
     for fault in (NO_ROUTE, NO_ROUTE, None):
         workspace.faults.clear()
         if fault is not None:
             workspace.faults["schedules"] = fault
-        await offering.find_out()
-        await offering.heed()
-    recorded = [one.event for one in await scene.bus.events(after=0, limit=100)]
+        await capability_discovery.find_out()
+        await capability_discovery.heed()
+    recorded = [event.event for event in await scene.bus.events(after=0, limit=100)]
     told = [(event.what, event.after) for event in recorded if isinstance(event, WorkspaceEvent)]
 
     assert told == [
@@ -162,14 +166,14 @@ async def test_a_refused_read_switches_off_what_rests_on_it(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """An operation that turns out to be absent later is heeded without a new probe."""
-    offering = Offering(scene.following, ReachabilityJudge(scene.following))
-    await offering.find_out()
+    capability_discovery = CapabilityDiscovery(scene.following, ReachabilityJudge(scene.following))
+    await capability_discovery.find_out()
     workspace.faults["flowRuns/.*"] = NO_ROUTE
     workspace.put_job_group(1, "Complete", flowRun={"id": 71})
     await scene.parts.changes.poll()
     with pytest.raises(Exception, match="getFlowRun"):
         await scene.parts.flow_runs.poll(scene.parts.intake.take)
-    await offering.heed()
+    await capability_discovery.heed()
 
     assert not scene.following.can(Capability.FOLLOW_FLOW_RUNS)
     assert scene.following.can(Capability.LIST_CHANGES)
@@ -179,16 +183,16 @@ async def test_no_poll_waits_for_a_look_that_another_began(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A look may take long in a small budget; one is enough, and the other polls go on."""
-    offering = Offering(scene.following, ReachabilityJudge(scene.following))
-    await offering.find_out()
+    capability_discovery = CapabilityDiscovery(scene.following, ReachabilityJudge(scene.following))
+    await capability_discovery.find_out()
     await clock.advance(3_600)
     workspace.faults["schedules"] = NO_ROUTE
     with pytest.raises(NotAvailableError):
         await scene.parts.schedules.poll()
     workspace.holds["flows"] = asyncio.Event()
-    looking = asyncio.create_task(offering.heed())
+    looking = asyncio.create_task(capability_discovery.heed())
     await until(lambda: workspace.count("flows") == 2)
-    await offering.heed()
+    await capability_discovery.heed()
     assert not looking.done()
     workspace.holds["flows"].set()
     await looking

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.model.beyond import ValueCounts
 from monitor.model.errors import NotAvailableError, TryLaterError
-from monitor.polling.beyond.profiles import Profiles
+from monitor.model.inventory import ValueCounts
+from monitor.polling.inventory.profiles import Profiles
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, Row, TinyWorkspace
@@ -45,8 +45,8 @@ async def run(
 
 
 def read(scene: Scene) -> dict[str, tuple[str, ValueCounts]]:
-    outputs = scene.knowledge.workspaces[NAME].beyond.outputs
-    return {str(one.name): (one.run_id, one.counts) for one in outputs}
+    outputs = scene.live_state.workspaces[NAME].inventory.outputs
+    return {str(output.name): (output.run_id, output.counts) for output in outputs}
 
 
 @pytest.fixture
@@ -144,19 +144,19 @@ async def test_a_name_that_lists_leave_out_is_asked_for_once(
     scene: Scene, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
     """An output goes by its recipe's name; where that cannot be had, its figures are shown."""
-    bare = {"id": 45, "flow": {"id": 11, "name": "Sales"}}
+    incomplete = {"id": 45, "flow": {"id": 11, "name": "Sales"}}
     for number in (1, 2, 3):
         workspace.documents[f"jobGroups/{number}/profileResults"] = profile((number, 0, 0))
     workspace.faults["jobGroups/1"] = OVERLOADED
     seen = []
     for number in (1, 2, 3):
-        workspace.put_job_group(number, "Complete", wrangledDataset=bare)
+        workspace.put_job_group(number, "Complete", wrangledDataset=incomplete)
         await scene.parts.changes.poll()
-        named = {**bare, "recipe": {"name": "Clean sales"}}
+        named = {**incomplete, "recipe": {"name": "Clean sales"}}
         workspace.put_job_group(number, wrangledDataset=named, status="Complete")
         await profiles.poll()
         seen.append(read(scene))
-        workspace.put_job_group(number, wrangledDataset=bare, status="Complete")
+        workspace.put_job_group(number, wrangledDataset=incomplete, status="Complete")
 
     assert seen == [
         {"None": ("1", ValueCounts(valid=1))},

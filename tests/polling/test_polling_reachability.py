@@ -15,7 +15,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceUnreachableError,
 )
-from monitor.model.knowledge import Reachability
+from monitor.model.live_state import Reachability
 from monitor.polling.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
@@ -29,13 +29,13 @@ def down(operation_id: str, status_code: int | None = 503) -> WorkspaceUnreachab
 def judge(unbegun: Scene) -> ReachabilityJudge:
     """A judge who has seen three polls succeed."""
     made = ReachabilityJudge(unbegun.following)
-    for poll in ("changes", "plan_runs", "audit"):
+    for poll in ("changes", "plan_runs", "reconciliation"):
         made.succeeded(poll)
     return made
 
 
 def verdict(scene: Scene) -> Reachability:
-    return scene.knowledge.workspaces[NAME].reachability
+    return scene.live_state.workspaces[NAME].reachability
 
 
 def test_silence_is_an_outage_at_once(unbegun: Scene, judge: ReachabilityJudge) -> None:
@@ -50,14 +50,14 @@ def test_one_failing_operation_is_no_outage(
 ) -> None:
     """Several polls that fail by the same operation leave the workspace degraded, steadily."""
     judge.failed("plan_runs", down("listPlanSnapshotRuns"))
-    since = unbegun.knowledge.workspaces[NAME].since
+    since = unbegun.live_state.workspaces[NAME].since
     for _ in range(3):
         clock.set_wall(clock.now().replace(minute=clock.now().minute + 1))
-        judge.failed("audit", down("listPlanSnapshotRuns"))
+        judge.failed("reconciliation", down("listPlanSnapshotRuns"))
         judge.succeeded("changes")
         assert verdict(unbegun) is Reachability.DEGRADED
 
-    assert unbegun.knowledge.workspaces[NAME].since == since
+    assert unbegun.live_state.workspaces[NAME].since == since
 
 
 def test_two_failing_operations_are_an_outage(unbegun: Scene, judge: ReachabilityJudge) -> None:
@@ -69,7 +69,7 @@ def test_two_failing_operations_are_an_outage(unbegun: Scene, judge: Reachabilit
     judge.succeeded("changes")
 
     assert verdict(unbegun) is Reachability.REACHABLE
-    assert unbegun.knowledge.workspaces[NAME].reason is None
+    assert unbegun.live_state.workspaces[NAME].reason is None
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_other_failures_degrade(
     unbegun: Scene, judge: ReachabilityJudge, error: MonitorError
 ) -> None:
     """Whatever comes from an answer, or from our own budget, is no outage; the reason is said."""
-    for poll in ("changes", "plan_runs", "audit"):
+    for poll in ("changes", "plan_runs", "reconciliation"):
         judge.failed(poll, error)
 
     assert verdict(unbegun) is Reachability.DEGRADED
-    assert str(error) in str(unbegun.knowledge.workspaces[NAME].reason)
+    assert str(error) in str(unbegun.live_state.workspaces[NAME].reason)
 
 
 def test_our_own_store_says_nothing_about_the_workspace(

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from monitor.model.observations import Observation
 from monitor.model.runs import JobCount, RunKind, Source, Status, Trigger, status_of
-from monitor.model.sightings import Sighting
 from monitor.polling.memory import BoundedMemory
-from monitor.polling.reading import flow_run_begun, job_group_sighting, jobs_told
+from monitor.polling.reading import flow_run_begun, job_group_observation, job_summary
 from monitor.workspace.payloads import JobGroupRow, JobRow
 from tests.polling.conftest import Scene
 
@@ -25,15 +25,15 @@ def job(**fields: object) -> JobRow:
     return JobRow(**{**row, **fields})  # type: ignore[arg-type]  # fields of a row
 
 
-def sighting(row: JobGroupRow) -> Sighting:
-    return job_group_sighting(
-        row, workspace="w", source=Source.POLL, seen_at=START, page_url="http://ui", flow=None
+def observation(row: JobGroupRow) -> Observation:
+    return job_group_observation(
+        row, workspace="w", source=Source.POLL, observed_at=START, page_url="http://ui", flow=None
     )
 
 
 def test_reported_times_are_exact() -> None:
     """Start and end come from the first and the last job that report them."""
-    told = jobs_told(
+    told = job_summary(
         [
             job(started_at=at(5), finished_at=at(9), created_at=at(1)),
             job(started_at=at(7), finished_at=at(20), created_at=at(1)),
@@ -46,7 +46,7 @@ def test_reported_times_are_exact() -> None:
 
 def test_other_stamps_are_approximations() -> None:
     """Without reported times, creation and last write stand in and are marked."""
-    told = jobs_told([job(created_at=at(1), updated_at=at(9))], read_at=None)
+    told = job_summary([job(created_at=at(1), updated_at=at(9))], read_at=None)
 
     assert (told.started_at, told.finished_at) == (at(1), at(9))
     assert told.approximate == ("started_at", "finished_at")
@@ -54,14 +54,14 @@ def test_other_stamps_are_approximations() -> None:
 
 def test_one_silent_job_makes_the_end_approximate() -> None:
     """The end is exact only where every job reports its own."""
-    told = jobs_told([job(finished_at=at(9)), job(updated_at=at(12))], read_at=None)
+    told = job_summary([job(finished_at=at(9)), job(updated_at=at(12))], read_at=None)
 
     assert (told.finished_at, told.approximate) == (at(12), ("finished_at",))
 
 
 def test_no_records_invent_nothing() -> None:
     """A job group without job records has no times, no counts and no error."""
-    told = jobs_told([], read_at=None)
+    told = job_summary([], read_at=None)
 
     assert (told.started_at, told.finished_at, told.error) == (None, None, None)
     assert (told.approximate, told.jobs.counts, told.jobs.percent_complete) == ((), (), None)
@@ -69,7 +69,7 @@ def test_no_records_invent_nothing() -> None:
 
 def test_the_first_failure_is_the_error() -> None:
     """Of several errors the one of the job that failed first is told."""
-    told = jobs_told(
+    told = job_summary(
         [
             job(native_status="Failed", error="later", finished_at=at(9)),
             job(native_status="Failed", error="first", finished_at=at(3)),
@@ -83,7 +83,7 @@ def test_the_first_failure_is_the_error() -> None:
 
 def test_jobs_are_counted_by_our_words_and_theirs() -> None:
     """Both spellings of cancelled are one result; an unknown word is kept."""
-    told = jobs_told(
+    told = job_summary(
         [
             job(native_status="Canceled"),
             job(native_status="Cancelled"),
@@ -114,7 +114,7 @@ def test_triggers(ran_from: str | None, ran_for: str | None, trigger: Trigger) -
     """Who started a run is read from two fields; a plan is the more telling one."""
     row = JobGroupRow(id="1", native_status="Created", ran_from=ran_from, ran_for=ran_for)
 
-    assert sighting(row).trigger is trigger
+    assert observation(row).trigger is trigger
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_triggers(ran_from: str | None, ran_for: str | None, trigger: Trigger) -
 def test_job_groups_show_that_a_flow_run_has_begun(words: list[str], status: Status) -> None:
     """Whatever its job groups did, they never show that a flow run has ended, nor any time."""
     groups = [
-        sighting(JobGroupRow(id=str(number), native_status=word, created_at=at(1)))
+        observation(JobGroupRow(id=str(number), native_status=word, created_at=at(1)))
         for number, word in enumerate(words)
     ]
     begun = flow_run_begun("71", groups)

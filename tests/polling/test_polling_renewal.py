@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry
 
 from monitor.catalogue.capabilities import Capability, capabilities_of
 from monitor.catalogue.operations import Edition
-from monitor.model.beyond import Figures
 from monitor.model.clock import SystemClock
 from monitor.model.errors import NotAvailableError
-from monitor.model.knowledge import Reachability
+from monitor.model.inventory import Figures
+from monitor.model.live_state import Reachability
 from monitor.model.secrets import Secret
-from monitor.polling.offering import Offering
+from monitor.polling.capability_discovery import CapabilityDiscovery
 from monitor.polling.polls import Polls
 from monitor.polling.settings import PollSettings
 from monitor.sandbox.records.objects import WebhookFlowTask
@@ -37,14 +37,14 @@ class Followed:
         self.scene = scene
         self.sandbox = sandbox
         self.polls = Polls(scene.following, CollectorRegistry())
-        self.offering = Offering(scene.following, self.polls.reachability)
+        self.capability_discovery = CapabilityDiscovery(scene.following, self.polls.reachability)
 
     async def poll(self) -> None:
         """Read the schedules as a running poller does, and heed what was refused."""
         if self.scene.following.can(Capability.READ_SCHEDULES):
             poll = self.scene.parts.schedules.poll
             await self.polls.attempt("schedules", poll, again_seconds=60)
-        await self.offering.heed()
+        await self.capability_discovery.heed()
 
     async def told(self, since: int) -> list[tuple[str, str | None]]:
         return [(what, after) for what, _, after in (await self.scene.changes())[since:]]
@@ -76,7 +76,7 @@ async def followed(
     )
     await scene.open()
     made = Followed(scene, sandbox)
-    await made.offering.find_out()
+    await made.capability_discovery.find_out()
     await scene.observer.open(NAME)
     await clock.advance(3_600)
     yield made
@@ -100,19 +100,19 @@ async def test_a_lost_operation_is_told_by_one_line_and_one_event(
         for _ in range(3):
             await followed.poll()
             await clock.advance(60)
-    standing = followed.scene.knowledge.workspaces[NAME]
+    status = followed.scene.live_state.workspaces[NAME]
 
     assert [(line["event"], line["lost"]) for line in loud(lines)] == [(LINE, ["read_schedules"])]
     assert await followed.told(before) == [("capability:read_schedules", "unavailable")]
-    assert Capability.READ_SCHEDULES not in standing.capabilities
-    assert standing.reachability is Reachability.REACHABLE
+    assert Capability.READ_SCHEDULES not in status.capabilities
+    assert status.reachability is Reachability.REACHABLE
     # Nobody waits for a success of what is not asked any more.
-    assert followed.scene.knowledge.polls[NAME, "schedules"].is_expected_by is None
+    assert followed.scene.live_state.polls[NAME, "schedules"].is_expected_by is None
 
     del followed.sandbox.world.options.lose["listSchedules"]
-    await clock.advance(followed.offering.seconds_until_due())
+    await clock.advance(followed.capability_discovery.seconds_until_due())
     with structlog.testing.capture_logs() as lines:
-        await followed.offering.find_out()
+        await followed.capability_discovery.find_out()
         await followed.poll()
     assert [(line["event"], line["regained"]) for line in loud(lines)] == [
         (LINE, ["read_schedules"])
@@ -124,56 +124,56 @@ async def test_a_second_loss_does_not_put_off_the_look(
     followed: Followed, clock: ManualClock
 ) -> None:
     """What is lost just behind a look is looked into within a minute, however much follows."""
-    await followed.offering.find_out()
+    await followed.capability_discovery.find_out()
     followed.sandbox.world.options.lose.update({"listSchedules": 0.0, "listPlans": 0.0})
     await followed.poll()
-    first = followed.offering.seconds_until_due()
+    first = followed.capability_discovery.seconds_until_due()
     await clock.advance(20)
     with pytest.raises(NotAvailableError):
         await followed.scene.client.request("listPlans", priority=Priority.CHANGES)
-    await followed.offering.heed()
+    await followed.capability_discovery.heed()
 
     assert first <= 60
-    assert followed.offering.seconds_until_due() == first - 20
+    assert followed.capability_discovery.seconds_until_due() == first - 20
 
 
 async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> None:
     """Figures and schedules of a lost ability are not shown until they grow old; others stay."""
     following = followed.scene.following
     figures = Figures(values={"flow": 8.0}, until=following.clock.now())
-    following.know_beyond(objects=figures, usage=figures)
+    following.update_inventory(objects=figures, usage=figures)
     await followed.poll()
-    held = followed.scene.knowledge.workspaces[NAME].schedules
+    held = followed.scene.live_state.workspaces[NAME].schedules
     lose = followed.sandbox.world.options.lose
     lose.update({"countOutputObjects": 0.0, "listSchedules": 0.0})
     await followed.poll()
-    standing = followed.scene.knowledge.workspaces[NAME]
+    status = followed.scene.live_state.workspaces[NAME]
 
     assert held
-    assert not standing.schedules
-    assert standing.beyond.objects is None
-    assert standing.beyond.usage is None  # this edition has none
+    assert not status.schedules
+    assert status.inventory.objects is None
+    assert status.inventory.usage is None  # this edition has none
 
     lose.clear()
-    await followed.offering.find_out()
-    following.know_beyond(objects=figures)
+    await followed.capability_discovery.find_out()
+    following.update_inventory(objects=figures)
     lose["listSchedules"] = 0.0
     await followed.poll()
-    assert followed.scene.knowledge.workspaces[NAME].beyond.objects == figures
+    assert followed.scene.live_state.workspaces[NAME].inventory.objects == figures
 
 
 async def test_a_loss_is_looked_for_at_least_four_times_an_hour(
     followed: Followed, clock: ManualClock
 ) -> None:
     """However long it lasts; where nothing was lost, every six hours is enough."""
-    idle = followed.offering.seconds_until_due()
+    idle = followed.capability_discovery.seconds_until_due()
     followed.sandbox.world.options.lose["listSchedules"] = 0.0
     await followed.poll()
     waits = []
     for _ in range(6):
-        waits.append(followed.offering.seconds_until_due())
+        waits.append(followed.capability_discovery.seconds_until_due())
         await clock.advance(waits[-1])
-        await followed.offering.find_out()
+        await followed.capability_discovery.find_out()
 
     assert idle == 21_600 - 3_600
     assert max(waits) <= 900
@@ -192,18 +192,20 @@ async def test_a_renewal_is_told_in_one_line(
     told = dict(await followed.told(before))
 
     (line,) = loud(lines)
-    gone = {one for one, after in told.items() if after == "unavailable"}
-    assert {f"capability:{one}" for one in line["lost"]} == gone
+    gone = {item for item, after in told.items() if after == "unavailable"}
+    assert {f"capability:{item}" for item in line["lost"]} == gone
     assert {"capability:list_changes", "capability:list_plan_runs"} <= gone
     if configured is None:
         assert told.pop("edition") == "PC"
-        assert followed.scene.knowledge.workspaces[NAME].capabilities == capabilities_of(Edition.PC)
+        assert followed.scene.live_state.workspaces[NAME].capabilities == capabilities_of(
+            Edition.PC
+        )
     assert told.keys() == gone
     assert not {"capability:follow_by_id", "capability:read_profiles"} - gone
 
     followed.sandbox.world.options.renewal = None
-    await followed.offering.find_out()
-    offered = followed.scene.knowledge.workspaces[NAME]
+    await followed.capability_discovery.find_out()
+    offered = followed.scene.live_state.workspaces[NAME]
     assert (offered.edition, offered.capabilities) == ("RL", capabilities_of(Edition.RL))
 
 
@@ -229,13 +231,13 @@ async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
     with pytest.raises(NotAvailableError):
         await client.request(operation_id, *values, body=body, priority=Priority.CHANGES)
     for _ in range(3):
-        await followed.offering.heed()
-        await clock.advance(followed.offering.seconds_until_due())
-        await followed.offering.find_out()
+        await followed.capability_discovery.heed()
+        await clock.advance(followed.capability_discovery.seconds_until_due())
+        await followed.capability_discovery.find_out()
     assert await followed.told(0) == [(f"capability:{capability}", "unavailable")]
 
     followed.sandbox.world.options.lose.clear()
-    await followed.offering.find_out()
+    await followed.capability_discovery.find_out()
     assert (await followed.told(0))[1:] == [(f"capability:{capability}", "available")]
     assert len(list(followed.sandbox.world.shelf(WebhookFlowTask).live())) == tasks
 
@@ -248,11 +250,11 @@ async def test_an_outage_in_the_middle_of_a_loss_still_switches_off(
     poll = followed.scene.parts.schedules.poll
     await followed.polls.attempt("schedules", poll, again_seconds=60)
     followed.sandbox.world.options.status_503 = 1.0
-    await followed.offering.heed()
+    await followed.capability_discovery.heed()
     assert not followed.scene.following.can(Capability.READ_SCHEDULES)
 
     followed.sandbox.world.options.status_503 = 0.0
     followed.sandbox.world.options.lose.clear()
-    await clock.advance(followed.offering.seconds_until_due())
-    await followed.offering.find_out()
+    await clock.advance(followed.capability_discovery.seconds_until_due())
+    await followed.capability_discovery.find_out()
     assert followed.scene.following.can(Capability.READ_SCHEDULES)

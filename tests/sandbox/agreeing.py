@@ -209,13 +209,15 @@ class Expected:
 
     def live(self, *kinds: type[Record]) -> list[Thing]:
         """Return what exists of some kinds."""
-        return [one for one in self.things.values() if one.kind in kinds and not one.is_deleted]
+        return [
+            thing for thing in self.things.values() if thing.kind in kinds and not thing.is_deleted
+        ]
 
     def sees(self, person: int, thing: Thing) -> bool:
         """True where a person finds a thing, if the list is asked for all that they see."""
         if thing.kind is ImportedDataset and thing.owner != person:
-            readers = [one for one in self.live(Recipe) if thing in one.uses]
-            return any(self.sees(person, one) for one in readers)
+            readers = [recipe for recipe in self.live(Recipe) if thing in recipe.uses]
+            return any(self.sees(person, reader) for reader in readers)
         if SHAPES[thing.kind].is_for_everybody:
             return True
         return thing.home.owner == person or person in thing.home.shared_with
@@ -226,34 +228,38 @@ class Expected:
 
     def listed(self, kind: type[Record], person: int) -> set[int]:
         """Return the ids that a list shows to a person."""
-        return {one.id for one in self.live(kind) if self.sees(person, one)}
+        return {other_kind.id for other_kind in self.live(kind) if self.sees(person, other_kind)}
 
     def owned(self, kind: type[Record], person: int) -> set[int]:
         """Return the ids of what is a person's own."""
-        return {one.id for one in self.live(kind) if one.owner == person}
+        return {other_kind.id for other_kind in self.live(kind) if other_kind.owner == person}
 
     def filed(self, folder: Thing) -> set[int]:
         """Return the ids of the flows in a folder."""
-        return {one.id for one in self.live(Flow) if one.folder is folder}
+        return {flow.id for flow in self.live(Flow) if flow.folder is folder}
 
     def parts_of(self, thing: Thing) -> Iterator[Thing]:
         """Yield a thing and everything that goes with it, what exists only."""
         yield thing
-        for one in list(self.things.values()):
-            if one.parent is thing and not one.is_deleted:
-                yield from self.parts_of(one)
+        for other_thing in list(self.things.values()):
+            if other_thing.parent is thing and not other_thing.is_deleted:
+                yield from self.parts_of(other_thing)
 
     def is_held(self, thing: Thing) -> bool:
         """True where something that would stay holds it, or a part of it."""
         doomed = set(self.parts_of(thing))
-        holders = [one for one in self.things.values() if not one.is_deleted and one not in doomed]
-        return any(one.uses & doomed for one in holders if one.kind is not Schedule)
+        holders = [
+            other_thing
+            for other_thing in self.things.values()
+            if not other_thing.is_deleted and other_thing not in doomed
+        ]
+        return any(holder.uses & doomed for holder in holders if holder.kind is not Schedule)
 
     def delete(self, thing: Thing) -> set[Thing]:
         """Mark a thing and its parts as deleted; return them."""
         doomed = set(self.parts_of(thing))
-        for one in doomed:
-            one.is_deleted = True
+        for part in doomed:
+            part.is_deleted = True
         for flow in self.live(Flow):
             if flow.folder in doomed:
                 flow.folder = None
@@ -261,16 +267,16 @@ class Expected:
 
     def transfer(self, giver: int, receiver: int) -> None:
         """Make everything of one person another's."""
-        for one in self.things.values():
-            if one.owner == giver:
-                one.owner = receiver
-                one.shared_with.discard(receiver)
-                one.read_only.discard(receiver)
+        for thing in self.things.values():
+            if thing.owner == giver:
+                thing.owner = receiver
+                thing.shared_with.discard(receiver)
+                thing.read_only.discard(receiver)
 
 
 def tally(things: Iterable[Thing]) -> dict[str, int]:
     """Return how many there are of each kind."""
     found: dict[str, int] = {}
-    for one in things:
-        found[one.kind.__name__] = found.get(one.kind.__name__, 0) + 1
+    for thing in things:
+        found[thing.kind.__name__] = found.get(thing.kind.__name__, 0) + 1
     return found

@@ -45,7 +45,7 @@ class Bench:
                 by=ANYBODY,
                 flow_id=flow.id,
                 name=f"recipe {len(recipes)}",
-                upstream_ids=tuple(recipes[one].id for one in upstream),
+                upstream_ids=tuple(recipes[item].id for item in upstream),
             )
             self.world.create(OutputObject, by=ANYBODY, recipe_id=recipe.id)
             recipes.append(recipe)
@@ -90,7 +90,7 @@ class Bench:
 
     def path(self, kind: str, run_id: int) -> list[str]:
         """Return the states that a run went through."""
-        return [one.after for one in self.ledger.transitions(kind, run_id)]
+        return [transition.after for transition in self.ledger.transitions(kind, run_id)]
 
 
 @asynccontextmanager

@@ -43,9 +43,9 @@ def _type_faults(value: Any, kind: Type, where: str) -> Iterator[str]:
         case MapOf(inner):
             yield from _map_faults(value, inner, where)
         case AnyOf(choices):
-            found = [list(_type_faults(value, one, where)) for one in choices]
+            found = [list(_type_faults(value, choice, where)) for choice in choices]
             if all(found):
-                yield f"{where}: fits no choice: {' or '.join(one[0] for one in found)}"
+                yield f"{where}: fits no choice: {' or '.join(choice[0] for choice in found)}"
         case Named(model):
             yield from _model_faults(value, model, where)
 
@@ -54,16 +54,16 @@ def _list_faults(value: Any, item: Type, where: str) -> Iterator[str]:
     if not isinstance(value, list):
         yield f"{where}: {value!r} is no list"
         return
-    for index, one in enumerate(value):
-        yield from _type_faults(one, item, f"{where}[{index}]")
+    for index, other_item in enumerate(value):
+        yield from _type_faults(other_item, item, f"{where}[{index}]")
 
 
 def _map_faults(value: Any, inner: Type, where: str) -> Iterator[str]:
     if not isinstance(value, dict):
         yield f"{where}: {value!r} is no object"
         return
-    for name, one in value.items():
-        yield from _type_faults(one, inner, f"{where}.{name}")
+    for name, item in value.items():
+        yield from _type_faults(item, inner, f"{where}.{name}")
 
 
 def _word_faults(value: Any, word: str, where: str) -> Iterator[str]:
@@ -98,6 +98,6 @@ def _model_faults(value: Any, model: str, where: str) -> Iterator[str]:
 def _field_faults(value: Any, field: Field, where: str) -> Iterator[str]:
     # The words of a list are those of its items.
     words = value if isinstance(value, list) else [value]
-    if field.enum and any(one not in field.enum for one in words):
+    if field.enum and any(word not in field.enum for word in words):
         yield f"{where}: {value!r} is none of {field.enum}"
     yield from _type_faults(value, type_of(field.type), where)

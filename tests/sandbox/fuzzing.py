@@ -60,7 +60,9 @@ class Healing:
     def __init__(self, living: Living) -> None:
         """Remember all that is there now."""
         world = living.workspace.world
-        self._records: list[Record] = [one for kind in world.kinds() for one in world.shelf(kind)]
+        self._records: list[Record] = [
+            other_kind for kind in world.kinds() for other_kind in world.shelf(kind)
+        ]
         self._clock = living.workspace.clock
         self._advancing: asyncio.Task[None] | None = None
 
@@ -77,8 +79,8 @@ class Healing:
             self._advancing = loop.create_task(self._clock.advance(_SECONDS_A_REQUEST))
 
     def _heal(self) -> None:
-        for one in self._records:
-            one.deleted_at = None
+        for record in self._records:
+            record.deleted_at = None
 
 
 def known_of(living: Living) -> bytes:

@@ -100,7 +100,7 @@ def meaning(content: bytes) -> Tables:
         if attribute not in LINKS or value is None:
             return value
         if isinstance(value, list):
-            return [placed(attribute, one) for one in value]
+            return [placed(attribute, item) for item in value]
         return next(places[name, value] for name in LINKS[attribute] if (name, value) in places)
 
     return {

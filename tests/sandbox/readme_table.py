@@ -31,65 +31,72 @@ _HEAD = (
 async def made() -> str:
     """Return the whole document: what stands before the mark, and the tables after it."""
     written, _, _ = README.read_text().partition(BEGIN)
-    findings = [one for edition in Edition for one in await walked(edition)]
+    findings = [item for edition in Edition for item in await walked(edition)]
     return f"{written}{BEGIN}\n\n{tables(findings)}\n"
 
 
 def tables(findings: Sequence[Finding]) -> str:
     """Return one table for each resource, and the assumptions."""
-    served = {(one.operation.operation_id, one.edition): one for one in findings if one.is_served}
+    served = {
+        (finding.operation.operation_id, finding.edition): finding
+        for finding in findings
+        if finding.is_served
+    }
     lines = [_summary(served.values())]
-    for resource, group in itertools.groupby(operations(), key=lambda one: one.resource):
-        rows = [_row(one, served) for one in group]
+    for resource, group in itertools.groupby(
+        operations(), key=lambda operation: operation.resource
+    ):
+        rows = [_row(item, served) for item in group]
         lines += ["", f"### {resource}", "", _HEAD, *rows]
     lines += ["", "## Assumptions", "", *_assumptions()]
     return "\n".join(lines)
 
 
 def _summary(served: Iterable[Finding]) -> str:
-    editions = [one.edition for one in served]
+    editions = [finding.edition for finding in served]
     counts = ", ".join(f"{edition} {editions.count(edition)}" for edition in EDITIONS)
     total = editions.count(Edition.OPEN)
     return f"{total} of {len(operations())} operations succeed in edition `open`; {counts}."
 
 
-def _row(one: Operation, served: dict[tuple[str, Edition], Finding]) -> str:
-    editions = [str(edition) for edition in EDITIONS if (one.operation_id, edition) in served]
-    finding = served.get((one.operation_id, Edition.OPEN))
-    keys = [f"[{each.key}](#{each.key})" for each in assumed_of(one.operation_id)]
+def _row(operation: Operation, served: dict[tuple[str, Edition], Finding]) -> str:
+    editions = [str(edition) for edition in EDITIONS if (operation.operation_id, edition) in served]
+    finding = served.get((operation.operation_id, Edition.OPEN))
+    keys = [f"[{each.key}](#{each.key})" for each in assumed_of(operation.operation_id)]
     cells = (
-        f"`{one.operation_id}`",
-        f"`{one.method} {one.path}`",
+        f"`{operation.operation_id}`",
+        f"`{operation.method} {operation.path}`",
         " ".join(editions),
-        _does(one),
-        "not served" if finding is None else _answer(one, finding.status),
+        _does(operation),
+        "not served" if finding is None else _answer(operation, finding.status),
         ", ".join(keys),
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _does(one: Operation) -> str:
-    handler = HANDLERS.get(one.operation_id)
+def _does(operation: Operation) -> str:
+    handler = HANDLERS.get(operation.operation_id)
     says = inspect.getdoc(handler) if handler is not None else None
-    first, _, _ = (says or one.name).partition("\n\n")
+    first, _, _ = (says or operation.name).partition("\n\n")
     return " ".join(first.split()).rstrip(".").replace("``", "`").replace("|", "\\|")
 
 
-def _answer(one: Operation, status: int) -> str:
-    media_type = media_type_of(one)
+def _answer(operation: Operation, status: int) -> str:
+    media_type = media_type_of(operation)
     if media_type is None:
         return str(status)
-    what = response_of(one) if media_type == JSON_TYPE else media_type
+    what = response_of(operation) if media_type == JSON_TYPE else media_type
     return f"{status} `{what}`"
 
 
 def _assumptions() -> Iterator[str]:
-    for one in ASSUMPTIONS:
-        yield f'- <a id="{one.key}"></a>**{one.key}** ({_where(one)}): {one.says}'
+    for assumption in ASSUMPTIONS:
+        where = _where(assumption)
+        yield f'- <a id="{assumption.key}"></a>**{assumption.key}** ({where}): {assumption.says}'
 
 
-def _where(one: Assumption) -> str:
-    return ", ".join(f"`{name}`" for name in one.operations) or "everywhere"
+def _where(assumption: Assumption) -> str:
+    return ", ".join(f"`{name}`" for name in assumption.operations) or "everywhere"
 
 
 if __name__ == "__main__":

@@ -12,28 +12,30 @@ from monitor.sandbox.http.showing.models import public_models
 DESCRIBED = frozenset({"RunJobResponse", "JobGroupProfile", "OpenApiSpecResponse", "object"})
 
 
-def is_undescribed(one: Operation) -> bool:
+def is_undescribed(operation: Operation) -> bool:
     """True for operations whose body, path or answer nothing public tells."""
     known = public_models().keys() | DESCRIBED
-    return one.assigned or bool({one.request, one.response} - known - {None})
+    return operation.assigned or bool({operation.request, operation.response} - known - {None})
 
 
 def test_assumptions_name_operations() -> None:
     """Every assumption has a key of its own, a sentence, and operations that exist."""
-    ids = {one.operation_id for one in operations()}
+    ids = {operation.operation_id for operation in operations()}
 
     assert [
-        key for key, times in Counter(one.key for one in ASSUMPTIONS).items() if times > 1
+        key
+        for key, times in Counter(assumption.key for assumption in ASSUMPTIONS).items()
+        if times > 1
     ] == []
-    for one in ASSUMPTIONS:
-        assert one.says.endswith("."), one.key
-        assert set(one.operations) <= ids, one.key
+    for assumption in ASSUMPTIONS:
+        assert assumption.says.endswith("."), assumption.key
+        assert set(assumption.operations) <= ids, assumption.key
 
 
 def test_what_is_not_described_is_assumed() -> None:
     """An operation without public description says what was assumed."""
     assert [
-        one.operation_id
-        for one in operations()
-        if is_undescribed(one) and not assumed_of(one.operation_id)
+        operation.operation_id
+        for operation in operations()
+        if is_undescribed(operation) and not assumed_of(operation.operation_id)
     ] == []

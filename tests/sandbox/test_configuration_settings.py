@@ -32,10 +32,10 @@ async def test_a_new_workspace_has_the_defaults_of_its_schema() -> None:
         configuration = (await workspace.get(CONFIGURATION)).body
         schema = (await workspace.get(SCHEMA)).body
 
-    assert configuration == {key: one["default"] for key, one in schema.items()}
+    assert configuration == {key: item["default"] for key, item in schema.items()}
     types = {"boolean": bool, "integer": int, "string": str}
-    assert all(type(one["default"]) is types[one["type"]] for one in schema.values())
-    assert [key for key, one in schema.items() if one.get("secret")] == [
+    assert all(type(item["default"]) is types[item["type"]] for item in schema.values())
+    assert [key for key, item in schema.items() if item.get("secret")] == [
         PASSWORD,
         "storage.encryptionKey",
     ]
@@ -98,7 +98,7 @@ async def test_only_administrators_change_and_read_secrets() -> None:
         admin = await workspace.ask("GET", CONFIGURATION, token=ADMIN_TOKEN)
         schema = await workspace.get(SCHEMA)
 
-    assert all(one.is_refused(403, "AccessControlException") for one in refused)
+    assert all(item.is_refused(403, "AccessControlException") for item in refused)
     assert owner.body[PASSWORD] == "********"
     assert b"s3cret" not in owner.content + schema.content
     assert admin.body[PASSWORD] == "s3cret"
@@ -144,5 +144,5 @@ async def test_a_secret_stands_in_no_representation() -> None:
         await save(workspace, {"key": PASSWORD, "value": "s3cret"})
         kept = list(workspace.world.shelf(WorkspaceSetting))
 
-    assert [one.value for one in kept] == ["s3cret"]
+    assert [workspace_setting.value for workspace_setting in kept] == ["s3cret"]
     assert "s3cret" not in repr(kept)

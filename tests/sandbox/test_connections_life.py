@@ -78,7 +78,9 @@ async def test_no_answer_tells_a_secret(workspace: Workspace) -> None:
     assert made["credentials"] == [{"username": "reader"}]
     assert made["advancedCredentials"] == [{"username": "root"}]
     assert made["hasCredentials"] is True
-    assert all(SECRET not in json.dumps(one) for one in (made, *(one.body for one in answers)))
+    assert all(
+        SECRET not in json.dumps(item) for item in (made, *(answer.body for answer in answers))
+    )
     assert SECRET not in repr(workspace.world.connections.get(made["id"]))
     assert "password" not in OPEN_CREDENTIALS
 
@@ -213,8 +215,8 @@ async def test_a_fault_takes_connections_down(workspace: Workspace) -> None:
     ids = [(await make(workspace))["id"] for _ in range(20)]
 
     async def results() -> list[str]:
-        answers = [await workspace.get(f"/v4/connections/{one}/status") for one in ids]
-        return [one.body["result"] for one in answers]
+        answers = [await workspace.get(f"/v4/connections/{id_}/status") for id_ in ids]
+        return [answer.body["result"] for answer in answers]
 
     assert set(await results()) == {"SUCCESS"}
     workspace.world.options.connections_down = 0.5

@@ -208,7 +208,7 @@ async def test_a_dataset_in_a_flow_is_among_its_inputs(workspace: Workspace) -> 
     assert first.body == second.body
     assert first.body["flow"] == {"id": things.orders.id}
     assert first.body["wrangled"] is False
-    assert dataset_id in {one.id for one in inputs_of(workspace.world, things.orders.id)}
+    assert dataset_id in {input_.id for input_ in inputs_of(workspace.world, things.orders.id)}
     assert (await workspace.ask("DELETE", f"{DATASETS}/{dataset_id}")).status == 204
     assert list(workspace.world.shelf(DatasetNode).live()) == []
 
@@ -234,8 +234,8 @@ async def test_a_copy_is_the_callers_own(workspace: Workspace) -> None:
     assert named.status == unnamed.status == 201
     assert named.body["creator"] == {"id": workspace.things.colleague.id}
     assert named.body["storageLocation"] == made["storageLocation"]
-    copies = [await workspace.get(f"{DATASETS}/{one.body['id']}") for one in (named, unnamed)]
-    assert [one.body["name"] for one in copies] == ["b", "Copy of made"]
+    copies = [await workspace.get(f"{DATASETS}/{item.body['id']}") for item in (named, unnamed)]
+    assert [copy.body["name"] for copy in copies] == ["b", "Copy of made"]
 
 
 async def test_a_refreshed_schema_starts_no_run(workspace: Workspace) -> None:
@@ -246,8 +246,8 @@ async def test_a_refreshed_schema_starts_no_run(workspace: Workspace) -> None:
 
     answers = [await workspace.post(f"{path}/asyncRefreshSchema", {}) for _ in range(2)]
 
-    assert [one.status for one in answers] == [200, 200]
-    assert len({one.body["resourceTaskStateId"] for one in answers}) == 2
+    assert [answer.status for answer in answers] == [200, 200]
+    assert len({answer.body["resourceTaskStateId"] for answer in answers}) == 2
     assert (await workspace.get(path)).body["updatedAt"] > made["updatedAt"]
     assert len(workspace.world.job_groups) == 0
 
@@ -273,7 +273,10 @@ async def test_those_with_access_are_told_on_demand(workspace: Workspace) -> Non
     told = await workspace.get(path, includeAssociatedSubjects="true")
 
     assert "associatedSubjects" not in plain.body
-    assert [(one["subjectId"], one["role"]) for one in told.body["associatedSubjects"]] == [
+    assert [
+        (associatedsubject["subjectId"], associatedsubject["role"])
+        for associatedsubject in told.body["associatedSubjects"]
+    ] == [
         (things.owner.id, "owner"),
         (things.colleague.id, "readOnly"),
     ]
@@ -284,7 +287,7 @@ async def test_making_datasets_has_a_quota(workspace: Workspace) -> None:
     answers = [
         await workspace.post(DATASETS, {"name": f"{n}", "uri": "gs://in/a.csv"}) for n in range(41)
     ]
-    assert {one.status for one in answers[:40]} == {201}
+    assert {answer.status for answer in answers[:40]} == {201}
     assert answers[40].status == 429
 
 
@@ -315,7 +318,7 @@ async def test_a_run_says_which_file_it_reads(
     ]
 
     told = [await workspace.get(f"/v4/jobGroups/{run.body['id']}/inputs") for run in runs]
-    assert [one.body["data"][0]["inputs"][0]["uri"] for one in told] == [usual, asked]
+    assert [run.body["data"][0]["inputs"][0]["uri"] for run in told] == [usual, asked]
     assert made["runParameters"]["data"][0]["overrideKey"] == "region"
 
 

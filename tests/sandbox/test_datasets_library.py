@@ -46,7 +46,7 @@ async def shown(
     known = {"ownershipFilter", "filter", "userIdFilter", "currentFlowId", "datasourceFlowId"}
     if query.keys() <= {*known, "datasetsFilter", "schematized", "flowId"}:
         assert listed.body["count"] == counted.body["count"]
-    counts = {name: sum(one == name for one, _ in rows) for name, _ in rows}
+    counts = {name: sum(row == name for row, _ in rows) for name, _ in rows}
     assert {k: v for k, v in listed.body["count"].items() if v and k != "all"} == counts
     assert listed.body["count"]["all"] == len(rows)
     return rows

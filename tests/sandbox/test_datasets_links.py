@@ -54,7 +54,7 @@ class Links(RuleBasedStateMachine):
 
     def pick(self, kind: type[Record], number: int) -> int:
         """Return the id of a live record; one that never was where there is none."""
-        found = [one.id for one in self.workspace.world.shelf(kind).live()]
+        found = [other_kind.id for other_kind in self.workspace.world.shelf(kind).live()]
         return found[number % len(found)] if found else 999_999
 
     def input(self, kind: type[Record], number: int) -> dict[str, Any]:
@@ -104,9 +104,9 @@ class Links(RuleBasedStateMachine):
                 for attribute, kinds in targets.items():
                     value = getattr(row, attribute)
                     ids = value if isinstance(value, tuple) else (value,)
-                    for one in ids:
-                        if one is not None and not any(world.shelf(k).get(one) for k in kinds):
-                            yield f"{kind.name} {row.id}.{attribute} names {one}"
+                    for id_ in ids:
+                        if id_ is not None and not any(world.shelf(k).get(id_) for k in kinds):
+                            yield f"{kind.name} {row.id}.{attribute} names {id_}"
 
     @invariant()
     def every_link_leads_somewhere(self) -> None:
@@ -118,15 +118,19 @@ class Links(RuleBasedStateMachine):
         """What a recipe reads is never made of what it makes."""
         world = self.workspace.world
         for recipe in world.recipes.live():
-            upstream = [world.recipes.get(one) for one in recipe.upstream_ids]
-            assert not any(builds_upon(world, one, recipe.id) for one in upstream if one)
+            upstream = [world.recipes.get(upstream_id_) for upstream_id_ in recipe.upstream_ids]
+            assert not any(
+                builds_upon(world, upstream_id_, recipe.id)
+                for upstream_id_ in upstream
+                if upstream_id_
+            )
 
     @invariant()
     def every_place_is_an_input(self) -> None:
         """A dataset in a flow is among its inputs, and a recipe's input is told as it is kept."""
         world = self.workspace.world
         for node in world.shelf(DatasetNode).live():
-            assert node.dataset_id in {one.id for one in inputs_of(world, node.flow_id)}
+            assert node.dataset_id in {input_.id for input_ in inputs_of(world, node.flow_id)}
         recipe = next(reversed(list(world.recipes.live())), None)
         if recipe is not None:
             path = f"wrangledDatasets/{recipe.id}/primaryInputDataset"

@@ -35,7 +35,7 @@ async def delete(workspace: Workspace, path: str, record: Record) -> None:
 
 
 def is_gone(*records: Record) -> list[bool]:
-    return [one.deleted_at is not None for one in records]
+    return [record.deleted_at is not None for record in records]
 
 
 async def test_a_recipe_takes_its_outputs_and_edges(workspace: Workspace) -> None:

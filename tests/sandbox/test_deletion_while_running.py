@@ -74,13 +74,13 @@ async def read_what_is_left(session: aiohttp.ClientSession, sandbox: Sandbox) ->
         "jobLibrary?runBy=all&embed=wrangledDataset.flow,creator,flowRun,jobs",
         "planSnapshotRuns?runBy=all&embed=plan",
         "usages/jobMetrics/compute/from/2020-01-01/to/2030-01-01",
-        *(f"jobGroups/{one.id}?{EMBEDS}" for one in groups),
-        *(f"jobGroups/{one.id}/{part}" for one in groups for part in PARTS_OF_JOB_GROUPS),
-        *(f"flowRuns/{one.id}?embed=flow,jobGroups" for one in flow_runs),
-        *(f"flowRuns/{one.id}/jobGroups" for one in flow_runs),
-        *(f"planSnapshotRuns/{one.id}" for one in plan_runs),
-        *(f"planSnapshotRuns/{one.id}/schedule" for one in plan_runs),
-        *(f"plans/{one.snapshot_id}/full" for one in plan_runs),
+        *(f"jobGroups/{group.id}?{EMBEDS}" for group in groups),
+        *(f"jobGroups/{group.id}/{part}" for group in groups for part in PARTS_OF_JOB_GROUPS),
+        *(f"flowRuns/{run.id}?embed=flow,jobGroups" for run in flow_runs),
+        *(f"flowRuns/{run.id}/jobGroups" for run in flow_runs),
+        *(f"planSnapshotRuns/{run.id}" for run in plan_runs),
+        *(f"planSnapshotRuns/{run.id}/schedule" for run in plan_runs),
+        *(f"plans/{run.snapshot_id}/full" for run in plan_runs),
     ]
     statuses = set()
     for path in paths:

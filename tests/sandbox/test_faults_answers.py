@@ -156,9 +156,9 @@ async def test_a_renewed_workspace_has_the_current_set_only(workspace: Workspace
     """From its moment on what PC does not list is a route not found; it can come back."""
     workspace.world.options.renewal = 30.0
     lists = ("/v4/jobLibrary", "/v4/plans", FLOWS, "/v4/open-api-spec")
-    assert [(await workspace.get(one)).status for one in lists] == [200, 200, 200, 200]
+    assert [(await workspace.get(list_)).status for list_ in lists] == [200, 200, 200, 200]
     await workspace.clock.advance(30)
-    assert [(await workspace.get(one)).status for one in lists] == [404, 404, 200, 200]
+    assert [(await workspace.get(list_)).status for list_ in lists] == [404, 404, 200, 200]
     workspace.world.options.renewal = None
     assert (await workspace.get("/v4/plans")).status == 200
 
@@ -206,7 +206,7 @@ async def test_the_seed_decides_who_is_struck() -> None:
 async def test_faults_do_not_change_each_other() -> None:
     """The requests that one fault strikes are the same with and without another."""
     alone, beside = await statuses("status_500=0.2"), await statuses("status_500=0.2,html_login")
-    assert [one == 500 for one in alone] == [one == 500 for one in beside]
+    assert [item == 500 for item in alone] == [item == 500 for item in beside]
 
 
 async def test_somebody_can_act_between_requests() -> None:

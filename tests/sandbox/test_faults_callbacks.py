@@ -24,7 +24,7 @@ BODY = '{"id":$jobId,"status":"$jobStatus"}'
 
 def told(requests: list[Received]) -> list[tuple[int, str]]:
     """Return the run and the status that each callback speaks of."""
-    bodies = [msgspec.json.decode(one.body) for one in requests]
+    bodies = [msgspec.json.decode(request.body) for request in requests]
     return [(body["id"], body["status"]) for body in bodies]
 
 
@@ -45,7 +45,7 @@ async def test_a_callback_is_lost() -> None:
     async with posting(options=WorldOptions(callback_lost=1.0)) as post:
         await post.run(flow_told_about(post))
         await post.settled()
-        assert [one.state for one in post.deliveries.log] == [DeliveryState.LOST]
+        assert [item.state for item in post.deliveries.log] == [DeliveryState.LOST]
         assert post.receiver.requests == []
 
 
@@ -75,7 +75,7 @@ async def test_callbacks_change_their_order() -> None:
         first = await post.run(flow)
         second = await post.run(flow)
         await post.settled()
-        assert [one for one, _ in told(post.receiver.requests)] == [second.id, first.id]
+        assert [item for item, _ in told(post.receiver.requests)] == [second.id, first.id]
 
 
 async def test_a_callback_that_no_other_follows_is_let_go() -> None:
@@ -85,7 +85,7 @@ async def test_a_callback_that_no_other_follows_is_let_go() -> None:
         await post.bench.clock.advance(50)
         assert post.receiver.requests == []
         await post.settled()
-        assert [one for one, _ in told(post.receiver.requests)] == [job_group.id]
+        assert [item for item, _ in told(post.receiver.requests)] == [job_group.id]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,9 @@ async def test_a_run_that_does_not_exist_is_told() -> None:
         known, unknown = sorted(told(post.receiver.requests))
         assert known == (job_group.id, "Complete")
         assert unknown[0] >= FIRST_UNKNOWN_ID
-        assert {one.headers["x-secret"] for one in post.receiver.requests} == {"open sesame"}
+        assert {request.headers["x-secret"] for request in post.receiver.requests} == {
+            "open sesame"
+        }
 
 
 async def test_a_forger_does_not_know_the_secret() -> None:
@@ -133,7 +135,7 @@ async def test_a_forger_does_not_know_the_secret() -> None:
     async with posting(options=WorldOptions(callback_wrong_secret=1.0)) as post:
         job_group = await post.run(flow_told_about(post))
         await post.settled()
-        by_secret = {one.headers["x-secret"]: one for one in post.receiver.requests}
+        by_secret = {request.headers["x-secret"]: request for request in post.receiver.requests}
         right = by_secret.pop("open sesame")
         (forged,) = by_secret.values()
         assert told([right, forged]) == [(job_group.id, "Complete"), (job_group.id, "Failed")]
@@ -146,7 +148,8 @@ async def test_a_forger_does_not_know_the_url() -> None:
         await post.run(flow_told_about(post, headers={}, url=post.receiver.url + "/hook/key"))
         await post.settled()
         paths = {
-            one.path: msgspec.json.decode(one.body)["status"] for one in post.receiver.requests
+            request.path: msgspec.json.decode(request.body)["status"]
+            for request in post.receiver.requests
         }
         assert paths == {"/hook/key": "Complete", "/hook/kex": "Failed"}
 
@@ -157,8 +160,12 @@ async def test_a_forger_does_not_know_the_key() -> None:
         await post.run(flow_told_about(post, secret_key="key"))
         await post.run(flow_told_about(post))  # nothing signs these
         await post.settled()
-        signed = [one for one in post.receiver.requests if "x-webhook-signature" in one.headers]
-        ends = {is_signed(one, "key"): msgspec.json.decode(one.body)["status"] for one in signed}
+        signed = [
+            request
+            for request in post.receiver.requests
+            if "x-webhook-signature" in request.headers
+        ]
+        ends = {is_signed(item, "key"): msgspec.json.decode(item.body)["status"] for item in signed}
         assert ends == {True: "Complete", False: "Failed"}
         assert len(post.receiver.requests) == 3
 
@@ -181,7 +188,7 @@ async def test_the_seed_decides_about_callbacks() -> None:
     first = await counted(spec)
     assert first == await counted(spec)
     assert first != await counted(spec, seed=2)
-    known = [one for one in first if one[0] < FIRST_UNKNOWN_ID]
+    known = [item for item in first if item[0] < FIRST_UNKNOWN_ID]
     assert 18 <= len(known) <= 36
     assert any(status == "Failed" for _, status in known)
     assert len(known) < len(first)

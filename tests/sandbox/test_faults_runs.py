@@ -31,7 +31,9 @@ async def test_active_runs_are_deleted() -> None:
         path = [NativeStatus.CREATED, NativeStatus.IN_PROGRESS, DELETED]
         assert bench.path("flow_run", flow_run.id) == path
         assert bench.path("plan_run", plan_run.id) == path
-        assert all(bench.path("job_group", one.id) == path for one in bench.world.job_groups)
+        assert all(
+            bench.path("job_group", job_group.id) == path for job_group in bench.world.job_groups
+        )
         assert bench.ledger.active() == set()
 
 
@@ -39,7 +41,11 @@ async def deleted(seed: int) -> set[int]:
     async with running(options=parse_faults(["deleted_runs=0.3"]), seed=seed) as bench:
         start(bench, 60)
         await bench.clock.advance(100)
-        return {one.run_id for one in bench.ledger.transitions() if one.after == DELETED}
+        return {
+            transition.run_id
+            for transition in bench.ledger.transitions()
+            if transition.after == DELETED
+        }
 
 
 async def test_the_seed_decides_which_runs_are_deleted() -> None:
@@ -96,7 +102,7 @@ async def test_samples_come_at_their_rate() -> None:
     """Samples, refreshes and pending sources are started, and nothing that is a real run."""
     async with sampling("samples_per_minute=30") as (sandbox, clock):
         await clock.advance(120)
-        kinds = {one.ran_for for one in sandbox.world.job_groups}
+        kinds = {job_group.ran_for for job_group in sandbox.world.job_groups}
         assert kinds == {RanFor.SAMPLING, RanFor.REFRESH, RanFor.PENDING_DATASOURCE}
         assert sandbox.ledger.begun()["job_group"] == 0
         assert sandbox.ledger.begun(with_samples=True)["job_group"] == 60
@@ -125,7 +131,8 @@ async def test_runs_that_begin_under_it_make_unfit_values() -> None:
         after = bench.engine.start_job_group(recipe, by=ANYBODY)
         await bench.clock.advance(200)
         ratios = [
-            sum(one.valid for one in columns) / sum(one.valid + one.invalid for one in columns)
+            sum(column.valid for column in columns)
+            / sum(column.valid + column.invalid for column in columns)
             for columns in (columns_of(bench.world, run) for run in (before, after))
         ]
     assert ratios[0] > 0.97

@@ -137,7 +137,9 @@ async def test_a_replaced_dataset_is_read_by_the_next_run(workspace: Workspace) 
         body={"flowNodeId": node_id, "newImportedDatasetId": newer.id},
     )
     assert again.body["newInputNode"]["id"] == node_id
-    assert [one.dataset_id for one in world.shelf(DatasetNode).live()] == [newer.id]
+    assert [dataset_node.dataset_id for dataset_node in world.shelf(DatasetNode).live()] == [
+        newer.id
+    ]
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,12 @@ async def test_a_deleted_flow_takes_its_parts_along(workspace: Workspace) -> Non
     )
     assert (await workspace.ask("DELETE", f"/v4/flows/{orders.id}")).status == 204
     gone = [orders, things.clean, things.totals, hook, override]
-    gone += [one for one in world.output_objects if one.recipe_id == things.clean.id]
-    assert all(one.deleted_at is not None for one in gone)
+    gone += [
+        output_object_
+        for output_object_ in world.output_objects
+        if output_object_.recipe_id == things.clean.id
+    ]
+    assert all(item.deleted_at is not None for item in gone)
     assert (await workspace.get(f"/v4/flows/{orders.id}")).is_refused(404, MISSING)
     assert (await workspace.get(f"/v4/webhookFlowTasks/{hook.id}")).is_refused(404, MISSING)
     assert (await workspace.get(f"/v4/jobGroups/{run.id}")).status == 200
@@ -152,7 +156,7 @@ async def test_a_copy_stands_on_its_own(workspace: Workspace) -> None:
 async def test_a_copy_may_have_data_of_its_own(workspace: Workspace) -> None:
     """With copyDatasources the copy's recipes read copies of the datasets."""
     things, world = workspace.things, workspace.world
-    before = {one.id for one in world.imported_datasets}
+    before = {imported_dataset.id for imported_dataset in world.imported_datasets}
     made = await workspace.post(
         f"/v4/flows/{things.orders.id}/copy", {"name": "Mine", "copyDatasources": True}
     )
@@ -182,7 +186,7 @@ async def test_roles_in_a_shared_flow(workspace: Workspace) -> None:
         row = {"email": things.colleague.email.upper(), "role": role}
         shared = await workspace.post(f"{path}/permissions", {"data": [row]})
         assert shared.status == 201
-        return [one["role"] for one in shared.body["data"]]
+        return [item["role"] for item in shared.body["data"]]
 
     async def statuses() -> list[int]:
         answers = [
@@ -197,7 +201,7 @@ async def test_roles_in_a_shared_flow(workspace: Workspace) -> None:
                 "POST", f"{path}/permissions", body={"data": [13]}, token=COLLEAGUE_TOKEN
             ),
         ]
-        return [one.status for one in answers]
+        return [answer.status for answer in answers]
 
     assert await statuses() == [403, 403, 403]
     assert await share("readOnly") == ["owner", "readOnly"]
@@ -264,11 +268,23 @@ async def test_what_goes_in_and_out(workspace: Workspace) -> None:
     things, world = workspace.things, workspace.world
     path = f"/v4/flows/{things.orders.id}"
     inputs = await workspace.get(f"{path}/inputs")
-    read = {one for recipe in world.recipes_of(things.orders.id) for one in recipe.dataset_ids}
-    assert read <= set(inputs.ids) <= {one.id for one in world.shelf(ImportedDataset)}
+    read = {
+        dataset_id_
+        for recipe in world.recipes_of(things.orders.id)
+        for dataset_id_ in recipe.dataset_ids
+    }
+    assert (
+        read
+        <= set(inputs.ids)
+        <= {imported_dataset.id for imported_dataset in world.shelf(ImportedDataset)}
+    )
     outputs = await workspace.get(f"{path}/outputs")
     recipes = {things.clean.id, things.totals.id}
-    assert outputs.ids == [one.id for one in world.output_objects if one.recipe_id in recipes]
+    assert outputs.ids == [
+        output_object_.id
+        for output_object_ in world.output_objects
+        if output_object_.recipe_id in recipes
+    ]
 
 
 async def test_lists_within_lists_have_an_end(workspace: Workspace) -> None:

@@ -8,17 +8,17 @@ from monitor.catalogue.operations import Edition, operations
 from tests.sandbox.fuzzing import fuzz
 
 ONLY_PL = [
-    one.operation_id
-    for one in operations()
-    if one.is_offered_in(Edition.PL) and not one.is_offered_in(Edition.RL)
+    operation.operation_id
+    for operation in operations()
+    if operation.is_offered_in(Edition.PL) and not operation.is_offered_in(Edition.RL)
 ]
 
 
 # Schemathesis does not ask for the document that it has just read.
 ALL_OF_RL = [
-    one.operation_id
-    for one in operations()
-    if one.is_offered_in(Edition.RL) and one.operation_id != "getOpenApiSpec"
+    operation.operation_id
+    for operation in operations()
+    if operation.is_offered_in(Edition.RL) and operation.operation_id != "getOpenApiSpec"
 ]
 
 

@@ -41,10 +41,10 @@ async def test_an_edition_serves_its_own_operations_only(edition: Edition) -> No
 def test_the_operations_that_runs_need_are_served() -> None:
     """Every operation of runs, schedules and webhook tasks has a handler."""
     needed = {
-        one.operation_id
-        for one in operations()
-        if one.resource in {"JobGroup", "Job", "FlowRun", "PlanSnapshotRun", "Schedule"}
-        or one.resource == "WebhookFlowTask"
+        operation.operation_id
+        for operation in operations()
+        if operation.resource in {"JobGroup", "Job", "FlowRun", "PlanSnapshotRun", "Schedule"}
+        or operation.resource == "WebhookFlowTask"
     }
     named = {"listFlows", "getFlow", "runFlow", "countFlows", "getCurrentPerson", "getOpenApiSpec"}
     plans = {"listPlans", "readFull", "runPlan", "countPlans", "getSchedulesForPlan"}

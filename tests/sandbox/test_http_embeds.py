@@ -43,7 +43,7 @@ async def test_lists_embed_in_every_row(workspace: Workspace) -> None:
     answer = await workspace.get("/v4/jobGroups", embed="jobs,flowRun,jobgroupdataflowoptions")
 
     row = answer.body["data"][0]
-    assert [one["id"] for one in row["jobs"]["data"]] == job_group.job_ids
+    assert [job["id"] for job in row["jobs"]["data"]] == job_group.job_ids
     assert row["flowRun"] is None
     assert row["jobGroupDataflowOptions"]["data"][0]["key"] == "region"
 
@@ -71,10 +71,10 @@ async def test_jobs_embed_what_they_wrote(workspace: Workspace) -> None:
         f"/v4/jobGroups/{job_group.id}", embed="jobs.fileWriterJob.writeSetting"
     )
 
-    jobs = {one["jobType"]: one for one in answer.body["jobs"]["data"]}
+    jobs = {job["jobType"]: job for job in answer.body["jobs"]["data"]}
     assert jobs["filewriter"]["writeSetting"]["path"] == f"gs://out/{job_group.recipe_id}.csv"
-    assert not [one for one in jobs.values() if "fileWriterJob" in one]
-    assert [kind for kind, one in jobs.items() if "writeSetting" in one] == ["filewriter"]
+    assert not [job for job in jobs.values() if "fileWriterJob" in job]
+    assert [kind for kind, job in jobs.items() if "writeSetting" in job] == ["filewriter"]
 
 
 async def test_jobs_embed_where_results_went(workspace: Workspace) -> None:
@@ -82,11 +82,11 @@ async def test_jobs_embed_where_results_went(workspace: Workspace) -> None:
     job_group = workspace.job_group()
     path = f"/v4/jobGroups/{job_group.id}"
     embed = "jobs.scriptResults.storageLocation"
-    wrangle = next(one for one in workspace.world.jobs_of(job_group) if one.job_type == "wrangle")
+    wrangle = next(job for job in workspace.world.jobs_of(job_group) if job.job_type == "wrangle")
 
     async def results() -> list[Any]:
         jobs = (await workspace.get(path, embed=embed)).body["jobs"]["data"]
-        found = {one["id"]: one["scriptResults"]["data"] for one in jobs}
+        found = {job["id"]: job["scriptResults"]["data"] for job in jobs}
         return [*found.pop(wrangle.id), *itertools.chain(*found.values())]
 
     before = await results()
@@ -108,7 +108,7 @@ async def test_jobs_embed_their_error(workspace: Workspace) -> None:
 
     answer = await workspace.get(f"/v4/jobGroups/{job_group.id}", embed="jobs.errorMessage")
 
-    errors = [one["errorMessage"] for one in answer.body["jobs"]["data"]]
+    errors = [job["errorMessage"] for job in answer.body["jobs"]["data"]]
     assert errors == [{"message": "no memory"}, *[None] * len(others)]
 
 

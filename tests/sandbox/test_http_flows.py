@@ -162,8 +162,8 @@ async def test_every_answer_carries_date_and_request_id(workspace: Workspace) ->
     ]
 
     expected = workspace.clock.now() + timedelta(hours=1)
-    assert {parsedate_to_datetime(one.headers["Date"]) for one in answers} == {expected}
-    assert len({one.headers["x-trifacta-request-id"] for one in answers}) == len(answers)
+    assert {parsedate_to_datetime(answer.headers["Date"]) for answer in answers} == {expected}
+    assert len({answer.headers["x-trifacta-request-id"] for answer in answers}) == len(answers)
 
 
 async def test_the_ledger_is_served_beside_the_api(workspace: Workspace) -> None:

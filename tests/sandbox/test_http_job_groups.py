@@ -36,7 +36,7 @@ async def test_a_job_group_is_run_with_its_jobs(workspace: Workspace) -> None:
     assert job_group.ran_from == "api"
     assert answer.body["reason"] == "JobStarted"
     assert str(uuid.UUID(answer.body["sessionId"])) == answer.body["sessionId"]
-    assert [one["id"] for one in answer.body["jobs"]["data"]] == job_group.job_ids
+    assert [job["id"] for job in answer.body["jobs"]["data"]] == job_group.job_ids
     assert answer.body["jobGraph"]["vertices"] == job_group.job_ids
     edges = answer.body["jobGraph"]["edges"]
     assert [edge["source"] for edge in edges] == job_group.job_ids[:-1]
@@ -75,9 +75,9 @@ async def test_only_dataflow_names_its_jobs(workspace: Workspace) -> None:
         body: dict[str, Any] = {"wrangledDataset": {"id": workspace.things.clean.id}}
         started = await workspace.post("/v4/jobGroups", body | {"overrides": {"execution": engine}})
         jobs = (await workspace.get(f"/v4/jobGroups/{started.body['id']}/jobs")).body["data"]
-        found[engine] = next(one for one in jobs if one["jobType"] == "wrangle")
+        found[engine] = next(job for job in jobs if job["jobType"] == "wrangle")
 
-    assert {one["executionLanguage"] for one in found.values()} == {"photon", "dataflow"}
+    assert {item["executionLanguage"] for item in found.values()} == {"photon", "dataflow"}
     assert "cpJobId" not in found["photon"]
     assert re.fullmatch(r"[\d_-]{19}-\d{19}", found["dataflow"]["cpJobId"])
 

@@ -39,7 +39,7 @@ def milliseconds(instant: datetime) -> str:
 async def test_a_page_is_25_rows_unless_told_otherwise(workspace: Workspace) -> None:
     """The default page is 25 rows, newest first; limit and offset walk over the rest."""
     started = await hourly_job_groups(workspace, 30)
-    newest_first = [one.id for one in reversed(started)]
+    newest_first = [group.id for group in reversed(started)]
 
     assert (await workspace.get(LIBRARY)).ids == newest_first[:25]
     assert (await workspace.get(LIBRARY, limit="10", offset="25")).ids == newest_first[25:]
@@ -63,7 +63,7 @@ async def test_a_count_is_told_only_when_asked_for(workspace: Workspace) -> None
 async def test_rows_are_sorted(workspace: Workspace) -> None:
     """A name sorts up, a minus before it down."""
     started = await hourly_job_groups(workspace, 3)
-    ids = [one.id for one in started]
+    ids = [group.id for group in started]
 
     assert (await workspace.get(LIBRARY, sort="id")).ids == ids
     assert (await workspace.get(LIBRARY, sort="-createdAt")).ids == ids[::-1]

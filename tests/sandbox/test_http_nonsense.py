@@ -13,7 +13,7 @@ from monitor.catalogue.operations import Operation, operations
 from monitor.sandbox.http.registry import HANDLERS
 from tests.sandbox.http_workspace import open_workspace
 
-PARAMETERS = sorted({name for one in operations() for name in one.query})
+PARAMETERS = sorted({name for other_operation in operations() for name in other_operation.query})
 TEXTS = st.text(max_size=20) | st.sampled_from(["-1", "true", "1", "id", "-id", "creator", "a.b(c"])
 QUERIES = st.dictionaries(
     st.sampled_from([*PARAMETERS, "dateFilter[createdAt][gte]", "plansFilter"]), TEXTS, max_size=5
@@ -34,7 +34,9 @@ JSON = st.recursive(
     max_leaves=12,
 )
 NONSENSE = st.binary(max_size=30) | JSON.map(msgspec.json.encode)
-HANDLED = [one for one in operations() if one.operation_id in HANDLERS]
+HANDLED = [
+    other_operation for other_operation in operations() if other_operation.operation_id in HANDLERS
+]
 IDS = st.sampled_from(["1", "51", "71", "101", "1201", "7001", "20001", "40001", "x", "-1", "\n"])
 
 

@@ -122,7 +122,9 @@ async def test_a_plan_is_read_in_full(workspace: Workspace) -> None:
     assert flow_node["task"]["flow"] == {"id": workspace.things.orders.id, "name": "Orders"}
     assert http_node["httpTask"]["method"] == "post"
     assert document["planEdges"]["data"][0]["statusRule"] == "always"
-    assert [one["id"] for one in document["planSnapshots"]["data"]] == [run.snapshot_id]
+    assert [plansnapshot["id"] for plansnapshot in document["planSnapshots"]["data"]] == [
+        run.snapshot_id
+    ]
     assert document["creator"]["email"] == "owner@example.com"
     assert document["associatedPeople"][0]["id"] == workspace.things.owner.id
     lean = await workspace.get(

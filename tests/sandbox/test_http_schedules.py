@@ -92,7 +92,7 @@ async def test_hourly_and_cron_are_accepted(workspace: Workspace) -> None:
         {"fileWatcher": {"path": "/in", "interval": 60_000, "eventType": "ONCHANGE"}},
         {"tableWatcher": {"table": "orders"}},
     ],
-    ids=lambda one: next(iter(one.get("timeBased", one))),
+    ids=lambda character: next(iter(character.get("timeBased", character))),
 )
 async def test_every_published_kind_is_accepted(workspace: Workspace, sent: dict[str, Any]) -> None:
     """Each kind is kept and shown as it was sent, and can be switched off and on."""

@@ -22,7 +22,7 @@ def named(kind: Kind[Any]) -> str:
 
 
 def attributes(kind: Kind[Any]) -> set[str]:
-    return {one.name for one in dataclasses.fields(kind.record)}
+    return {field.name for field in dataclasses.fields(kind.record)}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=named)
@@ -31,7 +31,12 @@ def test_a_kind_shows_all_of_its_model(kind: Kind[Any]) -> None:
     if kind.resource is not None:
         assert RESOURCES[kind.plural] is kind.resource
         return
-    given = {*STAMPS, *kind.computed, *kind.constants, *(one.shown for one in kind.references)}
+    given = {
+        *STAMPS,
+        *kind.computed,
+        *kind.constants,
+        *(reference.shown for reference in kind.references),
+    }
     kept = attributes(kind)
     lacking = [
         name
@@ -44,7 +49,12 @@ def test_a_kind_shows_all_of_its_model(kind: Kind[Any]) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=named)
 def test_a_kind_takes_all_of_its_requests(kind: Kind[Any]) -> None:
     """Each field of a request is kept, a link, or named as one without effect."""
-    sent = {name for one in kind.references for name in (one.sent, one.shown) if one.sent}
+    sent = {
+        name
+        for reference in kind.references
+        for name in (reference.sent, reference.shown)
+        if reference.sent
+    }
     kept = attributes(kind)
     lost = [
         f"{request}.{name}"
@@ -89,7 +99,7 @@ def test_all_resources_can_be_embedded() -> None:
     for name, resource in RESOURCES.items():
         assert name == name.lower()
         assert all(key == key.lower() for key in resource.associations)
-        targets = {one.target for one in resource.associations.values()}
+        targets = {association.target for association in resource.associations.values()}
         assert targets <= RESOURCES.keys()
 
 
@@ -105,4 +115,4 @@ def test_every_handler_serves_an_operation() -> None:
     """Handlers are named by operations of the catalogue, and no family serves another's."""
     served = [name for family in FAMILIES for name in family.HANDLERS]
     assert len(served) == len(set(served))
-    assert set(served) == HANDLERS.keys() <= {one.operation_id for one in operations()}
+    assert set(served) == HANDLERS.keys() <= {operation.operation_id for operation in operations()}

@@ -30,7 +30,9 @@ def imports_of(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "path", [one for one in sorted(HTTP.rglob("*.py")) if is_data(one)], ids=lambda one: one.stem
+    "path",
+    [item for item in sorted(HTTP.rglob("*.py")) if is_data(item)],
+    ids=lambda character: character.stem,
 )
 def test_data_needs_nothing_that_acts(path: Path) -> None:
     """Kinds and shapes are there before any handler is, so that handlers may use them all."""
@@ -38,8 +40,10 @@ def test_data_needs_nothing_that_acts(path: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("path", sorted((HTTP / "crud").glob("*.py")), ids=lambda one: one.stem)
+@pytest.mark.parametrize(
+    "path", sorted((HTTP / "crud").glob("*.py")), ids=lambda character: character.stem
+)
 def test_what_is_alike_knows_no_family(path: Path) -> None:
     """What all resources do alike names none of them."""
-    families = {one.parent.name for one in HTTP.glob("*/served.py")}
+    families = {item.parent.name for item in HTTP.glob("*/served.py")}
     assert not families & {name.split(".")[0] for name in imports_of(path)}

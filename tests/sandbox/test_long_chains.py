@@ -111,4 +111,4 @@ async def test_inputs_come_in_the_order_of_the_recipes(workspace: Workspace) -> 
         dataset_ids=(own.id,),
         upstream_ids=(source.id,),
     )
-    assert [one.name for one in inputs_of(world, flow.id)] == ["near", "far", "own"]
+    assert [input_.name for input_ in inputs_of(world, flow.id)] == ["near", "far", "own"]

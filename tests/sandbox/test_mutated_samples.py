@@ -35,7 +35,7 @@ def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         inner = value.items()
     elif isinstance(value, list):
         inner = enumerate(value)
-    return [way, *(found for key, one in inner for found in places(one, (*way, key)))]
+    return [way, *(found for key, item in inner for found in places(item, (*way, key)))]
 
 
 def replaced(body: Any, way: tuple[Any, ...], value: Any) -> Any:
@@ -71,7 +71,7 @@ async def ask(living: Living, name: str, data: st.DataObject) -> Answer:
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 async def test_one_other_value_is_served_or_refused(place: int, data: st.DataObject) -> None:
     """Each answer is below 500, and what is refused says why in the envelope."""
-    names = [name for name, one in SAMPLES.items() if one.upload is None][place::4]
+    names = [name for name, sample in SAMPLES.items() if sample.upload is None][place::4]
     async with open_living(Edition.OPEN) as living:
         for name in data.draw(st.permutations(names)):
             answer = await ask(living, name, data)

@@ -104,7 +104,7 @@ async def test_a_bad_destination_names_its_field(
     workspace: Workspace, path: str, body: dict[str, Any], field: str
 ) -> None:
     """What cannot be made is 400 with the field, and makes nothing."""
-    good = next(one for name, one, _, _ in DESTINATIONS if name == path)
+    good = next(destination for name, destination, _, _ in DESTINATIONS if name == path)
     before = (await workspace.get(f"/v4/{path}/count")).body
 
     answer = await workspace.post(
@@ -135,9 +135,13 @@ async def test_an_output_comes_with_its_destinations(workspace: Workspace) -> No
         f"/v4/outputObjects/{made.body['id']}",
         embed="writeSettings,publications(fields=tableName),sqlScripts,flowNode.flow",
     )
-    assert [one["path"] for one in shown.body["writeSettings"]["data"]] == [FILE["path"]] * 2
+    assert [writesetting["path"] for writesetting in shown.body["writeSettings"]["data"]] == [
+        FILE["path"]
+    ] * 2
     assert shown.body["publications"]["data"] == [{"tableName": "x"}]
-    assert [one["sqlScript"] for one in shown.body["sqlScripts"]["data"]] == ["select 1"]
+    assert [sqlscript["sqlScript"] for sqlscript in shown.body["sqlScripts"]["data"]] == [
+        "select 1"
+    ]
     assert shown.body["flowNode"]["flow"]["name"] == "Orders"
     assert shown.body["flownode"] == shown.body["flowNode"]
 
@@ -200,7 +204,9 @@ async def test_a_patch_replaces_what_it_lists(workspace: Workspace) -> None:
 
     assert changed.body.keys() == {"id", "updater", "createdAt", "updatedAt"}
     assert output.name == "for sales"
-    assert [one.path for one in world.write_settings_of(output.id)] == ["gs://out/new.csv"]
+    assert [write_setting.path for write_setting in world.write_settings_of(output.id)] == [
+        "gs://out/new.csv"
+    ]
     assert len(world.publications_of(output.id)) == 1
     assert (
         await workspace.ask("PATCH", f"/v4/outputObjects/{output.id}", body={"publications": []})
@@ -258,4 +264,4 @@ async def test_inputs_of_an_output_lead_through_its_recipes(workspace: Workspace
 
     answer = await workspace.get(f"/v4/outputObjects/{totals.id}/inputs")
 
-    assert [one["name"] for one in answer.body["data"]] == ["orders.csv"]
+    assert [item["name"] for item in answer.body["data"]] == ["orders.csv"]

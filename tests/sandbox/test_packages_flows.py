@@ -171,7 +171,7 @@ async def test_a_stranger_gets_things_of_his_own(workspace: Workspace) -> None:
     assert lake is not None
     assert (lake.name, lake.credentials, lake.is_global) == ("lake", (), False)
     assert lake.creator_id == workspace.things.colleague.id
-    assert len({one.uuid for one in world.connections}) == len(world.connections)
+    assert len({connection.uuid for connection in world.connections}) == len(world.connections)
     # He sees the other dataset in the flow that is shared with him.
     assert [row["name"] for row in answer.body["datasources"]] == ["prices"]
     (flow_id,) = answer.body["primaryFlowIds"]

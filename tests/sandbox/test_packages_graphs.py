@@ -65,8 +65,8 @@ def grow_flow(data: Draw, world: World, me: int, place: int) -> Flow:
             by=me,
             flow_id=flow.id,
             name=data.draw(st.text(max_size=5)),
-            dataset_ids=tuple(one.id for one in datasets if data.draw(st.booleans())),
-            upstream_ids=tuple(one.id for one in upstream),
+            dataset_ids=tuple(dataset.id for dataset in datasets if data.draw(st.booleans())),
+            upstream_ids=tuple(item.id for item in upstream),
         )
         grow_output(data, world, me, recipe)
         recipes.append(recipe)
@@ -81,7 +81,7 @@ def grow_flow(data: Draw, world: World, me: int, place: int) -> Flow:
         flow_id=flow.id,
         name="tell",
         url="http://127.0.0.1:1",
-        flow_node_ids=tuple(one.id for one in data.draw(some(recipes))),
+        flow_node_ids=tuple(item.id for item in data.draw(some(recipes))),
         headers=data.draw(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2)),
     )
     value = data.draw(st.none() | st.text(max_size=3) | st.lists(st.integers(-5, 5), max_size=2))
@@ -140,7 +140,7 @@ def grow_plan(data: Draw, world: World, me: int, flows: list[Flow]) -> Plan:
             name=flow.name,
             task_type="flow",
             flow_id=flow.id,
-            flow_node_ids=tuple(one.id for one in data.draw(some(world.recipes_of(flow.id)))),
+            flow_node_ids=tuple(item.id for item in data.draw(some(world.recipes_of(flow.id)))),
         )
         for place, flow in enumerate(flows)
     ]
@@ -190,11 +190,11 @@ def test_a_copy_shares_nothing_that_is_a_part(data: Draw) -> None:
     made = plant(world, graph.parts, by=me.id)
 
     copy = graph_of(world, made[type(root), root.id])
-    assert [type(one) for one in copy.parts] == [type(one) for one in graph.parts]
-    assert not {(type(one), one.id) for one in graph.parts} & {
-        (type(one), one.id) for one in copy.parts
+    assert [type(part) for part in copy.parts] == [type(part) for part in graph.parts]
+    assert not {(type(part), part.id) for part in graph.parts} & {
+        (type(part), part.id) for part in copy.parts
     }
-    assert {one.id for one in copy.used} == {one.id for one in graph.used}
-    assert not any(isinstance(one, WebhookFlowTask) for one in copy.parts)
+    assert {item.id for item in copy.used} == {item.id for item in graph.used}
+    assert not any(isinstance(part, WebhookFlowTask) for part in copy.parts)
     records = {line for line in before if "(" in line}  # the other lines tell counters
     assert records <= set(fingerprint(world))

@@ -91,7 +91,7 @@ def test_any_json_in_a_package_is_judged(living: Living, data: st.DataObject) ->
     else:
         tables[name] = data.draw(JSON)
     pages = pages_of(content)
-    pages |= {f"data/{one}.json": json.dumps(rows).encode() for one, rows in tables.items()}
+    pages |= {f"data/{table}.json": json.dumps(rows).encode() for table, rows in tables.items()}
 
     assert is_proper(refusal_of(living, zipped(pages)))
     assert fingerprint(living.workspace.world) == before

@@ -70,7 +70,11 @@ async def test_a_plan_travels_with_its_flows(workspace: Workspace) -> None:
     (edge,) = world.edges_of(plan_id)
     assert (edge.in_plan_node_id, edge.out_plan_node_id) == (node.id, call.id)
     assert call.http_task == world.nodes_of(workspace.things.nightly.id)[1].http_task
-    (override,) = (one for one in world.shelf(PlanOverride).live() if one.plan_node_id == node.id)
+    (override,) = (
+        plan_override
+        for plan_override in world.shelf(PlanOverride).live()
+        if plan_override.plan_node_id == node.id
+    )
     assert (override.override_key, override.value) == ("region", "north")
 
 

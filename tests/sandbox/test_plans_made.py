@@ -99,9 +99,9 @@ async def test_a_plan_made_over_http_runs_along_its_edges(workspace: Workspace) 
     )
     last = await made_node(workspace, plan_id, taskType="email", inPlanNodeIds=[str(http["id"])])
 
-    assert [one["name"] for one in (flow, http, last)] == ["Orders", "Send HTTP request", "email"]
-    assert len({one["handle"] for one in (flow, http, last)}) == 3
-    assert {len(one["handle"]) for one in (flow, http, last)} == {2}
+    assert [item["name"] for item in (flow, http, last)] == ["Orders", "Send HTTP request", "email"]
+    assert len({item["handle"] for item in (flow, http, last)}) == 3
+    assert {len(item["handle"]) for item in (flow, http, last)} == {2}
     async with at_work(workspace):
         started = await workspace.post(f"/v4/plans/{plan_id}/run")
         run = workspace.world.plan_runs.get(started.body["planSnapshotRunId"])
@@ -111,14 +111,18 @@ async def test_a_plan_made_over_http_runs_along_its_edges(workspace: Workspace) 
                 await workspace.clock.advance(5)
     full = (await workspace.get(f"/v4/plans/{plan_id}/full")).body
     assert full["latestPlanSnapshotRun"]["finishedAt"] is not None
-    assert [one["taskType"] for one in full["planNodes"]["data"]] == ["flow", "http", "email"]
+    assert [plannode["taskType"] for plannode in full["planNodes"]["data"]] == [
+        "flow",
+        "http",
+        "email",
+    ]
     embedded = await workspace.get("/v4/plans", embed="planEdges,planNodes.planOverrides")
-    assert [one["planEdges"] for one in embedded.body["data"] if one["id"] == plan_id] == [
+    assert [item["planEdges"] for item in embedded.body["data"] if item["id"] == plan_id] == [
         full["planEdges"]
     ]
     assert [
-        (one["inPlanNodeId"], one["outPlanNodeId"], one["statusRule"])
-        for one in full["planEdges"]["data"]
+        (planedge["inPlanNodeId"], planedge["outPlanNodeId"], planedge["statusRule"])
+        for planedge in full["planEdges"]["data"]
     ] == [(flow["id"], http["id"], "always"), (http["id"], last["id"], "success")]
 
 
@@ -174,7 +178,7 @@ async def test_a_node_goes_with_its_edges(workspace: Workspace) -> None:
 
     assert list(workspace.world.plan_edges.live()) == []
     assert first.status == second.status == 201
-    snapshots = {one.snapshot_id: one for one in workspace.world.plan_runs.live()}
+    snapshots = {run.snapshot_id: run for run in workspace.world.plan_runs.live()}
     assert len(snapshots) == 2
     again = await workspace.ask("DELETE", f"/v4/planNodes/{things.node.id}")
     assert again.is_refused(404, "DataNotFoundException")

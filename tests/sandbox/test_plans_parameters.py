@@ -49,10 +49,10 @@ async def path_written(workspace: Workspace, **body: Any) -> str:
         assert answer.status == 201, answer.content
         await workspace.clock.advance(10)
     (found,) = (
-        one.destinations.write_settings[0].path
-        for one in workspace.world.job_groups.live()
-        if one.plan_run_id == answer.body["planSnapshotRunId"]
-        and one.recipe_id == workspace.things.clean.id
+        job_group.destinations.write_settings[0].path
+        for job_group in workspace.world.job_groups.live()
+        if job_group.plan_run_id == answer.body["planSnapshotRunId"]
+        and job_group.recipe_id == workspace.things.clean.id
     )
     return found
 
@@ -147,10 +147,12 @@ async def test_the_parameters_are_told_node_by_node(workspace: Workspace) -> Non
     assert alone.body == flow_node
     assert (flow_node["handle"], flow_node["planNodeId"]) == ("ax", things.node.id)
     assert flow_node["flow"]["name"] == "Orders"
-    assert [one["name"] for one in flow_node["datasources"]["data"]] == ["orders.csv"]
+    assert [datasource["name"] for datasource in flow_node["datasources"]["data"]] == ["orders.csv"]
     (first, _) = flow_node["outputObjects"]["data"]
     assert first["runParameters"]["data"] == [REGION]
-    assert [one["id"] for one in flow_node["planOverrides"]["data"]] == [override_id]
+    assert [planoverride["id"] for planoverride in flow_node["planOverrides"]["data"]] == [
+        override_id
+    ]
     full = await workspace.get(f"/v4/plans/{things.nightly.id}/full")
     assert full.body["planNodes"]["data"][0]["planOverrides"]["data"] == [
         {"id": override_id, "overrideKey": "region", "value": "plan"}

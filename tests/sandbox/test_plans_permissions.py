@@ -45,7 +45,7 @@ async def test_a_shared_plan_is_seen_and_changed_by_role(
     shared = await share(workspace, row)
 
     assert shared.status == 201
-    assert [(one["person"]["id"], one["role"]) for one in shared.body["data"]] == [(12, role)]
+    assert [(item["person"]["id"], item["role"]) for item in shared.body["data"]] == [(12, role)]
     workspace.token = COLLEAGUE_TOKEN
     listed = await workspace.get("/v4/plans", ownershipFilter="shared")
     assert listed.ids == [plan_id]
@@ -61,7 +61,7 @@ async def test_permissions_list_the_owner_first(workspace: Workspace) -> None:
 
     answer = await workspace.get(permissions(workspace))
 
-    assert [(one["email"], one["role"]) for one in answer.body["data"]] == [
+    assert [(item["email"], item["role"]) for item in answer.body["data"]] == [
         ("owner@example.com", "owner"),
         ("colleague@example.com", "readOnly"),
     ]

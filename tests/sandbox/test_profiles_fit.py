@@ -57,15 +57,15 @@ def test_histograms_fit_the_rows(seed: int, before: int, recipe_id: int, unfit: 
     assert rows > 0
     assert faults(profile, "JobGroupProfile", "profile") == []
     for name, checks in profile["profilerTypeCheckHistograms"].items():
-        counts = {one["key"]: one["count"] for one in checks}
+        counts = {check["key"]: check["count"] for check in checks}
         assert counts.keys() == {"VALID", "INVALID", "EMPTY"}
         assert min(counts.values()) >= 0
         assert sum(counts.values()) == rows
         values = profile["profilerValidValueHistograms"][name]
         if isinstance(values, list):
-            parts = [one["count"] for one in values]
+            parts = [value["count"] for value in values]
         else:
-            parts = [one["b"] for one in values["buckets"]]
+            parts = [bucket["b"] for bucket in values["buckets"]]
             quartiles = list(values["quartiles"].values())
             assert [values["min"], *quartiles, values["max"]] == sorted(
                 [values["min"], *quartiles, values["max"]]
@@ -86,7 +86,8 @@ def test_a_run_always_tells_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "status", [one for one in NativeStatus if one is not NativeStatus.COMPLETE]
+    "status",
+    [nativestatu for nativestatu in NativeStatus if nativestatu is not NativeStatus.COMPLETE],
 )
 def test_what_did_not_complete_made_no_rows(status: NativeStatus) -> None:
     """Only a complete run has made anything."""
@@ -135,7 +136,9 @@ async def test_a_page_tells_of_a_run_in_every_state(
     assert ("gs://out/1201.csv" in text) is is_complete
     assert ("public.orders" in text) is is_complete
     columns = columns_of(workspace.world, run) if is_complete else []
-    assert all(f"Column {one.name} ({one.type}): {one.valid} valid" in text for one in columns)
+    assert all(
+        f"Column {column.name} ({column.type}): {column.valid} valid" in text for column in columns
+    )
     assert len(result_lines(workspace.world, run)) <= LINES
 
 
@@ -173,7 +176,7 @@ async def test_files_of_connections_and_queries_are_inputs(workspace: Workspace)
 
     answer = await workspace.get(f"/v4/jobGroups/{run.id}/inputs")
 
-    told = {one["name"]: one["inputs"][0] for one in answer.body["data"]}
+    told = {item["name"]: item["inputs"][0] for item in answer.body["data"]}
     assert told["f"] == {"uri": "sftp://h/f", "fileType": "FILE"}
     assert told["q"]["query"] == ["select 1"]
     assert told["q"]["vendor"] == "postgres"

@@ -22,7 +22,9 @@ async def test_the_table_is_not_stale() -> None:
 def test_every_handler_says_what_it_does() -> None:
     """The table's sentence of an operation comes from its handler, not from its name."""
     silent = [
-        one.operation_id for one in operations() if not inspect.getdoc(HANDLERS[one.operation_id])
+        operation.operation_id
+        for operation in operations()
+        if not inspect.getdoc(HANDLERS[operation.operation_id])
     ]
 
     assert silent == []

@@ -62,8 +62,8 @@ async def test_a_pipeline_from_its_data_to_its_page(workspace: Workspace) -> Non
     await told_of(workspace, run)
 
     assert (await workspace.ask("DELETE", f"/v4/importedDatasets/{dataset}")).status == 400
-    for one in (flow, copied):
-        assert (await workspace.ask("DELETE", f"/v4/flows/{one}")).status == 204
+    for item in (flow, copied):
+        assert (await workspace.ask("DELETE", f"/v4/flows/{item}")).status == 204
     assert (await workspace.ask("DELETE", f"/v4/importedDatasets/{dataset}")).status == 204
     assert (await workspace.get(f"/v4/wrangledDatasets/{recipe}")).status == 404
     assert (await workspace.get(f"/v4/jobGroups/{run.id}/inputs")).body["data"] != []
@@ -74,17 +74,17 @@ async def told_of(workspace: Workspace, run: JobGroup) -> None:
     path = f"/v4/jobGroups/{run.id}"
     parts = ("status", "inputs", "outputs", "jobs", "profileResults", "pdfResults")
     told = {part: await workspace.get(f"{path}/{part}") for part in parts}
-    assert {one.status for one in told.values()} == {200}
+    assert {other_run.status for other_run in told.values()} == {200}
     assert told["status"].body == "Complete"
     assert told["inputs"].body["data"] == [
         {"name": "Sales", "inputs": [{"uri": "gs://in/sales.csv", "fileType": "FILE"}]}
     ]
     files = told["outputs"].body["files"]
-    assert [one["uri"] for one in files] == ["gs://out/sales.csv"]
-    jobs = [one["jobType"] for one in told["jobs"].body["data"]]
+    assert [file["uri"] for file in files] == ["gs://out/sales.csv"]
+    jobs = [item["jobType"] for item in told["jobs"].body["data"]]
     assert jobs == ["wrangle", "profile", "filewriter"]
     checks = told["profileResults"].body["profilerTypeCheckHistograms"].values()
-    rows = {sum(one["count"] for one in column) for column in checks}
+    rows = {sum(item["count"] for item in column) for column in checks}
     page = text_of(told["pdfResults"].content)
     assert len(rows) == 1
     assert f"Rows: {rows.pop()}" in page

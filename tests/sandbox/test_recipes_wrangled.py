@@ -58,7 +58,9 @@ async def test_a_recipe_lives_and_dies(workspace: Workspace) -> None:
     shown = await workspace.get(path, embed="recipe,flow,importedDatasets")
     assert shown.body["recipe"]["name"] == "Cleaner"
     assert shown.body["flow"]["name"] == "Orders"
-    assert [one["name"] for one in shown.body["importedDatasets"]["data"]] == ["new.csv"]
+    assert [
+        importeddataset["name"] for importeddataset in shown.body["importedDatasets"]["data"]
+    ] == ["new.csv"]
     assert (await workspace.get(f"{RECIPES}/count")).body["count"] == before + 1
 
     assert (await workspace.ask("DELETE", path)).status == 204
@@ -119,10 +121,10 @@ async def test_a_swapped_input_is_what_the_next_run_reads(workspace: Workspace) 
 
     async def read(run: JobGroup) -> list[str]:
         answer = await workspace.get(f"/v4/jobGroups/{run.id}/inputs")
-        return [one["name"] for one in answer.body["data"]]
+        return [item["name"] for item in answer.body["data"]]
 
     assert (await read(before), await read(after)) == (["orders.csv"], ["t"])
-    jobs = [[one.job_type for one in workspace.world.jobs_of(run)] for run in (before, after)]
+    jobs = [[job.job_type for job in workspace.world.jobs_of(run)] for run in (before, after)]
     assert ("ingest" in jobs[0], "ingest" in jobs[1]) == (False, True)
 
 
@@ -137,7 +139,7 @@ async def test_a_recipe_can_be_the_input(workspace: Workspace) -> None:
 
     await workspace.ask("PUT", path, body={"wrangledDataset": {"id": other.body["id"]}})
     assert (await workspace.get(path)).body["wrangledDataset"]["id"] == other.body["id"]
-    assert [one.name for one in datasets_of(workspace.world, things.clean)] == ["new.csv"]
+    assert [dataset.name for dataset in datasets_of(workspace.world, things.clean)] == ["new.csv"]
 
     await workspace.ask("PUT", path, body={"importedDataset": {"id": 301}})
     assert (await workspace.get(path)).body["importedDataset"]["name"] == "orders.csv"
@@ -221,12 +223,12 @@ async def test_another_flow_refers_to_a_recipe(workspace: Workspace) -> None:
     downstream = workspace.world.recipes.get(made.body["id"])
     assert downstream is not None
     assert downstream.upstream_ids == (things.clean.id,)
-    assert [one.name for one in datasets_of(workspace.world, downstream)] == ["orders.csv"]
+    assert [dataset.name for dataset in datasets_of(workspace.world, downstream)] == ["orders.csv"]
     shown = await workspace.get(path)
     assert shown.body["referenceinfo"] == {"id": things.clean.id, "name": "Clean orders"}
 
     await workspace.ask("DELETE", path)
-    assert not any(one.upstream_ids for one in workspace.world.recipes.live())
+    assert not any(recipe.upstream_ids for recipe in workspace.world.recipes.live())
     assert list(workspace.world.shelf(ReferenceNode).live()) == []
 
 
@@ -235,7 +237,9 @@ async def test_a_recipe_takes_its_outputs_along(workspace: Workspace) -> None:
     things = workspace.things
     assert (await workspace.ask("DELETE", f"{RECIPES}/{things.clean.id}")).status == 204
     assert things.totals.upstream_ids == ()
-    recipes = {one.recipe_id for one in workspace.world.shelf(OutputObject).live()}
+    recipes = {
+        output_object.recipe_id for output_object in workspace.world.shelf(OutputObject).live()
+    }
     assert recipes == {things.totals.id, things.count.id}
     assert isinstance(next(workspace.world.connections.live()), Connection)
 
@@ -249,5 +253,9 @@ def test_links_that_were_let_in_never_make_a_circle(links: list[tuple[int, int]]
         if not builds_upon(world, recipes[source], recipes[reader].id):
             recipes[reader].upstream_ids += (recipes[source].id,)
     for recipe in recipes:
-        upstream = [world.recipes.get(one) for one in recipe.upstream_ids]
-        assert not any(builds_upon(world, one, recipe.id) for one in upstream if one is not None)
+        upstream = [world.recipes.get(upstream_id_) for upstream_id_ in recipe.upstream_ids]
+        assert not any(
+            builds_upon(world, upstream_id_, recipe.id)
+            for upstream_id_ in upstream
+            if upstream_id_ is not None
+        )

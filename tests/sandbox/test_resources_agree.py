@@ -61,7 +61,7 @@ class Agreement(RuleBasedStateMachine):
         return self.runner.run(self.workspace.ask(method, path, token=token, **more))
 
     def pick(self, things: Iterable[Thing], number: int) -> Thing | None:
-        found = sorted(things, key=lambda one: (one.kind.__name__, one.id))
+        found = sorted(things, key=lambda thing: (thing.kind.__name__, thing.id))
         return found[number % len(found)] if found else None
 
     @initialize()
@@ -83,10 +83,10 @@ class Agreement(RuleBasedStateMachine):
                         Thing(kind=kind, id=record.id, owner=record.creator_id, parent=parent)
                     )
                 )
-        for one in found:
-            one.uses |= set(self.inputs_of(one))
-            made = self.workspace.world.shelf(one.kind).get(one.id)
-            one.folder = self.expected.things.get((Folder, getattr(made, "folder_id", 0) or 0))
+        for thing in found:
+            thing.uses |= set(self.inputs_of(thing))
+            made = self.workspace.world.shelf(thing.kind).get(thing.id)
+            thing.folder = self.expected.things.get((Folder, getattr(made, "folder_id", 0) or 0))
         return found
 
     def inputs_of(self, thing: Thing) -> Iterable[Thing]:
@@ -98,7 +98,7 @@ class Agreement(RuleBasedStateMachine):
         if (connection_id := getattr(record, "connection_id", None)) is not None:
             named[Connection] = (connection_id,)
         for kind, ids in named.items():
-            yield from (self.expected.things[kind, one] for one in ids)
+            yield from (self.expected.things[kind, id_] for id_ in ids)
 
     @rule(person=PEOPLE, kind=st.sampled_from(KINDS), number=PICKS)
     def create(self, person: int, kind: type[Record], number: int) -> None:
@@ -107,16 +107,20 @@ class Agreement(RuleBasedStateMachine):
         parent = None
         if shape.parent is not None:
             usable = (
-                one
-                for one in self.expected.live(shape.parent)
-                if self.expected.may_change(who, one)
+                item
+                for item in self.expected.live(shape.parent)
+                if self.expected.may_change(who, item)
             )
             parent = self.pick(usable, number)
             if parent is None:
                 return
         inputs: dict[type[Record], Thing] = {}
         for needed in shape.needs:
-            seen = (one for one in self.expected.live(needed) if self.expected.sees(who, one))
+            seen = (
+                other_needed
+                for other_needed in self.expected.live(needed)
+                if self.expected.sees(who, other_needed)
+            )
             source = self.pick(seen, number)
             if source is None or (kind is Schedule and source.owner != who):
                 return
@@ -163,8 +167,13 @@ class Agreement(RuleBasedStateMachine):
     def file(self, person: int, number: int) -> None:
         """Put a flow of the person's own into one of their folders."""
         who = self.people[person]
-        flow = self.pick((one for one in self.expected.live(Flow) if one.owner == who), number)
-        folders = (one for one in self.expected.live(Folder) if one.owner == who)
+        flow = self.pick(
+            (other_flow for other_flow in self.expected.live(Flow) if other_flow.owner == who),
+            number,
+        )
+        folders = (
+            other_folder for other_folder in self.expected.live(Folder) if other_folder.owner == who
+        )
         folder = self.pick(folders, number)
         if flow is None or folder is None:
             return
@@ -192,7 +201,11 @@ class Agreement(RuleBasedStateMachine):
     def copy(self, person: int, number: int) -> None:
         """Copy a flow: nothing is lost, and the copy is nobody else's."""
         who = self.people[person]
-        seen = (one for one in self.expected.live(Flow) if self.expected.sees(who, one))
+        seen = (
+            other_flow
+            for other_flow in self.expected.live(Flow)
+            if self.expected.sees(who, other_flow)
+        )
         flow = self.pick(seen, number)
         if flow is None:
             return
@@ -203,13 +216,17 @@ class Agreement(RuleBasedStateMachine):
         self.touched = self.adopt()
         made = self.expected.things[Flow, answer.body["id"]]
         assert tally(self.expected.parts_of(made)) == before == tally(self.touched)
-        assert {one.owner for one in self.touched} == {who}
+        assert {item.owner for item in self.touched} == {who}
 
     @rule(person=PEOPLE, number=PICKS)
     def export(self, person: int, number: int) -> None:
         """Keep the package of a flow that the person sees."""
         who = self.people[person]
-        seen = (one for one in self.expected.live(Flow) if self.expected.sees(who, one))
+        seen = (
+            other_flow
+            for other_flow in self.expected.live(Flow)
+            if self.expected.sees(who, other_flow)
+        )
         flow = self.pick(seen, number)
         if flow is None:
             return
@@ -234,7 +251,7 @@ class Agreement(RuleBasedStateMachine):
             return
         made = tally(self.touched)
         assert {name: made.get(name, 0) for name in parts} == parts
-        assert {one.owner for one in self.touched} == {who}
+        assert {item.owner for item in self.touched} == {who}
 
     @rule(person=PEOPLE)
     @precondition(lambda self: not self.is_transferred)

@@ -49,7 +49,7 @@ async def run(workspace: Workspace, **body: Any) -> JobGroup:
 async def files_of(workspace: Workspace, job_group: JobGroup) -> list[str]:
     workspace.world.update(job_group, status=NativeStatus.COMPLETE)
     answer = await workspace.get(f"/v4/jobGroups/{job_group.id}/outputs")
-    return [one["uri"] for one in answer.body["files"]]
+    return [file["uri"] for file in answer.body["files"]]
 
 
 async def test_a_run_writes_where_it_is_told(workspace: Workspace) -> None:
@@ -63,8 +63,8 @@ async def test_a_run_writes_where_it_is_told(workspace: Workspace) -> None:
     assert await files_of(workspace, told) == [FILE["path"], other["path"]]
     assert await files_of(workspace, untold) == [f"gs://out/{workspace.things.clean.id}.csv"]
     jobs = await workspace.get(f"/v4/jobGroups/{told.id}", embed="jobs.fileWriterJob.writeSetting")
-    written = [one["writeSetting"] for one in jobs.body["jobs"]["data"] if "writeSetting" in one]
-    assert [one["format"] for one in written] == ["json", "json"]
+    written = [job["writeSetting"] for job in jobs.body["jobs"]["data"] if "writeSetting" in job]
+    assert [job["format"] for job in written] == ["json", "json"]
     assert (await workspace.get("/v4/writeSettings/count")).body == listed
 
 
@@ -72,7 +72,7 @@ async def test_a_run_works_as_it_is_told(workspace: Workspace) -> None:
     """The engine and the profiling of a run are those of its overrides."""
     job_group = await run(workspace, overrides={"execution": "dataflow", "profiler": True})
 
-    jobs = {one.job_type: one for one in workspace.world.jobs_of(job_group)}
+    jobs = {job.job_type: job for job in workspace.world.jobs_of(job_group)}
     assert jobs["wrangle"].execution_language == "dataflow"
     assert "profile" in jobs
     assert job_group.profiling_enabled
@@ -115,7 +115,11 @@ async def test_dates_in_a_path_count_from_the_reference_date(workspace: Workspac
     """A date in a path is the one that the run names, and the job group shows it."""
     with_region(workspace)
     value = {"timestamp": {"format": "YYYY-MM-DD"}}
-    (setting,) = (one for one in workspace.world.write_settings.live() if one.run_parameters)
+    (setting,) = (
+        write_setting
+        for write_setting in workspace.world.write_settings.live()
+        if write_setting.run_parameters
+    )
     workspace.world.update(setting, run_parameters=({**REGION, "value": value},))
 
     job_group = await run(workspace, runParameters={"referenceDate": "2024-02-29T00:00:00.000Z"})
@@ -205,14 +209,14 @@ async def test_what_ran_keeps_its_results(workspace: Workspace) -> None:
     world = workspace.world
     before = await files_of(workspace, job_group)
     for kind in (WriteSetting, Publication):
-        for one in list(world.shelf(kind).live()):
-            world.update(one, action="append")
-            world.delete(one)
+        for other_kind in list(world.shelf(kind).live()):
+            world.update(other_kind, action="append")
+            world.delete(other_kind)
 
     tables = (await workspace.get(f"/v4/jobGroups/{job_group.id}/outputs")).body["tables"]
 
     assert await files_of(workspace, job_group) == before
-    assert [one["action"] for one in tables] == ["create"]
+    assert [table["action"] for table in tables] == ["create"]
 
 
 async def test_sql_is_executed_around_the_work(workspace: Workspace) -> None:
@@ -230,7 +234,7 @@ async def test_sql_is_executed_around_the_work(workspace: Workspace) -> None:
 
     job_group = await run(workspace)
 
-    types = [one.job_type for one in workspace.world.jobs_of(job_group)]
+    types = [job.job_type for job in workspace.world.jobs_of(job_group)]
     assert types == ["sqlexecution", "wrangle", "filewriter", "publish", "sqlexecution"]
 
 

@@ -34,8 +34,8 @@ async def test_of_many_requests_at_once_one_starts_a_run(workspace: Workspace, k
         *(workspace.post(path, body, x_execution_id="one") for _ in range(AT_ONCE))
     )
 
-    assert Counter(one.status for one in answers) == {201: 1, 304: AT_ONCE - 1}
-    assert {one.content for one in answers if one.status == 304} == {b""}
+    assert Counter(answer.status for answer in answers) == {201: 1, 304: AT_ONCE - 1}
+    assert {answer.content for answer in answers if answer.status == 304} == {b""}
     started = {
         "jobGroups": len(world.job_groups),
         "flows": len(world.flow_runs),
@@ -49,7 +49,7 @@ async def test_what_was_refused_may_be_sent_again(workspace: Workspace) -> None:
     good = {"wrangledDataset": {"id": workspace.things.clean.id}}
     bodies = [{"wrangledDataset": {"id": 999_999}}, {**good, "testMode": True}, good, good]
 
-    answers = [await workspace.post("/v4/jobGroups", one, x_execution_id="x") for one in bodies]
+    answers = [await workspace.post("/v4/jobGroups", body, x_execution_id="x") for body in bodies]
 
-    assert [one.status for one in answers] == [400, 201, 201, 304]
+    assert [answer.status for answer in answers] == [400, 201, 201, 304]
     assert len(workspace.world.job_groups) == 1

@@ -25,5 +25,5 @@ def test_a_seeded_flow_writes_into_the_folder_of_a_region(*, with_plans: bool) -
 
     (written,) = job_group.destinations.write_settings
     assert written.path == f"gs://sandbox-output/manual/north/{recipe.id}.csv"
-    values = [one.value for one in world.shelf(PlanOverride).live()]
+    values = [plan_override.value for plan_override in world.shelf(PlanOverride).live()]
     assert values == ([{"variable": {"value": "south"}}] if with_plans else [])

@@ -54,7 +54,7 @@ def word_of(schema: dict[str, Any]) -> str:
         case {"$ref": reference}:
             found = str(reference).removeprefix("#/components/schemas/")
         case {"anyOf": choices}:
-            found = "|".join(word_of(one) for one in choices if one.get("enum") != [None])
+            found = "|".join(word_of(choice) for choice in choices if choice.get("enum") != [None])
         case {"type": "array", "items": items}:
             found = "list" if items == {} else f"list[{word_of(items)}]"
         case {"type": "object", "additionalProperties": values}:
@@ -94,8 +94,8 @@ async def test_the_models_are_the_public_ones() -> None:
         if "" in public:
             assert schemas[name] == {"type": "string", "enum": list(public[""].enum)}
             continue
-        for field, one in public.items():
-            if found := fault(schemas[name], field, one):
+        for field, item in public.items():
+            if found := fault(schemas[name], field, item):
                 faults[f"{name}.{field}"] = found
 
     assert faults.keys() == EXCUSED.keys(), faults
@@ -111,7 +111,7 @@ def test_a_family_corrects_what_exists() -> None:
     assert len(assumed) == len(set(assumed))
     assert not set(assumed) & public_models().keys()
     assert named <= models().keys()
-    assert ids <= {one.operation_id for one in operations() if one.assigned}
+    assert ids <= {operation.operation_id for operation in operations() if operation.assigned}
 
 
 @pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
@@ -119,17 +119,17 @@ async def test_the_document_lists_the_edition(edition: Edition) -> None:
     """The served document names each operation of the edition with its parameters and answers."""
     paths = (await served(edition))["paths"]
 
-    offered = [one for one in operations() if one.is_offered_in(edition)]
+    offered = [operation for operation in operations() if operation.is_offered_in(edition)]
     listed = {(method.upper(), path) for path, inner in paths.items() for method in inner}
-    assert listed == {(one.method, re.sub(r":(\w+)", r"{\1}", one.path)) for one in offered}
-    for one in offered:
-        told = paths[re.sub(r":(\w+)", r"{\1}", one.path)][one.method.lower()]
-        assert told["operationId"] == one.operation_id
+    assert listed == {(item.method, re.sub(r":(\w+)", r"{\1}", item.path)) for item in offered}
+    for item in offered:
+        told = paths[re.sub(r":(\w+)", r"{\1}", item.path)][item.method.lower()]
+        assert told["operationId"] == item.operation_id
         places = [(each["in"], each["name"]) for each in told["parameters"]]
-        assert [name for place, name in places if place == "path"] == [*one.parameters]
-        assert [name for place, name in places if place == "query"] == [*one.query]
-        answer = told["responses"][str(status_of(one))]
-        assert [*answer.get("content", ())] == [kind for kind in (media_type_of(one),) if kind]
+        assert [name for place, name in places if place == "path"] == [*item.parameters]
+        assert [name for place, name in places if place == "query"] == [*item.query]
+        answer = told["responses"][str(status_of(item))]
+        assert [*answer.get("content", ())] == [kind for kind in (media_type_of(item),) if kind]
 
 
 @pytest.mark.parametrize("edition", list(Edition))

@@ -53,7 +53,7 @@ async def test_a_token_is_refused_from_the_second_on_at_which_it_expires() -> No
     assert before.body["email"] == "owner@example.com"
     assert after.is_refused(401, "UnauthorizedException")
     shown = next(
-        one for one in listed.body["data"] if one["tokenId"] == made.body["tokenInfo"]["tokenId"]
+        item for item in listed.body["data"] if item["tokenId"] == made.body["tokenInfo"]["tokenId"]
     )
     assert shown["lastUsed"] == "2026-11-21T10:00:59.000Z"
 
@@ -129,14 +129,14 @@ async def test_a_value_is_never_shown_again() -> None:
         made = await workspace.post(TOKENS, {"lifetimeSeconds": 600})
         token_id = made.body["tokenInfo"]["tokenId"]
         answers: list[Answer] = [
-            await workspace.get(one.fill(*[token_id] * len(one.parameters)))
-            for one in operations()
-            if one.method == "GET"
+            await workspace.get(operation.fill(*[token_id] * len(operation.parameters)))
+            for operation in operations()
+            if operation.method == "GET"
         ]
 
     secret = made.body["tokenValue"].encode()
-    assert sum(one.status == 200 for one in answers) > 10
-    assert not any(secret in one.content for one in answers)
+    assert sum(answer.status == 200 for answer in answers) > 10
+    assert not any(secret in answer.content for answer in answers)
 
 
 async def test_the_workspace_may_limit_lifetimes() -> None:
@@ -148,8 +148,10 @@ async def test_the_workspace_may_limit_lifetimes() -> None:
             await workspace.post(TOKENS, {"lifetimeSeconds": seconds}) for seconds in (100, 101, -1)
         ]
 
-    assert [one.status for one in answers] == [201, 400, 400]
-    assert all(one.is_refused(400, "ValidationFailed", "lifetimeSeconds") for one in answers[1:])
+    assert [answer.status for answer in answers] == [201, 400, 400]
+    assert all(
+        answer.is_refused(400, "ValidationFailed", "lifetimeSeconds") for answer in answers[1:]
+    )
 
 
 async def test_switched_off_tokens_are_no_routes() -> None:

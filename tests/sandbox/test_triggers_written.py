@@ -32,7 +32,7 @@ def triggers(draw: st.DrawFn) -> Trigger:
         ]
     )
     limits = {"valid_from": draw(st.none() | INSTANTS), "valid_until": draw(st.none() | INSTANTS)}
-    return draw(other | rhythms().map(lambda one: within(one, timezone=zone, **limits)))
+    return draw(other | rhythms().map(lambda item: within(item, timezone=zone, **limits)))
 
 
 @settings(max_examples=300, deadline=None)

@@ -61,10 +61,10 @@ async def test_all_reports_have_the_same_totals() -> None:
         "jobs": len(mine.job_ids) + len(theirs.job_ids),
         "computeSeconds": 10.0 * len(mine.job_ids) + 2.5 * len(theirs.job_ids),
     }
-    for one in reports:
-        assert {name: one[name] for name in TOTALS} == expected
-        assert sums(one["data"])["jobs"] == expected["jobs"]
-        assert sums(one["data"])["computeSeconds"] == expected["computeSeconds"]
+    for other_report in reports:
+        assert {name: other_report[name] for name in TOTALS} == expected
+        assert sums(other_report["data"])["jobs"] == expected["jobs"]
+        assert sums(other_report["data"])["computeSeconds"] == expected["computeSeconds"]
     assert [row["jobGroupId"] for row in reports[1]["data"]] == [mine.id, theirs.id]
     assert {row["date"] for row in reports[0]["data"]} == {"2026-11-21", "2026-11-22"}
     assert [row["jobGroups"] for row in reports[2]["data"]] == [1, 1, 0]
@@ -136,11 +136,11 @@ async def test_the_work_of_the_engine_is_what_is_told() -> None:
         await asyncio.gather(work, return_exceptions=True)
         told = await report(workspace, COMPUTE, "2026-11-21", "2026-11-22")
 
-    assert all(one.status.is_over for one in world.job_groups)
+    assert all(job_group.status.is_over for job_group in world.job_groups)
     seconds = [
-        (one.finished_at - one.started_at).total_seconds()
-        for one in world.jobs
-        if one.started_at is not None and one.finished_at is not None
+        (job.finished_at - job.started_at).total_seconds()
+        for job in world.jobs
+        if job.started_at is not None and job.finished_at is not None
     ]
     assert told["jobs"] == len(seconds) > 0
     assert told["computeSeconds"] == pytest.approx(sum(seconds), abs=0.001)
@@ -155,4 +155,4 @@ async def test_reports_at_the_same_time_agree() -> None:
         path = f"{DETAILED}/from/2026-11-01/to/2026-11-30"
         answers = await asyncio.gather(*(workspace.get(path) for _ in range(10)))
 
-    assert len({one.content for one in answers}) == 1
+    assert len({answer.content for answer in answers}) == 1

@@ -13,14 +13,14 @@ from tests.sandbox.walk import walked
 @pytest.mark.parametrize("edition", list(Edition))
 async def test_an_edition_offers_what_is_its_own(edition: Edition) -> None:
     """What is offered succeeds as described; what is not is a route that does not exist."""
-    found = [fault for one in await walked(edition) for fault in one.faults]
+    found = [fault for item in await walked(edition) for fault in item.faults]
 
     assert not found, "\n".join(found)
 
 
 def test_every_operation_is_walked() -> None:
     """All 186 operations have a handler, and a sample that the walk asks for."""
-    ids = {one.operation_id for one in operations()}
+    ids = {operation.operation_id for operation in operations()}
 
     assert len(ids) == 186
     assert HANDLERS.keys() == ids
@@ -31,7 +31,9 @@ async def test_744_pairs_are_walked() -> None:
     """The four editions and all operations make 744 pairs, and each was asked for."""
     listed = [edition for edition in Edition if edition is not Edition.OPEN]
     pairs = {
-        (one.operation.operation_id, edition) for edition in listed for one in await walked(edition)
+        (item.operation.operation_id, edition)
+        for edition in listed
+        for item in await walked(edition)
     }
 
     assert len(pairs) == 744

@@ -79,7 +79,7 @@ class Post:
         """Wait until nothing is under way any more."""
         await advance_until(
             self.bench.clock,
-            lambda: all(one.state is not DeliveryState.WAITING for one in self.deliveries.log),
+            lambda: all(item.state is not DeliveryState.WAITING for item in self.deliveries.log),
         )
 
 
@@ -137,7 +137,7 @@ async def test_an_event_fires_for_its_ends_only(event: str, told: list[bytes]) -
         for outcome in (Outcome.COMPLETE, Outcome.FAILED, Outcome.CANCELED):
             await post.run(flow, outcome=outcome)
             await post.settled()
-        assert [one.body for one in post.receiver.requests] == told
+        assert [request.body for request in post.receiver.requests] == told
 
 
 @pytest.mark.parametrize(("event", "told"), [("onJobDone", [b"Canceled"]), ("onJobFailure", [])])
@@ -148,7 +148,7 @@ async def test_a_cancel_is_told_where_the_workspace_does_so(event: str, told: li
         post.task(flow.id, trigger_event=event, body="$jobStatus")
         await post.run(flow, outcome=Outcome.CANCELED)
         await post.settled()
-        assert [one.body for one in post.receiver.requests] == told
+        assert [request.body for request in post.receiver.requests] == told
 
 
 async def test_some_means_the_named_recipes() -> None:
@@ -214,8 +214,10 @@ async def test_a_refused_callback_is_tried_again_a_few_times() -> None:
         await post.settled()
         (delivery,) = post.deliveries.log
         assert delivery.state is DeliveryState.DELIVERED
-        assert [one.status_code for one in delivery.answers] == [500, 302, 404, 204]
-        assert {one.path for one in post.receiver.requests} == {"/hook"}  # no redirect followed
+        assert [answer.status_code for answer in delivery.answers] == [500, 302, 404, 204]
+        assert {request.path for request in post.receiver.requests} == {
+            "/hook"
+        }  # no redirect followed
 
 
 async def test_the_retries_end() -> None:
@@ -237,7 +239,7 @@ async def test_without_retries_it_is_sent_once() -> None:
         post.task(flow.id)
         await post.run(flow)
         await post.settled()
-        assert [one.state for one in post.deliveries.log] == [DeliveryState.FAILED]
+        assert [item.state for item in post.deliveries.log] == [DeliveryState.FAILED]
         assert len(post.receiver.requests) == 1
 
 
@@ -265,7 +267,7 @@ async def test_what_is_too_much_is_dropped_and_logged() -> None:
             post.task(flow.id)
         await post.run(flow)
         await post.settled()
-        states = [one.state for one in post.deliveries.log]
+        states = [item.state for item in post.deliveries.log]
         assert states == [DeliveryState.DELIVERED] * 2 + [DeliveryState.DROPPED] * 3
         assert len(post.receiver.requests) == 2
 

@@ -13,11 +13,13 @@ from monitor.sandbox.records.runs import FlowRun, NativeStatus, PlanSnapshotRun,
 from monitor.sandbox.settings import DeliverySettings, WorldOptions
 from tests.sandbox.bench import ANYBODY, Bench, advance_until, running, sending
 
-CREATED, IN_PROGRESS, COMPLETE, FAILED, CANCELED = (one.value for one in NativeStatus)
+CREATED, IN_PROGRESS, COMPLETE, FAILED, CANCELED = (
+    nativestatu.value for nativestatu in NativeStatus
+)
 
 
 def flow_runs_of(bench: Bench, plan_run: PlanSnapshotRun) -> list[FlowRun]:
-    return [one for one in bench.world.flow_runs if one.plan_run_id == plan_run.id]
+    return [run for run in bench.world.flow_runs if run.plan_run_id == plan_run.id]
 
 
 async def test_a_plan_runs_its_flows_along_the_edges() -> None:
@@ -31,10 +33,14 @@ async def test_a_plan_runs_its_flows_along_the_edges() -> None:
         first, second = flow_runs_of(bench, plan_run)
         assert second.created_at > first.updated_at
         assert bench.path("plan_run", plan_run.id) == [CREATED, IN_PROGRESS, COMPLETE]
-        job_groups = [one for run in (first, second) for one in bench.world.job_groups_of(run)]
-        assert {one.plan_run_id for one in job_groups} == {plan_run.id}
-        assert {(one.ran_for, one.ran_from) for one in job_groups} == {(RanFor.PLAN, RanFrom.API)}
-        assert [one.flow_run_id for one in bench.world.task_runs_of(plan_run.id)] == [
+        job_groups = [
+            job_group for run in (first, second) for job_group in bench.world.job_groups_of(run)
+        ]
+        assert {job_group.plan_run_id for job_group in job_groups} == {plan_run.id}
+        assert {(job_group.ran_for, job_group.ran_from) for job_group in job_groups} == {
+            (RanFor.PLAN, RanFrom.API)
+        }
+        assert [run.flow_run_id for run in bench.world.task_runs_of(plan_run.id)] == [
             first.id,
             second.id,
         ]
@@ -46,7 +52,7 @@ async def test_a_plan_run_stamps_its_course() -> None:
         plan_run = bench.engine.start_plan_run(bench.plan(bench.flow(())), by=ANYBODY)
         await bench.clock.advance(100)
         submitted, started, finished = (
-            one.at for one in bench.ledger.transitions("plan_run", plan_run.id)
+            transition.at for transition in bench.ledger.transitions("plan_run", plan_run.id)
         )
         assert plan_run.submitted_at == submitted
         assert plan_run.started_at == started
@@ -86,7 +92,7 @@ async def test_a_node_waits_for_all_that_lead_to_it() -> None:
         bench.fail(bad)
         plan_run = bench.engine.start_plan_run(plan, by=ANYBODY)
         await bench.clock.advance(200)
-        assert [one.flow_id for one in flow_runs_of(bench, plan_run)] == [good.id, bad.id]
+        assert [run.flow_id for run in flow_runs_of(bench, plan_run)] == [good.id, bad.id]
         assert plan_run.status is NativeStatus.FAILED
 
 
@@ -144,7 +150,7 @@ async def test_a_snapshot_lasts_until_the_plan_is_edited() -> None:
         fourth = bench.engine.start_plan_run(plan, by=ANYBODY)
         bench.world.options.snapshot_every_plan_run = True
         fifth = bench.engine.start_plan_run(plan, by=ANYBODY)
-        ids = [one.snapshot_id for one in (second, third, fourth, fifth)]
+        ids = [item.snapshot_id for item in (second, third, fourth, fifth)]
         assert len(set(ids)) == 4
 
 
@@ -163,9 +169,9 @@ async def test_a_plan_that_lost_a_flow_cannot_run() -> None:
         flow = bench.flow(())
         plan, empty = bench.plan(flow), bench.plan()
         bench.world.delete(flow)
-        for one in (plan, empty):
+        for item in (plan, empty):
             with pytest.raises(NothingToRunError):
-                bench.engine.start_plan_run(one, by=ANYBODY)
+                bench.engine.start_plan_run(item, by=ANYBODY)
         assert bench.ledger.transitions() == []
 
 
@@ -178,7 +184,7 @@ async def test_deleting_an_active_plan_run_ends_its_course() -> None:
         bench.engine.delete_run(plan_run)
         await bench.clock.advance(200)
         assert bench.path("plan_run", plan_run.id) == [CREATED, IN_PROGRESS, "Deleted"]
-        assert [one.status.value for one in flow_runs_of(bench, plan_run)] == [COMPLETE]
+        assert [run.status.value for run in flow_runs_of(bench, plan_run)] == [COMPLETE]
 
 
 def add_request(bench: Bench, plan: Plan, url: str) -> PlanNode:

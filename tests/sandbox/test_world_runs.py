@@ -9,7 +9,9 @@ from monitor.sandbox.records.runs import NativeStatus, RanFor, RanFrom
 from monitor.sandbox.settings import WorkSettings
 from tests.sandbox.bench import ANYBODY, EVEN, running
 
-CREATED, IN_PROGRESS, COMPLETE, FAILED, CANCELED = (one.value for one in NativeStatus)
+CREATED, IN_PROGRESS, COMPLETE, FAILED, CANCELED = (
+    nativestatu.value for nativestatu in NativeStatus
+)
 
 
 async def test_a_job_group_waits_works_and_completes() -> None:
@@ -102,9 +104,14 @@ async def test_orders_are_for_those_that_fit_and_are_used_up() -> None:
         ordered, other = bench.recipe(), bench.recipe()
         bench.engine.order(Order(flow_id=ordered.flow_id, outcome=Outcome.FAILED, count=2))
         recipes = [other, ordered, ordered, ordered]
-        job_groups = [bench.engine.start_job_group(one, by=ANYBODY) for one in recipes]
+        job_groups = [bench.engine.start_job_group(recipe, by=ANYBODY) for recipe in recipes]
         await bench.clock.advance(60)
-        assert [one.status.value for one in job_groups] == [COMPLETE, FAILED, FAILED, COMPLETE]
+        assert [job_group.status.value for job_group in job_groups] == [
+            COMPLETE,
+            FAILED,
+            FAILED,
+            COMPLETE,
+        ]
 
 
 async def test_a_later_job_group_appears_after_the_first_has_ended() -> None:
@@ -145,7 +152,7 @@ async def test_what_builds_upon_a_failure_never_runs() -> None:
         flow_run = bench.engine.start_flow_run(flow, by=ANYBODY)
         await bench.clock.advance(100)
         recipes = bench.world.recipes_of(flow.id)
-        ran = [one.recipe_id for one in bench.world.job_groups_of(flow_run)]
+        ran = [job_group.recipe_id for job_group in bench.world.job_groups_of(flow_run)]
         assert ran == [recipes[0].id, recipes[1].id, recipes[3].id]
         assert flow_run.status is NativeStatus.FAILED
 
@@ -166,7 +173,9 @@ async def test_chosen_recipes_run_without_those_they_build_upon() -> None:
         chosen = bench.world.recipes_of(flow.id)[1]
         flow_run = bench.engine.start_flow_run(flow, by=ANYBODY, recipe_ids=(chosen.id,))
         await bench.clock.advance(100)
-        assert [one.recipe_id for one in bench.world.job_groups_of(flow_run)] == [chosen.id]
+        assert [job_group.recipe_id for job_group in bench.world.job_groups_of(flow_run)] == [
+            chosen.id
+        ]
         assert flow_run.status is NativeStatus.COMPLETE
 
 
@@ -221,7 +230,7 @@ async def test_samples_are_told_apart(ran_for: RanFor) -> None:
         await bench.clock.advance(60)
         assert bench.ledger.results()["job_group"]["succeeded"] == 0
         assert bench.ledger.results(with_samples=True)["job_group"]["succeeded"] == 1
-        assert {one.ran_for for one in bench.ledger.transitions()} == {ran_for.value}
+        assert {transition.ran_for for transition in bench.ledger.transitions()} == {ran_for.value}
 
 
 async def test_old_ended_runs_are_forgotten_and_still_counted() -> None:
@@ -232,7 +241,7 @@ async def test_old_ended_runs_are_forgotten_and_still_counted() -> None:
         for _ in range(5):
             bench.engine.start_job_group(recipe, by=ANYBODY, ran_from=RanFrom.API)
             await bench.clock.advance(5)
-        assert [one.id for one in bench.world.job_groups] == [40_003, 40_004, 40_005]
+        assert [job_group.id for job_group in bench.world.job_groups] == [40_003, 40_004, 40_005]
         assert len(bench.world.jobs) == 3
         assert bench.ledger.begun()["job_group"] == 5
 

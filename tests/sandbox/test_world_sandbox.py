@@ -51,12 +51,12 @@ async def test_the_seed_decides_what_happens() -> None:
 async def test_every_kind_of_run_and_result_happens() -> None:
     """Half an hour at ten times the speed shows what a monitor must be able to tell."""
     transitions = await half_an_hour(BUSY)
-    seen = {(one.kind, one.after) for one in transitions}
+    seen = {(transition.kind, transition.after) for transition in transitions}
     ends = (NativeStatus.COMPLETE.value, NativeStatus.FAILED.value, NativeStatus.CANCELED.value)
     assert seen >= {(kind, end) for kind in KINDS for end in ends}
-    origins = {(one.kind, one.ran_from) for one in transitions}
+    origins = {(transition.kind, transition.ran_from) for transition in transitions}
     assert origins >= {("flow_run", "schedule"), ("flow_run", "ui"), ("plan_run", "schedule")}
-    assert any(one.is_sampling_like for one in transitions)
+    assert any(transition.is_sampling_like for transition in transitions)
 
 
 async def test_the_ledger_tells_lawful_lives() -> None:
@@ -66,15 +66,17 @@ async def test_the_ledger_tells_lawful_lives() -> None:
         sandbox.engine.delete_run(next(iter(sandbox.world.flow_runs)))
         ledger = sandbox.ledger
         lives: dict[tuple[str, int], list[str]] = defaultdict(list)
-        for one in ledger.transitions():
-            before = lives[one.kind, one.run_id]
-            assert one.before == (before[-1] if before else None)
-            before.append(one.after)
+        for transition in ledger.transitions():
+            before = lives[transition.kind, transition.run_id]
+            assert transition.before == (before[-1] if before else None)
+            before.append(transition.after)
     order = [NativeStatus.CREATED.value, NativeStatus.IN_PROGRESS.value]
     for life in lives.values():
         assert life[0] == NativeStatus.CREATED.value
-        assert [one for one in life if one in order] == order[: len(life) - (life[-1] in RESULTS)]
-        assert sum(one in RESULTS for one in life[:-1]) == 0
+        assert [item for item in life if item in order] == order[
+            : len(life) - (life[-1] in RESULTS)
+        ]
+        assert sum(item in RESULTS for item in life[:-1]) == 0
     ended = Counter(
         (kind, RESULTS[life[-1]]) for (kind, _), life in lives.items() if life[-1] in RESULTS
     )
@@ -89,12 +91,15 @@ async def test_the_ledger_and_the_world_agree() -> None:
     """What a run shows is the last thing that the ledger says about it."""
     async with started(BUSY) as (sandbox, clock):
         await clock.advance(600)
-        last = {(one.kind, one.run_id): one for one in sandbox.ledger.transitions()}
+        last = {
+            (transition.kind, transition.run_id): transition
+            for transition in sandbox.ledger.transitions()
+        }
         world = sandbox.world
         shown = {("flow_run", run.id): run.status.value for run in world.flow_runs}
         shown |= {("job_group", run.id): run.status.value for run in world.job_groups}
         shown |= {("plan_run", run.id): run.status.value for run in world.plan_runs}
-        assert {key: one.after for key, one in last.items()} == shown
+        assert {key: item.after for key, item in last.items()} == shown
         assert DELETED not in shown.values()
 
 
@@ -103,10 +108,15 @@ async def test_starting_stops_and_what_runs_comes_to_its_end() -> None:
     async with started(BUSY) as (sandbox, clock):
         await clock.advance(300)
         sandbox.stop_starting()
-        roots = sum(one.before is None for one in sandbox.ledger.transitions("plan_run"))
+        roots = sum(
+            transition.before is None for transition in sandbox.ledger.transitions("plan_run")
+        )
         await advance_until(clock, lambda: not sandbox.ledger.active(with_samples=True))
         await clock.advance(600)
-        assert sum(one.before is None for one in sandbox.ledger.transitions("plan_run")) == roots
+        assert (
+            sum(transition.before is None for transition in sandbox.ledger.transitions("plan_run"))
+            == roots
+        )
         assert await sandbox.engine.idle(timeout_seconds=1)
 
 

@@ -37,8 +37,8 @@ async def scheduling(options: WorldOptions | None = None) -> AsyncIterator[Bench
 def schedule(bench: Bench, trigger: Trigger, *targets: Flow | Plan) -> Schedule:
     """Make an enabled schedule and tell the engine."""
     tasks = tuple(
-        ScheduleTask(kind="plan" if isinstance(one, Plan) else "flow", target_id=one.id)
-        for one in targets
+        ScheduleTask(kind="plan" if isinstance(target, Plan) else "flow", target_id=target.id)
+        for target in targets
     )
     made = bench.world.create(
         Schedule, by=ANYBODY, name="schedule", triggers=(trigger,), tasks=tasks
@@ -49,7 +49,9 @@ def schedule(bench: Bench, trigger: Trigger, *targets: Flow | Plan) -> Schedule:
 
 def starts(bench: Bench, kind: str = "flow_run") -> list[str]:
     return [
-        one.at.strftime("%H:%M:%S") for one in bench.ledger.transitions(kind) if one.before is None
+        transition.at.strftime("%H:%M:%S")
+        for transition in bench.ledger.transitions(kind)
+        if transition.before is None
     ]
 
 
@@ -72,11 +74,11 @@ async def test_a_plan_run_tells_its_schedule() -> None:
         await bench.clock.advance(2 * 3_600)
         bench.world.update(made, name="renamed")
         await bench.clock.advance(3_600)
-        ids = [one.schedule_history_id for one in bench.world.plan_runs]
+        ids = [run.schedule_history_id for run in bench.world.plan_runs]
         names = [
             history.name
-            for one in ids
-            if one is not None and (history := bench.world.schedule_histories.get(one))
+            for id_ in ids
+            if id_ is not None and (history := bench.world.schedule_histories.get(id_))
         ]
         assert names == ["schedule", "schedule", "renamed"]
         assert ids[0] == ids[1] != ids[2]
@@ -195,7 +197,7 @@ async def test_times_are_skipped_by_the_ratio_asked_for() -> None:
     first, again = await _times_kept(0.3), await _times_kept(0.3)
     assert first == again
     assert 10 <= len(first) <= 20
-    assert all(one.endswith(":30:00") for one in first)
+    assert all(item.endswith(":30:00") for item in first)
 
 
 async def _times_kept(ratio: float) -> list[str]:

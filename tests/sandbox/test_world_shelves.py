@@ -37,6 +37,6 @@ def test_things_are_found_by_a_value(
             world.delete(settings[place])
         elif place < len(settings):
             shelf.forget(settings[place].id)
-        for one in (1, 2, 3):
-            expected = [live for live in shelf.live() if live.output_object_id == one]
-            assert shelf.having("output_object_id", one) == expected
+        for number in (1, 2, 3):
+            expected = [live for live in shelf.live() if live.output_object_id == number]
+            assert shelf.having("output_object_id", number) == expected

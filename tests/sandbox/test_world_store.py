@@ -43,7 +43,9 @@ def test_a_seeded_world_has_what_a_workspace_has() -> None:
     assert len(world.people) >= 3
     assert 3 <= len(world.plans) <= 4
     assert {edge.status_rule for edge in world.plan_edges} == {"success", "failure", "always"}
-    kinds = {type(one).__name__ for schedule in world.schedules for one in schedule.triggers}
+    kinds = {
+        type(trigger).__name__ for schedule in world.schedules for trigger in schedule.triggers
+    }
     assert kinds == {
         "CronTrigger",
         "HourlyTrigger",
@@ -77,12 +79,12 @@ def test_every_link_of_a_seeded_world_leads_somewhere(seed: int) -> None:
 def test_the_administrator_owns_most_schedules(seed: int) -> None:
     """The token that is handed out lists all schedules but one, which a colleague owns."""
     world = seeded(seed)
-    administrator = next(one.id for one in world.people if one.is_admin)
+    administrator = next(person.id for person in world.people if person.is_admin)
 
-    others = [one for one in world.schedules if one.creator_id != administrator]
+    others = [schedule for schedule in world.schedules if schedule.creator_id != administrator]
 
     assert len(world.schedules) == 10
-    assert [one.name for one in others] == ["Clicks every ten minutes"]
+    assert [other.name for other in others] == ["Clicks every ten minutes"]
     flow = world.flows.get(others[0].tasks[0].target_id)
     assert flow is not None
     assert others[0].creator_id in {flow.creator_id, *flow.shared_with}
@@ -183,10 +185,17 @@ def test_sharing_is_for_others_and_administrators() -> None:
     """Owners own; those it is shared with and administrators see; nobody else does."""
     world = World(clock=ManualClock())
     administrator = world.create(Person, by=0, email="a", name="A", is_admin=True)
-    owner, friend, stranger = (world.create(Person, by=0, email=one, name=one) for one in "bcd")
+    owner, friend, stranger = (
+        world.create(Person, by=0, email=character, name=character) for character in "bcd"
+    )
     flow = world.create(Flow, by=owner.id, name="flow", shared_with=frozenset({friend.id}))
     people = (administrator, owner, friend, stranger)
-    assert [world.is_shared_with(flow, one.id) for one in people] == [True, False, True, False]
+    assert [world.is_shared_with(flow, person.id) for person in people] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_the_workspaces_clock_may_be_wrong() -> None:

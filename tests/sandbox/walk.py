@@ -46,7 +46,7 @@ async def walked(edition: Edition) -> tuple[Finding, ...]:
     A second walk through the same edition would find the same, and is spared.
     """
     if edition not in _FOUND:
-        _FOUND[edition] = tuple([await judge(one, edition) for one in operations()])
+        _FOUND[edition] = tuple([await judge(operation, edition) for operation in operations()])
     return _FOUND[edition]
 
 
@@ -64,7 +64,7 @@ async def judge(operation: Operation, edition: Edition) -> Finding:
         operation=operation,
         edition=edition,
         status=answer.status,
-        faults=tuple(f"{operation.operation_id}: {one}" for one in found),
+        faults=tuple(f"{operation.operation_id}: {success_fault}" for success_fault in found),
     )
 
 

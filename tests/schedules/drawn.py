@@ -34,7 +34,7 @@ def rhythms(draw: DrawFn, near: date | None = None) -> RangedTrigger:
     if kind is WeeklyTrigger:
         values["days_of_week"] = tuple(draw(st.sets(st.sampled_from(DAYS), min_size=1)))
     if kind is MonthlyTrigger:
-        likely = st.sampled_from([one.day for one in around])
+        likely = st.sampled_from([number.day for number in around])
         values["days_of_month"] = tuple(
             draw(st.sets(likely | st.integers(1, 31), min_size=1, max_size=8))
         )

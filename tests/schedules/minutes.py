@@ -32,11 +32,11 @@ class Minutes:
         # A day around the stretch, so that a wall time's first pass is always seen.
         around = timedelta(days=1)
         count = (end - begin + 2 * around) // _MINUTE
-        self._real = [begin - around + _MINUTE * one for one in range(count)]
-        self._walls = [one.astimezone(zone).replace(tzinfo=None) for one in self._real]
+        self._real = [begin - around + _MINUTE * number for number in range(count)]
+        self._walls = [item.astimezone(zone).replace(tzinfo=None) for item in self._real]
         self._first_pass: dict[datetime, datetime] = {}
-        for one, wall in zip(self._real, self._walls, strict=True):
-            self._first_pass.setdefault(wall, one)
+        for other_wall, wall in zip(self._real, self._walls, strict=True):
+            self._first_pass.setdefault(wall, other_wall)
 
     def times(
         self, fits: Callable[[datetime], bool], *, is_every_hour: bool = False
@@ -44,10 +44,10 @@ class Minutes:
         """Return when the wall fits: each real minute, or each minute of the wall once."""
         if is_every_hour:
             pairs = zip(self._real, self._walls, strict=True)
-            found = {one for one, wall in pairs if fits(wall)}
+            found = {pair for pair, wall in pairs if fits(wall)}
         else:
             found = {self._passed(wall) for wall in self._wall_minutes() if fits(wall)}
-        return sorted(one for one in found if self._begin < one <= self._end)
+        return sorted(item for item in found if self._begin < item <= self._end)
 
     def _wall_minutes(self) -> Iterator[datetime]:
         wall = self._walls[0]

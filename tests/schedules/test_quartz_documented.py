@@ -44,13 +44,13 @@ def is_last_of_its_kind(day: date) -> bool:
 
 def nearest_weekday(day: date, wanted: int) -> bool:
     """True for the weekday of the month that is nearest to a day of it."""
-    candidates = [date(day.year, day.month, one) for one in range(1, last(day) + 1)]
-    fitting = [one for one in candidates if weekdays(one)]
-    return day == min(fitting, key=lambda one: abs(one.day - wanted))
+    candidates = [date(day.year, day.month, number) for number in range(1, last(day) + 1)]
+    fitting = [candidate for candidate in candidates if weekdays(candidate)]
+    return day == min(fitting, key=lambda item: abs(item.day - wanted))
 
 
 def hm(*times: str) -> list[tuple[int, int, int]]:
-    parsed = ([int(part) for part in one.split(":")] for one in times)
+    parsed = ([int(part) for part in instant.split(":")] for instant in times)
     return [(hour, minute, rest[0] if rest else 0) for hour, minute, *rest in parsed]
 
 
@@ -130,10 +130,10 @@ def test_a_documented_example_means_what_is_documented(
     span = (LAST - FIRST).days + 1
     calendar_days = (FIRST + timedelta(days=number) for number in range(span))
     expected = (
-        datetime(day.year, day.month, day.day, *one, tzinfo=UTC)
+        datetime(day.year, day.month, day.day, *instant, tzinfo=UTC)
         for day in calendar_days
         if days(day)
-        for one in of_a_day
+        for instant in of_a_day
     )
     begin = datetime(2002, 1, 1, tzinfo=UTC) - timedelta(seconds=1)
     end = datetime(2007, 1, 1, tzinfo=UTC) - timedelta(seconds=1)

@@ -75,7 +75,7 @@ def test_every_kind_agrees_with_a_look_at_each_minute(
         end=end,
         is_every_hour=isinstance(rhythm, HourlyTrigger),
     )
-    assert times == [one for one in expected if not is_limited or cut <= one <= until]
+    assert times == [minute for minute in expected if not is_limited or cut <= minute <= until]
 
 
 @settings(max_examples=60, deadline=None)
@@ -103,7 +103,7 @@ def test_the_thirty_first_is_left_out_in_short_months() -> None:
     """Seven months have a 31st; nothing is moved to the 30th."""
     trigger = MonthlyTrigger(hour_of_day=6, minute_of_hour=0, days_of_month=(31,))
     begin, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 31, 23, tzinfo=UTC)
-    months = [one.month for one in times_between([trigger], begin, end, limit=20)]
+    months = [item.month for item in times_between([trigger], begin, end, limit=20)]
     assert months == [month for month in range(1, 13) if calendar.monthrange(2026, month)[1] == 31]
 
 

@@ -22,7 +22,7 @@ def utc(text: str) -> datetime:
 
 def stamps(trigger: Trigger, begin: str, end: str, *, limit: int = 50) -> list[str]:
     times = times_between([trigger], utc(begin), utc(end), limit=limit)
-    return [one.strftime("%m-%dT%H:%M") for one in times]
+    return [instant.strftime("%m-%dT%H:%M") for instant in times]
 
 
 def cron(expression: str, timezone: str = "UTC") -> CronTrigger:
@@ -102,7 +102,7 @@ def test_several_triggers_give_one_ascending_list() -> None:
     """Times of several triggers are merged, equal ones are one, and the limit cuts the end."""
     triggers = [cron("0 0 * * * ?"), cron("0 0/30 * * * ?")]
     times = times_between(triggers, utc("2026-01-01T00:00"), utc("2026-01-01T05:00"), limit=3)
-    assert times == [utc(f"2026-01-01T{one}") for one in ("00:30", "01:00", "01:30")]
+    assert times == [utc(f"2026-01-01T{text}") for text in ("00:30", "01:00", "01:30")]
 
 
 def test_adjoining_stretches_share_no_time() -> None:

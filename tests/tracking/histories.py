@@ -9,9 +9,10 @@ import msgspec
 from hypothesis import strategies as st
 
 from monitor.model.events import EventType, RunEvent
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import (
     JobCount,
-    JobsSeen,
+    JobDetails,
     Parents,
     Pipeline,
     PipelineKind,
@@ -23,11 +24,10 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
-from monitor.model.sightings import Outcome, Sighting
 from monitor.tracking.transitions import Boundary, take
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
-API_SOURCES = (Source.POLL, Source.AUDIT, Source.TRACK)
+API_SOURCES = (Source.POLL, Source.RECONCILIATION, Source.TRACK)
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class History:
     """What really happened to one run: the views that the API showed, oldest first."""
 
     key: RunKey
-    views: tuple[Sighting, ...]
+    views: tuple[Observation, ...]
     is_deleted: bool
-    detail: Sighting | None = None
+    detail: Observation | None = None
 
     @property
     def end(self) -> Status | None:
@@ -66,25 +66,25 @@ class World:
     boundary: Boundary = field(default_factory=Boundary)
     states: dict[RunKey, RunState] = field(default_factory=dict)
     log: list[RunEvent] = field(default_factory=list)
-    unconfirmed: list[Sighting] = field(default_factory=list)
+    unconfirmed: list[Observation] = field(default_factory=list)
 
-    def look(self, sighting: Sighting, *, crash: bool = False) -> Outcome:
-        """Take a sighting; a crash before the commit leaves everything as it was."""
-        verdict = take(self.states.get(sighting.key), sighting, self.boundary)
+    def look(self, observation: Observation, *, crash: bool = False) -> Outcome:
+        """Take a observation; a crash before the commit leaves everything as it was."""
+        verdict = take(self.states.get(observation.key), observation, self.boundary)
         if crash:
             return verdict.outcome
         if verdict.outcome is Outcome.UNCONFIRMED:
-            self.unconfirmed.append(sighting)
+            self.unconfirmed.append(observation)
         if verdict.state is not None:
-            self.states[sighting.key] = verdict.state
+            self.states[observation.key] = verdict.state
         self.log.extend(verdict.events)
         return verdict.outcome
 
     def confirm_callbacks(self) -> None:
         """Offer the waiting callbacks again, as the inbox does."""
         waiting, self.unconfirmed = self.unconfirmed, []
-        for sighting in waiting:
-            self.look(sighting)
+        for observation in waiting:
+            self.look(observation)
 
 
 def comparable(state: RunState) -> RunState:
@@ -113,7 +113,7 @@ def histories(draw: st.DrawFn, *, kind: RunKind | None = None, number: int = 1) 
     has_times = draw(st.booleans())
     seconds = sorted(draw(st.lists(st.integers(0, 5), min_size=len(words), max_size=len(words))))
     plan_run = run_kind is RunKind.PLAN_RUN
-    views: list[Sighting] = []
+    views: list[Observation] = []
     started_at: datetime | None = None
     for word, second in zip(words, seconds, strict=True):
         at = START + timedelta(seconds=second)
@@ -122,10 +122,10 @@ def histories(draw: st.DrawFn, *, kind: RunKind | None = None, number: int = 1) 
         if status is Status.RUNNING or is_over:
             started_at = started_at or at
         views.append(
-            Sighting(
+            Observation(
                 key=key,
                 source=Source.POLL,
-                seen_at=START,
+                observed_at=START,
                 native_status=word,
                 created_at=START if has_times else None,
                 updated_at=at if has_times else None,
@@ -162,46 +162,48 @@ def _late_details(draw: st.DrawFn, kind: RunKind) -> dict[str, object]:
     }
 
 
-def _detail(last_view: Sighting, second: int) -> Sighting:
+def _detail(last_view: Observation, second: int) -> Observation:
     return msgspec.structs.replace(
         last_view,
         source=Source.DETAIL,
         started_at=START + timedelta(seconds=0.5),
         finished_at=START + timedelta(seconds=second, milliseconds=900),
-        jobs=JobsSeen(counts=(JobCount(job_type="wrangle", status="Complete", count=1),)),
+        jobs=JobDetails(counts=(JobCount(job_type="wrangle", status="Complete", count=1),)),
         is_detail_final=True,
     )
 
 
 @st.composite
-def looks(draw: st.DrawFn, history: History) -> list[tuple[Sighting, bool]]:
+def looks(draw: st.DrawFn, history: History) -> list[tuple[Observation, bool]]:
     """Draw what a monitor gets to see of it: lost, repeated, late, by poll and by callback.
 
     The flag says that the daemon dies before the commit. What is deleted or has ended comes last
     once more, as an audit makes sure, so that nothing is lost for ever.
     """
-    chosen: list[Sighting] = []
+    chosen: list[Observation] = []
     for view in history.views:
         for _ in range(draw(st.integers(0, 2))):
             source = draw(st.sampled_from(API_SOURCES))
             chosen.append(msgspec.structs.replace(view, source=source))
     if history.end is not None and not history.is_deleted:
-        callback = Sighting(
+        callback = Observation(
             key=history.key,
             source=Source.CALLBACK,
-            seen_at=START,
+            observed_at=START,
             native_status=history.views[-1].native_status,
         )
         chosen.extend([callback] * draw(st.integers(0, 2)))
     if history.detail is not None:
         chosen.extend([history.detail] * draw(st.integers(0, 1)))
     shuffled = draw(st.permutations(chosen))
-    return [(sighting, draw(st.booleans())) for sighting in shuffled]
+    return [(observation, draw(st.booleans())) for observation in shuffled]
 
 
-def final_looks(history: History) -> list[Sighting]:
+def final_looks(history: History) -> list[Observation]:
     """Return the looks that polling and the audit guarantee in the end."""
-    last = [msgspec.structs.replace(view, source=Source.AUDIT) for view in history.views[-1:]]
+    last = [
+        msgspec.structs.replace(view, source=Source.RECONCILIATION) for view in history.views[-1:]
+    ]
     if any(status_of(view.native_status) is Status.RUNNING for view in history.views):
         running = [
             view for view in history.views if status_of(view.native_status) is Status.RUNNING
@@ -210,6 +212,8 @@ def final_looks(history: History) -> list[Sighting]:
     if history.detail is not None:
         last.append(history.detail)
     if history.is_deleted:
-        gone = Sighting(key=history.key, source=Source.AUDIT, seen_at=START, is_gone=True)
+        gone = Observation(
+            key=history.key, source=Source.RECONCILIATION, observed_at=START, is_gone=True
+        )
         last.append(gone)
     return last

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Note, Received, StoredCallback
+from monitor.bus.contract import Received, StateEntry, StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.model.errors import BusUnavailableError
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source, Status
-from monitor.model.sightings import Outcome, Sighting
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from tests.clocks import ManualClock
@@ -35,51 +35,51 @@ async def bus(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteBus]:
     await opened.close()
 
 
-def observer_of(bus: SqliteBus, clock: ManualClock) -> tuple[Observer, Knowledge]:
+def observer_of(bus: SqliteBus, clock: ManualClock) -> tuple[Observer, LiveState]:
     """Return an observer with empty knowledge, as after a start."""
-    knowledge = Knowledge(["acme"])
+    live_state = LiveState(["acme"])
     observer = Observer(
         bus=bus,
-        knowledge=knowledge,
+        live_state=live_state,
         clock=clock,
         registry=CollectorRegistry(),
         settings=TrackingSettings(),
     )
-    return observer, knowledge
+    return observer, live_state
 
 
 def key(number: int) -> RunKey:
     return RunKey("acme", RunKind.JOB_GROUP, str(number))
 
 
-def seen(clock: ManualClock, number: int, word: str, **details: object) -> Sighting:
+def seen(clock: ManualClock, number: int, word: str, **details: object) -> Observation:
     """Return a poll's look at a job group of the flow."""
     at = clock.now()
     told: dict[str, object] = {"created_at": at, "updated_at": at, "pipeline": FLOW, **details}
-    return Sighting(
+    return Observation(
         key=key(number),
-        seen_at=at,
+        observed_at=at,
         native_status=word,
         source=Source(str(told.pop("source", Source.POLL))),
-        **told,  # type: ignore[arg-type]  # fields of a sighting, chosen by the test
+        **told,  # type: ignore[arg-type]  # fields of a observation, chosen by the test
     )
 
 
 async def told(bus: SqliteBus) -> list[str]:
-    return [one.event.id for one in await bus.events(after=0, limit=1_000)]
+    return [event.event.id for event in await bus.events(after=0, limit=1_000)]
 
 
 async def test_a_failed_commit_changes_nothing(bus: SqliteBus, clock: ManualClock) -> None:
     """When the store refuses, nothing is known that was not known before."""
-    observer, knowledge = observer_of(bus, clock)
+    observer, live_state = observer_of(bus, clock)
     await observer.observe([seen(clock, 1, "Created")])
     await bus.close()
 
     with pytest.raises(BusUnavailableError):
         await observer.observe([seen(clock, 1, "Failed"), seen(clock, 2, "InProgress")])
-    assert knowledge.active[key(1)].run.status is Status.PENDING
-    assert key(2) not in knowledge.active
-    assert all(one.last_status is None for one in knowledge.view.standings())
+    assert live_state.active[key(1)].run.status is Status.PENDING
+    assert key(2) not in live_state.active
+    assert all(status.last_status is None for status in live_state.view.pipeline_health())
 
 
 async def test_a_sighting_taken_again_after_a_crash_tells_once(
@@ -89,13 +89,13 @@ async def test_a_sighting_taken_again_after_a_crash_tells_once(
     observer, _ = observer_of(bus, clock)
     await observer.observe([seen(clock, 1, "Complete")])
     before = await told(bus)
-    again, knowledge = observer_of(bus, clock)
+    again, live_state = observer_of(bus, clock)
     await again.open("acme")
     outcomes = await again.observe([seen(clock, 1, "Complete")])
 
     assert outcomes == [Outcome.UNCHANGED]
     assert await told(bus) == before
-    assert knowledge.active == {}
+    assert live_state.active == {}
 
 
 async def test_a_restart_knows_what_was_active(bus: SqliteBus, clock: ManualClock) -> None:
@@ -104,11 +104,11 @@ async def test_a_restart_knows_what_was_active(bus: SqliteBus, clock: ManualCloc
     since = await observer.follow_since("acme", clock.now())
     await observer.observe([seen(clock, 1, "InProgress"), seen(clock, 2, "Failed")])
 
-    again, knowledge = observer_of(bus, clock)
+    again, live_state = observer_of(bus, clock)
     assert await again.open("acme") == since
-    assert set(knowledge.active) == {key(1)}
-    (standing,) = knowledge.view.standings()
-    assert (standing.last_status, standing.consecutive_failures) == (Status.FAILED, 1)
+    assert set(live_state.active) == {key(1)}
+    (status,) = live_state.view.pipeline_health()
+    assert (status.last_status, status.consecutive_failures) == (Status.FAILED, 1)
 
 
 async def test_the_begin_of_following_never_moves(bus: SqliteBus, clock: ManualClock) -> None:
@@ -160,13 +160,13 @@ async def test_state_events_notes_and_settlement_are_one_commit(
     )
     assert await bus.receive(callback, inbox_bound=9, timeout_seconds=5) is Received.STORED
     (stored,) = await bus.inbox("acme", limit=10)
-    note = Note(workspace="acme", topic="watermark", key="changes", value=b"7")
-    sighting = seen(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
-    await observer.observe([sighting], notes=[note])
+    note = StateEntry(workspace="acme", topic="watermark", key="changes", value=b"7")
+    observation = seen(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
+    await observer.observe([observation], state_entries=[note])
 
     assert (await told(bus))[-1] == "acme:job_group:1:failed"
     assert await bus.inbox("acme", limit=10) == []
-    assert await bus.notes("acme", "watermark") == {"changes": b"7"}
+    assert await bus.state_entries("acme", "watermark") == {"changes": b"7"}
 
 
 async def test_an_unconfirmed_callback_stays_in_the_inbox(
@@ -184,20 +184,20 @@ async def test_an_unconfirmed_callback_stays_in_the_inbox(
     )
     await bus.receive(callback, inbox_bound=9, timeout_seconds=5)
     (stored,) = await bus.inbox("acme", limit=10)
-    sighting = seen(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
+    observation = seen(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
 
-    assert await observer.observe([sighting]) == [Outcome.UNCONFIRMED]
+    assert await observer.observe([observation]) == [Outcome.UNCONFIRMED]
     assert await told(bus) == []
     assert len(await bus.inbox("acme", limit=10)) == 1
 
 
 async def test_finished_runs_leave_memory(bus: SqliteBus, clock: ManualClock) -> None:
     """Memory holds what is active; a thousand ended runs are in the store alone."""
-    observer, knowledge = observer_of(bus, clock)
+    observer, live_state = observer_of(bus, clock)
     await observer.observe([seen(clock, number, "Complete") for number in range(1_000)])
     await observer.observe([seen(clock, 5_000, "InProgress")])
 
-    assert set(knowledge.active) == {key(5_000)}
+    assert set(live_state.active) == {key(5_000)}
     assert (await observer.known([key(7)]))[key(7)].status is Status.SUCCEEDED
 
 

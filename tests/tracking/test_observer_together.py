@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change
 from monitor.bus.sqlite.store import SqliteBus
+from monitor.model.observations import Observation
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
-from monitor.model.sightings import Sighting
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from tests.clocks import ManualClock
@@ -55,28 +55,30 @@ async def bus(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteBus]:
     await opened.close()
 
 
-def observer_of(bus: SqliteBus, clock: ManualClock) -> tuple[Observer, Knowledge]:
-    knowledge = Knowledge(["acme"])
+def observer_of(bus: SqliteBus, clock: ManualClock) -> tuple[Observer, LiveState]:
+    live_state = LiveState(["acme"])
     observer = Observer(
         bus=bus,
-        knowledge=knowledge,
+        live_state=live_state,
         clock=clock,
         registry=CollectorRegistry(),
         settings=TrackingSettings(),
     )
-    return observer, knowledge
+    return observer, live_state
 
 
 def key(number: int) -> RunKey:
     return RunKey("acme", RunKind.JOB_GROUP, str(number))
 
 
-def seen(clock: ManualClock, number: int, word: str, pipeline: Pipeline | None = FLOW) -> Sighting:
+def seen(
+    clock: ManualClock, number: int, word: str, pipeline: Pipeline | None = FLOW
+) -> Observation:
     at = clock.now()
-    return Sighting(
+    return Observation(
         key=key(number),
         source=Source.POLL,
-        seen_at=at,
+        observed_at=at,
         native_status=word,
         created_at=at,
         updated_at=at + timedelta(seconds=number),
@@ -86,15 +88,15 @@ def seen(clock: ManualClock, number: int, word: str, pipeline: Pipeline | None =
 
 async def test_ends_told_at_the_same_moment_all_count(bus: SqliteBus, clock: ManualClock) -> None:
     """Two failures of one pipeline, seen by two looks at once, are two after a restart as well."""
-    observer, knowledge = observer_of(bus, clock)
+    observer, live_state = observer_of(bus, clock)
     await asyncio.gather(
         *(observer.observe([seen(clock, number, "Failed")]) for number in range(1, 6))
     )
     again, after = observer_of(bus, clock)
     await again.open("acme")
 
-    assert [one.consecutive_failures for one in knowledge.view.standings()] == [5]
-    assert after.view.standings() == knowledge.view.standings()
+    assert [status.consecutive_failures for status in live_state.view.pipeline_health()] == [5]
+    assert after.view.pipeline_health() == live_state.view.pipeline_health()
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -102,7 +104,7 @@ async def test_a_cancelled_look_leaves_memory_and_store_alike(
     bus: SqliteBus, clock: ManualClock, turns: int
 ) -> None:
     """Whenever it is cancelled, what the store holds of a run is what is known of it."""
-    observer, knowledge = observer_of(bus, clock)
+    observer, live_state = observer_of(bus, clock)
     await observer.observe([seen(clock, 1, "InProgress")])
     looking = asyncio.create_task(observer.observe([seen(clock, 1, "Failed")]))
     for _ in range(turns):
@@ -112,9 +114,9 @@ async def test_a_cancelled_look_leaves_memory_and_store_alike(
     await bus.commit(Change(), timeout_seconds=5)
     stored = (await bus.runs([key(1)]))[key(1)]
 
-    assert stored.status.is_terminal == (key(1) not in knowledge.active)
-    (standing,) = knowledge.view.standings()
-    assert standing.consecutive_failures == int(stored.status is Status.FAILED)
+    assert stored.status.is_terminal == (key(1) not in live_state.active)
+    (status,) = live_state.view.pipeline_health()
+    assert status.consecutive_failures == int(stored.status is Status.FAILED)
 
 
 async def test_opening_again_does_not_bring_back_a_run_that_ends_meanwhile(
@@ -125,7 +127,7 @@ async def test_opening_again_does_not_bring_back_a_run_that_ends_meanwhile(
     await first.observe([seen(clock, 1, "InProgress")])
     held = HeldReads.around(bus)
     held.may_answer.set()
-    observer, knowledge = observer_of(held, clock)
+    observer, live_state = observer_of(held, clock)
     await observer.open("acme")
     held.may_answer.clear()
     opening = asyncio.create_task(observer.open("acme"))
@@ -138,35 +140,35 @@ async def test_opening_again_does_not_bring_back_a_run_that_ends_meanwhile(
     await opening
     reading.cancel()
 
-    assert knowledge.active == {}
+    assert live_state.active == {}
 
 
 async def test_a_workspace_that_is_watched_again_is_read_anew(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
     """Left and opened again, it has its active runs and its begin of following back."""
-    observer, knowledge = observer_of(bus, clock)
+    observer, live_state = observer_of(bus, clock)
     since = await observer.follow_since("acme", clock.now())
     await observer.open("acme")
     await observer.observe([seen(clock, 1, "InProgress")])
     observer.leave("acme")
-    assert knowledge.active == {}
+    assert live_state.active == {}
 
-    knowledge.add_workspace("acme")
+    live_state.add_workspace("acme")
     assert await observer.open("acme") == since
-    assert set(knowledge.active) == {key(1)}
+    assert set(live_state.active) == {key(1)}
 
 
 async def test_a_run_of_before_does_not_bring_back_an_old_name(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
     """A look that tells no name changes none, though the run was stored under another one."""
-    observer, knowledge = observer_of(bus, clock)
+    observer, live_state = observer_of(bus, clock)
     await observer.observe([seen(clock, 1, "InProgress")])
-    knowledge.name_pipeline("acme", FLOW.kind, FLOW.id, "Weekly sales")
+    live_state.name_pipeline("acme", FLOW.kind, FLOW.id, "Weekly sales")
     await observer.observe([seen(clock, 1, "Complete", pipeline=None)])
 
-    assert knowledge.label("acme", FLOW) == "Weekly sales"
+    assert live_state.label("acme", FLOW) == "Weekly sales"
 
 
 async def test_a_fault_of_the_observer_itself_is_told_to_who_watches(
@@ -176,7 +178,7 @@ async def test_a_fault_of_the_observer_itself_is_told_to_who_watches(
     observer, _ = observer_of(bus, clock)
     watching = asyncio.create_task(observer.watch())
     broken = seen(clock, 1, "Complete")
-    broken = Sighting(key=broken.key, source=broken.source, seen_at=None)  # type: ignore[arg-type]  # the fault
+    broken = Observation(key=broken.key, source=broken.source, observed_at=None)  # type: ignore[arg-type]  # the fault
     with pytest.raises(TypeError):
         await observer.observe([broken])
 
@@ -188,13 +190,13 @@ async def test_a_pipeline_that_is_gone_leaves_nothing_behind(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
     """What its last runs were like leaves the store as well, and a restart shows it no more."""
-    observer, knowledge = observer_of(bus, clock)
+    observer, live_state = observer_of(bus, clock)
     other = Pipeline(kind=PipelineKind.FLOW, id="12", name="Weekly sales")
     await observer.observe([seen(clock, 1, "Failed"), seen(clock, 2, "Complete", other)])
     await observer.forget_pipeline("acme", FLOW.kind, FLOW.id)
     again, after = observer_of(bus, clock)
     await again.open("acme")
 
-    assert [one.pipeline.id for one in knowledge.view.standings()] == ["12"]
-    assert [one.pipeline.id for one in after.view.standings()] == ["12"]
-    assert [one.id for one in after.view.pipelines()] == ["12"]
+    assert [status.pipeline.id for status in live_state.view.pipeline_health()] == ["12"]
+    assert [status.pipeline.id for status in after.view.pipeline_health()] == ["12"]
+    assert [pipeline.id for pipeline in after.view.pipelines()] == ["12"]

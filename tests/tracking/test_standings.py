@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.model.knowledge import PipelineStanding
+from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import (
     Pipeline,
     PipelineKind,
@@ -19,7 +19,7 @@ from monitor.model.runs import (
     Source,
     Status,
 )
-from monitor.tracking.standings import fold
+from monitor.tracking.pipeline_health import fold
 from tests.tracking.histories import START
 
 
@@ -37,13 +37,13 @@ def ended(number: int, status: Status, *, minute: int) -> RunState:
     )
 
 
-def after(*runs: RunState) -> PipelineStanding:
+def after(*runs: RunState) -> PipelineHealth:
     """Return the standing after these ends arrived in this order."""
-    standing: PipelineStanding | None = None
+    health: PipelineHealth | None = None
     for run in runs:
-        standing = fold(standing, run, None)
-    assert standing is not None
-    return standing
+        health = fold(health, run, None)
+    assert health is not None
+    return health
 
 
 def test_failures_count_until_a_success() -> None:
@@ -59,24 +59,24 @@ def test_failures_count_until_a_success() -> None:
 
 def test_a_late_old_end_does_not_replace_the_newest() -> None:
     """An end that arrives late is older news; the last result stays."""
-    standing = after(
+    health = after(
         ended(2, Status.SUCCEEDED, minute=9),
         ended(1, Status.FAILED, minute=3),
     )
 
-    assert (standing.last_status, standing.last_run_id) == (Status.SUCCEEDED, "2")
-    assert standing.consecutive_failures == 0
+    assert (health.last_status, health.last_run_id) == (Status.SUCCEEDED, "2")
+    assert health.consecutive_failures == 0
 
 
 def test_a_better_told_end_counts_once() -> None:
     """Job records that correct the end of a run do not count its failure again."""
     first = ended(1, Status.FAILED, minute=3)
     better = ended(1, Status.FAILED, minute=2)
-    standing = fold(fold(None, first, None), better, first)
+    health = fold(fold(None, first, None), better, first)
 
-    assert standing is not None
-    assert standing.consecutive_failures == 1
-    assert standing.last_finished_at == START + timedelta(minutes=2)
+    assert health is not None
+    assert health.consecutive_failures == 1
+    assert health.last_finished_at == START + timedelta(minutes=2)
 
 
 @given(st.permutations(list(range(6))))
@@ -84,11 +84,11 @@ def test_the_newest_end_is_the_same_in_any_order(order: list[int]) -> None:
     """Last end, last result and last success do not depend on the order of arrival."""
     results = [Status.FAILED, Status.SUCCEEDED, Status.CANCELED] * 2
     runs = [ended(number, results[number], minute=number) for number in range(6)]
-    standing = after(*(runs[number] for number in order))
+    health = after(*(runs[number] for number in order))
 
-    assert standing.last_finished_at == START + timedelta(minutes=5)
-    assert standing.last_status is Status.CANCELED
-    assert standing.last_success_at == START + timedelta(minutes=4)
+    assert health.last_finished_at == START + timedelta(minutes=5)
+    assert health.last_status is Status.CANCELED
+    assert health.last_success_at == START + timedelta(minutes=4)
 
 
 @given(st.permutations(list(range(7))))
@@ -111,10 +111,10 @@ def test_failures_since_the_last_success_are_the_same_in_any_order(order: list[i
 def test_failures_are_counted_beyond_those_whose_ends_are_kept() -> None:
     """A weekend of failures is counted in full, and what is kept of it is bounded."""
     runs = [ended(number, Status.FAILED, minute=number) for number in range(300)]
-    standing = after(*runs)
+    health = after(*runs)
 
-    assert standing.consecutive_failures == 300
-    assert len(standing.failed_at) <= 50
+    assert health.consecutive_failures == 300
+    assert len(health.failed_at) <= 50
     assert after(*runs, ended(300, Status.SUCCEEDED, minute=300)).consecutive_failures == 0
 
 
@@ -123,10 +123,10 @@ def test_a_failure_that_turns_out_to_be_older_than_the_success_no_longer_counts(
     told = ended(1, Status.FAILED, minute=9)
     success = ended(2, Status.SUCCEEDED, minute=5)
     better = ended(1, Status.FAILED, minute=3)
-    standing = fold(after(told, success), better, told)
+    health = fold(after(told, success), better, told)
 
-    assert standing is not None
-    assert standing.consecutive_failures == 0
+    assert health is not None
+    assert health.consecutive_failures == 0
 
 
 def test_a_recipe_that_is_told_late_counts_its_failure() -> None:
@@ -135,7 +135,7 @@ def test_a_recipe_that_is_told_late_counts_its_failure() -> None:
         ended(1, Status.FAILED, minute=3), key=RunKey("acme", RunKind.JOB_GROUP, "1")
     )
     told = msgspec.structs.replace(bare, recipe=Recipe(id="7"))
-    standing = fold(None, told, bare)
+    health = fold(None, told, bare)
 
-    assert standing is not None
-    assert (standing.recipe_id, standing.consecutive_failures) == ("7", 1)
+    assert health is not None
+    assert (health.recipe_id, health.consecutive_failures) == ("7", 1)

@@ -7,18 +7,18 @@ from datetime import timedelta
 import msgspec
 
 from monitor.model.events import EventType
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import RunKey, RunKind, Source, Status
-from monitor.model.sightings import Outcome, Sighting
 from monitor.tracking.transitions import Boundary
 from tests.tracking.histories import START, World
 
 KEY = RunKey("acme", RunKind.JOB_GROUP, "9")
 
 
-def seen(word: str | None, source: Source = Source.POLL, **details: object) -> Sighting:
+def seen(word: str | None, source: Source = Source.POLL, **details: object) -> Observation:
     """Return a look at the run that shows ``word``."""
-    sighting = Sighting(key=KEY, source=source, seen_at=START, native_status=word)
-    return msgspec.structs.replace(sighting, **details)
+    observation = Observation(key=KEY, source=source, observed_at=START, native_status=word)
+    return msgspec.structs.replace(observation, **details)
 
 
 def types(world: World) -> list[EventType]:
@@ -100,9 +100,9 @@ def test_a_deleted_run_is_lost_once() -> None:
     """A run that is gone ends as lost; being gone again adds nothing."""
     world = World()
     world.look(seen("InProgress"))
-    world.look(seen(None, Source.AUDIT, is_gone=True))
+    world.look(seen(None, Source.RECONCILIATION, is_gone=True))
 
-    assert world.look(seen(None, Source.AUDIT, is_gone=True)) is Outcome.UNCHANGED
+    assert world.look(seen(None, Source.RECONCILIATION, is_gone=True)) is Outcome.UNCHANGED
     assert types(world)[-1] is EventType.RUN_LOST
 
 
@@ -110,7 +110,7 @@ def test_a_lost_run_that_shows_up_again_is_a_contradiction() -> None:
     """A run that was thought to be gone stays lost; its return is noted."""
     world = World()
     world.look(seen("InProgress"))
-    world.look(seen(None, Source.AUDIT, is_gone=True))
+    world.look(seen(None, Source.RECONCILIATION, is_gone=True))
 
     assert world.look(seen("InProgress")) is Outcome.CONTRADICTED
     assert world.states[KEY].status is Status.LOST

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.events import run_event_id
+from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import RunKind, Source, status_of
-from monitor.model.sightings import Outcome, Sighting
 from monitor.tracking.transitions import Boundary
 from tests.tracking.histories import (
     START,
@@ -23,15 +23,15 @@ from tests.tracking.histories import (
 )
 
 
-def tell(history: History, seen: list[tuple[Sighting, bool]]) -> World:
+def tell(history: History, seen: list[tuple[Observation, bool]]) -> World:
     """Run a monitor over what it got to see, then over what polling guarantees in the end."""
     world = World()
-    for sighting, crash in seen:
-        world.look(sighting, crash=crash)
+    for observation, crash in seen:
+        world.look(observation, crash=crash)
         if crash:
-            world.look(sighting)  # taken again after the restart
-    for sighting in final_looks(history):
-        world.look(sighting)
+            world.look(observation)  # taken again after the restart
+    for observation in final_looks(history):
+        world.look(observation)
     world.confirm_callbacks()
     return world
 
@@ -44,7 +44,7 @@ def test_any_distortion_of_a_history_tells_the_true_events_once(
     """Interleaved, repeated, late and lost looks give exactly the events of the true history."""
     world = tell(history, data.draw(looks(history)))
 
-    expected = [run_event_id(history.key, one) for one in history.event_types()]
+    expected = [run_event_id(history.key, event_type_) for event_type_ in history.event_types()]
     assert [event.id for event in world.log] == expected
 
 
@@ -66,8 +66,8 @@ def test_no_run_leaves_its_end(data: st.DataObject, history: History) -> None:
     """Once a run is over its status never changes again, whatever arrives."""
     world = World()
     ended = None
-    for sighting, _ in data.draw(looks(history)):
-        world.look(sighting)
+    for observation, _ in data.draw(looks(history)):
+        world.look(observation)
         state = world.states.get(history.key)
         if state is not None and state.status.is_terminal:
             ended = ended or state.status
@@ -84,13 +84,15 @@ def test_runs_do_not_disturb_each_other(
         st.permutations([*data.draw(looks(first)), *data.draw(looks(second))]),
     )
     world = World()
-    for sighting, _ in mixed:
-        world.look(sighting)
+    for observation, _ in mixed:
+        world.look(observation)
     for history in (first, second):
-        for sighting in final_looks(history):
-            world.look(sighting)
+        for observation in final_looks(history):
+            world.look(observation)
         ids = [event.id for event in world.log if event.run.key == history.key]
-        assert ids == [run_event_id(history.key, one) for one in history.event_types()]
+        assert ids == [
+            run_event_id(history.key, event_type_) for event_type_ in history.event_types()
+        ]
 
 
 @settings(max_examples=200, deadline=None)
@@ -108,7 +110,7 @@ def test_a_run_that_ended_before_we_followed_is_never_told(
     detail = history.detail or last
     for edit in range(edits + 1):
         edited_at = followed_since + timedelta(hours=edit) if edit else last.updated_at
-        source = data.draw(st.sampled_from([Source.POLL, Source.AUDIT, Source.CALLBACK]))
+        source = data.draw(st.sampled_from([Source.POLL, Source.RECONCILIATION, Source.CALLBACK]))
         row = msgspec.structs.replace(last, source=source, updated_at=edited_at)
         if history.key.kind is RunKind.FLOW_RUN:
             # A flow run is never told without the ends of its job groups.

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import WorkspaceEvent
-from monitor.tracking.workspace_changes import Held, WorkspaceChanges
+from monitor.tracking.workspace_changes import TrackedValue, WorkspaceChanges
 from tests.clocks import ManualClock
 
 Told = tuple[str, str | None, str | None]
@@ -35,17 +35,17 @@ def changes_of(bus: SqliteBus, clock: ManualClock) -> WorkspaceChanges:
     return WorkspaceChanges(bus=bus, clock=clock, commit_timeout_seconds=5)
 
 
-def held(things: Mapping[str, str]) -> dict[str, Held]:
-    return {name: Held(held=value, shown=value) for name, value in things.items()}
+def held(things: Mapping[str, str]) -> dict[str, TrackedValue]:
+    return {name: TrackedValue(held=value, shown=value) for name, value in things.items()}
 
 
 async def events(bus: SqliteBus) -> list[WorkspaceEvent]:
-    recorded = [one.event for one in await bus.events(after=0, limit=10_000)]
-    return [one for one in recorded if isinstance(one, WorkspaceEvent)]
+    recorded = [event.event for event in await bus.events(after=0, limit=10_000)]
+    return [event for event in recorded if isinstance(event, WorkspaceEvent)]
 
 
 async def told(bus: SqliteBus) -> list[Told]:
-    return [(one.what, one.before, one.after) for one in await events(bus)]
+    return [(event.what, event.before, event.after) for event in await events(bus)]
 
 
 async def test_the_first_look_tells_nothing_and_a_change_is_told_once(
@@ -86,7 +86,7 @@ async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: Man
 async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualClock) -> None:
     """The old value of a setting that has become a secret does not stand in the event."""
     changes = changes_of(bus, clock)
-    hidden = {"a": Held(held="digest", shown="***", is_hidden=True)}
+    hidden = {"a": TrackedValue(held="digest", shown="***", is_hidden=True)}
     await changes.learn_many("acme", "setting", held({"a": "plain"}), tells_comings=True)
     await changes.learn_many("acme", "setting", hidden, tells_comings=True)
 

@@ -9,9 +9,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.asking.explanations import Explanation, Stage, Step, Word
+from monitor.alerting.explain.explanations import (
+    Explanation,
+    ExplanationStage,
+    ExplanationStep,
+    StepOutcome,
+)
 from monitor.alerting.settings.silences import labels_to_match
-from monitor.model.alerts import Alert, AlertingPicture, AlertState, Severity, Silence
+from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.web.alerts_api import AlertingRequests
 
@@ -29,7 +34,7 @@ class Beside:
 
     def __init__(self, *, now: Callable[[], datetime]) -> None:
         self._now = now
-        self.picture = AlertingPicture(rules=(("run_failed", Severity.CRITICAL),))
+        self.picture = AlertingSnapshot(rules=(("run_failed", Severity.CRITICAL),))
         self.over: dict[str, list[Alert]] = {}
         self.replayed: list[tuple[str, datetime]] = []
 
@@ -91,7 +96,7 @@ class Beside:
         self._silences([*self.picture.silences, silence])
 
     async def _expire(self, silence_id: str) -> bool:
-        left = [one for one in self.picture.silences if one.id != silence_id]
+        left = [silence for silence in self.picture.silences if silence.id != silence_id]
         is_gone = len(left) < len(self.picture.silences)
         self._silences(left)
         return is_gone
@@ -100,7 +105,14 @@ class Beside:
         self.picture = msgspec.structs.replace(self.picture, silences=tuple(silences))
 
     async def _explain_alert(self, fingerprint: str) -> Explanation | None:
-        alert = next((one for one in self.picture.alerts if one.fingerprint == fingerprint), None)
+        alert = next(
+            (
+                other_alert
+                for other_alert in self.picture.alerts
+                if other_alert.fingerprint == fingerprint
+            ),
+            None,
+        )
         return None if alert is None else _explanation(f"alert {alert.name}", alert)
 
     async def _explain_run(self, key: RunKey) -> Explanation | None:
@@ -118,11 +130,16 @@ class Beside:
 
 
 def _explanation(about: str, *alerts: Alert) -> Explanation:
-    step = Step(stage=Stage.RULE, word=Word.PENDING, detail="it is told when it lasts", rule="x")
+    step = ExplanationStep(
+        stage=ExplanationStage.RULE,
+        word=StepOutcome.PENDING,
+        detail="it is told when it lasts",
+        rule="x",
+    )
     return Explanation(
         about=about,
         answer=f"{about} was not told",
-        swallowed_by=Word.PENDING,
+        swallowed_by=StepOutcome.PENDING,
         steps=(step,),
         alerts=alerts,
     )

@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import NoSuchObjectError
 from monitor.model.runs import RunKind
-from monitor.tracking.knowledge import Knowledge
+from monitor.tracking.live_state import LiveState
 from monitor.web.api import Requests
-from monitor.web.health import Finding
+from monitor.web.health import HealthFinding
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
 from tests.clocks import ManualClock
@@ -26,12 +26,12 @@ from tests.web.site import Site
 @contextlib.asynccontextmanager
 async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]:
     """Yield a server that listens, with a client and all that a test may change behind it."""
-    clock, knowledge = ManualClock(), Knowledge(["acme"])
+    clock, live_state = ManualClock(), LiveState(["acme"])
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
-    findings = {"store": Finding(ok=True, detail="writable")}
+    findings = {"store": HealthFinding(ok=True, detail="writable")}
     asked: list[tuple[Any, ...]] = []
 
-    async def find() -> Finding:
+    async def find() -> HealthFinding:
         return findings["store"]
 
     async def render(accept: str) -> tuple[bytes, str]:
@@ -53,7 +53,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
     server = Server(
         settings=settings,
         bus=bus,
-        view=knowledge.view,
+        view=live_state.view,
         clock=clock,
         render_metrics=render,
         checks={"store": find},
@@ -61,7 +61,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         alerting=beside.requests(),
     )
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
-        made = Site(server, bus, knowledge, clock, findings, session, beside, asked=asked)
+        made = Site(server, bus, live_state, clock, findings, session, beside, asked=asked)
         made.url = f"http://127.0.0.1:{await server.start()}"
         yield made
         await server.stop()

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from monitor.bus.contract import Change, EventBus
 from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
-from monitor.model.knowledge import ActiveRun, PipelineStanding
+from monitor.model.live_state import ActiveRun, PipelineHealth
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Source, Status
-from monitor.tracking.knowledge import Knowledge
-from monitor.web.health import Finding
+from monitor.tracking.live_state import LiveState
+from monitor.web.health import HealthFinding
 from monitor.web.server import Server
 from tests.clocks import ManualClock
 from tests.web.beside import Beside
@@ -34,9 +34,9 @@ class Site:
 
     server: Server
     bus: EventBus
-    knowledge: Knowledge
+    live_state: LiveState
     clock: ManualClock
-    findings: dict[str, Finding]
+    findings: dict[str, HealthFinding]
     session: aiohttp.ClientSession
     beside: Beside
     url: str = ""
@@ -60,14 +60,14 @@ class Site:
         await self.bus.commit(Change(runs=runs, events=events), timeout_seconds=5)
         for run in runs:
             if not run.status.is_terminal:
-                self.knowledge.active[run.key] = ActiveRun(
+                self.live_state.active[run.key] = ActiveRun(
                     run=run, confirmed_at=run.confirmed_at, confirmed_by=Source.POLL
                 )
 
     def stand(self, pipeline: Pipeline, status: Status) -> None:
         """Let the last job group of a pipeline have ended so, now."""
         identity = ("acme", RunKind.JOB_GROUP, pipeline.id, None)
-        self.knowledge.standings[identity] = PipelineStanding(
+        self.live_state.pipeline_health[identity] = PipelineHealth(
             workspace="acme",
             run_kind=RunKind.JOB_GROUP,
             pipeline=pipeline,

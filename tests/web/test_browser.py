@@ -92,8 +92,8 @@ async def browser(url: str, profile: Path) -> AsyncIterator[Browser]:
 
             async def has_page() -> bool:
                 async with session.get(f"http://{debugger}/json/list") as answer:
-                    found = [one for one in await answer.json() if one["type"] == "page"]
-                pages.extend(one["webSocketDebuggerUrl"] for one in found)
+                    found = [item for item in await answer.json() if item["type"] == "page"]
+                pages.extend(item["webSocketDebuggerUrl"] for item in found)
                 return bool(pages)
 
             await eventually(has_page, why="the browser has opened no page")
@@ -130,7 +130,9 @@ async def _has_steps(page: Browser) -> bool:
 
 def _start(workspace: Sandbox, outcome: Outcome) -> str:
     world = workspace.world
-    recipe = next(one for one in world.recipes.live() if world.outputs_of(one.id))
+    recipe = next(
+        other_recipe for other_recipe in world.recipes.live() if world.outputs_of(other_recipe.id)
+    )
     workspace.engine.order(Order(outcome=outcome, work_seconds=1, queue_seconds=1))
     return str(workspace.engine.start_job_group(recipe, by=recipe.creator_id).id)
 

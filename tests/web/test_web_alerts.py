@@ -36,7 +36,7 @@ async def test_alerts_are_listed_the_worst_first(site: Site) -> None:
         site.beside.alert("new", starts_at=later),
     )
     listed = (await site.get("/api/v1/alerts")).document["data"]
-    assert [one["fingerprint"] for one in listed] == ["new", "old", "mild", "waits", "over"]
+    assert [item["fingerprint"] for item in listed] == ["new", "old", "mild", "waits", "over"]
 
 
 async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
@@ -69,7 +69,7 @@ async def test_alerts_are_chosen(site: Site, query: str, wanted: list[str]) -> N
         rules=(("run_failed", Severity.CRITICAL), ("renamed", Severity.INFO)),
     )
     listed = (await site.get(f"/api/v1/alerts?{query}")).document["data"]
-    assert sorted(one["fingerprint"] for one in listed) == wanted
+    assert sorted(item["fingerprint"] for item in listed) == wanted
 
 
 async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
@@ -155,7 +155,7 @@ async def test_a_silence_that_cannot_be_meant_is_refused(
     site: Site, changed: dict[str, Any], fault: str
 ) -> None:
     """Without end, over already, of nothing or of no label: one problem, and nothing is silent."""
-    body = {key: one for key, one in {**SILENCE, **changed}.items() if one is not None}
+    body = {key: item for key, item in {**SILENCE, **changed}.items() if item is not None}
     status, detail = problem(await site.post("/api/v1/silences", json=body))
     assert status == 400
     assert fault in detail
@@ -166,7 +166,9 @@ async def test_what_is_wrong_with_a_silence_is_told_at_once(site: Site) -> None:
     """Several faults stand in one answer."""
     body = {"matchers": ["nothing"], "author": "", "comment": ""}
     _, detail = problem(await site.post("/api/v1/silences", json=body))
-    assert [one for one in ("matchers:", "author:", "comment:", "ends_at:") if one in detail] == [
+    assert [
+        text for text in ("matchers:", "author:", "comment:", "ends_at:") if text in detail
+    ] == [
         "matchers:",
         "author:",
         "comment:",
@@ -186,7 +188,7 @@ async def test_silences_say_where_they_are(site: Site) -> None:
         )
     )
     listed = (await site.get("/api/v1/silences")).document["data"]
-    assert [(one["id"], one["state"]) for one in listed] == [
+    assert [(item["id"], item["state"]) for item in listed] == [
         ("now", "active"),
         ("later", "pending"),
         ("over", "expired"),
@@ -220,7 +222,7 @@ async def test_runs_alerts_and_pipelines_are_explained(site: Site) -> None:
     for asked in questions:
         told = (await site.get(f"/api/v1/explain?{asked}")).document
         assert told["swallowed_by"] == "pending"
-        assert [one["stage"] for one in told["steps"]] == ["rule"]
+        assert [step["stage"] for step in told["steps"]] == ["rule"]
         page = await site.get(f"/explain?{asked}")
         assert told["answer"] in page.text
         assert "it is told when it lasts" in page.text

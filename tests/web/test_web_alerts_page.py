@@ -24,7 +24,7 @@ async def test_what_is_wrong_stands_first(site: Site) -> None:
         alert("bb", state=AlertState.PENDING, name="queue_slow"),
         alert("cc", state=AlertState.RESOLVED, ends_at=site.clock.now(), name="run_stuck"),
         alert("dd", name="monitor_degraded", workspace="bridge", kind=None, pipeline=None,
-              labels={"part": "backlog:mqtt"}, run=None, is_flapping=True, was_there=True),
+              labels={"part": "backlog:mqtt"}, run=None, is_flapping=True, preexisting=True),
         silences=(site.beside.silence(),),
         failing_rules={"run_overdue": "KeyError: 'x'"},
     )  # fmt: skip
@@ -147,8 +147,8 @@ async def test_a_pipeline_shows_what_is_expected_of_it(site: Site) -> None:
 async def test_the_page_says_whose_schedules_are_watched(site: Site) -> None:
     """The workspace shows a token its owner's schedules only; nobody takes them for all."""
     assert "of the token&#39;s owner only" in (await site.get("/")).text
-    site.knowledge.update_workspace("acme", schedules_of="ann@example.com")
+    site.live_state.update_workspace("acme", schedules_of="ann@example.com")
     assert "of ann@example.com only" in (await site.get("/")).text
     listed = (await site.get("/api/v1/schedules")).document["data"]
-    assert [(one["workspace"], one["of"]) for one in listed] == [("acme", "ann@example.com")]
+    assert [(item["workspace"], item["of"]) for item in listed] == [("acme", "ann@example.com")]
     assert Severity.CRITICAL in (await site.get("/page.css")).text

@@ -59,7 +59,7 @@ async def test_runs_are_listed_and_chosen(site: Site) -> None:
     await site.tell(site.run("2"), site.run("3", key=RunKey("acme", RunKind.PLAN_RUN, "3")))
 
     async def ids(query: str) -> list[str]:
-        return [one["id"] for one in (await site.get(f"/api/v1/runs{query}")).document["data"]]
+        return [item["id"] for item in (await site.get(f"/api/v1/runs{query}")).document["data"]]
 
     assert set(await ids("")) == {"1", "2", "3"}
     assert (await ids(""))[-1] == "1"
@@ -74,7 +74,7 @@ async def test_runs_of_a_workspace_that_was_followed_once_are_listed(site: Site)
     key = RunKey("former", RunKind.JOB_GROUP, "4")
     await site.tell(site.run("4", Status.FAILED, key=key))
     answer = await site.get("/api/v1/runs?workspace=former")
-    assert [one["id"] for one in answer.document["data"]] == ["4"]
+    assert [item["id"] for item in answer.document["data"]] == ["4"]
 
 
 async def test_a_run_is_shown_with_its_children(site: Site) -> None:
@@ -83,14 +83,14 @@ async def test_a_run_is_shown_with_its_children(site: Site) -> None:
     await site.tell(parent, site.run("6", parents=Parents(flow_run="5")), site.run("7"))
     document = (await site.get("/api/v1/runs/acme/flow_run/5")).document
     assert document["run"]["pipeline"] == "orders"
-    assert [one["id"] for one in document["children"]] == ["6"]
+    assert [child["id"] for child in document["children"]] == ["6"]
 
 
 async def test_a_status_is_never_older_than_it_says(site: Site) -> None:
     """Past the limit an active run is unknown, with its last status beside; an end stays."""
     await site.tell(site.run("1"), site.run("2", Status.SUCCEEDED))
     await site.clock.advance(601)
-    shown = {one["id"]: one for one in (await site.get("/api/v1/runs")).document["data"]}
+    shown = {item["id"]: item for item in (await site.get("/api/v1/runs")).document["data"]}
     assert (shown["1"]["status"], shown["1"]["last_status"]) == ("unknown", "running")
     assert shown["2"]["status"] == "succeeded"
     assert '<span class="mark unknown">unknown</span> last running' in (await site.get("/")).text
@@ -105,7 +105,7 @@ async def test_events_are_read_page_by_page(site: Site) -> None:
     seen: list[str] = []
     cursor = 0
     while page := (await site.get(f"/api/v1/events?after={cursor}&limit=2")).document["data"]:
-        seen.extend(one["event"]["run"]["key"]["id"] for one in page)
+        seen.extend(item["event"]["run"]["key"]["id"] for item in page)
         cursor = page[-1]["position"]
     assert seen == ["0", "1", "2", "3", "4"]
 

@@ -64,7 +64,7 @@ async def test_no_query_is_a_failure(site: Site, path: str, query: list[tuple[st
 @given(segments=st.lists(WORDS | st.binary(max_size=6), min_size=1, max_size=4), api=st.booleans())
 async def test_no_path_is_a_failure(site: Site, *, segments: list[str | bytes], api: bool) -> None:
     """Any segments lead to a page, to data or to 404."""
-    path = "/".join(quote(one, safe="") for one in segments)
+    path = "/".join(quote(segment, safe="") for segment in segments)
     answer = await site.get(f"/api/v1/runs/{path}" if api else f"/{path}")
 
     assert answer.status in (200, 404, 405)

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from monitor.model.secrets import Secret
-from monitor.web.health import Finding
+from monitor.web.health import HealthFinding
 from monitor.web.settings import ServerSettings
 from tests.web.site import Site
 
@@ -23,7 +23,7 @@ def basic(credentials: str) -> str:
 
 async def test_a_living_daemon_says_so(site: Site) -> None:
     """``/healthz`` answers as long as the loop runs, whatever else is wrong."""
-    site.findings["store"] = Finding(ok=False, detail="cannot be written")
+    site.findings["store"] = HealthFinding(ok=False, detail="cannot be written")
     answer = await site.get("/healthz")
     assert (answer.status, answer.document) == (200, {"alive": True})
 
@@ -31,7 +31,7 @@ async def test_a_living_daemon_says_so(site: Site) -> None:
 async def test_readiness_names_what_is_wrong(site: Site) -> None:
     """``/readyz`` is 200 while every check is well, and 503 with each finding by name."""
     assert (await site.get("/readyz")).status == 200
-    site.findings["store"] = Finding(ok=False, detail="the disk is full")
+    site.findings["store"] = HealthFinding(ok=False, detail="the disk is full")
     answer = await site.get("/readyz")
     assert answer.status == 503
     assert answer.document == {

@@ -21,8 +21,8 @@ EVIL = '<script>alert("1")</script>'
 async def test_names_and_errors_from_outside_are_shown_as_text(site: Site) -> None:
     """A flow named like a script, and an error like markup, are escaped wherever they stand."""
     flow = Pipeline(kind=PipelineKind.FLOW, id="7", name=EVIL)
-    site.knowledge.name_pipeline("acme", PipelineKind.FLOW, "7", EVIL)
-    site.knowledge.update_workspace("acme", reason=EVIL)
+    site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", EVIL)
+    site.live_state.update_workspace("acme", reason=EVIL)
     await site.tell(
         site.run("1", pipeline=flow), site.run("2", Status.FAILED, pipeline=flow, error=EVIL)
     )

@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 
 from monitor.model.clock import SystemClock
 from monitor.model.errors import UnreadableAnswerError
-from monitor.workspace.beyond_runs import ProfileCounts
 from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.inventory_requests import ProfileCounts
 from monitor.workspace.settings import WorkspaceSettings
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import TinyWorkspace

@@ -167,7 +167,7 @@ async def test_a_cancelled_caller_leaves_the_queue() -> None:
     stage = Stage(requests_per_minute=60)
     await stage.drain()
     first = stage.ask("first", Priority.CHANGES)
-    stage.ask("second", Priority.AUDIT)
+    stage.ask("second", Priority.RECONCILIATION)
     await stage.clock.advance(0.5)
     first.cancel()
     await stage.clock.advance(10)
@@ -204,7 +204,7 @@ async def test_a_quota_of_one_operation_binds_only_it() -> None:
     stage.learn(stage.quota(limit=20, remaining=0, lasts=50), operation_id="testWebhook")
     stage.budget.pause(40, operation_id="testWebhook")
     stage.ask("test", Priority.CHANGES, operation_id="testWebhook", has_own_quota=True)
-    stage.ask("poll", Priority.AUDIT)
+    stage.ask("poll", Priority.RECONCILIATION)
     await stage.clock.advance(0)
     assert stage.names == ["poll"]
     await stage.clock.advance(51)
@@ -219,7 +219,7 @@ async def test_a_general_quota_shrinks_the_budget() -> None:
         stage.ask(str(number), Priority.CHANGES)
     await stage.clock.advance(39)
     assert len(stage.turns) == 5
-    own, user = stage.budget.standing()
+    own, user = stage.budget.status()
     assert (own.scope, own.limit) == ("own", 600)
     assert (user.scope, user.limit, user.remaining) == ("user", 30, 0)
     for _ in range(40):
@@ -251,7 +251,7 @@ async def test_a_late_answer_does_not_widen_a_window() -> None:
     late = Quota(scope="user", limit=20, remaining=9, reset_at=quota.reset_at)
     stage.learn(quota)
     stage.learn(late)
-    assert stage.budget.standing()[1].remaining == 1
+    assert stage.budget.status()[1].remaining == 1
 
 
 async def test_an_absurd_reset_is_not_believed_for_ever() -> None:
@@ -300,9 +300,9 @@ async def test_the_client_learns_from_headers() -> None:
         serving(answer({"id": 1}, headers=headers)) as workspace,
         client_of(workspace.url, clock=clock, registry=registry) as client,
     ):
-        await client.job_group("1", priority=Priority.AUDIT)
-        told = [one for one in client.budgets() if one.scope == "workspace"]
-    assert [(one.limit, one.remaining) for one in told] == [(60, 12)]
+        await client.job_group("1", priority=Priority.RECONCILIATION)
+        told = [budget for budget in client.budgets() if budget.scope == "workspace"]
+    assert [(item.limit, item.remaining) for item in told] == [(60, 12)]
     labels = {"workspace": "north", "scope": "workspace"}
     name = "dataprep_monitor_api_rate_limit_remaining"
     assert registry.get_sample_value(name, labels) == 12
@@ -317,7 +317,7 @@ async def test_a_429_pauses_the_other_callers_too() -> None:
         client_of(workspace.url, clock=clock, retries=0) as client,
     ):
         with pytest.raises(Exception, match="429"):
-            await client.job_group("1", priority=Priority.AUDIT)
+            await client.job_group("1", priority=Priority.RECONCILIATION)
         before = clock.monotonic()
         await client.job_group("2", priority=Priority.CHANGES)
     assert clock.monotonic() - before == pytest.approx(20)
@@ -329,6 +329,6 @@ async def test_two_workspaces_share_one_registry() -> None:
     async with serving(answer({"id": 1})) as workspace:
         for _ in range(2):
             async with client_of(workspace.url, registry=registry) as client:
-                await client.job_group("1", priority=Priority.AUDIT)
+                await client.job_group("1", priority=Priority.RECONCILIATION)
     labels = {"workspace": "north", "operation": "getJobGroup", "code": "200"}
     assert registry.get_sample_value("dataprep_monitor_api_requests_total", labels) == 2

@@ -32,34 +32,34 @@ from tests.workspace.scripted import answer, client_of, refusal, serving
 ODD = "a/b %41?ü@x.example#1"
 
 
-def values_of(one: Operation) -> tuple[str, ...]:
-    return tuple(str(11 + number) for number in range(len(one.parameters)))
+def values_of(operation: Operation) -> tuple[str, ...]:
+    return tuple(str(11 + number) for number in range(len(operation.parameters)))
 
 
-@pytest.mark.parametrize("one", operations(), ids=lambda one: one.operation_id)
-def test_an_operation_is_named_by_id_or_by_method_and_path(one: Operation) -> None:
+@pytest.mark.parametrize("one", operations(), ids=lambda character: character.operation_id)
+def test_an_operation_is_named_by_id_or_by_method_and_path(operation: Operation) -> None:
     """Both names lead to the same operation with the same values, with or without ``/v4``."""
-    values = values_of(one)
-    by_id = resolve([one.operation_id, *values])
-    assert (by_id.operation, by_id.values) == (one, values)
-    path = one.fill(*values)
-    assert resolve([one.method, path]) == by_id
-    assert resolve([one.method.lower(), path.removeprefix("/v4/")]) == by_id
+    values = values_of(operation)
+    by_id = resolve([operation.operation_id, *values])
+    assert (by_id.operation, by_id.values) == (operation, values)
+    path = operation.fill(*values)
+    assert resolve([operation.method, path]) == by_id
+    assert resolve([operation.method.lower(), path.removeprefix("/v4/")]) == by_id
 
 
 async def test_every_operation_is_sent_as_the_catalogue_has_it() -> None:
     """All 186 reach the workspace by their method and path; a value stays one segment of it."""
     async with serving(answer({})) as workspace, client_of(workspace.url) as client:
-        for one in operations():
-            values = [ODD for _ in one.parameters]
-            await client.request(one.operation_id, *values, priority=Priority.CHANGES)
+        for operation in operations():
+            values = [ODD for _ in operation.parameters]
+            await client.request(operation.operation_id, *values, priority=Priority.CHANGES)
     sent = [(request.method, request.path.count("/")) for request in workspace.requests]
     raw = [request.raw_path for request in workspace.requests]
     assert len(raw) == 186
-    assert [one.method for one in operations()] == [method for method, _ in sent]
-    for one, path in zip(operations(), raw, strict=True):
-        called = resolve([one.method, path])
-        assert called.values == tuple(ODD for _ in one.parameters)
+    assert [operation.method for operation in operations()] == [method for method, _ in sent]
+    for raw_path, path in zip(operations(), raw, strict=True):
+        called = resolve([raw_path.method, path])
+        assert called.values == tuple(ODD for _ in raw_path.parameters)
 
 
 @pytest.mark.parametrize(
@@ -89,17 +89,17 @@ def test_what_names_no_operation_is_told_with_the_way_out(words: list[str], sent
 @pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
 async def test_what_an_edition_lacks_is_refused_before_it_is_sent(edition: Edition) -> None:
     """Each refusal names the editions that have the operation, and the workspace hears nothing."""
-    lacking = [one for one in operations() if not one.is_offered_in(edition)]
+    lacking = [operation for operation in operations() if not operation.is_offered_in(edition)]
     async with (
         serving(answer({})) as workspace,
         client_of(workspace.url, edition=edition) as client,
     ):
-        for one in lacking:
+        for item in lacking:
             with pytest.raises(NotAvailableError) as caught:
-                await client.request(one.operation_id, *values_of(one), priority=Priority.CHANGES)
+                await client.request(item.operation_id, *values_of(item), priority=Priority.CHANGES)
             told = str(caught.value)
-            assert told.startswith(f"{one.operation_id} is not part of edition {edition}; ")
-            assert all(str(other) in told.split(";")[1] for other in one.editions)
+            assert told.startswith(f"{item.operation_id} is not part of edition {edition}; ")
+            assert all(str(other) in told.split(";")[1] for other in item.editions)
     assert workspace.requests == []
     assert len(lacking) == 186 - {"PC": 5, "PL": 172, "RL": 173, "LE": 13}[edition]
 
@@ -147,13 +147,13 @@ async def test_a_run_whose_answer_was_lost_is_started_once() -> None:
 
 def page(*ids: int, **more: Any) -> dict[str, Any]:
     """Return a page with rows of these ids."""
-    return {"data": [{"id": one, "createdAt": "2026-11-21T10:00:00.000Z", **more} for one in ids]}
+    return {"data": [{"id": id_, "createdAt": "2026-11-21T10:00:00.000Z", **more} for id_ in ids]}
 
 
 async def test_a_thousand_rows_of_a_real_list_come_once_each() -> None:
     """Every flow of a sandbox is yielded once, in pages of the size that the settings name."""
     sandbox = Sandbox(SandboxSettings(traffic=None, schedules_fire=False), ManualClock())
-    person = min(one.creator_id for one in sandbox.world.flows.live())
+    person = min(flow.creator_id for flow in sandbox.world.flows.live())
     for number in range(1_000):
         sandbox.world.create(Flow, by=person, name=f"flow {number}")
     heard: list[str] = []
@@ -166,7 +166,7 @@ async def test_a_thousand_rows_of_a_real_list_come_once_each() -> None:
                 msgspec.json.decode(row)["id"]
                 async for row in client.rows("listFlows", query=query, priority=Priority.CHANGES)
             ]
-        known = {one.id for one in sandbox.world.flows.live()}
+        known = {flow.id for flow in sandbox.world.flows.live()}
     finally:
         await sandbox.stop()
     assert len(rows) == len(known) >= 1_000
@@ -187,7 +187,7 @@ def test_a_row_comes_once_whatever_moves(
 ) -> None:
     """Rows leave, come and change between pages: none comes twice, and none that stays is lost."""
     there, left = set(range(length)), list(changes)
-    stays = there - {one for gone, _ in changes for one in gone}
+    stays = there - {item for gone, _ in changes for item in gone}
 
     async def ask(limit: int, offset: int) -> tuple[Rows[Raw], datetime | None]:
         ids = sorted(there)[offset : offset + limit]
@@ -338,4 +338,7 @@ async def test_a_file_is_asked_for_as_any_type() -> None:
     async with serving(pdf) as workspace, client_of(workspace.url) as client:
         await client.request("getJobGroupPdfResults", 7, priority=Priority.CHANGES)
         await client.request("getJobGroup", 7, priority=Priority.CHANGES)
-    assert [one.headers["Accept"] for one in workspace.requests] == ["*/*", "application/json"]
+    assert [other_request.headers["Accept"] for other_request in workspace.requests] == [
+        "*/*",
+        "application/json",
+    ]

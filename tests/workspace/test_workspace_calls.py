@@ -31,7 +31,7 @@ async def test_runs_are_asked_for_by_change_and_status() -> None:
             updated_since=AT, status="InProgress", priority=Priority.CHANGES
         ):
             pass
-        async for _ in client.plan_runs(created_since=AT, priority=Priority.AUDIT):
+        async for _ in client.plan_runs(created_since=AT, priority=Priority.RECONCILIATION):
             pass
         first, second = (request.query for request in workspace.requests)
     assert first["dateFilter[updatedAt][gte]"] == "1795251600250"
@@ -102,7 +102,7 @@ async def test_jobs_that_cannot_be_read_are_left_out_and_logged() -> None:
         with structlog.testing.capture_logs() as lines:
             jobs = await client.jobs("77", priority=Priority.DETAILS)
     assert [job.id for job in jobs] == ["1"]
-    (line,) = [one for one in lines if one["log_level"] == "warning"]
+    (line,) = [other_line for other_line in lines if other_line["log_level"] == "warning"]
     assert (line["workspace"], line["job_group"], line["unreadable"]) == ("north", "77", 1)
 
 
@@ -151,7 +151,7 @@ async def test_plans_and_people() -> None:
 
 async def test_the_specification_is_told_in_the_catalogues_spelling() -> None:
     """Braces, other parameter names and a root told elsewhere come out as the catalogue's path."""
-    known = {(one.method, one.path) for one in operations()}
+    known = {(operation.method, operation.path) for operation in operations()}
     document = {
         "openapi": "3.0.1",
         "servers": [{"url": "https://api.example.org/v4"}],
@@ -289,5 +289,5 @@ async def test_a_retry_is_logged_once_and_quietly() -> None:
         ):
             with pytest.raises(Exception, match="503"):
                 await client.plan_run("7", priority=Priority.ENDS)
-    told = [(one["event"], one["log_level"], one["operation"]) for one in lines]
+    told = [(line["event"], line["log_level"], line["operation"]) for line in lines]
     assert told == [("request is tried again", "debug", "getPlanSnapshotRun")]

@@ -73,7 +73,7 @@ async def package(
 
 
 def names_in(folder: Path) -> list[str]:
-    return sorted(one.name for one in folder.iterdir())
+    return sorted(item.name for item in folder.iterdir())
 
 
 def is_device(path: Path) -> bool:

@@ -92,7 +92,7 @@ def test_a_damaged_recording_is_read_or_refused(path: Any, data: st.DataObject) 
 @settings(max_examples=100, deadline=None)
 def test_one_poisoned_row_does_not_cost_the_others(poison: list[Any]) -> None:
     """The good rows of a page are read, whatever stands between them."""
-    between = b",".join(msgspec.json.encode(one) for one in poison)
+    between = b",".join(msgspec.json.encode(item) for item in poison)
     found = decode_rows(b'{"data":[' + GOOD + b"," + between + b"," + GOOD + b"]}", rows.JOB_GROUP)
     assert found.rows[0].id == found.rows[-1].id == "1"
     assert len(found.rows) + len(found.bad_rows) == len(poison) + 2

@@ -19,7 +19,7 @@ from tests.workspace.scripted import answer, client_of, refusal, serving
 
 
 def rows_of(ids: Iterable[int], *, count: int | None = None) -> Rows[str]:
-    told = tuple(str(one) for one in ids)
+    told = tuple(str(id_) for id_ in ids)
     return Rows(rows=told, bad_rows=(), ids=frozenset(told), length=len(told), count=count)
 
 
@@ -70,7 +70,7 @@ def test_a_row_that_stays_is_read(
     begin = set(shifting.ids)
     blocks = [list(range(0, count * 10, 10)) for count in leaving]
     shifting.changes = [(block, []) for block in blocks] + changes
-    stays = begin - {one for gone, _ in shifting.changes for one in gone}
+    stays = begin - {item for gone, _ in shifting.changes for item in gone}
     assert stays <= asyncio.run(read(shifting, page_size=page_size))
 
 
@@ -109,7 +109,7 @@ async def test_a_told_count_keeps_the_reading_going() -> None:
         async for page in read_pages(ask, page_size=50, page_limit=40, operation_id="listFlows")
         for row in page.rows
     ]
-    assert set(found) == {str(one) for one in ids}
+    assert set(found) == {str(id_) for id_ in ids}
 
 
 async def test_a_list_that_ignores_the_offset_is_given_up() -> None:
@@ -169,7 +169,11 @@ async def test_an_order_that_is_refused_is_given_up() -> None:
     async with serving(handle) as workspace, client_of(workspace.url) as client:
         for _ in range(2):
             assert [page.rows async for page in client.flows(priority=Priority.NAMES)] == [()]
-        assert ["sort" in one.query for one in workspace.requests] == [True, False, False]
+        assert ["sort" in other_request.query for other_request in workspace.requests] == [
+            True,
+            False,
+            False,
+        ]
 
 
 async def test_a_refusal_of_the_list_itself_is_told() -> None:

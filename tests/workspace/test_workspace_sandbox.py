@@ -101,7 +101,7 @@ async def test_a_flow_run_is_seen_from_start_to_end() -> None:
         status = await client.flow_run_status(str(run.id), priority=Priority.ENDS)
         assert status_of(status) is Status.SUCCEEDED
         page = await client.flow_run_job_groups(str(run.id), priority=Priority.ENDS)
-        assert {one.id for one in page.rows} == {one.id for one in changed}
+        assert {other_row.id for other_row in page.rows} == {other_row.id for other_row in changed}
         assert page.bad_rows == ()
 
 
@@ -125,7 +125,10 @@ async def test_a_plan_run_leads_back_to_its_plan() -> None:
         snapshot = await client.plan_full(row.plan_id, priority=Priority.NAMES)
         assert (snapshot.is_snapshot, snapshot.original_plan_id) == (True, str(plan.id))
         assert snapshot.flow_ids
-        plans = {one.id: one for one in await all_rows(client.plans(priority=Priority.NAMES))}
+        plans = {
+            other_row.id: other_row
+            for other_row in await all_rows(client.plans(priority=Priority.NAMES))
+        }
         assert plans[str(plan.id)].latest_run_created_at == row.created_at
         assert plans[str(plan.id)].name == plan.name
         assert not plans[str(plan.id)].is_snapshot
@@ -141,12 +144,16 @@ async def test_lists_are_whole_in_small_pages() -> None:
         flows = await all_rows(client.flows(priority=Priority.NAMES))
         plans = await all_rows(client.plans(priority=Priority.NAMES))
         groups = await all_rows(client.job_library(priority=Priority.CHANGES))
-        done = await all_rows(client.job_library(status="Complete", priority=Priority.AUDIT))
+        done = await all_rows(
+            client.job_library(status="Complete", priority=Priority.RECONCILIATION)
+        )
         assert {row.id: row.name for row in flows} == {
             str(f.id): f.name for f in world.flows.live()
         }
         assert {row.id for row in plans} == {str(plan.id) for plan in world.plans.live()}
-        assert {row.id for row in groups} == {str(one.id) for one in world.job_groups.live()}
+        assert {row.id for row in groups} == {
+            str(job_group.id) for job_group in world.job_groups.live()
+        }
         assert {row.id for row in done} == {row.id for row in groups}
 
 
@@ -155,19 +162,19 @@ async def test_each_owner_reads_his_own_schedules() -> None:
     async with meeting() as (sandbox, _, clock):
         world = sandbox.world
         found: list[ScheduleRow] = []
-        for owner in sorted({one.creator_id for one in world.schedules.live()}):
+        for owner in sorted({schedule.creator_id for schedule in world.schedules.live()}):
             token = f"made-up-{owner}"
             world.create(Token, by=owner, token_id=token, value=token)
             async with client_with(token, sandbox.url, clock, page_size=2) as client:
                 mine = await all_rows(client.schedules(priority=Priority.INVENTORY))
             assert {row.owner_id for row in mine} == {str(owner)}
             found.extend(mine)
-        known = {str(one.id): one for one in world.schedules.live()}
+        known = {str(schedule.id): schedule for schedule in world.schedules.live()}
         assert {row.id: row.triggers for row in found} == {
-            one_id: one.triggers for one_id, one in known.items()
+            one_id: item.triggers for one_id, item in known.items()
         }
         assert all(row.is_enabled == known[row.id].enabled for row in found)
-        assert {one.kind for row in found for one in row.pipelines} == set(PipelineKind)
+        assert {pipeline.kind for row in found for pipeline in row.pipelines} == set(PipelineKind)
 
 
 async def test_a_webhook_task_lives_and_dies() -> None:
@@ -189,7 +196,7 @@ async def test_a_webhook_task_lives_and_dies() -> None:
         assert (task.flow_id, task.trigger_event) == (flow_id, "onJobDone")
         assert task.url.reveal() == receiver.url + "/hooks/north"
         found = await client.flow_webhook_tasks(flow_id, priority=Priority.INVENTORY)
-        assert [one.id for one in found] == [task_id]
+        assert [other_task.id for other_task in found] == [task_id]
         test = await client.test_webhook(
             url=receiver.url + "/hooks/north",
             headers={"X-Monitor-Secret": Secret("hush")},
@@ -197,7 +204,7 @@ async def test_a_webhook_task_lives_and_dies() -> None:
         )
         assert test.is_ok
         assert receiver.requests[0].headers["X-Monitor-Secret"] == "hush"
-        quotas = {one.scope: one.limit for one in client.budgets()}
+        quotas = {budget.scope: budget.limit for budget in client.budgets()}
         assert (quotas["user"], quotas["workspace"]) == (20, 30)
         for _ in range(2):
             await client.delete_webhook_task(task_id, priority=Priority.INVENTORY)
@@ -214,7 +221,11 @@ async def test_the_workspace_tells_who_and_what_and_when() -> None:
         assert person.email
         assert not person.is_disabled
         found = await client.open_api_spec(priority=Priority.INVENTORY)
-        offered = {(one.method, one.path) for one in operations() if Edition.RL in one.editions}
+        offered = {
+            (operation.method, operation.path)
+            for operation in operations()
+            if Edition.RL in operation.editions
+        }
         assert found & offered == offered
         now = client.workspace_now()
         assert now is not None
@@ -231,7 +242,9 @@ async def test_what_the_edition_lacks_is_switched_off() -> None:
         flow = next(iter(sandbox.world.flows.live()))
         run = sandbox.engine.start_flow_run(flow, by=1)
         group = sandbox.world.job_groups_of(run)[0]
-        row = await client.job_group(str(group.id), with_flow=True, priority=Priority.AUDIT)
+        row = await client.job_group(
+            str(group.id), with_flow=True, priority=Priority.RECONCILIATION
+        )
         assert row.flow_id == str(flow.id)
         assert await client.jobs(row.id, priority=Priority.DETAILS)
         with pytest.raises(NotAvailableError):
@@ -243,11 +256,11 @@ async def test_a_wrong_token_and_an_unknown_id() -> None:
     """401 is told apart from an id that does not exist, and neither switches anything off."""
     async with meeting(token="made-up") as (_, client, _clock):
         with pytest.raises(UnauthorizedError):
-            await client.job_group("1", priority=Priority.AUDIT)
+            await client.job_group("1", priority=Priority.RECONCILIATION)
         assert client.unavailable == frozenset()
     async with meeting() as (_, client, _clock):
         with pytest.raises((NoSuchObjectError, NotAvailableError)):
-            await client.job_group("999999", priority=Priority.AUDIT)
+            await client.job_group("999999", priority=Priority.RECONCILIATION)
         assert client.unavailable == frozenset()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from monitor.alerting.settings.defaults import DEFAULT_RULES
+from monitor.alerting.rules.defaults import DEFAULT_RULES
 from monitor.alerting.settings.rules import RuleSettings
 from monitor.alerting.settings.silences import SilenceSettings
 
@@ -15,7 +15,7 @@ class AlertingSettings(Struct, frozen=True, kw_only=True):
     rules: tuple[RuleSettings, ...] = DEFAULT_RULES
     silences: tuple[SilenceSettings, ...] = ()
     with_defaults: bool = True  # whether ``rules`` began with the default ones
-    round_seconds: float = 2.0  # between two looks at the present
+    evaluation_interval_seconds: float = 2.0  # between two looks at the present
     flap_count: int = 3  # episodes of one alert within the time below make one notice
     flap_seconds: float = 3_600.0
     resolved_kept_seconds: float = 3_600.0  # how long what is over stays in view

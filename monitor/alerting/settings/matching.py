@@ -42,13 +42,13 @@ def read_globs(texts: Sequence[str]) -> Globs:
     Raises:
         ConfigurationError: one is empty, or excludes everything; one sentence says so.
     """
-    wanted = tuple(one for one in texts if not one.startswith(EXCLUDES))
-    excluded = tuple(one[1:] for one in texts if one.startswith(EXCLUDES))
+    wanted = tuple(text for text in texts if not text.startswith(EXCLUDES))
+    excluded = tuple(text[1:] for text in texts if text.startswith(EXCLUDES))
     if not all((*wanted, *excluded)):
         raise ConfigurationError('must not be empty; leave the key out, or write "*"')
-    if any(not one.strip("*") for one in excluded):
+    if any(not text.strip("*") for text in excluded):
         raise ConfigurationError(f'"{EXCLUDES}*" excludes everything; remove it')
-    if len(texts) > MOST_GLOBS or any(len(one) > LONGEST_GLOB for one in texts):
+    if len(texts) > MOST_GLOBS or any(len(text) > LONGEST_GLOB for text in texts):
         raise ConfigurationError(
             f"must be at most {MOST_GLOBS:,} globs of {LONGEST_GLOB} characters each"
         )

@@ -79,7 +79,7 @@ def _times(word: str) -> tuple[int, int]:
     found = _TIMES.fullmatch(word)
     if found is None:
         raise ConfigurationError(f"{word!r} is no stretch of time: write it as 22:00-06:00")
-    begin_hour, begin_minute, end_hour, end_minute = (int(one) for one in found.groups())
+    begin_hour, begin_minute, end_hour, end_minute = (int(group) for group in found.groups())
     start = begin_hour * 60 + begin_minute
     end = end_hour * 60 + end_minute
     if start >= MINUTES_OF_DAY or end > MINUTES_OF_DAY:

@@ -98,7 +98,7 @@ def matcher(text: str, *, labels: Labels | None) -> Matcher:
 def _refuse_unknown(text: str, label: str, glob: str, words: Collection[str]) -> None:
     if any(fnmatch.fnmatchcase(word, glob) for word in words):
         return
-    known = [one for one in words if one]
+    known = [word for word in words if word]
     hint = meant(glob[:_SHOWN], known)
     if not hint and len(known) <= _WORDS_SHOWN:
         hint = f"; there are {', '.join(known)}"
@@ -139,19 +139,19 @@ def made_silence(
         ConfigurationError: it cannot be meant so; one fault for each thing that is wrong.
     """
     begins_at = now if starts_at is None else starts_at
-    faults = silence_faults(
+    problems = silence_problems(
         matchers=matchers, author=author, comment=comment, starts_at=begins_at, ends_at=ends_at,
         labels=labels,
     )  # fmt: skip
     if ends_at is not None and ends_at <= now:
         # Where its end is past, how it lies to the start says nothing more.
-        faults = [one for one in faults if not one.startswith("ends_at: ")]
-        faults.append(f"ends_at: {_written(ends_at)} is over; give a time to come")
-    if faults or ends_at is None:
-        raise ConfigurationError(faults)
+        problems = [problem for problem in problems if not problem.startswith("ends_at: ")]
+        problems.append(f"ends_at: {_written(ends_at)} is over; give a time to come")
+    if problems or ends_at is None:
+        raise ConfigurationError(problems)
     return Silence(
         id=secrets.token_hex(8),
-        matchers=tuple(one.strip() for one in matchers),
+        matchers=tuple(matcher.strip() for matcher in matchers),
         author=author.strip(),
         comment=comment.strip(),
         starts_at=begins_at,
@@ -174,7 +174,7 @@ def configured_silence(settings: SilenceSettings, *, now: datetime) -> Silence:
     )
 
 
-def silence_faults(
+def silence_problems(
     *,
     matchers: Sequence[str],
     author: str,
@@ -187,31 +187,33 @@ def silence_faults(
 
     A configuration must be readable again after its silences have ended.
     """
-    faults = [f"matchers: {fault}" for fault in _matcher_faults(matchers, labels)]
+    problems = [f"matchers: {problem}" for problem in _matcher_problems(matchers, labels)]
     for key, words in (("author", author), ("comment", comment)):
         if not words.strip():
-            faults.append(f"{key}: is needed: who reads it later wants to know")
+            problems.append(f"{key}: is needed: who reads it later wants to know")
         elif len(words) > LONGEST_WORDS:
-            faults.append(f"{key}: is longer than {LONGEST_WORDS:,} characters")
+            problems.append(f"{key}: is longer than {LONGEST_WORDS:,} characters")
     if ends_at is None:
-        faults.append("ends_at: is needed: a silence without an end is forgotten; give it one")
+        problems.append("ends_at: is needed: a silence without an end is forgotten; give it one")
     elif starts_at is not None and ends_at <= starts_at:
-        faults.append(f"ends_at: {_written(ends_at)} is not behind the start {_written(starts_at)}")
-    return faults
+        problems.append(
+            f"ends_at: {_written(ends_at)} is not behind the start {_written(starts_at)}"
+        )
+    return problems
 
 
-def _matcher_faults(matchers: Sequence[str], labels: Labels) -> list[str]:
+def _matcher_problems(matchers: Sequence[str], labels: Labels) -> list[str]:
     if not matchers:
         return [f"name what is to be silent, such as {MATCHER_FORM}"]
     if len(matchers) > MOST_MATCHERS:
         return [f"there are {len(matchers)}; at most {MOST_MATCHERS} are taken"]
-    faults: list[str] = []
+    problems: list[str] = []
     for text in matchers:
         try:
             matcher(text, labels=labels)
         except ConfigurationError as exc:
-            faults.extend(exc.faults)
-    return faults
+            problems.extend(exc.problems)
+    return problems
 
 
 def _written(at: datetime) -> str:

@@ -79,7 +79,7 @@ def template(text: str, fields: Collection[str]) -> Template:
         raise ConfigurationError(
             "has a brace without its other half; write {{ and }} for braces that are meant"
         ) from exc
-    return Template(pieces=tuple(_piece(*one, fields=fields) for one in parsed))
+    return Template(pieces=tuple(_piece(*item, fields=fields) for item in parsed))
 
 
 def _piece(
@@ -101,8 +101,8 @@ def _piece(
         hint = meant(form, _FORMS) or f"; there are {', '.join(_FORMS)}"
         raise ConfigurationError(f"there is no form :{form}{hint}")
     if form and form != (fitting := _form_of(field)):
-        way_out = f"write {{{field}:{fitting}}}" if fitting else f"write {{{field}}}"
-        raise ConfigurationError(f":{form} does not fit {field}; {way_out}")
+        hint = f"write {{{field}:{fitting}}}" if fitting else f"write {{{field}}}"
+        raise ConfigurationError(f":{form} does not fit {field}; {hint}")
     return Piece(text=text, field=field, form=form or "")
 
 

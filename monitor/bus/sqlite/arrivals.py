@@ -27,22 +27,22 @@ class Arrivals:
 
     def take(self, callbacks: Iterable[StoredCallback]) -> None:
         """Add what has become durable, in the order of the ids."""
-        for one in callbacks:
-            inbox = self._inboxes.setdefault(one.workspace, _Inbox(one.id - 1))
-            inbox.waiting[one.id] = one
+        for callback in callbacks:
+            inbox = self._inboxes.setdefault(callback.workspace, _Inbox(callback.id - 1))
+            inbox.waiting[callback.id] = callback
             if len(inbox.waiting) > CALLBACKS_HELD:
                 inbox.before = next(iter(inbox.waiting))
                 del inbox.waiting[inbox.before]
 
     def forget(self, ids: Iterable[int]) -> None:
         """Leave out what no longer waits."""
-        for one in ids:
+        for id_ in ids:
             for inbox in self._inboxes.values():
-                inbox.waiting.pop(one, None)
+                inbox.waiting.pop(id_, None)
 
     def behind(self, workspace: str, after: int, *, limit: int) -> list[StoredCallback] | None:
         """Return at most ``limit`` callbacks behind that id; None where the file must tell."""
         inbox = self._inboxes.get(workspace)
         if inbox is None or after < inbox.before:
             return None
-        return list(islice((one for one in inbox.waiting.values() if one.id > after), limit))
+        return list(islice((item for item in inbox.waiting.values() if item.id > after), limit))

@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
 
-from monitor.bus.contract import Change, Note
-from monitor.bus.sqlite import inbox, log, notes, runs
+from monitor.bus.contract import Change, StateEntry
+from monitor.bus.sqlite import inbox, log, runs, state_entries
 from monitor.bus.sqlite.connection import StoreConnection
 
 
@@ -17,14 +17,14 @@ class Prepared(NamedTuple):
 
     runs: list[runs.RunRow]
     events: list[log.EventRow]
-    notes: tuple[Note, ...]
+    state_entries: tuple[StateEntry, ...]
     settled: tuple[int, ...]
     at: datetime
 
 
 def prepared(change: Change, *, now: datetime) -> Prepared:
     return Prepared(
-        runs.rows(change.runs), log.rows(change.events), change.notes, change.settled, now
+        runs.rows(change.runs), log.rows(change.events), change.state_entries, change.settled, now
     )
 
 
@@ -32,7 +32,7 @@ def store(db: StoreConnection, changes: Sequence[Prepared]) -> list[None]:
     """Store the changes as if one after the other."""
     runs.store(db, chain.from_iterable(change.runs for change in changes))
     log.append(db, chain.from_iterable(change.events for change in changes))
-    notes.store(db, chain.from_iterable(change.notes for change in changes))
+    state_entries.store(db, chain.from_iterable(change.state_entries for change in changes))
     settled = list(chain.from_iterable(change.settled for change in changes))
     inbox.settle(db, settled, now=max(change.at for change in changes))
     return [None] * len(changes)

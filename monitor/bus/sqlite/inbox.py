@@ -58,31 +58,31 @@ def arrival(callback: StoredCallback, *, bound: int, now: datetime) -> Arrival:
 
 def receive(db: StoreConnection, arrivals: Sequence[Arrival]) -> list[Received]:
     """Keep those that are new and for which there is room, in their order."""
-    asked = codec.encode([(one.workspace, one.fingerprint) for one in arrivals])
+    asked = codec.encode([(arrival.workspace, arrival.fingerprint) for arrival in arrivals])
     known = {(row[0], row[1]): row[2] for row in _decode_known(_KNOWN.ask(db, (asked,)))}
     waiting = sizes(db)
     taken: list[Arrival] = []
     answers: list[Received] = []
-    for one in arrivals:
-        identity = (one.workspace, one.fingerprint)
+    for arrival in arrivals:
+        identity = (arrival.workspace, arrival.fingerprint)
         if identity in known:
             settled_at = known[identity]
-            if settled_at is None or settled_at > one.forgotten_before:
+            if settled_at is None or settled_at > arrival.forgotten_before:
                 answers.append(Received.DUPLICATE)
                 continue
-        if waiting.get(one.workspace, 0) >= one.bound:
+        if waiting.get(arrival.workspace, 0) >= arrival.bound:
             answers.append(Received.FULL)
             continue
         if identity in known:
-            _forget(db, one)
+            _forget(db, arrival)
         known[identity] = None
-        waiting[one.workspace] = waiting.get(one.workspace, 0) + 1
-        taken.append(one)
+        waiting[arrival.workspace] = waiting.get(arrival.workspace, 0) + 1
+        taken.append(arrival)
         answers.append(Received.STORED)
-    last = _INSERT.run(db, [one[:4] for one in taken])
+    last = _INSERT.run(db, [arrival[:4] for arrival in taken])
     # Nobody else writes, so the ids are the ones next to each other that end with the last.
-    for number, one in enumerate(taken, last - len(taken) + 1):
-        db.news.callbacks.append(msgspec.structs.replace(one.callback, id=number))
+    for number, arrival in enumerate(taken, last - len(taken) + 1):
+        db.news.callbacks.append(msgspec.structs.replace(arrival.callback, id=number))
     return answers
 
 
@@ -114,9 +114,9 @@ def stored(found: str) -> list[StoredCallback]:
     ]
 
 
-def _forget(db: Connection, one: Arrival) -> None:
+def _forget(db: Connection, arrival: Arrival) -> None:
     # Too old to count as a repetition, and retention has not come round yet.
     db.execute(
         "DELETE FROM callback WHERE workspace = ? AND fingerprint = ?",
-        (one.workspace, one.fingerprint),
+        (arrival.workspace, arrival.fingerprint),
     )

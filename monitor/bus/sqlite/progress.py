@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from sqlite3 import Connection
 
-from monitor.bus.contract import ConsumerStanding, DeadLetter, Gap, Start, Step
+from monitor.bus.contract import ConsumerStatus, DeadLetter, Gap, Start, Step
 from monitor.bus.sqlite import codec, log
 from monitor.bus.sqlite.bulk import Gathering, Insertion
 from monitor.bus.sqlite.connection import StoreConnection
@@ -92,10 +92,10 @@ def dead_letters(db: Connection, consumer: str, *, limit: int) -> list[DeadLette
     return codec.decode_dead_letters(_NEWEST_DEAD_LETTERS.ask(db, (consumer, limit)))
 
 
-def standings(db: Connection) -> tuple[ConsumerStanding, ...]:
+def pipeline_health(db: Connection) -> tuple[ConsumerStatus, ...]:
     oldest, newest = log.oldest_position(db), log.newest_position(db)
     return tuple(
-        ConsumerStanding(
+        ConsumerStatus(
             consumer=name,
             position=position,
             backlog=max(0, newest - max(position, oldest - 1)),

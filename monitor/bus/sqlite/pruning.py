@@ -65,7 +65,7 @@ def expire_callbacks(db: Connection, retention: Retention, now: datetime) -> lis
 
 def forget_settled(db: Connection, now: datetime) -> int:
     """Remove settled callbacks whose repetition need no longer be recognised."""
-    beyond_bound = db.execute(
+    inventory_bound = db.execute(
         "SELECT settled_at FROM callback WHERE settled_at IS NOT NULL"
         " ORDER BY settled_at DESC LIMIT 1 OFFSET ?",
         (SETTLED_BOUND,),
@@ -74,7 +74,7 @@ def forget_settled(db: Connection, now: datetime) -> int:
     return db.execute(
         "DELETE FROM callback WHERE id IN (SELECT id FROM callback"
         " WHERE settled_at IS NOT NULL AND settled_at <= ? ORDER BY settled_at LIMIT ?)",
-        (too_old if beyond_bound is None else max(too_old, beyond_bound[0]), PIECE),
+        (too_old if inventory_bound is None else max(too_old, inventory_bound[0]), PIECE),
     ).rowcount
 
 

@@ -16,7 +16,6 @@ from prometheus_client import CollectorRegistry, Histogram
 
 from monitor.bus.contract import (
     Batch,
-    BusStanding,
     Change,
     DeadLetter,
     Gap,
@@ -27,9 +26,10 @@ from monitor.bus.contract import (
     Start,
     Step,
     StoredCallback,
+    StoreStatus,
 )
 from monitor.bus.settings import StorageSettings, store_path
-from monitor.bus.sqlite import changes, inbox, log, notes, progress, pruning, runs
+from monitor.bus.sqlite import changes, inbox, log, progress, pruning, runs, state_entries
 from monitor.bus.sqlite.arrivals import Arrivals
 from monitor.bus.sqlite.connection import News, StoreConnection, connect, connect_reading
 from monitor.bus.sqlite.lock import StoreLock
@@ -170,8 +170,10 @@ class SqliteBus:
     async def children(self, key: RunKey) -> list[RunState]:
         return await self._reader.ask(partial(runs.children, key=key))
 
-    async def notes(self, workspace: str, topic: str) -> dict[str, bytes]:
-        return await self._reader.ask(partial(notes.of_topic, workspace=workspace, topic=topic))
+    async def state_entries(self, workspace: str, topic: str) -> dict[str, bytes]:
+        return await self._reader.ask(
+            partial(state_entries.of_topic, workspace=workspace, topic=topic)
+        )
 
     async def receive(
         self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
@@ -223,7 +225,7 @@ class SqliteBus:
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
         try:
             async with asyncio.timeout(timeout_seconds):
-                has_grown = await self._tail.beyond(after)
+                has_grown = await self._tail.inventory(after)
         except TimeoutError:
             return False
         if not has_grown:
@@ -242,12 +244,12 @@ class SqliteBus:
             partial(progress.dead_letters, consumer=consumer, limit=limit)
         )
 
-    async def standing(self) -> BusStanding:
-        def find(db: Connection) -> BusStanding:
-            return BusStanding(
+    async def status(self) -> StoreStatus:
+        def find(db: Connection) -> StoreStatus:
+            return StoreStatus(
                 newest_position=log.newest_position(db),
                 oldest_position=log.oldest_position(db),
-                consumers=progress.standings(db),
+                consumers=progress.pipeline_health(db),
                 inbox=inbox.sizes(db),
                 store_bytes=_store_bytes(self._path),
             )
@@ -266,7 +268,7 @@ class SqliteBus:
         expire = partial(pruning.expire_callbacks, retention=retention, now=now)
         while piece := await self._write(expire):
             expired += piece
-            self._arrivals.forget(one.id for one in piece)
+            self._arrivals.forget(item.id for item in piece)
         return Pruned(events=events, runs=forgotten, callbacks=tuple(expired))
 
     async def _in_pieces(self, remove: Callable[[Connection], int]) -> int:

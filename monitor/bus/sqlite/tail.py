@@ -42,7 +42,7 @@ class Tail:
         start = position - self._before
         return tuple(self._events[start : start + limit])
 
-    async def beyond(self, position: int) -> bool:
+    async def inventory(self, position: int) -> bool:
         """Return True when the log is beyond ``position``, False when it has ended before that."""
         while self._newest <= position and not self._is_over:
             await self._changed.wait()

@@ -12,7 +12,7 @@ from msgspec import Struct
 from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import operation
 from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import CHECK_SECONDS, Line, failed, ok, warning
+from monitor.cli.doctor_checks.lines import CHECK_SECONDS, CheckLine, failed, ok, warning
 from monitor.cli.doctor_checks.tokens import facts_of
 from monitor.config.checks import is_loopback
 from monitor.model.errors import (
@@ -36,20 +36,20 @@ _NEW_TOKEN = "make a new token in the workspace and write it to token_file"  # n
 class Reached(Struct, frozen=True, kw_only=True):
     """What the first request came to; without an answer there is nothing more to ask."""
 
-    line: Line
+    line: CheckLine
     is_answering: bool
 
 
 async def reach(client: WorkspaceClient, subject: str) -> Reached:
     """Ask for the one document that every edition serves."""
     url = client.settings.url
-    way_out = "see that url, name server, firewall and proxy let this machine reach it"
+    hint = "see that url, name server, firewall and proxy let this machine reach it"
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             await client.open_api_spec(priority=Priority.CHANGES)
     except TimeoutError:
         found = f"{url}: no answer within {CHECK_SECONDS:.0f} s"
-        return Reached(line=failed(subject, found, way_out), is_answering=False)
+        return Reached(line=failed(subject, found, hint), is_answering=False)
     except (UnauthorizedError, ThrottledError):
         pass  # somebody is there, and knows the API
     except UnreadableAnswerError as error:
@@ -57,13 +57,13 @@ async def reach(client: WorkspaceClient, subject: str) -> Reached:
     except WorkspaceError as error:
         status_code = error.status_code
         if status_code is None or status_code >= _SERVER_ERRORS:
-            return Reached(line=failed(subject, f"{url}: {error}", way_out), is_answering=False)
+            return Reached(line=failed(subject, f"{url}: {error}", hint), is_answering=False)
         if error.exception_name is None:
             return Reached(line=_is_no_api(subject, url, str(error)), is_answering=True)
     return Reached(line=ok(subject, f"{url} answers"), is_answering=True)
 
 
-def _is_no_api(subject: str, url: str, reason: str) -> Line:
+def _is_no_api(subject: str, url: str, reason: str) -> CheckLine:
     return failed(
         subject,
         f"{url} answers, but not as the API does: {reason}",
@@ -71,7 +71,7 @@ def _is_no_api(subject: str, url: str, reason: str) -> Line:
     )
 
 
-async def check_tls(settings: WorkspaceSettings, subject: str, *, now: datetime) -> list[Line]:
+async def check_tls(settings: WorkspaceSettings, subject: str, *, now: datetime) -> list[CheckLine]:
     """Look at the certificate of the workspace, as the daemon would."""
     parts = urlsplit(settings.url)
     host = parts.hostname or ""
@@ -92,7 +92,7 @@ async def check_tls(settings: WorkspaceSettings, subject: str, *, now: datetime)
     return await check_certificate(subject, endpoint, context, now=now)
 
 
-def clock_line(client: WorkspaceClient, subject: str) -> Line:
+def clock_line(client: WorkspaceClient, subject: str) -> CheckLine:
     """Judge the difference between the workspace's clock and ours."""
     skew = client.clock_skew_seconds
     if skew is None:
@@ -111,7 +111,7 @@ def clock_line(client: WorkspaceClient, subject: str) -> Line:
     )
 
 
-def refused_token(subject: str, error: UnauthorizedError, settings: WorkspaceSettings) -> Line:
+def refused_token(subject: str, error: UnauthorizedError, settings: WorkspaceSettings) -> CheckLine:
     """Return the line of a token that is none to the workspace."""
     if settings.token is None:
         return failed(subject, f"none is configured, and it is asked for: {error}", _NEW_TOKEN)
@@ -120,7 +120,7 @@ def refused_token(subject: str, error: UnauthorizedError, settings: WorkspaceSet
 
 async def check_person(
     client: WorkspaceClient, subject: str, capabilities: frozenset[Capability]
-) -> list[Line]:
+) -> list[CheckLine]:
     """Say whose the token is, where the edition tells."""
     if Capability.KNOW_THE_PERSON not in capabilities:
         return [ok(subject, "accepted; whose it is, this edition does not tell")]
@@ -133,7 +133,7 @@ async def check_person(
 
 async def check_expiry(
     client: WorkspaceClient, subject: str, *, now: datetime, may_ask: bool
-) -> list[Line]:
+) -> list[CheckLine]:
     """Say when the token ends: by what it tells itself, else by the workspace's list."""
     token = client.settings.token
     if token is None:
@@ -163,7 +163,7 @@ async def _row_of(client: WorkspaceClient, token_id: str | None) -> AccessTokenR
     return next((row for row in rows if token_id is not None and row.id == token_id), None)
 
 
-def _expiry(subject: str, expires_at: datetime, now: datetime) -> Line:
+def _expiry(subject: str, expires_at: datetime, now: datetime) -> CheckLine:
     day = f"{expires_at:%Y-%m-%d %H:%M} UTC"
     if expires_at <= now:
         return failed(subject, f"it ended on {day}", _NEW_TOKEN)

@@ -20,7 +20,7 @@ from monitor.callbacks.bodies import TEST_FIELD
 from monitor.callbacks.listener import SECRET_HEADER, CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.cli.admin import AdminClient, reachable_host
-from monitor.cli.doctor_checks.lines import Line, bounded, failed, ok
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok
 from monitor.config import Configuration
 from monitor.config.checks import joined_address
 from monitor.model.clock import Clock
@@ -38,7 +38,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     ``bus`` is a store that lasts as long as the checks; None where none could be made.
     """
 
-    lines: list[Line]
+    lines: list[CheckLine]
     is_answering: bool = False
     bus: EventBus | None = None
 
@@ -46,7 +46,7 @@ class Listening(Struct, frozen=True, kw_only=True):
 class Serving(Struct, frozen=True, kw_only=True):
     """How it stands with the address of page, metrics and admin API."""
 
-    lines: list[Line]
+    lines: list[CheckLine]
     has_daemon: bool  # ours runs there, and answers
 
 
@@ -56,12 +56,12 @@ async def server_address(settings: ServerSettings) -> Serving:
     return Serving(lines=lines, has_daemon=lines == [_held(settings)])
 
 
-def _held(settings: ServerSettings) -> Line:
+def _held(settings: ServerSettings) -> CheckLine:
     address = joined_address(settings.host, settings.port)
     return ok(SERVER, f"{address} is held by our own daemon, which is alive")
 
 
-async def _check_server(settings: ServerSettings) -> list[Line]:
+async def _check_server(settings: ServerSettings) -> list[CheckLine]:
     address = joined_address(settings.host, settings.port)
     if settings.port == 0:
         return [ok(SERVER, f"{address} takes a free port at each start")]
@@ -91,7 +91,11 @@ async def callback_address(
     if settings is None:
         yield Listening(lines=[ok(CALLBACKS, "off: there is no section [callbacks]")])
         return
-    workspaces = {one.name: one.callbacks for one in configuration.workspaces if one.callbacks}
+    workspaces = {
+        workspace.name: workspace.callbacks
+        for workspace in configuration.workspaces
+        if workspace.callbacks
+    }
     with tempfile.TemporaryDirectory(prefix="dataprep-monitor-doctor-") as folder:
         try:
             bus = await SqliteBus.open(
@@ -116,7 +120,10 @@ def _listener(
     clock: Clock,
 ) -> CallbackListener:
     # Without room in the inbox a real callback is asked to come again, and is not lost with us.
-    full = {name: msgspec.structs.replace(one, inbox_bound=0) for name, one in workspaces.items()}
+    full = {
+        name: msgspec.structs.replace(workspace, inbox_bound=0)
+        for name, workspace in workspaces.items()
+    }
     return CallbackListener(
         settings=settings,
         workspaces=full,
@@ -142,7 +149,7 @@ async def _listen(
             lines = await bounded(CALLBACKS, _ask_holder(settings, workspaces))
         else:
             lines = [_unusable(CALLBACKS, "callbacks", address, cause or exc)]
-        is_ours = all(line.way_out is None for line in lines)
+        is_ours = all(line.hint is None for line in lines)
         return Listening(lines=lines, is_answering=is_ours, bus=bus)
     if settings.port == 0:
         found = f"{address} takes a free port at each start, so no public_url can lead there"
@@ -153,20 +160,20 @@ async def _listen(
 
 async def _ask_holder(
     settings: ListenerSettings, workspaces: Mapping[str, CallbackSettings]
-) -> list[Line]:
+) -> list[CheckLine]:
     """Send whoever listens a test callback of each workspace, with its secret."""
     address = joined_address(settings.host, settings.port)
     reachable = joined_address(reachable_host(settings.host), settings.port)
     timeout = aiohttp.ClientTimeout(total=_ASK_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session:
-        for name, one in workspaces.items():
-            if one.secret is None:
+        for name, workspace in workspaces.items():
+            if workspace.secret is None:
                 continue
             try:
                 async with session.post(
                     f"http://{reachable}/hooks/{name}",
                     json={TEST_FIELD: name},
-                    headers={SECRET_HEADER: one.secret.reveal()},
+                    headers={SECRET_HEADER: workspace.secret.reveal()},
                     allow_redirects=False,
                 ) as response:
                     status = response.status
@@ -185,7 +192,7 @@ async def _listen_once(host: str, port: int) -> None:
     await server.wait_closed()
 
 
-def _taken(subject: str, section: str, address: str, reason: str) -> Line:
+def _taken(subject: str, section: str, address: str, reason: str) -> CheckLine:
     return failed(
         subject,
         f"{address} is held by somebody else: {reason}",
@@ -193,7 +200,7 @@ def _taken(subject: str, section: str, address: str, reason: str) -> Line:
     )
 
 
-def _unusable(subject: str, section: str, address: str, exc: BaseException) -> Line:
+def _unusable(subject: str, section: str, address: str, exc: BaseException) -> CheckLine:
     reason = exc.strerror if isinstance(exc, OSError) else str(exc)
     return failed(
         subject,

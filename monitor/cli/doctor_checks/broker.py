@@ -8,12 +8,12 @@ from datetime import datetime
 import msgspec
 
 from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import Line, bounded, failed, not_checked, ok, warning
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, not_checked, ok, warning
 from monitor.config.checks import is_loopback
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
 from monitor.outputs.mqtt.tls import tls_context
-from monitor.outputs.mqtt.trial import Trial, try_broker
+from monitor.outputs.mqtt.trial import BrokerTrial, try_broker
 from monitor.outputs.settings import MqttSettings
 
 _CONNECTION, _TLS, _PUBLISHING = "mqtt connection", "mqtt TLS", "mqtt publishing"
@@ -21,7 +21,7 @@ _CONNECT_SECONDS = 5.0
 _ACKNOWLEDGE_SECONDS = 5.0
 
 
-async def check_broker(settings: MqttSettings | None, *, clock: Clock) -> list[Line]:
+async def check_broker(settings: MqttSettings | None, *, clock: Clock) -> list[CheckLine]:
     """Connect with the version, credentials and TLS of the settings, and publish one message."""
     if settings is None:
         return [ok(_CONNECTION, "off: there is no section [mqtt]")]
@@ -33,7 +33,7 @@ async def check_broker(settings: MqttSettings | None, *, clock: Clock) -> list[L
     return [connection, *tls, *publishing]
 
 
-async def _check_tls(settings: MqttSettings, *, now: datetime) -> list[Line]:
+async def _check_tls(settings: MqttSettings, *, now: datetime) -> list[CheckLine]:
     broker = settings.broker
     if broker.is_encrypted:
         try:
@@ -53,7 +53,7 @@ async def _check_tls(settings: MqttSettings, *, now: datetime) -> list[Line]:
     ]
 
 
-async def _try(settings: MqttSettings, *, clock: Clock) -> list[Line]:
+async def _try(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
     hasty = msgspec.structs.replace(
         settings,
         connect_timeout_seconds=min(settings.connect_timeout_seconds, _CONNECT_SECONDS),
@@ -75,7 +75,7 @@ async def _try(settings: MqttSettings, *, clock: Clock) -> list[Line]:
     return [ok(_CONNECTION, connected), _published(trial, settings)]
 
 
-def _published(trial: Trial, settings: MqttSettings) -> Line:
+def _published(trial: BrokerTrial, settings: MqttSettings) -> CheckLine:
     if trial.refusal is not None:
         return failed(
             _PUBLISHING,

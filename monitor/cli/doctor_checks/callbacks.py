@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from monitor.callbacks.reach import fault_of
+from monitor.callbacks.reach import problem_of
 from monitor.callbacks.settings import CallbackSettings
 from monitor.callbacks.upkeep import Upkeep
 from monitor.catalogue.capabilities import Capability
 from monitor.cli.admin import AdminClient
 from monitor.cli.doctor_checks.addresses import Listening
-from monitor.cli.doctor_checks.lines import Line, failed, ok, warning
+from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
 from monitor.model.clock import Clock
 from monitor.model.errors import NotAvailableError
 from monitor.web.settings import ServerSettings
@@ -30,7 +30,7 @@ async def check_public_url(
     capabilities: frozenset[Capability],
     listening: Listening,
     clock: Clock,
-) -> list[Line]:
+) -> list[CheckLine]:
     """Let the workspace call us once, without any job."""
     if settings is None:
         return [ok(subject, "none are configured: runs are seen by polling alone")]
@@ -51,14 +51,14 @@ async def check_public_url(
     return [_judged(subject, url, tested, from_outside)]
 
 
-def _judged(subject: str, url: str, tested: WebhookTest, from_outside: str) -> Line:
+def _judged(subject: str, url: str, tested: WebhookTest, from_outside: str) -> CheckLine:
     if tested.is_ok:
         return ok(subject, f"the workspace called {url} and got {tested.status_code}")
     if tested.status_code is None and tested.error is None:
         return warning(subject, f"the workspace does not tell what {url} said", from_outside)
     return failed(
         subject,
-        f"{url} was called in vain: {fault_of(tested)}",
+        f"{url} was called in vain: {problem_of(tested)}",
         "let name server, firewall and proxy lead public_url to callbacks.listen, "
         "with a certificate of a public authority",
     )
@@ -72,7 +72,7 @@ async def check_tasks(
     *,
     capabilities: frozenset[Capability],
     has_daemon: bool,
-) -> list[Line]:
+) -> list[CheckLine]:
     """Say how it stands with the tasks; a running daemon knows them, nobody else does."""
     if settings is None or settings.public_url is None or not settings.flows:
         return [ok(subject, "none are wanted: public_url or flows is not set")]
@@ -87,6 +87,6 @@ async def check_tasks(
     troubled = [row for row in rows if row["state"] in _TROUBLES]
     if troubled:
         reasons = "; ".join(sorted({str(row["reason"]) for row in troubled})[:3])
-        way_out = "mend that; the daemon tries again by itself, or at once with webhooks sync"
-        return [warning(subject, f"{told}: {reasons}", way_out)]
+        hint = "mend that; the daemon tries again by itself, or at once with webhooks sync"
+        return [warning(subject, f"{told}: {reasons}", hint)]
     return [ok(subject, told)]

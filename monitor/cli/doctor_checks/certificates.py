@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from monitor.cli.doctor_checks.lines import Line, failed, not_checked, ok, warning
+from monitor.cli.doctor_checks.lines import CheckLine, failed, not_checked, ok, warning
 
 _SOON_DAYS = 14
 
@@ -23,7 +23,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 async def check_certificate(
     subject: str, endpoint: Endpoint, context: ssl.SSLContext, *, now: datetime
-) -> list[Line]:
+) -> list[CheckLine]:
     """Shake hands with the server and judge what it shows."""
     if context.verify_mode is ssl.CERT_NONE:
         return [

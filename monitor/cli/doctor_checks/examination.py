@@ -9,11 +9,11 @@ from pathlib import Path
 from monitor.cli.check import summary
 from monitor.cli.doctor_checks.addresses import callback_address, server_address
 from monitor.cli.doctor_checks.broker import check_broker
-from monitor.cli.doctor_checks.lines import Line, bounded, failed, ok
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok
 from monitor.cli.doctor_checks.receivers import check_alertmanagers, check_webhook
 from monitor.cli.doctor_checks.storage import check_storage
 from monitor.cli.doctor_checks.workspaces import Surroundings, check_workspace
-from monitor.config import Configuration, Fault, WorkspaceConfiguration
+from monitor.config import Configuration, Problem, WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
 
@@ -22,9 +22,12 @@ CONFIGURATION = "configuration"
 _WORKSPACE_SECONDS = 120.0
 
 
-def faults(found: Sequence[Fault]) -> list[Line]:
+def problems(found: Sequence[Problem]) -> list[CheckLine]:
     """Return the lines of a configuration that cannot be used; nothing else can be asked."""
-    return [failed(CONFIGURATION, f"{one.key} is {one.value}", one.way_out) for one in found]
+    return [
+        failed(CONFIGURATION, f"{problem.key} is {problem.value}", problem.hint)
+        for problem in found
+    ]
 
 
 def chosen(configuration: Configuration, name: str | None) -> tuple[WorkspaceConfiguration, ...]:
@@ -33,9 +36,11 @@ def chosen(configuration: Configuration, name: str | None) -> tuple[WorkspaceCon
     Raises:
         ConfigurationError: there is none of that name.
     """
-    found = tuple(one for one in configuration.workspaces if name in (None, one.name))
+    found = tuple(
+        workspace for workspace in configuration.workspaces if name in (None, workspace.name)
+    )
     if name is not None and not found:
-        known = ", ".join(one.name for one in configuration.workspaces)
+        known = ", ".join(workspace.name for workspace in configuration.workspaces)
         raise ConfigurationError(f"workspace {name!r} is not configured; known: {known}")
     return found
 
@@ -45,7 +50,7 @@ async def examine(
     path: Path,
     *,
     clock: Clock,
-    tell: Callable[[Line], None],
+    tell: Callable[[CheckLine], None],
     workspace: str | None = None,
 ) -> None:
     """Run every check and tell its lines as soon as those before them have been told.
@@ -71,10 +76,12 @@ async def examine(
                 ),
                 **_receivers(configuration, clock=clock),
                 **{
-                    one.name: bounded(
-                        one.name, check_workspace(one, surroundings), seconds=_WORKSPACE_SECONDS
+                    other_workspace.name: bounded(
+                        other_workspace.name,
+                        check_workspace(other_workspace, surroundings),
+                        seconds=_WORKSPACE_SECONDS,
                     )
-                    for one in workspaces
+                    for other_workspace in workspaces
                 },
             }
             asking = [
@@ -82,14 +89,14 @@ async def examine(
                 for subject, check in checks.items()
             ]
             _tell_all(tell, [*serving.lines, *listening.lines])
-            for one in asking:
-                _tell_all(tell, await one)
+            for check in asking:
+                _tell_all(tell, await check)
 
 
 def _receivers(
     configuration: Configuration, *, clock: Clock
-) -> dict[str, Coroutine[None, None, list[Line]]]:
-    checks: dict[str, Coroutine[None, None, list[Line]]] = {}
+) -> dict[str, Coroutine[None, None, list[CheckLine]]]:
+    checks: dict[str, Coroutine[None, None, list[CheckLine]]] = {}
     if (alertmanager := configuration.alertmanager) is not None:
         check = check_alertmanagers(alertmanager, clock=clock)
         checks["alertmanager"] = bounded("alertmanager", check)
@@ -98,6 +105,6 @@ def _receivers(
     return checks
 
 
-def _tell_all(tell: Callable[[Line], None], lines: Sequence[Line]) -> None:
+def _tell_all(tell: Callable[[CheckLine], None], lines: Sequence[CheckLine]) -> None:
     for line in lines:
         tell(line)

@@ -14,7 +14,7 @@ CHECK_SECONDS = 20.0
 _SEE_ABOVE = "mend what is told above, then ask again"
 
 
-class Verdict(StrEnum):
+class CheckOutcome(StrEnum):
     """How bad it is. ``failed`` alone makes the command fail."""
 
     OK = "ok"
@@ -22,35 +22,35 @@ class Verdict(StrEnum):
     FAILED = "failed"
 
 
-class Line(Struct, frozen=True, kw_only=True):
-    """One finding. ``way_out`` is there unless all is well."""
+class CheckLine(Struct, frozen=True, kw_only=True):
+    """One finding. ``hint`` is there unless all is well."""
 
-    verdict: Verdict
+    outcome: CheckOutcome
     subject: str
     found: str
-    way_out: str | None = None
+    hint: str | None = None
 
 
-def ok(subject: str, found: str) -> Line:
-    return Line(verdict=Verdict.OK, subject=subject, found=found)
+def ok(subject: str, found: str) -> CheckLine:
+    return CheckLine(outcome=CheckOutcome.OK, subject=subject, found=found)
 
 
-def warning(subject: str, found: str, way_out: str) -> Line:
-    return Line(verdict=Verdict.WARNING, subject=subject, found=found, way_out=way_out)
+def warning(subject: str, found: str, hint: str) -> CheckLine:
+    return CheckLine(outcome=CheckOutcome.WARNING, subject=subject, found=found, hint=hint)
 
 
-def failed(subject: str, found: str, way_out: str) -> Line:
-    return Line(verdict=Verdict.FAILED, subject=subject, found=found, way_out=way_out)
+def failed(subject: str, found: str, hint: str) -> CheckLine:
+    return CheckLine(outcome=CheckOutcome.FAILED, subject=subject, found=found, hint=hint)
 
 
-def not_checked(subject: str, why: str) -> Line:
+def not_checked(subject: str, why: str) -> CheckLine:
     """Return the line of a check that rests on another one, which failed."""
     return warning(subject, f"not checked, because {why}", _SEE_ABOVE)
 
 
 async def bounded(
-    subject: str, check: Awaitable[list[Line]], *, seconds: float = CHECK_SECONDS
-) -> list[Line]:
+    subject: str, check: Awaitable[list[CheckLine]], *, seconds: float = CHECK_SECONDS
+) -> list[CheckLine]:
     """Return what the check says, within its time; a check that cannot end says so itself."""
     try:
         async with asyncio.timeout(seconds):

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import Line, bounded, failed, ok, warning
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok, warning
 from monitor.config.checks import is_loopback
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputUnavailableError
@@ -25,7 +25,7 @@ _ANSWER_SECONDS = 5.0
 _WEBHOOK = "webhook"
 
 
-async def check_alertmanagers(settings: AlertmanagerSettings, *, clock: Clock) -> list[Line]:
+async def check_alertmanagers(settings: AlertmanagerSettings, *, clock: Clock) -> list[CheckLine]:
     """Post an empty list to each, with the credentials and TLS of the settings."""
     found = await asyncio.gather(
         *(
@@ -36,7 +36,7 @@ async def check_alertmanagers(settings: AlertmanagerSettings, *, clock: Clock) -
     return [line for lines in found for line in lines]
 
 
-async def check_webhook(settings: WebhookSettings, *, clock: Clock) -> list[Line]:
+async def check_webhook(settings: WebhookSettings, *, clock: Clock) -> list[CheckLine]:
     """Connect, and post nothing: whatever is posted is news to a receiver."""
     tls = await _check_tls(_WEBHOOK, settings.url, settings, clock=clock)
     parts = urlsplit(settings.url)
@@ -45,9 +45,9 @@ async def check_webhook(settings: WebhookSettings, *, clock: Clock) -> list[Line
         async with asyncio.timeout(_ANSWER_SECONDS):
             _, writer = await asyncio.open_connection(parts.hostname, port)
     except OSError as exc:
-        way_out = "see that the receiver runs, and mend url in [webhook]"
+        hint = "see that the receiver runs, and mend url in [webhook]"
         return [
-            failed(_WEBHOOK, f"no connection: {str(exc) or 'no answer in time'}", way_out),
+            failed(_WEBHOOK, f"no connection: {str(exc) or 'no answer in time'}", hint),
             *tls,
         ]
     writer.close()
@@ -60,7 +60,7 @@ def _subject(url: str) -> str:
 
 async def _check_alertmanager(
     url: str, settings: AlertmanagerSettings, *, clock: Clock
-) -> list[Line]:
+) -> list[CheckLine]:
     subject = _subject(url)
     hasty = msgspec.structs.replace(
         settings, timeout_seconds=min(settings.timeout_seconds, _ANSWER_SECONDS)
@@ -69,15 +69,15 @@ async def _check_alertmanager(
     try:
         ahead = await try_alertmanager(url, settings=hasty, clock=clock)
     except OutputError as exc:
-        way_out = "see that it runs, and mend urls, username, password or token in [alertmanager]"
-        return [failed(subject, f"takes no alerts: {exc}", way_out), *tls]
+        hint = "see that it runs, and mend urls, username, password or token in [alertmanager]"
+        return [failed(subject, f"takes no alerts: {exc}", hint), *tls]
     clocks = f"; its clock is {ahead:+.0f} s off ours, which is allowed for" if ahead else ""
     return [ok(subject, f"took an empty list of alerts{clocks}"), *tls]
 
 
 async def _check_tls(
     subject: str, url: str, settings: ReceiverSettings, *, clock: Clock
-) -> list[Line]:
+) -> list[CheckLine]:
     parts = urlsplit(url)
     host, named = parts.hostname or "", f"{subject} TLS"
     section = subject.partition(" ")[0]

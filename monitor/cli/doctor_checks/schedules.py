@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import cast
 
 from monitor.catalogue.capabilities import Capability
-from monitor.cli.doctor_checks.lines import Line, ok, warning
+from monitor.cli.doctor_checks.lines import CheckLine, ok, warning
 from monitor.model.errors import WorkspaceError
 from monitor.model.triggers import UnsupportedTrigger
 from monitor.schedules import BadTriggerError, check
@@ -15,12 +15,12 @@ from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.payloads import Page, ScheduleRow
 
 _NAMED = 3  # schedules in one sentence
-_WAY_OUT = "a rule schedule_missed with expect watches pipelines whose schedules are not seen"
+_HINT = "a rule schedule_missed with expect watches pipelines whose schedules are not seen"
 
 
 async def check_schedules(
     client: WorkspaceClient, subject: str, capabilities: frozenset[Capability]
-) -> list[Line]:
+) -> list[CheckLine]:
     """Say whose schedules are seen: the API shows nobody those of others."""
     if Capability.READ_SCHEDULES not in capabilities:
         return [ok(subject, "not offered: expected starts are unknown")]
@@ -31,35 +31,37 @@ async def check_schedules(
             warning(
                 subject,
                 f"none is seen: the API shows only those of {owner}",
-                f"use a token of the person who owns the schedules; {_WAY_OUT}",
+                f"use a token of the person who owns the schedules; {_HINT}",
             )
         ]
     off = sum(not row.is_enabled for row in rows)
     watched = f"{len(rows)}{'' if is_whole else ' and more'} seen, {off} of them disabled"
     lines = [ok(subject, f"{watched}; all of {owner}, nobody else's are watched")]
-    faults = _faults(rows)
-    if faults:
-        lines.append(warning(subject, _listed(faults), f"correct it there; {_WAY_OUT}"))
+    problems = _problems(rows)
+    if problems:
+        lines.append(warning(subject, _listed(problems), f"correct it there; {_HINT}"))
     waiting = [f"{row.name or row.id!r}" for row in rows if row.is_enabled and _waits(row)]
     if waiting:
         lines.append(ok(subject, f"{_listed(waiting)} wait for data: they name no time to watch"))
     return lines
 
 
-def _faults(rows: Sequence[ScheduleRow]) -> list[str]:
+def _problems(rows: Sequence[ScheduleRow]) -> list[str]:
     """Return a sentence for each enabled schedule with a trigger that cannot be read."""
-    faults: list[str] = []
+    problems: list[str] = []
     for row in rows:
         for trigger in row.triggers if row.is_enabled else ():
             try:
                 check(trigger)
             except BadTriggerError as exc:
-                faults.append(f"{row.name or row.id!r} is not watched: {exc}")
-    return faults
+                problems.append(f"{row.name or row.id!r} is not watched: {exc}")
+    return problems
 
 
 def _waits(row: ScheduleRow) -> bool:
-    return bool(row.triggers) and all(isinstance(one, UnsupportedTrigger) for one in row.triggers)
+    return bool(row.triggers) and all(
+        isinstance(trigger, UnsupportedTrigger) for trigger in row.triggers
+    )
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from monitor.bus.settings import StorageSettings, store_path
 from monitor.bus.sqlite.lock import holder_of
-from monitor.cli.doctor_checks.lines import Line, failed, ok
+from monitor.cli.doctor_checks.lines import CheckLine, failed, ok
 
 _SUBJECT = "store"
-_WAY_OUT = "give the user that runs the monitor the right to write there, or change storage.url"
+_HINT = "give the user that runs the monitor the right to write there, or change storage.url"
 
 
-async def check_storage(settings: StorageSettings) -> list[Line]:
+async def check_storage(settings: StorageSettings) -> list[CheckLine]:
     """Judge the file, its folder and who holds it."""
     path = store_path(settings.url)
     holder = holder_of(path) if path.parent.is_dir() else None
@@ -23,19 +23,19 @@ async def check_storage(settings: StorageSettings) -> list[Line]:
         return [_existing(path)]
     folder = _nearest(path.parent)
     if not folder.is_dir():
-        return [failed(_SUBJECT, f"{path} cannot be made: {folder} is no folder", _WAY_OUT)]
+        return [failed(_SUBJECT, f"{path} cannot be made: {folder} is no folder", _HINT)]
     if not _may(folder, os.W_OK | os.X_OK):
-        return [failed(_SUBJECT, f"{path} cannot be made: {folder} may not be written", _WAY_OUT)]
+        return [failed(_SUBJECT, f"{path} cannot be made: {folder} may not be written", _HINT)]
     return [ok(_SUBJECT, f"{path} does not exist yet and can be made")]
 
 
-def _existing(path: Path) -> Line:
+def _existing(path: Path) -> CheckLine:
     if not path.is_file():
         return failed(_SUBJECT, f"{path} is no file", "name a file in storage.url")
     # The folder too: the store keeps its lock and its journal beside the file.
-    for one, rights in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
-        if not _may(one, rights):
-            return failed(_SUBJECT, f"{one} may not be written", _WAY_OUT)
+    for pair, rights in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
+        if not _may(pair, rights):
+            return failed(_SUBJECT, f"{pair} may not be written", _HINT)
     return ok(_SUBJECT, f"{path} is there, can be written, and no daemon holds it")
 
 
@@ -45,4 +45,4 @@ def _may(path: Path, rights: int) -> bool:
 
 def _nearest(folder: Path) -> Path:
     """Return the folder, or where it is missing the closest one above that exists."""
-    return next(one for one in (folder, *folder.parents) if one.exists())
+    return next(item for item in (folder, *folder.parents) if item.exists())

@@ -15,19 +15,19 @@ from monitor.model.secrets import Secret
 _JWT_PARTS = 3
 
 
-class TokenFacts(Struct, frozen=True, kw_only=True):
+class TokenDetails(Struct, frozen=True, kw_only=True):
     """Its own name and end, as far as the token can tell."""
 
     token_id: str | None = None
     expires_at: datetime | None = None
 
 
-def facts_of(token: Secret) -> TokenFacts:
+def facts_of(token: Secret) -> TokenDetails:
     """Read a token that is base64 of JSON, or a JWT; any other tells nothing."""
     parts = token.reveal().split(".")
     told = _json_in(parts[1] if len(parts) == _JWT_PARTS else parts[0])
     token_id = told.get("tokenId") or told.get("jti")
-    return TokenFacts(
+    return TokenDetails(
         token_id=token_id if isinstance(token_id, str) else None,
         expires_at=_instant(told.get("exp")),
     )

@@ -21,14 +21,14 @@ from monitor.cli.doctor_checks.access import (
 )
 from monitor.cli.doctor_checks.addresses import Listening
 from monitor.cli.doctor_checks.callbacks import check_public_url, check_tasks
-from monitor.cli.doctor_checks.lines import Line, bounded, failed, not_checked
-from monitor.cli.doctor_checks.offers import (
-    Offer,
+from monitor.cli.doctor_checks.capabilities import (
+    FoundCapabilities,
     capabilities_line,
     check_lists,
     edition_line,
     limits_line,
 )
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, not_checked
 from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
@@ -66,7 +66,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 async def check_workspace(
     configuration: WorkspaceConfiguration, surroundings: Surroundings
-) -> list[Line]:
+) -> list[CheckLine]:
     """Ask one workspace everything. Each check has a time limit of its own."""
     name = configuration.name
     settings = _hasty(configuration.workspace)
@@ -86,7 +86,7 @@ async def check_workspace(
             expiry = f"{name} token expiry"
             told = check_expiry(client, expiry, now=clock.now(), may_ask=False)
             unknown = [f"{name} clock", f"{name} token"]
-            lines += [not_checked(one, "the workspace does not answer") for one in unknown]
+            lines += [not_checked(item, "the workspace does not answer") for item in unknown]
             lines += await bounded(expiry, told)
             return lines + _not_probed(name, "the workspace does not answer")
         lines.append(clock_line(client, f"{name} clock"))
@@ -95,7 +95,7 @@ async def check_workspace(
 
 async def _check_inside(
     client: WorkspaceClient, configuration: WorkspaceConfiguration, surroundings: Surroundings
-) -> list[Line]:
+) -> list[CheckLine]:
     name, now = client.name, surroundings.clock.now()
     token, expiry = f"{name} token", f"{name} token expiry"
     try:
@@ -111,7 +111,7 @@ async def _check_inside(
             lines = [failed(token, f"could not be tried: {reason}", "ask again later")]
             why = "the reads before it failed"
         return [*lines, *await bounded(expiry, silent), *_not_probed(name, why)]
-    offer = Offer(
+    offer = FoundCapabilities(
         configured=configuration.workspace.edition, finding=finding, refused=client.unavailable
     )
     client.edition = offer.edition
@@ -120,10 +120,10 @@ async def _check_inside(
 
 async def _check_offer(
     client: WorkspaceClient,
-    offer: Offer,
+    offer: FoundCapabilities,
     configuration: WorkspaceConfiguration,
     surroundings: Surroundings,
-) -> list[Line]:
+) -> list[CheckLine]:
     name, able, now = client.name, offer.capabilities, surroundings.clock.now()
     token, expiry = f"{name} token", f"{name} token expiry"
     schedules, lists = f"{name} schedules", f"{name} flows and plans"
@@ -159,7 +159,7 @@ async def _check_callbacks(
     able: frozenset[Capability],
     settings: CallbackSettings | None,
     surroundings: Surroundings,
-) -> list[Line]:
+) -> list[CheckLine]:
     callbacks, tasks = f"{client.name} callbacks", f"{client.name} webhook tasks"
     reached = check_public_url(
         client,
@@ -180,11 +180,11 @@ async def _check_callbacks(
     return await _together(bounded(callbacks, reached, seconds=_TEST_SECONDS), bounded(tasks, kept))
 
 
-async def _together(*checks: Awaitable[list[Line]]) -> list[Line]:
+async def _together(*checks: Awaitable[list[CheckLine]]) -> list[CheckLine]:
     return [line for told in await asyncio.gather(*checks) for line in told]
 
 
-def _not_probed(name: str, why: str) -> list[Line]:
+def _not_probed(name: str, why: str) -> list[CheckLine]:
     return [not_checked(f"{name} {subject}", why) for subject in _AFTER_PROBE]
 
 

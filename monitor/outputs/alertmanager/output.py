@@ -7,12 +7,12 @@ import base64
 from collections.abc import Callable
 
 from monitor.bus.contract import EventBus, Recorded, Start
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.model.events import AlertEvent, Event, EventType
 from monitor.outputs.alertmanager.sender import JSON, Sender
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
-from monitor.outputs.http import Receiver
+from monitor.outputs.http import HttpReceiver
 from monitor.outputs.settings import AlertmanagerSettings, receiver_of
 
 _PATH = "/api/v2/alerts"
@@ -36,7 +36,7 @@ class AlertmanagerOutput:
         bus: EventBus,
         clock: Clock,
         metrics: DeliveryMetrics,
-        alerting: Callable[[], AlertingPicture],
+        alerting: Callable[[], AlertingSnapshot],
     ) -> None:
         self.name = _name(url)
         self._bus = bus
@@ -58,7 +58,7 @@ class AlertmanagerOutput:
         return self._sender.reason is None
 
     @property
-    def standing(self) -> str:
+    def status(self) -> str:
         """One sentence for people: whether it answers, or why not."""
         return (
             "no request failed last" if self.is_well else f"does not answer: {self._sender.reason}"
@@ -106,8 +106,8 @@ async def try_alertmanager(url: str, *, settings: AlertmanagerSettings, clock: C
     return receiver.ahead_seconds
 
 
-def _receiver(url: str, *, settings: AlertmanagerSettings, clock: Clock) -> Receiver:
-    return Receiver(
+def _receiver(url: str, *, settings: AlertmanagerSettings, clock: Clock) -> HttpReceiver:
+    return HttpReceiver(
         url.rstrip("/") + _PATH,
         settings=settings,
         clock=clock,

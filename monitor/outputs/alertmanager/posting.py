@@ -33,7 +33,7 @@ def body_of(alerts: Iterable[Alert], *, now: datetime, resend_seconds: float) ->
     end in the future would be none, so nothing lies behind our now but such a lapse.
     """
     lapses_at = now + timedelta(seconds=_LAPSES_AFTER * resend_seconds)
-    return msgspec.json.encode([_posted(one, now=now, lapses_at=lapses_at) for one in alerts])
+    return msgspec.json.encode([_posted(alert, now=now, lapses_at=lapses_at) for alert in alerts])
 
 
 def _posted(alert: Alert, *, now: datetime, lapses_at: datetime) -> Posted:
@@ -57,8 +57,8 @@ def _annotations(alert: Alert) -> dict[str, str]:
         told.setdefault("run", alert.run.id)
     if alert.is_flapping:
         told.setdefault("flapping", "true")
-    if alert.was_there:
-        told.setdefault("was_there", "true")
+    if alert.preexisting:
+        told.setdefault("preexisting", "true")
     if alert.muted_by:
         # Ours only: mail stops where the silence is one of Alertmanager's.
         told.setdefault("silenced_by", ", ".join(alert.muted_by))

@@ -16,12 +16,12 @@ from typing import TypeVar
 import structlog
 from msgspec import Struct
 
-from monitor.model.alerts import Alert, AlertingPicture, AlertState
+from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
 from monitor.outputs.alertmanager.posting import body_of
 from monitor.outputs.answers import settle
-from monitor.outputs.http import Receiver
+from monitor.outputs.http import HttpReceiver
 
 log = structlog.get_logger()
 
@@ -45,12 +45,12 @@ class Sender:
 
     def __init__(
         self,
-        receiver: Receiver,
+        receiver: HttpReceiver,
         *,
         name: str,
         clock: Clock,
         resend_seconds: float,
-        alerting: Callable[[], AlertingPicture],
+        alerting: Callable[[], AlertingSnapshot],
     ) -> None:
         self._receiver = receiver
         self._name = name
@@ -86,7 +86,7 @@ class Sender:
     async def _remind(self) -> None:
         while True:
             await self._receiver.ready()
-            self._due = deque(self._standing())
+            self._due = deque(self._status())
             self._has_work.set()
             await self._clock.sleep(self._resend_seconds / (1 if self.reason is None else _SOONER))
 
@@ -142,20 +142,20 @@ class Sender:
                     reason=str(failure),
                 )
 
-    def _standing(self) -> list[str]:
+    def _status(self) -> list[str]:
         """Return what is to be told again, and forget what is told no more."""
         since = self._clock.monotonic() - _RESOLVED_KEPT_SECONDS
-        self._ended = {key: one for key, one in self._ended.items() if one.at >= since}
+        self._ended = {key: item for key, item in self._ended.items() if item.at >= since}
         firing = self._firing()
-        starts = {(key, one.starts_at) for key, one in firing.items()}
+        starts = {(key, item.starts_at) for key, item in firing.items()}
         self._refused &= starts
         return [*firing, *(key for key in self._ended if key not in firing)]
 
     def _firing(self) -> dict[str, Alert]:
         return {
-            one.fingerprint: one
-            for one in self._alerting().alerts
-            if one.is_told and one.state is AlertState.FIRING
+            alert.fingerprint: alert
+            for alert in self._alerting().alerts
+            if alert.is_told and alert.state is AlertState.FIRING
         }
 
     def _present(self, key: str, firing: Mapping[str, Alert]) -> Alert | None:
@@ -197,11 +197,11 @@ class Sender:
     async def _tell_apart(self, alerts: list[Alert]) -> list[OutputError | None]:
         """Post one after the other, because one that is refused takes all beside it along."""
         failures: list[OutputError | None] = []
-        for one in alerts:
+        for alert in alerts:
             if failures and isinstance(failures[-1], OutputUnavailableError):
                 failures.append(failures[-1])  # so that a silent receiver is waited for once
             else:
-                failures += await self._tell([one])
+                failures += await self._tell([alert])
         return failures
 
 

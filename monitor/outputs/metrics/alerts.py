@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from monitor.model.alerts import (
-    AlertingPicture,
+    AlertingSnapshot,
     AlertState,
     LearnedLimit,
     PipelineOfKind,
@@ -15,20 +15,20 @@ from monitor.model.alerts import (
 )
 from monitor.model.events import EventType
 from monitor.outputs.metrics import families
+from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText
 from monitor.outputs.metrics.families import Family
 from monitor.outputs.metrics.labels import OTHER_LABEL, PipelineId, kind_of_pipeline, pipeline_of
-from monitor.outputs.metrics.picture import Picture
 from monitor.outputs.metrics.rows import Identity
-from monitor.outputs.metrics.sheets import Page, Sheet
+from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 _PREFIX = "alert."
-TRANSITIONS = tuple(one.removeprefix(_PREFIX) for one in EventType if one.startswith(_PREFIX))
+TRANSITIONS = tuple(item.removeprefix(_PREFIX) for item in EventType if item.startswith(_PREFIX))
 _BEGINS_LATER, _AT_WORK = "pending", "active"
 
 Series = tuple[str, str]  # the labels workspace and pipeline
 
 
-def alert_families(alerting: AlertingPicture, *, now: datetime) -> Iterator[Family]:
+def alert_families(alerting: AlertingSnapshot, *, now: datetime) -> Iterator[Family]:
     """Yield how many alerts and silences there are, and what became of rules and alerts."""
     yield _alerts(alerting)
     names = [name for name, _ in alerting.rules]
@@ -42,28 +42,30 @@ def alert_families(alerting: AlertingPicture, *, now: datetime) -> Iterator[Fami
     yield from (transitions, failures, _silences(alerting.silences, now))
 
 
-def learned_families(picture: Picture, own: Mapping[Identity, str], page: Page) -> Iterator[Sheet]:
+def learned_families(
+    snapshot: MetricsSnapshot, own: Mapping[Identity, str], page: ExpositionPage
+) -> Iterator[FamilyText]:
     """Yield learned limits and expected starts; ``own`` are those with series of their own.
 
     A limit of several pipelines together says nothing, so those without series have none. Their
     starts are shown as one.
     """
-    alerting = picture.alerting or AlertingPicture()
+    alerting = snapshot.alerting or AlertingSnapshot()
     for shape, limits in (
         (families.DURATION_LIMIT, alerting.limits),
         (families.SUCCESS_AGE_LIMIT, alerting.cadences),
     ):
-        sheet = page.sheet(shape)
+        family_text = page.family_text(shape)
         for identity, seconds in _seconds(limits):
             if identity in own:
                 labels = (identity.workspace, identity.kind.value, own[identity])
-                sheet.add(labels, seconds)
-        yield sheet
-    yield from _starts(alerting, _Labels(picture, own), page)
+                family_text.add(labels, seconds)
+        yield family_text
+    yield from _starts(alerting, _Labels(snapshot, own), page)
 
 
-def _alerts(alerting: AlertingPicture) -> Family:
-    counts = Counter((one.name, one.severity, one.state) for one in alerting.alerts)
+def _alerts(alerting: AlertingSnapshot) -> Family:
+    counts = Counter((alert.name, alert.severity, alert.state) for alert in alerting.alerts)
     for name, severity in alerting.rules:
         for state in AlertState:
             counts[name, severity, state] += 0
@@ -75,7 +77,9 @@ def _alerts(alerting: AlertingPicture) -> Family:
 
 def _silences(silences: Iterable[Silence], now: datetime) -> Family:
     counts = Counter(
-        _BEGINS_LATER if one.starts_at > now else _AT_WORK for one in silences if one.ends_at > now
+        _BEGINS_LATER if silence.starts_at > now else _AT_WORK
+        for silence in silences
+        if silence.ends_at > now
     )
     family = families.SILENCES.gauge()
     for state in (_AT_WORK, _BEGINS_LATER):
@@ -84,16 +88,20 @@ def _silences(silences: Iterable[Silence], now: datetime) -> Family:
 
 
 def _seconds(limits: Iterable[LearnedLimit]) -> list[tuple[Identity, float]]:
-    found = {Identity(one.workspace, one.kind, one.pipeline.id): one.seconds for one in limits}
+    found = {
+        Identity(limit.workspace, limit.kind, limit.pipeline.id): limit.seconds for limit in limits
+    }
     return sorted(found.items())
 
 
 class _Labels:
     """Finds the series that starts are shown under: a flow has one for all kinds of its runs."""
 
-    def __init__(self, picture: Picture, own: Mapping[Identity, str]) -> None:
-        self._workspaces = {one.workspace for one in picture.workspaces}
-        self._own: dict[PipelineId, str] = {pipeline_of(one): label for one, label in own.items()}
+    def __init__(self, snapshot: MetricsSnapshot, own: Mapping[Identity, str]) -> None:
+        self._workspaces = {workspace.workspace for workspace in snapshot.workspaces}
+        self._own: dict[PipelineId, str] = {
+            pipeline_of(identity): label for identity, label in own.items()
+        }
 
     def of(self, key: PipelineOfKind) -> Series | None:
         """Return the labels; None where the workspace is no longer configured."""
@@ -103,7 +111,9 @@ class _Labels:
         return workspace, self._own.get((workspace, kind_of_pipeline(kind), pipeline), OTHER_LABEL)
 
 
-def _starts(alerting: AlertingPicture, labels: _Labels, page: Page) -> Iterator[Sheet]:
+def _starts(
+    alerting: AlertingSnapshot, labels: _Labels, page: ExpositionPage
+) -> Iterator[FamilyText]:
     # A flow and a plan of one name share a series, for the labels tell no kind.
     expected: dict[Series, float] = {}
     missed: dict[Series, int] = {}
@@ -118,7 +128,7 @@ def _starts(alerting: AlertingPicture, labels: _Labels, page: Page) -> Iterator[
         (families.EXPECTED_START, expected),
         (families.MISSED_RUNS, missed),
     ):
-        sheet = page.sheet(shape)
+        family_text = page.family_text(shape)
         for series, value in sorted(values.items()):
-            sheet.add(series, value)
-        yield sheet
+            family_text.add(series, value)
+        yield family_text

@@ -13,21 +13,21 @@ from prometheus_client import (
 )
 
 from monitor.bus.contract import EventBus
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.outputs.metrics.budget import limits_of
-from monitor.outputs.metrics.collector import PictureCollector
+from monitor.outputs.metrics.collector import SnapshotCollector
 from monitor.outputs.metrics.consumer import CONSUMER, MetricsConsumer
 from monitor.outputs.metrics.daemon import LoopLag
 from monitor.outputs.metrics.exposition import Exposition
-from monitor.outputs.metrics.picture import (
-    ConfigurationStanding,
-    Picture,
-    picture_of,
-    standing_of,
+from monitor.outputs.metrics.snapshot import (
+    ConfigurationStatus,
+    MetricsSnapshot,
+    snapshot_of,
+    status_of,
 )
 from monitor.outputs.settings import MetricsSettings
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 
 __all__ = ["CONSUMER", "Exposition", "LoopLag", "Metrics", "MetricsConsumer"]
 
@@ -44,28 +44,28 @@ class Metrics:
         self,
         *,
         bus: EventBus,
-        knowledge: KnowledgeView,
+        live_state: LiveStateView,
         clock: Clock,
         registry: CollectorRegistry,
         settings: MetricsSettings,
         version: str,
         capabilities: Sequence[str] = (),
-        alerting: Callable[[], AlertingPicture] | None = None,
+        alerting: Callable[[], AlertingSnapshot] | None = None,
     ) -> None:
         self._bus = bus
         self._alerting = alerting
-        self._knowledge = knowledge
+        self._live_state = live_state
         self._clock = clock
         self._settings = settings
-        self._configuration: ConfigurationStanding | None = None
+        self._configuration: ConfigurationStatus | None = None
         limits = limits_of(
             series_budget=settings.series_budget,
             forget_seconds=settings.forget_pipelines_seconds,
-            workspaces=len(knowledge.workspaces()),
+            workspaces=len(live_state.workspaces()),
         )
         self.consumer = MetricsConsumer(
             bus=bus,
-            knowledge=knowledge,
+            live_state=live_state,
             clock=clock,
             registry=registry,
             settings=settings,
@@ -74,7 +74,7 @@ class Metrics:
         self.loop_lag = LoopLag(
             clock=clock, registry=registry, interval_seconds=settings.loop_lag_interval_seconds
         )
-        collector = PictureCollector(
+        collector = SnapshotCollector(
             limits=limits,
             stale_after_seconds=settings.stale_after_seconds,
             capabilities=capabilities,
@@ -92,24 +92,22 @@ class Metrics:
 
     def configuration_taken(self, configuration_hash: str) -> None:
         """Show this configuration as the one in force."""
-        self._configuration = ConfigurationStanding(hash=configuration_hash)
+        self._configuration = ConfigurationStatus(hash=configuration_hash)
 
     def configuration_refused(self) -> None:
         """Show that what was read last is not in force; the one before still is."""
         if self._configuration is not None:
             self._configuration = msgspec.structs.replace(self._configuration, is_newest=False)
 
-    async def _gather(self) -> Picture:
+    async def _gather(self) -> MetricsSnapshot:
         # The store's figures first, because they are waited for: all the rest is of one moment.
-        standing = await standing_of(
-            self._bus, timeout_seconds=self._settings.standing_timeout_seconds
-        )
-        return picture_of(
-            self._knowledge,
+        status = await status_of(self._bus, timeout_seconds=self._settings.standing_timeout_seconds)
+        return snapshot_of(
+            self._live_state,
             now=self._clock.now(),
             rows=self.consumer.rows,
             seen=self.consumer.seen,
-            bus=standing,
+            bus=status,
             configuration=self._configuration,
             alerting=self._alerting() if self._alerting is not None else None,
         )

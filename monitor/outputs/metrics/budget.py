@@ -11,166 +11,182 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from monitor.model.knowledge import (
-    ActiveRun,
-    NamedPipeline,
-    PipelineStanding,
-    ScheduleKnown,
-)
+from monitor.model.live_state import ActiveRun, NamedPipeline, PipelineHealth, ScheduleKnown
 from monitor.model.runs import RunKind
-from monitor.outputs.metrics.beyond import BeyondLayout, lay_out_beyond
-from monitor.outputs.metrics.counting import Limits
+from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.families import (
     SCHEDULE_ENABLED,
     SERIES_OF_IDLE_PIPELINE,
     SERIES_OF_PIPELINE,
 )
+from monitor.outputs.metrics.inventory import InventoryLayout, lay_out_inventory
 from monitor.outputs.metrics.labels import (
     OTHER_LABEL,
     UNKNOWN_LABEL,
+    ActiveRunsOfSubject,
     PipelineId,
-    Running,
     by_number,
     kinds_of_runs,
     labels_of,
     pipeline_of,
     running_of,
 )
-from monitor.outputs.metrics.picture import Picture
-from monitor.outputs.metrics.rows import UNKNOWN, Identity, RunCounts, Seen
+from monitor.outputs.metrics.rows import UNKNOWN, Identity, RunCounts, RunExemplar
+from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 _COST = sum(SERIES_OF_PIPELINE.values())
 _IDLE_COST = sum(SERIES_OF_IDLE_PIPELINE.values())
 
 
-class Group(Struct, kw_only=True):
+class SeriesGroup(Struct, kw_only=True):
     """What is shown under one set of the labels workspace, kind and pipeline."""
 
     workspace: str
     kind: RunKind
     label: str
     counts: RunCounts | None = None
-    seen: Mapping[str, Seen] = {}
+    seen: Mapping[str, RunExemplar] = {}
     active: list[ActiveRun] = []
-    standings: list[PipelineStanding] = []
+    pipeline_health: list[PipelineHealth] = []
 
 
-class Layout(Struct, frozen=True, kw_only=True):
+class SeriesLayout(Struct, frozen=True, kw_only=True):
     """What the page shows. ``dropped`` says which series it leaves out: metric, whose, how many."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[SeriesGroup, ...]
     pipelines: tuple[tuple[NamedPipeline, str], ...]  # with the label that its series carry
     own: Mapping[Identity, str]  # those with series of their own, and the labels of these
     schedules: tuple[tuple[str, ScheduleKnown], ...]  # with its workspace
-    beyond: BeyondLayout
+    inventory: InventoryLayout
     dropped: Mapping[tuple[str, str], int]
 
 
-def limits_of(*, series_budget: int, forget_seconds: float, workspaces: int) -> Limits:
+def limits_of(*, series_budget: int, forget_seconds: float, workspaces: int) -> CountingLimits:
     """Return how many pipelines a budget has places for.
 
     ``unknown`` and ``__other__`` of each workspace and kind are paid first, so the budget holds.
     """
     reserved = workspaces * len(RunKind) * 2 * _COST
-    return Limits(places=max(0, (series_budget - reserved) // _COST), forget_seconds=forget_seconds)
+    return CountingLimits(
+        places=max(0, (series_budget - reserved) // _COST), forget_seconds=forget_seconds
+    )
 
 
-def lay_out(picture: Picture, *, limits: Limits) -> Layout:
+def lay_out(snapshot: MetricsSnapshot, *, limits: CountingLimits) -> SeriesLayout:
     """Decide what is shown under which name."""
-    configured = {one.workspace for one in picture.workspaces}
+    configured = {workspace.workspace for workspace in snapshot.workspaces}
     owners = {
         row.identity
-        for row in picture.rows.values()
+        for row in snapshot.rows.values()
         if isinstance(row, RunCounts) and row.needs_place
     }
-    running = running_of(picture.active)
-    gauged = _in_order(_gauged(picture, running, configured) - owners)
+    running = running_of(snapshot.active)
+    gauged = _in_order(_gauged(snapshot, running, configured) - owners)
     free = max(0, limits.places - len(owners))
     admitted, folded = gauged[:free], gauged[free:]
-    idle = _in_order(_inventory(picture, configured) - owners - set(gauged))
+    idle = _in_order(_inventory(snapshot, configured) - owners - set(gauged))
     left = (free - len(admitted)) * _COST
     shown_idle, hidden_idle = idle[: left // _IDLE_COST], idle[left // _IDLE_COST :]
-    schedules = [(one.workspace, each) for one in picture.workspaces for each in one.schedules]
+    schedules = [
+        (workspace.workspace, each)
+        for workspace in snapshot.workspaces
+        for each in workspace.schedules
+    ]
     left -= len(shown_idle) * _IDLE_COST
-    labels = labels_of(picture, running)
-    shown = {one for one in owners if one.workspace in configured}.union(admitted, shown_idle)
-    own = {one: labels[pipeline_of(one)] for one in shown}
-    beyond = lay_out_beyond(
-        picture,
+    labels = labels_of(snapshot, running)
+    shown = {owner for owner in owners if owner.workspace in configured}.union(admitted, shown_idle)
+    own = {item: labels[pipeline_of(item)] for item in shown}
+    inventory = lay_out_inventory(
+        snapshot,
         room=max(0, left - len(schedules)),
-        pipelines={pipeline_of(one): label for one, label in own.items()},
+        pipelines={pipeline_of(item): label for item, label in own.items()},
     )
-    return Layout(
-        groups=_groups(picture, running, configured, own),
-        pipelines=_shown_pipelines(picture, shown, labels),
+    return SeriesLayout(
+        groups=_groups(snapshot, running, configured, own),
+        pipelines=_shown_pipelines(snapshot, shown, labels),
         own=own,
         schedules=tuple(schedules[:left]),
-        beyond=beyond,
+        inventory=inventory,
         dropped={
-            **beyond.dropped,
+            **inventory.dropped,
             **_series(folded, {shape.name: n for shape, n in SERIES_OF_PIPELINE.items()}),
             **_series(hidden_idle, {shape.name: n for shape, n in SERIES_OF_IDLE_PIPELINE.items()}),
-            **{(SCHEDULE_ENABLED.name, f"{name}/{one.id}"): 1 for name, one in schedules[left:]},
+            **{
+                (SCHEDULE_ENABLED.name, f"{name}/{schedule.id}"): 1
+                for name, schedule in schedules[left:]
+            },
         },
     )
 
 
 def _groups(
-    picture: Picture, running: Running, configured: set[str], labels: Mapping[Identity, str]
-) -> tuple[Group, ...]:
-    groups: dict[tuple[str, RunKind, str], Group] = {}
+    snapshot: MetricsSnapshot,
+    running: ActiveRunsOfSubject,
+    configured: set[str],
+    labels: Mapping[Identity, str],
+) -> tuple[SeriesGroup, ...]:
+    groups: dict[tuple[str, RunKind, str], SeriesGroup] = {}
 
-    def group_of(identity: Identity) -> Group:
+    def group_of(identity: Identity) -> SeriesGroup:
         reserved = UNKNOWN_LABEL if identity.pipeline == UNKNOWN else OTHER_LABEL
         label = labels.get(identity, reserved)
         key = (identity.workspace, identity.kind, label)
-        return groups.setdefault(key, Group(workspace=key[0], kind=key[1], label=label))
+        return groups.setdefault(key, SeriesGroup(workspace=key[0], kind=key[1], label=label))
 
     for identity in labels:
         group_of(identity)
-    for row in picture.rows.values():
+    for row in snapshot.rows.values():
         if isinstance(row, RunCounts) and row.identity.workspace in configured:
             group = group_of(row.identity)
-            group.counts, group.seen = row, picture.seen.get(row.key, {})
+            group.counts, group.seen = row, snapshot.seen.get(row.key, {})
     for identity, active in running.items():
         if identity.workspace in configured:
             group_of(identity).active.extend(active)
-    for standing in picture.standings:
-        if standing.workspace in configured:
-            group_of(_identity(standing)).standings.append(standing)
+    for health in snapshot.pipeline_health:
+        if health.workspace in configured:
+            group_of(_identity(health)).pipeline_health.append(health)
     return tuple(groups[key] for key in sorted(groups))
 
 
-def _gauged(picture: Picture, running: Running, configured: set[str]) -> set[Identity]:
-    found = {*running, *map(_identity, picture.standings)}
-    return {one for one in found if one.workspace in configured and one.pipeline != UNKNOWN}
-
-
-def _inventory(picture: Picture, configured: set[str]) -> set[Identity]:
+def _gauged(
+    snapshot: MetricsSnapshot, running: ActiveRunsOfSubject, configured: set[str]
+) -> set[Identity]:
+    found = {*running, *map(_identity, snapshot.pipeline_health)}
     return {
-        Identity(one.workspace, kind, one.id)
-        for one in picture.pipelines
-        for kind in kinds_of_runs(one.kind)
-        if one.workspace in configured
+        other_running
+        for other_running in found
+        if other_running.workspace in configured and other_running.pipeline != UNKNOWN
     }
 
 
-def _identity(standing: PipelineStanding) -> Identity:
-    return Identity(standing.workspace, standing.run_kind, standing.pipeline.id)
+def _inventory(snapshot: MetricsSnapshot, configured: set[str]) -> set[Identity]:
+    return {
+        Identity(pipeline.workspace, kind, pipeline.id)
+        for pipeline in snapshot.pipelines
+        for kind in kinds_of_runs(pipeline.kind)
+        if pipeline.workspace in configured
+    }
+
+
+def _identity(health: PipelineHealth) -> Identity:
+    return Identity(health.workspace, health.run_kind, health.pipeline.id)
 
 
 def _in_order(identities: Iterable[Identity]) -> list[Identity]:
-    return sorted(identities, key=lambda one: (one.workspace, by_number(one.pipeline), one.kind))
+    return sorted(
+        identities,
+        key=lambda identity: (identity.workspace, by_number(identity.pipeline), identity.kind),
+    )
 
 
 def _shown_pipelines(
-    picture: Picture, own: set[Identity], labels: Mapping[PipelineId, str]
+    snapshot: MetricsSnapshot, own: set[Identity], labels: Mapping[PipelineId, str]
 ) -> tuple[tuple[NamedPipeline, str], ...]:
-    shown = {pipeline_of(one) for one in own}
+    shown = {pipeline_of(identity) for identity in own}
     return tuple(
-        (one, labels[one.workspace, one.kind, one.id])
-        for one in picture.pipelines
-        if (one.workspace, one.kind, one.id) in shown
+        (pipeline, labels[pipeline.workspace, pipeline.kind, pipeline.id])
+        for pipeline in snapshot.pipelines
+        if (pipeline.workspace, pipeline.kind, pipeline.id) in shown
     )
 
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.budget import lay_out
-from monitor.outputs.metrics.counting import Limits
+from monitor.outputs.metrics.counting import CountingLimits
 from monitor.outputs.metrics.daemon import daemon_families
+from monitor.outputs.metrics.exposition_cache import Encoder, ExpositionCache
 from monitor.outputs.metrics.families import Family
-from monitor.outputs.metrics.picture import Picture
-from monitor.outputs.metrics.sheets import Encoder, Sheets
+from monitor.outputs.metrics.snapshot import MetricsSnapshot
 from monitor.outputs.metrics.watched import watched_families
 
 
-class PictureCollector:
+class SnapshotCollector:
     """Draws what is watched, and lets the client library collect what the daemon says of itself.
 
     Both are of the picture that `draw` was last given; before that there is nothing.
@@ -23,7 +23,7 @@ class PictureCollector:
     def __init__(
         self,
         *,
-        limits: Limits,
+        limits: CountingLimits,
         stale_after_seconds: float,
         capabilities: Sequence[str],
         version: str,
@@ -32,46 +32,48 @@ class PictureCollector:
         self._stale_after_seconds = stale_after_seconds
         self._capabilities = capabilities
         self._version = version
-        self._sheets = Sheets()
-        self._picture: Picture | None = None
+        self._exposition_cache = ExpositionCache()
+        self._snapshot: MetricsSnapshot | None = None
         self._series = 0
         self._left_out: Mapping[tuple[str, str], int] = {}
         self._dropped: dict[str, int] = {}
 
-    def draw(self, picture: Picture, encoder: Encoder, *, is_openmetrics: bool) -> Iterator[bytes]:
+    def draw(
+        self, snapshot: MetricsSnapshot, encoder: Encoder, *, is_openmetrics: bool
+    ) -> Iterator[bytes]:
         """Yield the families of what is watched, as ``encoder`` would write them.
 
         What is collected is of this picture when all of them were taken.
         """
-        layout = lay_out(picture, limits=self._limits)
+        layout = lay_out(snapshot, limits=self._limits)
         self._count_dropped(layout.dropped)
         series = 0
-        for sheet in watched_families(
-            picture,
+        for family_text in watched_families(
+            snapshot,
             layout,
-            self._sheets.begin(encoder, is_openmetrics=is_openmetrics),
+            self._exposition_cache.begin(encoder, is_openmetrics=is_openmetrics),
             stale_after_seconds=self._stale_after_seconds,
             capabilities=self._capabilities,
         ):
-            series += len(sheet)
-            yield sheet.text()
-        self._picture, self._series = picture, series
+            series += len(family_text)
+            yield family_text.text()
+        self._snapshot, self._series = snapshot, series
 
     def describe(self) -> Iterator[Family]:
         """Name all families, drawn or collected, so that nobody else can register the same."""
         return (shape.family() for shape in families.SHAPES)
 
     def collect(self) -> Iterator[Family]:
-        if self._picture is None:
+        if self._snapshot is None:
             return
-        for family in daemon_families(self._picture, version=self._version):
+        for family in daemon_families(self._snapshot, version=self._version):
             if family.samples:
                 yield family
         yield from self._budget()
 
     def _count_dropped(self, left_out: Mapping[tuple[str, str], int]) -> None:
-        for (metric, whose), count in left_out.items():
-            if (metric, whose) not in self._left_out:
+        for (metric, root), count in left_out.items():
+            if (metric, root) not in self._left_out:
                 self._dropped[metric] = self._dropped.get(metric, 0) + count
         # Only the present is held, so that this cannot grow with pipelines that are gone.
         self._left_out = left_out
@@ -79,7 +81,7 @@ class PictureCollector:
     def _budget(self) -> Iterator[Family]:
         gauge, dropped = families.SERIES.gauge(), families.SERIES_DROPPED.counter()
         gauge.add_metric([], self._series)
-        own = (families.SCHEDULE_ENABLED, *families.BEYOND_RUNS)
+        own = (families.SCHEDULE_ENABLED, *families.INVENTORY)
         for shape in (*families.SERIES_OF_PIPELINE, *own):
             dropped.add_metric([shape.name], self._dropped.get(shape.name, 0))
         yield from (gauge, dropped)

@@ -17,10 +17,10 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Source
-from monitor.outputs.metrics.counting import Draft, Limits
-from monitor.outputs.metrics.rows import Row, Seen, decode_row
+from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
+from monitor.outputs.metrics.rows import Row, RunExemplar, decode_row
 from monitor.outputs.settings import MetricsSettings
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
@@ -37,17 +37,17 @@ class MetricsConsumer:
         self,
         *,
         bus: EventBus,
-        knowledge: KnowledgeView,
+        live_state: LiveStateView,
         clock: Clock,
         registry: CollectorRegistry,
         settings: MetricsSettings,
-        limits: Limits,
+        limits: CountingLimits,
     ) -> None:
         self.rows: dict[str, Row] = {}
-        self.seen: dict[str, Mapping[str, Seen]] = {}  # exemplars live with the process
+        self.seen: dict[str, Mapping[str, RunExemplar]] = {}  # exemplars live with the process
         self.position = 0
         self._bus = bus
-        self._knowledge = knowledge
+        self._live_state = live_state
         self._clock = clock
         self._settings = settings
         self._limits = limits
@@ -103,12 +103,12 @@ class MetricsConsumer:
         """
         position = await self._bus.subscribe(CONSUMER, start=Start.OLDEST)
         rows = _decode(await self._bus.consumer_state(CONSUMER))
-        draft = Draft(rows, limits=self._limits)
-        draft.shrink()
-        if draft.changed:
-            await self._step(None, draft)
-            log.info("counters were put together to fit the budget", rows=len(draft.changed))
-        self.rows, self.position = _applied(rows, draft.changed), position
+        pending = PendingCounts(rows, limits=self._limits)
+        pending.shrink()
+        if pending.changed:
+            await self._step(None, pending)
+            log.info("counters were put together to fit the budget", rows=len(pending.changed))
+        self.rows, self.position = _applied(rows, pending.changed), position
 
     async def count_some(self) -> int:
         """Count one batch and return how far that was; 0 if the log holds nothing new.
@@ -122,33 +122,33 @@ class MetricsConsumer:
             return 0
         if batch.gap is not None:
             log.warning("events were lost before they were counted", lost=batch.gap.lost)
-        draft = Draft(self.rows, limits=self._limits)
+        pending = PendingCounts(self.rows, limits=self._limits)
         for number, recorded in enumerate(batch.events, 1):
-            draft.take(recorded.event)
+            pending.take(recorded.event)
             if number % _IN_ONE_GO == 0:
                 await self._clock.sleep(0)  # a long batch must not hold up a callback
-        await self._step(position, draft)
+        await self._step(position, pending)
         moved, self.position = position - self.position, position
-        self.rows = _applied(self.rows, draft.changed)
-        self._remember(draft)
+        self.rows = _applied(self.rows, pending.changed)
+        self._remember(pending)
         self._tell(batch.events)
         return moved
 
-    async def _step(self, position: int | None, draft: Draft) -> None:
+    async def _step(self, position: int | None, pending: PendingCounts) -> None:
         state = {
             key: msgspec.json.encode(row) if row is not None else None
-            for key, row in draft.changed.items()
+            for key, row in pending.changed.items()
         }
         await self._bus.advance(
             Step(consumer=CONSUMER, position=position, state=state),
             timeout_seconds=self._settings.commit_timeout_seconds,
         )
 
-    def _remember(self, draft: Draft) -> None:
-        for key, row in draft.changed.items():
+    def _remember(self, pending: PendingCounts) -> None:
+        for key, row in pending.changed.items():
             if row is None:
                 self.seen.pop(key, None)
-        for key, seen in draft.seen.items():
+        for key, seen in pending.seen.items():
             self.seen[key] = {**self.seen.get(key, {}), **seen}
 
     def _tell(self, events: Iterable[Recorded]) -> None:
@@ -156,8 +156,8 @@ class MetricsConsumer:
             event = recorded.event
             self._events.labels(event.type).inc()
             if isinstance(event, RunEvent) and event.occurred_at is not None:
-                standing = self._knowledge.workspace(event.workspace)
-                skew = standing.clock_skew_seconds if standing is not None else None
+                status = self._live_state.workspace(event.workspace)
+                skew = status.clock_skew_seconds if status is not None else None
                 # The two instants are of two clocks; the skew is what the workspace is ahead.
                 lag = (event.recorded_at - event.occurred_at).total_seconds() + (skew or 0.0)
                 self._lag.labels(event.observed_by).observe(max(0.0, lag))

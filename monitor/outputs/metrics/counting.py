@@ -22,14 +22,14 @@ from monitor.outputs.metrics.rows import (
     OTHER_JOB_TYPE,
     QUEUE_BOUNDS,
     UNKNOWN,
+    AwaitedDurations,
     Buckets,
     Identity,
     JobCounts,
     QueueCounts,
     Row,
     RunCounts,
-    Seen,
-    Waiting,
+    RunExemplar,
     identity_of,
 )
 
@@ -42,23 +42,23 @@ _RESULTS = {kind: status for status, kind in STATUS_EVENTS.items() if status.is_
 Word = TypeVar("Word", Trigger, Status)
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class CountingLimits(Struct, frozen=True, kw_only=True):
     """How many pipelines have series of their own, and when an idle one gives up its place."""
 
     places: int
     forget_seconds: float
 
 
-class Draft:
+class PendingCounts:
     """What events add to a table of rows, which itself stays as it is.
 
     ``changed`` holds the new rows by key, None for a row to be deleted; ``seen`` the exemplars by
     row key and series.
     """
 
-    def __init__(self, rows: Mapping[str, Row], *, limits: Limits) -> None:
+    def __init__(self, rows: Mapping[str, Row], *, limits: CountingLimits) -> None:
         self.changed: dict[str, Row | None] = {}
-        self.seen: dict[str, dict[str, Seen]] = {}
+        self.seen: dict[str, dict[str, RunExemplar]] = {}
         self._rows = rows
         self._limits = limits
         self._owners: dict[str, datetime] | None = None  # rows with a place -> last event
@@ -78,7 +78,7 @@ class Draft:
         """Put the rows that are beyond the places together; those idle longest go first."""
         owners = self._find_owners()
         surplus = len(owners) - self._limits.places
-        for key in sorted(owners, key=lambda one: owners[one])[: max(0, surplus)]:
+        for key in sorted(owners, key=lambda owner: owners[owner])[: max(0, surplus)]:
             row = self._get(key)
             if isinstance(row, RunCounts):
                 other = Identity(row.identity.workspace, row.identity.kind, OTHER)
@@ -99,7 +99,7 @@ class Draft:
             self._add_duration(event, event.run.duration_seconds)
         elif is_job_group and not event.run.detailed:
             runs = (*self._waiting(), event.run.key)
-            self._put(Waiting(runs=runs[-_WAITING_BOUND:]))
+            self._put(AwaitedDurations(runs=runs[-_WAITING_BOUND:]))
         if not is_job_group:
             self._add_wait(event)
 
@@ -108,7 +108,9 @@ class Draft:
         self._add_wait(event)
         waiting = self._waiting()
         if event.run.key in waiting:
-            self._put(Waiting(runs=tuple(one for one in waiting if one != event.run.key)))
+            self._put(
+                AwaitedDurations(runs=tuple(item for item in waiting if item != event.run.key))
+            )
             if event.run.duration_seconds is not None:
                 self._add_duration(event, event.run.duration_seconds)
         for count in event.run.jobs.counts if event.run.jobs is not None else ():
@@ -158,7 +160,7 @@ class Draft:
         owners = self._find_owners()
         if len(owners) < self._limits.places:
             return True
-        idlest = min(owners, key=lambda one: owners[one], default=None)
+        idlest = min(owners, key=lambda owner: owners[owner], default=None)
         forgotten_before = now - timedelta(seconds=self._limits.forget_seconds)
         if idlest is None or owners[idlest] >= forgotten_before:
             return False
@@ -181,15 +183,15 @@ class Draft:
         if isinstance(held, JobCounts):
             return held
         rows = {**self._rows, **self.changed}.values()
-        if sum(isinstance(one, JobCounts) for one in rows) < _JOB_TYPES_BOUND:
+        if sum(isinstance(row, JobCounts) for row in rows) < _JOB_TYPES_BOUND:
             return fresh
         other = JobCounts(workspace=workspace, job_type=OTHER_JOB_TYPE)
         held = self._get(other.key)
         return held if isinstance(held, JobCounts) else other
 
     def _waiting(self) -> tuple[RunKey, ...]:
-        held = self._get(Waiting().key)
-        return held.runs if isinstance(held, Waiting) else ()
+        held = self._get(AwaitedDurations().key)
+        return held.runs if isinstance(held, AwaitedDurations) else ()
 
     def _get(self, key: str) -> Row | None:
         return self.changed[key] if key in self.changed else self._rows.get(key)
@@ -209,21 +211,23 @@ class Draft:
         run_id = event.run.key.id
         if len(run_id) <= _RUN_ID_BOUND:
             at = (event.occurred_at or event.recorded_at).timestamp()
-            self.seen.setdefault(key, {})[series] = Seen(run_id, value, at)
+            self.seen.setdefault(key, {})[series] = RunExemplar(run_id, value, at)
 
 
 def _plus(counts: dict[Word, int], what: Word, count: int = 1) -> dict[Word, int]:
     return {**counts, what: counts.get(what, 0) + count}
 
 
-def _added(one: RunCounts, other: RunCounts) -> RunCounts:
+def _added(first: RunCounts, other: RunCounts) -> RunCounts:
     return msgspec.structs.replace(
-        one,
-        started={t: one.started.get(t, 0) + other.started.get(t, 0) for t in Trigger},
-        ended={s: one.ended.get(s, 0) + other.ended.get(s, 0) for s in _RESULTS.values()},
+        first,
+        started={t: first.started.get(t, 0) + other.started.get(t, 0) for t in Trigger},
+        ended={s: first.ended.get(s, 0) + other.ended.get(s, 0) for s in _RESULTS.values()},
         durations=Buckets(
-            counts=tuple(map(sum, zip(one.durations.counts, other.durations.counts, strict=True))),
-            sum=one.durations.sum + other.durations.sum,
+            counts=tuple(
+                map(sum, zip(first.durations.counts, other.durations.counts, strict=True))
+            ),
+            sum=first.durations.sum + other.durations.sum,
         ),
     )
 

@@ -7,71 +7,71 @@ from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Histogram
 
-from monitor.bus.contract import BusStanding
+from monitor.bus.contract import StoreStatus
 from monitor.model.clock import Clock
 from monitor.outputs.metrics import families
 from monitor.outputs.metrics.alerts import alert_families
 from monitor.outputs.metrics.consumer import CONSUMER
 from monitor.outputs.metrics.families import Family
-from monitor.outputs.metrics.picture import Picture
+from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 _LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
-def daemon_families(picture: Picture, *, version: str) -> Iterator[Family]:
+def daemon_families(snapshot: MetricsSnapshot, *, version: str) -> Iterator[Family]:
     """Yield what is known of polls, callbacks, alerts, the store and the configuration."""
     build = families.BUILD_INFO.info()
     build.add_metric([], {"version": version, "python_version": platform.python_version()})
     yield build
-    yield from _configuration(picture)
-    yield _polls(picture)
-    yield from _callbacks(picture)
-    if picture.alerting is not None:
-        yield from alert_families(picture.alerting, now=picture.now)
-    if picture.bus is not None:
-        yield from _store(picture.bus)
+    yield from _configuration(snapshot)
+    yield _polls(snapshot)
+    yield from _callbacks(snapshot)
+    if snapshot.alerting is not None:
+        yield from alert_families(snapshot.alerting, now=snapshot.now)
+    if snapshot.bus is not None:
+        yield from _store(snapshot.bus)
 
 
-def _configuration(picture: Picture) -> Iterator[Family]:
-    if (standing := picture.configuration) is not None:
+def _configuration(snapshot: MetricsSnapshot) -> Iterator[Family]:
+    if (status := snapshot.configuration) is not None:
         info, success = families.CONFIG_INFO.info(), families.CONFIG_SUCCESS.gauge()
-        info.add_metric([], {"hash": standing.hash})
-        success.add_metric([], standing.is_newest)
+        info.add_metric([], {"hash": status.hash})
+        success.add_metric([], status.is_newest)
         yield from (info, success)
 
 
-def _polls(picture: Picture) -> Family:
+def _polls(snapshot: MetricsSnapshot) -> Family:
     family = families.POLL_SUCCESS.gauge()
-    for one in picture.polls:
-        if one.last_success_at is not None:
-            family.add_metric([one.workspace, one.poll], one.last_success_at.timestamp())
+    for poll in snapshot.polls:
+        if poll.last_success_at is not None:
+            family.add_metric([poll.workspace, poll.poll], poll.last_success_at.timestamp())
     return family
 
 
-def _callbacks(picture: Picture) -> Iterator[Family]:
+def _callbacks(snapshot: MetricsSnapshot) -> Iterator[Family]:
     received, tasks = families.CALLBACK_RECEIVED.gauge(), families.WEBHOOK_TASKS.gauge()
     missed = families.CALLBACKS_MISSED.counter()
-    for one in picture.workspaces:
-        missed.add_metric([one.workspace], one.callbacks_missed)
-        if one.last_callback_at is not None:
-            received.add_metric([one.workspace], one.last_callback_at.timestamp())
-        for state, count in sorted(one.webhook_tasks.items()):
-            tasks.add_metric([one.workspace, state], count)
+    for workspace in snapshot.workspaces:
+        missed.add_metric([workspace.workspace], workspace.callbacks_missed)
+        if workspace.last_callback_at is not None:
+            received.add_metric([workspace.workspace], workspace.last_callback_at.timestamp())
+        for state, count in sorted(workspace.webhook_tasks.items()):
+            tasks.add_metric([workspace.workspace, state], count)
     yield from (received, tasks, missed)
 
 
-def _store(standing: BusStanding) -> Iterator[Family]:
+def _store(status: StoreStatus) -> Iterator[Family]:
     backlog, oldest = families.CONSUMER_BACKLOG.gauge(), families.CONSUMER_OLDEST.gauge()
     lost, letters = families.EVENTS_LOST.counter(), families.DEAD_LETTERS.gauge()
-    for one in standing.consumers:
-        backlog.add_metric([one.consumer], one.backlog)
-        lost.add_metric([one.consumer], one.lost)
-        if one.oldest_at is not None:
-            oldest.add_metric([one.consumer], one.oldest_at.timestamp())
-        if one.consumer != CONSUMER:
-            letters.add_metric([one.consumer], one.dead_letters)
+    for consumer in status.consumers:
+        backlog.add_metric([consumer.consumer], consumer.backlog)
+        lost.add_metric([consumer.consumer], consumer.lost)
+        if consumer.oldest_at is not None:
+            oldest.add_metric([consumer.consumer], consumer.oldest_at.timestamp())
+        if consumer.consumer != CONSUMER:
+            letters.add_metric([consumer.consumer], consumer.dead_letters)
     store_bytes = families.STORE_BYTES.gauge()
-    store_bytes.add_metric([], standing.store_bytes)
+    store_bytes.add_metric([], status.store_bytes)
     yield from (backlog, oldest, lost, letters, store_bytes)
 
 

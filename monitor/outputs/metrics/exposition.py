@@ -13,9 +13,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 
 from monitor.model.errors import OutputUnavailableError
-from monitor.outputs.metrics.collector import PictureCollector
-from monitor.outputs.metrics.picture import Picture
-from monitor.outputs.metrics.sheets import Encoder
+from monitor.outputs.metrics.collector import SnapshotCollector
+from monitor.outputs.metrics.exposition_cache import Encoder
+from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 log = structlog.get_logger()
 
@@ -35,7 +35,7 @@ def negotiate(accept: str) -> tuple[Encoder, str]:
         encoder, content_type = choose_encoder(accept[:_ACCEPT_BOUND])
     except TypeError:  # the library compares a version that is no number
         return choose_encoder("")
-    if not any(f"version={one};" in f"{content_type};" for one in _VERSIONS):
+    if not any(f"version={version};" in f"{content_type};" for version in _VERSIONS):
         return choose_encoder(OPENMETRICS)
     plain, _, escaping = content_type.partition("; escaping=")
     if escaping in _ESCAPINGS:
@@ -50,8 +50,8 @@ class Exposition:
         self,
         *,
         registry: CollectorRegistry,
-        collector: PictureCollector,
-        gather: Callable[[], Awaitable[Picture]],
+        collector: SnapshotCollector,
+        gather: Callable[[], Awaitable[MetricsSnapshot]],
         timeout_seconds: float,
     ) -> None:
         self._rest = _WithoutCreated(registry)
@@ -101,13 +101,13 @@ class Exposition:
             log.warning("a metrics page could not be made", reason=repr(error))
 
     async def _make(self, encoder: Encoder, content_type: str) -> bytes:
-        picture = await self._gather()
+        snapshot = await self._gather()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._draw, picture, encoder, content_type)
+        return await loop.run_in_executor(self._thread, self._draw, snapshot, encoder, content_type)
 
-    def _draw(self, picture: Picture, encoder: Encoder, content_type: str) -> bytes:
+    def _draw(self, snapshot: MetricsSnapshot, encoder: Encoder, content_type: str) -> bytes:
         is_openmetrics = content_type.startswith("application/openmetrics-text")
-        watched = self._collector.draw(picture, encoder, is_openmetrics=is_openmetrics)
+        watched = self._collector.draw(snapshot, encoder, is_openmetrics=is_openmetrics)
         # What is watched comes first: what the library writes ends an OpenMetrics page.
         return b"".join([*watched, encoder(self._rest)])
 
@@ -121,5 +121,5 @@ class _WithoutCreated:
     def collect(self) -> Iterator[Metric]:
         for metric in self._registry.collect():
             name = f"{metric.name}_created"
-            metric.samples = [one for one in metric.samples if one.name != name]
+            metric.samples = [sample for sample in metric.samples if sample.name != name]
             yield metric

@@ -19,7 +19,7 @@ PIPELINE = ("workspace", "pipeline")
 IDENTITY = ("workspace", "kind", "pipeline")
 
 
-class Form(StrEnum):
+class FamilyType(StrEnum):
     """The OpenMetrics type of a family."""
 
     COUNTER = "counter"
@@ -28,11 +28,11 @@ class Form(StrEnum):
     INFO = "info"
 
 
-class Shape(Struct, frozen=True):
+class FamilyShape(Struct, frozen=True):
     """One family before it has samples. ``name`` is the name of its series."""
 
     name: str
-    form: Form
+    form: FamilyType
     documentation: str
     labels: tuple[str, ...] = ()
 
@@ -55,13 +55,13 @@ class Shape(Struct, frozen=True):
     def family(self) -> Family:
         """Return the family without samples."""
         match self.form:
-            case Form.COUNTER:
+            case FamilyType.COUNTER:
                 return self.counter()
-            case Form.GAUGE:
+            case FamilyType.GAUGE:
                 return self.gauge()
-            case Form.HISTOGRAM:
+            case FamilyType.HISTOGRAM:
                 return self.histogram()
-            case Form.INFO:
+            case FamilyType.INFO:
                 return self.info()
 
     def _unit(self) -> str:
@@ -69,20 +69,23 @@ class Shape(Struct, frozen=True):
         return last if last in ("seconds", "bytes") else ""
 
 
-def _watched(name: str, form: Form, documentation: str, *labels: str) -> Shape:
-    return Shape(f"dataprep_{name}", form, documentation, labels)
+def _watched(name: str, form: FamilyType, documentation: str, *labels: str) -> FamilyShape:
+    return FamilyShape(f"dataprep_{name}", form, documentation, labels)
 
 
-def _daemon(name: str, form: Form, documentation: str, *labels: str) -> Shape:
-    return Shape(f"dataprep_monitor_{name}", form, documentation, labels)
+def _daemon(name: str, form: FamilyType, documentation: str, *labels: str) -> FamilyShape:
+    return FamilyShape(f"dataprep_monitor_{name}", form, documentation, labels)
 
 
 WORKSPACE_UP = _watched(
-    "workspace_up", Form.GAUGE, "1 while the workspace answers, 0 while it does not.", *WORKSPACE
+    "workspace_up",
+    FamilyType.GAUGE,
+    "1 while the workspace answers, 0 while it does not.",
+    *WORKSPACE,
 )
 PIPELINE_INFO = _watched(
     "pipeline_info",
-    Form.INFO,
+    FamilyType.INFO,
     "A flow or plan, its id, and the schedules that start it.",
     "workspace",
     "pipeline",
@@ -91,147 +94,155 @@ PIPELINE_INFO = _watched(
     "schedule",
 )
 RUNS_STARTED = _watched(
-    "runs_started_total", Form.COUNTER, "Runs that began to work.", *IDENTITY, "trigger"
+    "runs_started_total", FamilyType.COUNTER, "Runs that began to work.", *IDENTITY, "trigger"
 )
-RUNS = _watched("runs_total", Form.COUNTER, "Runs that ended.", *IDENTITY, "result")
-RUNS_ACTIVE = _watched("runs_active", Form.GAUGE, "Runs that have not ended.", *IDENTITY, "status")
+RUNS = _watched("runs_total", FamilyType.COUNTER, "Runs that ended.", *IDENTITY, "result")
+RUNS_ACTIVE = _watched(
+    "runs_active", FamilyType.GAUGE, "Runs that have not ended.", *IDENTITY, "status"
+)
 RUN_DURATION = _watched(
     "run_duration_seconds",
-    Form.HISTOGRAM,
+    FamilyType.HISTOGRAM,
     "Seconds from a run's start, or its creation where no start is told, to its end.",
     *IDENTITY,
 )
 RUN_QUEUE = _watched(
     "run_queue_seconds",
-    Form.HISTOGRAM,
+    FamilyType.HISTOGRAM,
     "Seconds from a run's creation to its start, where both are told exactly.",
     "workspace",
     "kind",
 )
 OLDEST_ACTIVE = _watched(
     "oldest_active_run_timestamp_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "When the oldest of the runs that have not ended was created.",
     *IDENTITY,
 )
 LAST_STARTED = _watched(
     "last_run_started_timestamp_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "When a run last started; for job groups that of the recipe for which it is longest ago.",
     *IDENTITY,
 )
 LAST_COMPLETED = _watched(
     "last_run_completed_timestamp_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "When a run last ended; for job groups that of the recipe for which it is longest ago.",
     *IDENTITY,
 )
 LAST_SUCCESS = _watched(
     "last_run_success_timestamp_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "When a run last succeeded; for job groups that of the recipe for which it is longest ago.",
     *IDENTITY,
 )
 LAST_DURATION = _watched(
     "last_run_duration_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "How long the run that ended last took; for job groups that of the slowest recipe.",
     *IDENTITY,
 )
 LAST_RESULT = _watched(
     "last_run_result",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "1 for how the run that ended last did so; for job groups the worst of its recipes.",
     *IDENTITY,
     "result",
 )
 FAILURES = _watched(
     "consecutive_failures",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "Runs that failed since the last success; for job groups the most of any recipe.",
     *IDENTITY,
 )
 DURATION_LIMIT = _watched(
     "run_duration_limit_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "How long a run may take, as learned from how long runs took.",
     *IDENTITY,
 )
 SUCCESS_AGE_LIMIT = _watched(
     "success_age_limit_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "How long ago the last success may be, as learned from how far apart successes were.",
     *IDENTITY,
 )
 EXPECTED_START = _watched(
     "expected_start_timestamp_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "The next start by the schedules that the token may see; one in the past is within its grace.",
     *PIPELINE,
 )
 MISSED_RUNS = _watched(
     "missed_runs_total",
-    Form.COUNTER,
+    FamilyType.COUNTER,
     "Starts that a schedule should have made and for which no run came.",
     *PIPELINE,
 )
 JOBS = _watched(
     "jobs_total",
-    Form.COUNTER,
+    FamilyType.COUNTER,
     "Jobs of ended job groups, by how they ended.",
     "workspace",
     "job_type",
     "result",
 )
-KNOWLEDGE = _watched(
-    "knowledge_timestamp_seconds",
-    Form.GAUGE,
+LIVE_STATE = _watched(
+    "last_confirmed_timestamp_seconds",
+    FamilyType.GAUGE,
     "When the API last showed all there is of one kind of run.",
     "workspace",
     "kind",
 )
 CLOCK_SKEW = _watched(
     "workspace_clock_skew_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "How far the workspace's clock is ahead of ours.",
     *WORKSPACE,
 )
 CAPABILITY = _watched(
-    "capability", Form.GAUGE, "1 for what the monitor can do there.", "workspace", "capability"
+    "capability",
+    FamilyType.GAUGE,
+    "1 for what the monitor can do there.",
+    "workspace",
+    "capability",
 )
 SCHEDULE_ENABLED = _watched(
     "schedule_enabled",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "1 while a schedule that the token may see is enabled.",
     "workspace",
     "schedule",
 )
 
-OBJECTS = _watched("objects", Form.GAUGE, "Objects that the token may see.", "workspace", "type")
+OBJECTS = _watched(
+    "objects", FamilyType.GAUGE, "Objects that the token may see.", "workspace", "type"
+)
 CONNECTION_UP = _watched(
     "connection_up",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "1 if the workspace could open the connection when it was last asked.",
     "workspace",
     "connection",
 )
 TOKEN_EXPIRY = _watched(
     "token_expiry_timestamp_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "When an access token of the token's owner expires.",
     "workspace",
     "token_id",
 )
 USAGE = _watched(
     "usage",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "What the workspace says was used in this month, as served.",
     "workspace",
     "measure",
 )
 OUTPUT_VALUES = _watched(
     "output_values_ratio",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "The share of an output's values that are valid, mismatched or missing in its newest profile.",
     "workspace",
     "pipeline",
@@ -239,10 +250,10 @@ OUTPUT_VALUES = _watched(
     "quality",
 )
 # Those beyond runs: a workspace has no more than a few hundred of them, and the budget is above it.
-BEYOND_RUNS: tuple[Shape, ...] = (OBJECTS, CONNECTION_UP, TOKEN_EXPIRY, USAGE, OUTPUT_VALUES)
+INVENTORY: tuple[FamilyShape, ...] = (OBJECTS, CONNECTION_UP, TOKEN_EXPIRY, USAGE, OUTPUT_VALUES)
 
 # Those of one pipeline and kind of run, with the most series that one such pair can have.
-SERIES_OF_PIPELINE: dict[Shape, int] = {
+SERIES_OF_PIPELINE: dict[FamilyShape, int] = {
     RUNS_STARTED: 5,
     RUNS: 4,
     RUN_DURATION: 15,
@@ -261,7 +272,7 @@ SERIES_OF_PIPELINE: dict[Shape, int] = {
     PIPELINE_INFO: 1,
 }
 # Those that a pipeline has before it ever ran.
-SERIES_OF_IDLE_PIPELINE: dict[Shape, int] = {
+SERIES_OF_IDLE_PIPELINE: dict[FamilyShape, int] = {
     RUNS_STARTED: 5,
     RUNS: 4,
     RUNS_ACTIVE: 2,
@@ -272,54 +283,54 @@ SERIES_OF_IDLE_PIPELINE: dict[Shape, int] = {
 
 POLL_SUCCESS = _daemon(
     "poll_last_success_timestamp_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "When a poll last went through.",
     "workspace",
     "poll",
 )
 CALLBACK_RECEIVED = _daemon(
     "callback_last_received_timestamp_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "When a callback was last accepted.",
     *WORKSPACE,
 )
 WEBHOOK_TASKS = _daemon(
     "webhook_tasks",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "Webhook tasks that the monitor keeps, by their state.",
     "workspace",
     "state",
 )
 CALLBACKS_MISSED = _daemon(
     "callbacks_missed_total",
-    Form.COUNTER,
+    FamilyType.COUNTER,
     "Ended job groups for which the expected callback did not come.",
     *WORKSPACE,
 )
 CONSUMER_BACKLOG = _daemon(
-    "consumer_backlog", Form.GAUGE, "Events that a consumer has not taken yet.", "consumer"
+    "consumer_backlog", FamilyType.GAUGE, "Events that a consumer has not taken yet.", "consumer"
 )
 CONSUMER_OLDEST = _daemon(
     "consumer_oldest_timestamp_seconds",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "When the oldest event that a consumer has not taken was recorded.",
     "consumer",
 )
 EVENTS_LOST = _daemon(
     "events_lost_total",
-    Form.COUNTER,
+    FamilyType.COUNTER,
     "Events that retention took from a consumer before it could read them.",
     "consumer",
 )
 DEAD_LETTERS = _daemon(
     "dead_letters",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "Events that a receiver refused for good and that are kept for the operator.",
     "output",
 )
 ALERTS = _daemon(
     "alerts",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "Alerts, by the rule's name; those that are resolved are shown for an hour.",
     "rule",
     "severity",
@@ -327,34 +338,38 @@ ALERTS = _daemon(
 )
 ALERT_TRANSITIONS = _daemon(
     "alert_transitions_total",
-    Form.COUNTER,
+    FamilyType.COUNTER,
     "What was told of alerts, by the rule's name; survives restarts.",
     "rule",
     "to",
 )
 RULE_FAILURES = _daemon(
     "rule_evaluation_failures_total",
-    Form.COUNTER,
+    FamilyType.COUNTER,
     "Failures to judge a rule, by its name; the other rules go on.",
     "rule",
 )
-SILENCES = _daemon("silences", Form.GAUGE, "Silences that are at work or still to begin.", "state")
-STORE_BYTES = _daemon("store_bytes", Form.GAUGE, "Bytes that the store takes on disk.")
-BUILD_INFO = _daemon(
-    "build_info", Form.INFO, "The version of the monitor.", "version", "python_version"
+SILENCES = _daemon(
+    "silences", FamilyType.GAUGE, "Silences that are at work or still to begin.", "state"
 )
-CONFIG_INFO = _daemon("config_info", Form.INFO, "The configuration in force.", "hash")
+STORE_BYTES = _daemon("store_bytes", FamilyType.GAUGE, "Bytes that the store takes on disk.")
+BUILD_INFO = _daemon(
+    "build_info", FamilyType.INFO, "The version of the monitor.", "version", "python_version"
+)
+CONFIG_INFO = _daemon("config_info", FamilyType.INFO, "The configuration in force.", "hash")
 CONFIG_SUCCESS = _daemon(
     "config_last_reload_successful",
-    Form.GAUGE,
+    FamilyType.GAUGE,
     "1 if the configuration that was last read is in force, 0 if it was refused.",
 )
-SERIES = _daemon("series", Form.GAUGE, "Series of what is watched, as held to the budget.")
+SERIES = _daemon("series", FamilyType.GAUGE, "Series of what is watched, as held to the budget.")
 SERIES_DROPPED = _daemon(
     "series_dropped_total",
-    Form.COUNTER,
+    FamilyType.COUNTER,
     "Series that the budget had no place for, each counted when it was first left out.",
     "metric",
 )
 
-SHAPES: tuple[Shape, ...] = tuple(one for one in globals().values() if isinstance(one, Shape))
+SHAPES: tuple[FamilyShape, ...] = tuple(
+    global_ for global_ in globals().values() if isinstance(global_, FamilyShape)
+)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from monitor.model.knowledge import ActiveRun, ScheduleKnown
+from monitor.model.live_state import ActiveRun, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
-from monitor.outputs.metrics.picture import Picture
 from monitor.outputs.metrics.rows import Identity, RunCounts, identity_of
+from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 UNKNOWN_LABEL = "unknown"
 OTHER_LABEL = "__other__"
 
 PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
-Running = Mapping[Identity, Sequence[ActiveRun]]
+ActiveRunsOfSubject = Mapping[Identity, Sequence[ActiveRun]]
 
 
 def kind_of_pipeline(kind: RunKind) -> PipelineKind:
@@ -32,26 +32,29 @@ def pipeline_of(identity: Identity) -> PipelineId:
     return identity.workspace, kind_of_pipeline(identity.kind), identity.pipeline
 
 
-def running_of(active: Iterable[ActiveRun]) -> Running:
+def running_of(active: Iterable[ActiveRun]) -> ActiveRunsOfSubject:
     """Return the runs that have not ended by whose they are; there may be very many of them."""
     running: dict[Identity, list[ActiveRun]] = {}
-    for one in active:
-        running.setdefault(identity_of(one.run), []).append(one)
+    for other_active in active:
+        running.setdefault(identity_of(other_active.run), []).append(other_active)
     return running
 
 
-def labels_of(picture: Picture, running: Running) -> dict[PipelineId, str]:
+def labels_of(snapshot: MetricsSnapshot, running: ActiveRunsOfSubject) -> dict[PipelineId, str]:
     """Name every pipeline of the picture. What the inventory names keeps that name.
 
     A pipeline that the inventory has not named, or has no more, goes by the name that its runs
     told; where that is taken, its id is added.
     """
-    present = {(one.workspace, one.kind, one.id): one.label for one in picture.pipelines}
-    past = {one: name for one, name in _told(picture, running) if one not in present}
+    present = {
+        (pipeline.workspace, pipeline.kind, pipeline.id): pipeline.label
+        for pipeline in snapshot.pipelines
+    }
+    past = {item: name for item, name in _told(snapshot, running) if item not in present}
     labels: dict[PipelineId, str] = {}
     taken: dict[tuple[str, PipelineKind], set[str]] = {}
     for names in (present, past):
-        for identity in sorted(names, key=lambda one: (*one[:2], *by_number(one[2]))):
+        for identity in sorted(names, key=lambda name: (*name[:2], *by_number(name[2]))):
             others = taken.setdefault(identity[:2], {UNKNOWN_LABEL, OTHER_LABEL})
             labels[identity] = _free(names[identity], identity[2], others)
     return labels
@@ -59,13 +62,13 @@ def labels_of(picture: Picture, running: Running) -> dict[PipelineId, str]:
 
 def schedule_labels_of(schedules: Iterable[ScheduleKnown]) -> dict[str, str]:
     """Name the schedules of one workspace, by id."""
-    return labels_by_id((one.id, one.name) for one in schedules)
+    return labels_by_id((schedule.id, schedule.name) for schedule in schedules)
 
 
 def labels_by_id(named: Iterable[tuple[str, str | None]]) -> dict[str, str]:
     """Return a label for each id and name; the lower id keeps a name that two have."""
     taken = {OTHER_LABEL}
-    ordered = sorted(named, key=lambda one: by_number(one[0]))
+    ordered = sorted(named, key=lambda text: by_number(text[0]))
     return {identity: _free(name, identity, taken) for identity, name in ordered}
 
 
@@ -82,12 +85,14 @@ def _free(name: str | None, identity: str, taken: set[str]) -> str:
     return label
 
 
-def _told(picture: Picture, running: Running) -> Iterable[tuple[PipelineId, str | None]]:
-    for row in picture.rows.values():
+def _told(
+    snapshot: MetricsSnapshot, running: ActiveRunsOfSubject
+) -> Iterable[tuple[PipelineId, str | None]]:
+    for row in snapshot.rows.values():
         if isinstance(row, RunCounts) and row.needs_place:
             yield pipeline_of(row.identity), row.name
-    for standing in picture.standings:
-        yield _named(standing.workspace, standing.pipeline)
+    for status in snapshot.pipeline_health:
+        yield _named(status.workspace, status.pipeline)
     for identity, active in running.items():
         pipeline = active[-1].run.pipeline
         if pipeline is not None:

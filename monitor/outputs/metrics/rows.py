@@ -92,7 +92,7 @@ class JobCounts(Struct, frozen=True, kw_only=True, tag="jobs"):
         return _key("jobs", self.workspace, self.job_type)
 
 
-class Waiting(Struct, frozen=True, kw_only=True, tag="waiting"):
+class AwaitedDurations(Struct, frozen=True, kw_only=True, tag="waiting"):
     """Job groups that were counted as ended and whose duration is still to come, oldest first."""
 
     runs: tuple[RunKey, ...] = ()
@@ -102,10 +102,10 @@ class Waiting(Struct, frozen=True, kw_only=True, tag="waiting"):
         return _key("waiting")
 
 
-Row = RunCounts | QueueCounts | JobCounts | Waiting
+Row = RunCounts | QueueCounts | JobCounts | AwaitedDurations
 
 
-class Seen(Struct, frozen=True, gc=False):
+class RunExemplar(Struct, frozen=True, gc=False):
     """The run that last moved one series: an exemplar. ``at`` is a Unix time."""
 
     run_id: str

@@ -29,7 +29,7 @@ class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     evidence: tuple[str, ...]
     evidence_count: int
     facts: dict[str, str | float | None]
-    was_there: bool
+    preexisting: bool
     is_flapping: bool
     muted_by: tuple[str, ...]
     reminders: int
@@ -51,7 +51,7 @@ def status_of(alert: Alert) -> AlertStatus:
         evidence=alert.evidence,
         evidence_count=alert.evidence_count,
         facts=alert.facts,
-        was_there=alert.was_there,
+        preexisting=alert.preexisting,
         is_flapping=alert.is_flapping,
         muted_by=alert.muted_by,
         reminders=alert.reminders,

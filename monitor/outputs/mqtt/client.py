@@ -78,7 +78,7 @@ class Outgoing(Struct, frozen=True, kw_only=True, gc=False):
     user_properties: tuple[tuple[str, str], ...] = ()
 
 
-class Link(aiomqtt.Client):
+class MqttLink(aiomqtt.Client):
     """A connection that is used once: made, used, lost or closed."""
 
     def __init__(

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
-from monitor.outputs.mqtt.client import Link, Outgoing, VersionRefusedError
+from monitor.outputs.mqtt.client import MqttLink, Outgoing, VersionRefusedError
 from monitor.outputs.mqtt.opening import VERSIONS, open_link
 from monitor.outputs.mqtt.states import BridgeInfo, BridgeState, encode
 from monitor.outputs.mqtt.topics import Topics
@@ -41,8 +41,8 @@ class Connection:
         self._info = info
         self._clock = clock
         self._versions = VERSIONS[settings.protocol]
-        self._opened: Link | None = None  # accepted by the broker, perhaps not yet greeted
-        self._link: Link | None = None
+        self._opened: MqttLink | None = None  # accepted by the broker, perhaps not yet greeted
+        self._link: MqttLink | None = None
         self._is_ready = asyncio.Event()
         self._jitter = random.SystemRandom()
         self.since: datetime | None = None  # of the present state, connected or not
@@ -55,11 +55,11 @@ class Connection:
         ).labels(str(settings.broker))
 
     @property
-    def link(self) -> Link | None:
+    def link(self) -> MqttLink | None:
         """The link that messages may be sent on now."""
         return self._link
 
-    async def ready(self) -> Link:
+    async def ready(self) -> MqttLink:
         """Wait for a link on which the greeting has been acknowledged."""
         while self._link is None:
             await self._is_ready.wait()
@@ -108,7 +108,7 @@ class Connection:
             )
             await self._clock.sleep(wait_seconds)
 
-    async def _open(self) -> Link:
+    async def _open(self) -> MqttLink:
         """Return a link in the first version of MQTT that the broker speaks."""
         return await open_link(
             self._settings,
@@ -127,7 +127,7 @@ class Connection:
         else:
             self._versions = every
 
-    async def _hold(self, link: Link) -> None:
+    async def _hold(self, link: MqttLink) -> None:
         """Greet, offer the link to all, and return when it is lost."""
         self._opened = link
         try:
@@ -143,7 +143,7 @@ class Connection:
             self._opened = None
             self._show(None, reason=self.reason)
 
-    async def _greet(self, link: Link) -> None:
+    async def _greet(self, link: MqttLink) -> None:
         told = [link.send(self._bridge_state("online")), link.send(self._bridge_info())]
         for failure in await asyncio.gather(*told, return_exceptions=True):
             if isinstance(failure, OutputRefusedError):
@@ -152,7 +152,7 @@ class Connection:
             elif failure is not None:
                 raise failure
 
-    async def _say_goodbye(self, link: Link) -> None:
+    async def _say_goodbye(self, link: MqttLink) -> None:
         try:
             async with asyncio.timeout(self._settings.stop_timeout_seconds):
                 await link.send(self._bridge_state("stopped"))
@@ -176,7 +176,7 @@ class Connection:
             content_type=JSON,
         )
 
-    def _show(self, link: Link | None, *, reason: str) -> None:
+    def _show(self, link: MqttLink | None, *, reason: str) -> None:
         self._link = link
         self.reason = reason
         self.since = self._clock.now()

@@ -9,7 +9,7 @@ from aiomqtt.client import ProtocolVersion
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
-from monitor.outputs.mqtt.client import Link, Outgoing, VersionRefusedError
+from monitor.outputs.mqtt.client import MqttLink, Outgoing, VersionRefusedError
 from monitor.outputs.mqtt.tls import tls_context
 from monitor.outputs.settings import MqttProtocol, MqttSettings
 
@@ -27,7 +27,7 @@ async def open_link(
     clock: Clock,
     will: Outgoing | None,
     on_refused: Callable[[ProtocolVersion, VersionRefusedError], None],
-) -> Link:
+) -> MqttLink:
     """Return a link that the broker has accepted; ``on_refused`` hears of each version's refusal.
 
     Raises:
@@ -39,7 +39,7 @@ async def open_link(
         tls = await asyncio.to_thread(tls_context, settings)
     refusal = OutputUnavailableError("no version of MQTT to try")
     for version in versions:
-        link = Link(settings, clock=clock, version=version, will=will, tls=tls)
+        link = MqttLink(settings, clock=clock, version=version, will=will, tls=tls)
         try:
             await link.open()
         except VersionRefusedError as exc:

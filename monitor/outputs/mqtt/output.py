@@ -9,7 +9,7 @@ from datetime import datetime
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus, Recorded, Start
-from monitor.model.alerts import AlertingPicture
+from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event
@@ -22,7 +22,7 @@ from monitor.outputs.mqtt.retained import RetainedStates
 from monitor.outputs.mqtt.states import BridgeInfo, NextStart
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 
 CONSUMER = "mqtt"
 
@@ -41,13 +41,13 @@ class MqttOutput:
         settings: MqttSettings,
         *,
         bus: EventBus,
-        view: KnowledgeView,
+        view: LiveStateView,
         clock: Clock,
         registry: CollectorRegistry,
         metrics: DeliveryMetrics,
         info: BridgeInfo,
         next_start: NextStart = _no_start_known,
-        alerting: Callable[[], AlertingPicture] = AlertingPicture,
+        alerting: Callable[[], AlertingSnapshot] = AlertingSnapshot,
     ) -> None:
         """``alerting`` must know the stored alerts before `run`; it is asked again and again."""
         self._settings = settings
@@ -82,7 +82,7 @@ class MqttOutput:
         return str(self._settings.broker)
 
     @property
-    def standing(self) -> str:
+    def status(self) -> str:
         """One sentence for people: connected since when, or why not."""
         connection = self._connection
         since = "" if connection.since is None else f" since {connection.since:%Y-%m-%dT%H:%M:%SZ}"

@@ -14,24 +14,24 @@ from itertools import islice
 import structlog
 
 from monitor.bus.contract import EventBus, Step
-from monitor.model.alerts import Alert, AlertingPicture, AlertState
+from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, OutputRefusedError, OutputUnavailableError
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.outputs.freshness import UNSEEN_FACTOR
 from monitor.outputs.mqtt.alert_states import status_of
-from monitor.outputs.mqtt.client import Link, Outgoing
+from monitor.outputs.mqtt.client import MqttLink, Outgoing
 from monitor.outputs.mqtt.connection import JSON, Connection
 from monitor.outputs.mqtt.states import (
     AnyRetained,
     NextStart,
     PipelineIdentity,
-    Present,
     Retained,
+    StateSnapshot,
 )
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
 
@@ -49,13 +49,13 @@ class RetainedStates:
         *,
         consumer: str,
         bus: EventBus,
-        view: KnowledgeView,
+        view: LiveStateView,
         topics: Topics,
         connection: Connection,
         clock: Clock,
         settings: MqttSettings,
         next_start: NextStart,
-        alerting: Callable[[], AlertingPicture],
+        alerting: Callable[[], AlertingSnapshot],
     ) -> None:
         """``alerting`` must know the stored alerts by the time of `run`.
 
@@ -74,7 +74,7 @@ class RetainedStates:
         self._told: dict[str, tuple[int, float]] = {}  # topic -> essence, and when; of this link
         self._touched: set[PipelineIdentity] = set()
         self._has_touched_workspaces = False
-        self._picture: AlertingPicture | None = None  # as told on this link
+        self._picture: AlertingSnapshot | None = None  # as told on this link
         self._alerts: dict[str, Alert] = {}  # of it, by fingerprint; what is pending is not told
 
     async def open(self) -> None:
@@ -111,7 +111,7 @@ class RetainedStates:
                 log.warning("retained states wait for the store", reason=str(exc))
             await self._clock.sleep(self._settings.state_interval_seconds)
 
-    async def _follow(self, link: Link) -> None:
+    async def _follow(self, link: MqttLink) -> None:
         """Tick until the link is lost. A tick is the least time between two messages of a topic."""
         looked_at_all: float | None = None
         while link is self._connection.link:
@@ -124,12 +124,12 @@ class RetainedStates:
                 await self._look(link, only=self._touched)
             await self._clock.sleep(self._settings.state_interval_seconds)
 
-    async def _look(self, link: Link, *, only: Collection[PipelineIdentity] | None) -> None:
+    async def _look(self, link: MqttLink, *, only: Collection[PipelineIdentity] | None) -> None:
         self._touched = set()
         self._has_touched_workspaces = False
         stale = timedelta(seconds=self._settings.state_stale_seconds)
         now = self._clock.now()
-        present = Present(
+        present = StateSnapshot(
             self._view,
             self._topics,
             self._next_start,
@@ -145,20 +145,24 @@ class RetainedStates:
         if only is None:
             await self._delete(link, self._leftovers(present))
 
-    async def _tell_alerts(self, link: Link) -> None:
+    async def _tell_alerts(self, link: MqttLink) -> None:
         """Publish how alerts stand, as far as that has changed."""
         picture = self._alerting()
         if picture is self._picture:
             return
         alerts = {
-            one.fingerprint: one for one in picture.alerts if one.state is not AlertState.PENDING
+            alert.fingerprint: alert
+            for alert in picture.alerts
+            if alert.state is not AlertState.PENDING
         }
         # An alert that did not change is the same object in each picture.
-        changed = iter([one for key, one in alerts.items() if self._alerts.get(key) is not one])
+        changed = iter(
+            [alert for key, alert in alerts.items() if self._alerts.get(key) is not alert]
+        )
         while some := list(islice(changed, _AT_ONCE)):
             states = [
-                Retained(self._topics.alert_state(one), status_of(one), is_alive=False)
-                for one in some
+                Retained(self._topics.alert_state(item), status_of(item), is_alive=False)
+                for item in some
             ]
             await self._publish(link, self._news(states))
         self._picture, self._alerts = picture, alerts
@@ -176,7 +180,7 @@ class RetainedStates:
             news.append((state, essence))
         return news
 
-    async def _publish(self, link: Link, news: list[tuple[AnyRetained, int]]) -> None:
+    async def _publish(self, link: MqttLink, news: list[tuple[AnyRetained, int]]) -> None:
         if not news:
             return
         await self._list([state.topic for state, _ in news])
@@ -189,10 +193,10 @@ class RetainedStates:
         if len(taken) < len(news):
             log.warning("the broker refused retained states", count=len(news) - len(taken))
 
-    def _leftovers(self, present: Present) -> list[str]:
+    def _leftovers(self, present: StateSnapshot) -> list[str]:
         wanted = {self._topics.bridge_state, self._topics.bridge_info}
-        wanted.update(self._topics.pipeline_state(*one) for one in present.identities())
-        wanted.update(self._topics.alert_state(one) for one in self._alerts.values())
+        wanted.update(self._topics.pipeline_state(*identity) for identity in present.identities())
+        wanted.update(self._topics.alert_state(alert) for alert in self._alerts.values())
         configured = {state.state.workspace: state.topic for state in present.workspaces()}
         wanted.update(configured.values())
         leftovers: list[str] = []
@@ -205,7 +209,7 @@ class RetainedStates:
                 leftovers.append(topic)
         return leftovers
 
-    async def _delete(self, link: Link, topics: list[str]) -> None:
+    async def _delete(self, link: MqttLink, topics: list[str]) -> None:
         remaining = iter(topics)
         while some := list(islice(remaining, _AT_ONCE)):
             gone = await _taken(some, [link.send(_message(topic, b"")) for topic in some])

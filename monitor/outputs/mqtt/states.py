@@ -10,18 +10,18 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from monitor.model.knowledge import (
+from monitor.model.live_state import (
     ActiveRun,
-    PipelineStanding,
-    PollStanding,
+    PipelineHealth,
+    PollStatus,
     Reachability,
-    WorkspaceStanding,
+    WorkspaceStatus,
 )
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Source, Status
 from monitor.outputs.freshness import knows_what_runs
 from monitor.outputs.mqtt.alert_states import AlertStatus
 from monitor.outputs.mqtt.topics import Topics
-from monitor.tracking.knowledge import KnowledgeView
+from monitor.tracking.live_state import LiveStateView
 
 ACTIVE_RUNS_LISTED = 50  # per pipeline; ``active_count`` tells them all
 
@@ -62,7 +62,7 @@ class WorkspaceState(Struct, frozen=True, kw_only=True):
     known_at: datetime | None
 
 
-class PipelineData(Struct, frozen=True, kw_only=True):
+class PipelineStateData(Struct, frozen=True, kw_only=True):
     """The flow or plan; the name is the present one."""
 
     kind: PipelineKind
@@ -108,7 +108,7 @@ class PipelineState(Struct, frozen=True, kw_only=True):
 
     workspace: str
     kind: RunKind
-    pipeline: PipelineData
+    pipeline: PipelineStateData
     state: Literal["known", "unknown"]
     active_count: int | None
     active_runs: tuple[ActiveRunData, ...]
@@ -142,12 +142,12 @@ class Retained(Struct, Generic[T], frozen=True):
 AnyRetained = Retained[WorkspaceState] | Retained[PipelineState] | Retained[AlertStatus]
 
 
-class Present:
+class StateSnapshot:
     """One look at what is known, grouped by pipeline."""
 
     def __init__(
         self,
-        view: KnowledgeView,
+        view: LiveStateView,
         topics: Topics,
         next_start: NextStart,
         *,
@@ -159,13 +159,18 @@ class Present:
         self._seen_since = seen_since
         self._next_start = next_start
         self._confirmed = view.confirmed()
-        self._names = {(one.workspace, one.kind, one.id): one.name for one in view.pipelines()}
-        self._workspaces = {one.workspace: one for one in view.workspaces()}
+        self._names = {
+            (other_pipeline.workspace, other_pipeline.kind, other_pipeline.id): other_pipeline.name
+            for other_pipeline in view.pipelines()
+        }
+        self._workspaces = {workspace.workspace: workspace for workspace in view.workspaces()}
         self._due = _latest_due(view.polls())  # when each workspace should have been asked again
-        self._standings: defaultdict[PipelineIdentity, list[PipelineStanding]] = defaultdict(list)
-        for standing in view.standings():
-            identity = (standing.workspace, standing.run_kind, standing.pipeline.id)
-            self._standings[identity].append(standing)
+        self._pipeline_health: defaultdict[PipelineIdentity, list[PipelineHealth]] = defaultdict(
+            list
+        )
+        for health in view.pipeline_health():
+            identity = (health.workspace, health.run_kind, health.pipeline.id)
+            self._pipeline_health[identity].append(health)
         self._active: defaultdict[PipelineIdentity, list[ActiveRun]] = defaultdict(list)
         for active in view.active_runs():
             if (pipeline := active.run.pipeline) is not None:
@@ -173,30 +178,30 @@ class Present:
                 self._active[key.workspace, key.kind, pipeline.id].append(active)
 
     def workspaces(self) -> Iterator[Retained[WorkspaceState]]:
-        for standing in self._workspaces.values():
-            yield self._workspace(standing)
+        for health in self._workspaces.values():
+            yield self._workspace(health)
 
     def identities(self) -> set[PipelineIdentity]:
         """Return every pipeline of a configured workspace that has run or is running."""
-        known = {*self._standings, *self._active}
-        return {one for one in known if one[0] in self._workspaces}
+        known = {*self._pipeline_health, *self._active}
+        return {health for health in known if health[0] in self._workspaces}
 
     def is_confirmed(self, workspace: str) -> bool:
         """True once the workspace has answered, so that what is not known is not there."""
-        standing = self._workspaces.get(workspace)
-        return standing is not None and standing.known_at is not None
+        health = self._workspaces.get(workspace)
+        return health is not None and health.known_at is not None
 
     def pipeline(self, identity: PipelineIdentity) -> Retained[PipelineState] | None:
         """Return one pipeline's snapshot, None where nothing is known of it."""
         workspace, kind, pipeline_id = identity
-        standings = self._standings.get(identity, [])
+        pipeline_health = self._pipeline_health.get(identity, [])
         active = self._active.get(identity, [])
-        pipeline = _pipeline_of(standings, active)
+        pipeline = _pipeline_of(pipeline_health, active)
         if pipeline is None or workspace not in self._workspaces:
             return None
         name = self._names.get((workspace, pipeline.kind, pipeline_id)) or pipeline.name
-        worst = max(standings, key=_badness, default=None)
-        oldest = min(active, key=lambda one: one.confirmed_at, default=None)
+        worst = max(pipeline_health, key=_badness, default=None)
+        oldest = min(active, key=lambda other_active: other_active.confirmed_at, default=None)
         listed_at = self._confirmed.get((workspace, kind))
         is_known = knows_what_runs(
             self._workspaces[workspace],
@@ -208,13 +213,15 @@ class Present:
         state = PipelineState(
             workspace=workspace,
             kind=kind,
-            pipeline=PipelineData(kind=pipeline.kind, id=pipeline_id, name=name),
+            pipeline=PipelineStateData(kind=pipeline.kind, id=pipeline_id, name=name),
             state="known" if is_known else "unknown",
             active_count=len(active) if is_known else None,
             active_runs=_listed(active, is_known=is_known),
             last_run=None if worst is None else _last_run(worst),
-            last_success=_last_success(standings),
-            consecutive_failures=max((one.consecutive_failures for one in standings), default=0),
+            last_success=_last_success(pipeline_health),
+            consecutive_failures=max(
+                (health.consecutive_failures for health in pipeline_health), default=0
+            ),
             next_expected_start=self._next_start(workspace, pipeline),
             known_at=listed_at if oldest is None else oldest.confirmed_at,
             known_by=None if oldest is None else oldest.confirmed_by,
@@ -222,22 +229,22 @@ class Present:
         topic = self._topics.pipeline_state(workspace, kind, pipeline_id)
         return Retained(topic, state, is_alive=bool(active))
 
-    def _workspace(self, standing: WorkspaceStanding) -> Retained[WorkspaceState]:
+    def _workspace(self, health: WorkspaceStatus) -> Retained[WorkspaceState]:
         # A workspace that is read seldom is not unknown between two reads.
-        is_overdue = (self._due.get(standing.workspace) or self._known_since) <= self._known_since
-        is_old = standing.known_at is None or standing.known_at < self._known_since
+        is_overdue = (self._due.get(health.workspace) or self._known_since) <= self._known_since
+        is_old = health.known_at is None or health.known_at < self._known_since
         state = WorkspaceState(
-            workspace=standing.workspace,
-            state=Reachability.UNKNOWN if is_old and is_overdue else standing.reachability,
-            since=standing.since,
-            reason=standing.reason,
-            edition=standing.edition,
-            known_at=standing.known_at,
+            workspace=health.workspace,
+            state=Reachability.UNKNOWN if is_old and is_overdue else health.reachability,
+            since=health.since,
+            reason=health.reason,
+            edition=health.edition,
+            known_at=health.known_at,
         )
-        return Retained(self._topics.workspace_state(standing.workspace), state, is_alive=True)
+        return Retained(self._topics.workspace_state(health.workspace), state, is_alive=True)
 
 
-def _latest_due(polls: Iterable[PollStanding]) -> dict[str, datetime]:
+def _latest_due(polls: Iterable[PollStatus]) -> dict[str, datetime]:
     latest: dict[str, datetime] = {}
     for poll in polls:
         if (at := poll.is_expected_by) is not None:
@@ -250,57 +257,59 @@ def encode(state: BridgeInfo | BridgeState) -> bytes:
 
 
 def _pipeline_of(
-    standings: Iterable[PipelineStanding], active: Iterable[ActiveRun]
+    pipeline_health: Iterable[PipelineHealth], active: Iterable[ActiveRun]
 ) -> Pipeline | None:
-    for standing in standings:
-        return standing.pipeline
-    return next((one.run.pipeline for one in active), None)
+    for health in pipeline_health:
+        return health.pipeline
+    return next((other_active.run.pipeline for other_active in active), None)
 
 
-def _badness(standing: PipelineStanding) -> tuple[int, int, float]:
-    severity = 0 if standing.last_status is None else _SEVERITY.get(standing.last_status, 0)
-    finished = standing.last_finished_at
+def _badness(health: PipelineHealth) -> tuple[int, int, float]:
+    severity = 0 if health.last_status is None else _SEVERITY.get(health.last_status, 0)
+    finished = health.last_finished_at
     return (
         severity,
-        standing.consecutive_failures,
+        health.consecutive_failures,
         0.0 if finished is None else finished.timestamp(),
     )
 
 
-def _last_run(standing: PipelineStanding) -> LastRunData:
+def _last_run(health: PipelineHealth) -> LastRunData:
     return LastRunData(
-        id=standing.last_run_id,
-        status=standing.last_status,
-        started=standing.last_started_at,
-        finished=standing.last_finished_at,
-        duration_seconds=standing.last_duration_seconds,
+        id=health.last_run_id,
+        status=health.last_status,
+        started=health.last_started_at,
+        finished=health.last_finished_at,
+        duration_seconds=health.last_duration_seconds,
     )
 
 
-def _last_success(standings: Iterable[PipelineStanding]) -> datetime | None:
+def _last_success(pipeline_health: Iterable[PipelineHealth]) -> datetime | None:
     # The worst recipe speaks for the pipeline; one that never succeeded is worse than any.
     oldest: datetime | None = None
-    for standing in standings:
-        if standing.last_success_at is None:
+    for health in pipeline_health:
+        if health.last_success_at is None:
             return None
-        if oldest is None or standing.last_success_at < oldest:
-            oldest = standing.last_success_at
+        if oldest is None or health.last_success_at < oldest:
+            oldest = health.last_success_at
     return oldest
 
 
 def _listed(active: Iterable[ActiveRun], *, is_known: bool) -> tuple[ActiveRunData, ...]:
     # By id, so that the same runs always make the same payload.
-    ordered = sorted(active, key=lambda one: (len(one.run.key.id), one.run.key.id))
+    ordered = sorted(
+        active, key=lambda other_active: (len(other_active.run.key.id), other_active.run.key.id)
+    )
     return tuple(
         ActiveRunData(
-            id=one.run.key.id,
-            status=one.run.status if is_known else "unknown",
-            native_status=one.run.native_status,
-            created=one.run.created_at,
-            started=one.run.started_at,
-            percent_complete=one.percent_complete,
-            heartbeat=one.heartbeat_at,
-            url=one.run.url,
+            id=other_active.run.key.id,
+            status=other_active.run.status if is_known else "unknown",
+            native_status=other_active.run.native_status,
+            created=other_active.run.created_at,
+            started=other_active.run.started_at,
+            percent_complete=other_active.percent_complete,
+            heartbeat=other_active.heartbeat_at,
+            url=other_active.run.url,
         )
-        for one in ordered[:ACTIVE_RUNS_LISTED]
+        for other_active in ordered[:ACTIVE_RUNS_LISTED]
     )

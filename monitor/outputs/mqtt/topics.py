@@ -73,4 +73,4 @@ def level(text: str) -> str:
 
 
 def _percent(character: str) -> str:
-    return "".join(f"%{one:02X}" for one in character.encode("utf-8", "surrogatepass"))
+    return "".join(f"%{item:02X}" for item in character.encode("utf-8", "surrogatepass"))

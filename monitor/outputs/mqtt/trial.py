@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
-from monitor.outputs.mqtt.client import Link, Outgoing
+from monitor.outputs.mqtt.client import MqttLink, Outgoing
 from monitor.outputs.mqtt.opening import VERSIONS, open_link
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
 
 
-class Trial(Struct, frozen=True, kw_only=True):
+class BrokerTrial(Struct, frozen=True, kw_only=True):
     """What came of it. ``refusal`` is why the message was not taken; None where it was."""
 
     version: str
@@ -24,7 +24,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     tells_refusals: bool  # an older version acknowledges also what it throws away
 
 
-async def try_broker(settings: MqttSettings, *, clock: Clock) -> Trial:
+async def try_broker(settings: MqttSettings, *, clock: Clock) -> BrokerTrial:
     """Connect and publish one message that is not retained, below the daemon's own topics.
 
     Raises:
@@ -44,7 +44,7 @@ async def try_broker(settings: MqttSettings, *, clock: Clock) -> Trial:
         refusal = await _publish(link, topic, settings.acknowledge_timeout_seconds)
     finally:
         await link.close()
-    return Trial(
+    return BrokerTrial(
         version="5" if link.is_version_5 else "3.1.1",
         topic=topic,
         refusal=refusal,
@@ -52,7 +52,7 @@ async def try_broker(settings: MqttSettings, *, clock: Clock) -> Trial:
     )
 
 
-async def _publish(link: Link, topic: str, timeout_seconds: float) -> str | None:
+async def _publish(link: MqttLink, topic: str, timeout_seconds: float) -> str | None:
     try:
         async with asyncio.timeout(timeout_seconds):
             await link.send(Outgoing(topic=topic, payload=b"{}", content_type="application/json"))

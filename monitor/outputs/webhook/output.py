@@ -15,7 +15,7 @@ from monitor.model.events import Event, EventType
 from monitor.outputs.answers import settle
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
-from monitor.outputs.http import Receiver
+from monitor.outputs.http import HttpReceiver
 from monitor.outputs.settings import WebhookSettings, signing_key
 from monitor.outputs.webhook.signature import signed_headers
 
@@ -46,8 +46,8 @@ class WebhookOutput:
         self._settings = settings
         self._bus = bus
         self._clock = clock
-        self._types = frozenset(one for one in EventType if _is_wanted(one, settings.events))
-        self._receiver = Receiver(settings.url, settings=settings, clock=clock, headers=dict)
+        self._types = frozenset(item for item in EventType if _is_wanted(item, settings.events))
+        self._receiver = HttpReceiver(settings.url, settings=settings, clock=clock, headers=dict)
         self._queues: list[asyncio.Queue[_Letter]] = [
             asyncio.Queue()
             for _ in range(settings.workers)  # the delivery's window bounds them
@@ -63,7 +63,7 @@ class WebhookOutput:
         return self._reason is None
 
     @property
-    def standing(self) -> str:
+    def status(self) -> str:
         """One sentence for people: whether it answers, or why not."""
         return "no request failed last" if self.is_well else f"does not answer: {self._reason}"
 
@@ -134,7 +134,7 @@ class WebhookOutput:
             letter.body,
             event_id=letter.event_id,
             at=self._clock.now(),
-            keys=[signing_key(one) for one in secrets if one is not None],
+            keys=[signing_key(secret) for secret in secrets if secret is not None],
         )
         await self._receiver.post(letter.body, headers={"Content-Type": CONTENT_TYPE, **signature})
 
@@ -142,4 +142,4 @@ class WebhookOutput:
 def _is_wanted(event_type: EventType, patterns: tuple[str, ...]) -> bool:
     # Job records are read for whoever asks for a run; no output tells of that.
     is_told = event_type is not EventType.RUN_DETAILED
-    return is_told and any(fnmatchcase(event_type, one) for one in patterns)
+    return is_told and any(fnmatchcase(event_type, pattern) for pattern in patterns)

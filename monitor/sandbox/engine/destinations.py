@@ -58,7 +58,7 @@ class FlowOverrides:
 def outputs_to_make(world: World, recipe: Recipe, *, is_scheduled: bool) -> list[OutputObject]:
     """Return the outputs of a recipe for scheduled or manual runs; where there are none, all."""
     outputs = world.outputs_of(recipe.id)
-    return [one for one in outputs if one.is_adhoc is not is_scheduled] or outputs
+    return [output for output in outputs if output.is_adhoc is not is_scheduled] or outputs
 
 
 class Destinator:
@@ -73,18 +73,30 @@ class Destinator:
     ) -> Destinations:
         """Return where the results go by the present outputs, parameters put in."""
         world = self._world
-        settings = [one for output in outputs for one in world.write_settings_of(output.id)]
+        settings = [
+            write_setting
+            for output in outputs
+            for write_setting in world.write_settings_of(output.id)
+        ]
         if overrides.write_settings is not None:
             settings = [
                 self._own_setting(job_group, outputs, values) for values in overrides.write_settings
             ]
-        publications = [one for output in outputs for one in world.publications_of(output.id)]
+        publications = [
+            publication for output in outputs for publication in world.publications_of(output.id)
+        ]
         ids = {output.id for output in outputs}
-        scripts = [one for one in world.shelf(SqlScript).live() if one.output_object_id in ids]
+        scripts = [
+            sql_script
+            for sql_script in world.shelf(SqlScript).live()
+            if sql_script.output_object_id in ids
+        ]
         return Destinations(
-            write_settings=tuple(self._put_in(one, "path", job_group) for one in settings),
-            publications=tuple(self._put_in(one, "table_name", job_group) for one in publications),
-            sql_scripts=tuple(self._put_in(one, "sql_script", job_group) for one in scripts),
+            write_settings=tuple(self._put_in(setting, "path", job_group) for setting in settings),
+            publications=tuple(
+                self._put_in(publication, "table_name", job_group) for publication in publications
+            ),
+            sql_scripts=tuple(self._put_in(script, "sql_script", job_group) for script in scripts),
         )
 
     def _own_setting(
@@ -101,16 +113,16 @@ class Destinator:
             **values,
         )
 
-    def _put_in(self, one: Destination, attribute: str, job_group: JobGroup) -> Destination:
+    def _put_in(self, destination: Destination, attribute: str, job_group: JobGroup) -> Destination:
         """Return a copy that later edits do not reach, with the run's parameters in a text."""
-        copy = dataclasses.replace(one)
-        text = inserted(getattr(one, attribute), one.run_parameters, job_group)
+        copy = dataclasses.replace(destination)
+        text = inserted(getattr(destination, attribute), destination.run_parameters, job_group)
         setattr(copy, attribute, with_environment(self._world, text, job_group))
-        if self._world.shelf(type(one)).get(one.id) is not one:
+        if self._world.shelf(type(destination)).get(destination.id) is not destination:
             return copy  # of this run alone
-        key = (type(one), one.id)
+        key = (type(destination), destination.id)
         kept = self._kept.get(key)
-        if isinstance(kept, type(one)) and kept == copy:
+        if isinstance(kept, type(destination)) and kept == copy:
             return kept
         self._kept[key] = copy
         return copy

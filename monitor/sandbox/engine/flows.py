@@ -145,7 +145,7 @@ class FlowRuns:
         profiling = overrides.profiler
         if profiling is None:
             outputs = self._world.outputs_of(recipe.id)
-            profiling = any(one.profiler for one in outputs)
+            profiling = any(output.profiler for output in outputs)
         job_group = self._job_groups.start(
             recipe,
             by=progress.by,

@@ -253,16 +253,18 @@ class JobGroups:
             return [alone]
         world = self._world
         destinations = job_group.destinations
-        datasets = [world.imported_datasets.get(one) for one in recipe.dataset_ids]
-        types = ["sqlexecution" for one in destinations.sql_scripts if one.is_before]
-        if any(one and one.connection_id for one in datasets):
+        datasets = [world.imported_datasets.get(dataset_id_) for dataset_id_ in recipe.dataset_ids]
+        types = ["sqlexecution" for sql_script in destinations.sql_scripts if sql_script.is_before]
+        if any(dataset and dataset.connection_id for dataset in datasets):
             types.append("ingest")
         types.append("wrangle")
         if job_group.profiling_enabled:
             types.append("profile")
         types.extend("filewriter" for _ in destinations.write_settings)
         types.extend("publish" for _ in destinations.publications)
-        types.extend("sqlexecution" for one in destinations.sql_scripts if not one.is_before)
+        types.extend(
+            "sqlexecution" for sql_script in destinations.sql_scripts if not sql_script.is_before
+        )
         return types
 
     def _fate(self, recipe: Recipe, job_group: JobGroup) -> _Fate:

@@ -119,7 +119,7 @@ class PlanRuns:
         keep_working = self._world.options.cancels_fail
         progress = self._progress[plan_run.id]
         plan_run.failed_to_cancel_some_jobs = keep_working and bool(progress.active)
-        flow_run_ids = [one.flow_run_id for one in progress.active.values()]
+        flow_run_ids = [item.flow_run_id for item in progress.active.values()]
         for task_run in progress.active.values():
             self._end_task_run(task_run, NativeStatus.CANCELED)
         # The plan run is over first, so that the ends of its flow runs start nothing.
@@ -137,7 +137,7 @@ class PlanRuns:
         latest = next(reversed(self._world.snapshots_of(plan.id)), None)
         if latest is not None and not self._world.options.snapshot_every_plan_run:
             parts = [plan, *nodes, *edges]
-            same = {one.id for one in latest.nodes} == {one.id for one in nodes}
+            same = {node.id for node in latest.nodes} == {node.id for node in nodes}
             if same and all(part.updated_at <= latest.created_at for part in parts):
                 return latest
         return self._world.create(
@@ -175,7 +175,7 @@ class PlanRuns:
         """
         ready = []
         for node in list(progress.remaining.values()):
-            edges = [one for one in progress.snapshot.edges if one.out_plan_node_id == node.id]
+            edges = [edge for edge in progress.snapshot.edges if edge.out_plan_node_id == node.id]
             if all(
                 edge.in_plan_node_id in progress.results
                 and _satisfies(progress.results[edge.in_plan_node_id], edge.status_rule)

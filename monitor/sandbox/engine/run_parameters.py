@@ -22,13 +22,21 @@ _IN_ENVIRONMENT = re.compile(r"\$env\.([\w-]+)")
 def parameters_of_flow(world: World, flow_id: int) -> dict[str, Any]:
     """Return the values that a flow gives to its parameters, by override key."""
     overrides = world.shelf(FlowRunParameterOverride).live()
-    return {one.override_key: one.value for one in overrides if one.flow_id == flow_id}
+    return {
+        override.override_key: override.value
+        for override in overrides
+        if override.flow_id == flow_id
+    }
 
 
 def parameters_of_node(world: World, plan_node_id: int) -> dict[str, Any]:
     """Return the values that a plan gives to the parameters of one node, by override key."""
     overrides = world.shelf(PlanOverride).live()
-    return {one.override_key: one.value for one in overrides if one.plan_node_id == plan_node_id}
+    return {
+        override.override_key: override.value
+        for override in overrides
+        if override.plan_node_id == plan_node_id
+    }
 
 
 def inserted(text: str, parameters: Sequence[Mapping[str, Any]], job_group: JobGroup) -> str:
@@ -68,9 +76,11 @@ def with_environment(world: World, text: str, job_group: JobGroup) -> str:
     if "$env." not in text:
         return text
     values = {
-        one.override_key: text_of(one.value, job_group)[:LONGEST_VALUE]
-        for one in world.shelf(EnvironmentParameter).live()
-        if not one.is_secret
+        environment_parameter.override_key: text_of(environment_parameter.value, job_group)[
+            :LONGEST_VALUE
+        ]
+        for environment_parameter in world.shelf(EnvironmentParameter).live()
+        if not environment_parameter.is_secret
     }
     return _IN_ENVIRONMENT.sub(
         lambda found: values.get(found.group(1), found.group()), text, count=MOST_PLACES

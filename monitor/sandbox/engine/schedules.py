@@ -93,8 +93,8 @@ class ScheduleRunner:
             self._fire(schedule)
 
     def _fire_late_ones(self, now: datetime) -> None:
-        due = [one for one in self._late if one[0] <= now]
-        self._late = [one for one in self._late if one[0] > now]
+        due = [item for item in self._late if item[0] <= now]
+        self._late = [item for item in self._late if item[0] > now]
         for _, schedule in due:
             if schedule.deleted_at is None:
                 self._fire(schedule)

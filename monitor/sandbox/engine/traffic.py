@@ -98,7 +98,7 @@ class Traffic:
 
     def _recipe(self, chance: random.Random) -> Recipe | None:
         runnable = self._world.recipe_ids_with_outputs()
-        recipes = [one for one in self._world.recipes.live() if one.id in runnable]
+        recipes = [recipe for recipe in self._world.recipes.live() if recipe.id in runnable]
         return _one(chance, recipes)
 
 

@@ -212,7 +212,7 @@ def _seed_flow(seeding: _Seeding, index: int) -> None:
         created_at=created_at,
         name=name,
         description=f"{name}: made with the sandbox",
-        shared_with=frozenset(seeding.chance.sample([one.id for one in seeding.people], k=2)),
+        shared_with=frozenset(seeding.chance.sample([person.id for person in seeding.people], k=2)),
         failure_ratio=failure_ratio,
     )
     seeding.flows.append(flow)
@@ -226,7 +226,7 @@ def _seed_flow(seeding: _Seeding, index: int) -> None:
             flow_id=flow.id,
             name=recipe_name,
             dataset_ids=() if upstream else (dataset.id,),
-            upstream_ids=tuple(made[one].id for one in upstream),
+            upstream_ids=tuple(made[item].id for item in upstream),
         )
         made.append(recipe)
         for is_adhoc in (True, False):
@@ -350,7 +350,7 @@ def _seed_schedules(seeding: _Seeding) -> None:
 def _colleague_of(seeding: _Seeding, flow: Flow) -> int:
     """Return who sees a flow and is not the administrator: two see it by sharing alone."""
     people = (flow.creator_id, *sorted(flow.shared_with))
-    return next(one for one in people if one != seeding.people[0].id)
+    return next(person for person in people if person != seeding.people[0].id)
 
 
 def _seed_schedule(

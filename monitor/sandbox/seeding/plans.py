@@ -16,8 +16,14 @@ def seed_regions(world: World, flow: Flow, plan: Plan | None) -> None:
     ``plan`` is None where the edition has none.
     """
     recipe_ids = {recipe.id for recipe in world.recipes_of(flow.id)}
-    outputs = [one for one in world.output_objects.live() if one.recipe_id in recipe_ids]
-    for setting in (one for output in outputs for one in world.write_settings_of(output.id)):
+    outputs = [
+        output_object_
+        for output_object_ in world.output_objects.live()
+        if output_object_.recipe_id in recipe_ids
+    ]
+    for setting in (
+        write_setting for output in outputs for write_setting in world.write_settings_of(output.id)
+    ):
         folder, _, name = setting.path.rpartition("/")
         setting.path = f"{folder}//{name}"
         place = {"index": len(folder) + 1, "order": 0}

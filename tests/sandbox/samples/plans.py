@@ -33,26 +33,26 @@ SAMPLES = {
     "deletePlan": Sample(path=of(Plan)),
     "sharePlan": Sample(
         path=of(Plan),
-        body=lambda one: {"data": [{"email": one.things.admin.email, "role": "readOnly"}]},
+        body=lambda item: {"data": [{"email": item.things.admin.email, "role": "readOnly"}]},
     ),
     "getPlanPermissions": Sample(path=of(Plan)),
     "deletePlanPermissions": Sample(
-        path=lambda one: (one.things.nightly.id, one.things.colleague.id)
+        path=lambda item: (item.things.nightly.id, item.things.colleague.id)
     ),
     "planRunParameters": Sample(path=of(Plan)),
     "createPlanNode": Sample(
-        body=lambda one: {
-            "planId": one.things.nightly.id,
+        body=lambda item: {
+            "planId": item.things.nightly.id,
             "taskType": "flow",
-            "task": {"flowId": one.things.orders.id},
-            "inPlanNodeIds": [one.things.node.id],
+            "task": {"flowId": item.things.orders.id},
+            "inPlanNodeIds": [item.things.node.id],
             "coordinates": {"x": 100, "y": 40.5},
         }
     ),
     "getPlanNodeRunParameters": Sample(path=of(PlanNode)),
     "deletePlanNode": Sample(path=of(PlanNode)),
-    "createPlanOverride": Sample(body=lambda one: override(one, "month")),
-    "updatePlanOverride": Sample(path=of(PlanOverride), body=lambda one: override(one, "day")),
+    "createPlanOverride": Sample(body=lambda item: override(item, "month")),
+    "updatePlanOverride": Sample(path=of(PlanOverride), body=lambda item: override(item, "day")),
     "runPlan": Sample(path=of(Plan), body=lambda _: {}),
     "getSchedulesForPlan": Sample(path=of(Plan)),
     "cancelPlanSnapshotRun": Sample(path=of(PlanSnapshotRun), body=lambda _: {}),

@@ -20,7 +20,7 @@ def newest_job_group(living: Living) -> Sequence[object]:
 
 
 SAMPLES = {
-    "runJobGroup": Sample(body=lambda one: {"wrangledDataset": {"id": one.things.clean.id}}),
+    "runJobGroup": Sample(body=lambda item: {"wrangledDataset": {"id": item.things.clean.id}}),
     "listJobGroups": Sample(),
     "cancelJobGroup": Sample(path=newest_job_group, body=lambda _: {}),
     "getJobGroup": Sample(path=of(JobGroup)),

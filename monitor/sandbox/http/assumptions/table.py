@@ -32,10 +32,10 @@ _FAMILIES = (
 )
 
 ASSUMPTIONS: tuple[Assumption, ...] = tuple(
-    one for family in _FAMILIES for one in family.ASSUMPTIONS
+    assumption for family in _FAMILIES for assumption in family.ASSUMPTIONS
 )
 
 
 def assumed_of(operation_id: str) -> tuple[Assumption, ...]:
     """Return what is assumed of one operation, beside what is assumed of all."""
-    return tuple(one for one in ASSUMPTIONS if operation_id in one.operations)
+    return tuple(assumption for assumption in ASSUMPTIONS if operation_id in assumption.operations)

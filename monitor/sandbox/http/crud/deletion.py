@@ -27,10 +27,10 @@ def delete(call: Call, record: Record) -> None:
     gone = _ids_of(doomed.values())
     _refuse_what_is_held(world, record, doomed, gone)
     _cut_links(world, gone)
-    for one in doomed.values():
-        world.delete(one)
-        one.updater_id = call.person.id
-    if any(isinstance(one, Flow | Plan) for one in doomed.values()):
+    for item in doomed.values():
+        world.delete(item)
+        item.updater_id = call.person.id
+    if any(isinstance(item, Flow | Plan) for item in doomed.values()):
         _disable_schedules(call)
 
 
@@ -53,8 +53,8 @@ def _doomed(world: World, record: Record) -> Doomed:
 
 def _ids_of(records: Iterable[Record]) -> Ids:
     ids: dict[type[Record], set[int]] = {}
-    for one in records:
-        ids.setdefault(type(one), set()).add(one.id)
+    for record in records:
+        ids.setdefault(type(record), set()).add(record.id)
     return ids
 
 
@@ -83,7 +83,7 @@ def _refuse_what_is_held(world: World, record: Record, doomed: Doomed, gone: Ids
 def _cut_links(world: World, gone: Ids) -> None:
     for _, link, row in list(_holders(world, gone, OnDelete.CLEAR)):
         value, ids = getattr(row, link.attribute), gone[link.target]
-        left: Any = tuple(one for one in value if one not in ids) if link.many else None
+        left: Any = tuple(item for item in value if item not in ids) if link.many else None
         world.update(row, **{link.attribute: left})
 
 

@@ -26,7 +26,7 @@ from monitor.sandbox.http.showing.rendering import reference, stamp
 from monitor.sandbox.records.objects import Flow, Plan, Record
 
 T = TypeVar("T", bound=Record)
-_RECORD_FIELDS = frozenset(one.name for one in dataclasses.fields(Record))
+_RECORD_FIELDS = frozenset(field.name for field in dataclasses.fields(Record))
 
 
 def _as_they_are(call: Call, record: Record | None, values: dict[str, Any]) -> dict[str, Any]:
@@ -109,14 +109,14 @@ def rows_of(call: Call, kind: Kind[T], hooks: Hooks[T] | None = None) -> Iterabl
     """Return what a list shows and a count counts, before their query selects."""
     query = call.list_query()
 
-    def is_shown(one: Record) -> bool:
-        if one.deleted_at is not None and not query.include_deleted:
+    def is_shown(record: Record) -> bool:
+        if record.deleted_at is not None and not query.include_deleted:
             return False
-        if isinstance(one, Flow | Plan):
-            return call.view.in_scope(one, query.scope)
-        return sees(call.view, one)
+        if isinstance(record, Flow | Plan):
+            return call.view.in_scope(record, query.scope)
+        return sees(call.view, record)
 
-    rows = (one for one in call.world.shelf(kind.record) if is_shown(one))
+    rows = (item for item in call.world.shelf(kind.record) if is_shown(item))
     return rows if hooks is None else hooks.narrow(call, rows)
 
 
@@ -126,10 +126,10 @@ def create_record(call: Call, kind: Kind[T], values: Mapping[str, Any]) -> T:
     Raises:
         ApiError: 400, when the values lack what every such record has.
     """
-    for one in dataclasses.fields(kind.record):
-        has_default = (one.default, one.default_factory) != (MISSING, MISSING)
-        if not has_default and one.name not in values and one.name not in _RECORD_FIELDS:
-            raise bad_field(name_of(kind, one.name), "is required")
+    for field in dataclasses.fields(kind.record):
+        has_default = (field.default, field.default_factory) != (MISSING, MISSING)
+        if not has_default and field.name not in values and field.name not in _RECORD_FIELDS:
+            raise bad_field(name_of(kind, field.name), "is required")
     return call.world.create(kind.record, by=call.person.id, **values)
 
 
@@ -181,7 +181,7 @@ def require_right_around(call: Call, kind: Kind[Any], values: Mapping[str, Any])
     """
     if not kind.home or values.get(kind.home) is None:
         return
-    link = next(one for one in kind.references if one.attribute == kind.home)
+    link = next(reference for reference in kind.references if reference.attribute == kind.home)
     parent = call.world.shelf(link.target).get(values[kind.home])
     if parent is not None:
         require_right(call, parent)

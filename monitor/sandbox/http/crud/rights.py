@@ -25,7 +25,7 @@ def _parent_of(world: World, record: Record) -> Record | None:
     kind = kind_of(type(record))
     if kind is None or not kind.home:
         return None
-    link = next(one for one in kind.references if one.attribute == kind.home)
+    link = next(reference for reference in kind.references if reference.attribute == kind.home)
     parent_id = getattr(record, kind.home)
     return None if parent_id is None else world.shelf(link.target).get(parent_id, with_deleted=True)
 

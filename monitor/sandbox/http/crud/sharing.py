@@ -43,9 +43,9 @@ def _subject(call: Call, row: Json, name: str) -> Subject:
 
 
 def _person(call: Call, value: Json, name: str) -> Person:
-    for one in call.world.people.live():
-        if isinstance(value, str) and value.casefold() == one.email.casefold():
-            return one
+    for person in call.world.people.live():
+        if isinstance(value, str) and value.casefold() == person.email.casefold():
+            return person
     is_id = isinstance(value, int) or (isinstance(value, str) and INTEGER.fullmatch(value))
     found = call.world.people.get(int(value)) if is_id else None
     if found is None:

@@ -41,7 +41,10 @@ def values_of(
     """
     sent: Mapping[str, Json] = (call.body or {}) if body is None else body
     links = {
-        name: one for one in kind.references for name in (one.sent, one.shown) if one.sent and name
+        name: reference
+        for reference in kind.references
+        for name in (reference.sent, reference.shown)
+        if reference.sent and name
     }
     values: dict[str, Any] = {}
     for name in [*models()[model], *links]:
@@ -87,19 +90,19 @@ def _linked(call: Call, link: Reference, value: Json, name: str) -> int | tuple[
         return linked(call, link, value, name)
     if not isinstance(value, list):
         raise bad_field(name, "must be an array")
-    return tuple(linked(call, link, one, f"{name}[{place}]") for place, one in enumerate(value))
+    return tuple(linked(call, link, json, f"{name}[{place}]") for place, json in enumerate(value))
 
 
 def _first_value(kind: Kind[Any], attribute: str, name: str) -> Any:
     """Return what an attribute has when nobody says anything."""
-    for one in dataclasses.fields(kind.record):
-        if one.name != attribute:
+    for field in dataclasses.fields(kind.record):
+        if field.name != attribute:
             continue
-        if one.default is not dataclasses.MISSING:
-            return one.default
-        if one.default_factory is not dataclasses.MISSING:
-            return one.default_factory()
-        if "None" in str(one.type):
+        if field.default is not dataclasses.MISSING:
+            return field.default
+        if field.default_factory is not dataclasses.MISSING:
+            return field.default_factory()
+        if "None" in str(field.type):
             return None
     raise bad_field(name, "must not be null")
 

@@ -23,24 +23,24 @@ def told(credentials: Mapping[str, Any]) -> dict[str, Json]:
     return {name: credentials[name] for name in OPEN_CREDENTIALS if name in credentials}
 
 
-def _credentials(view: View, one: Connection) -> Json:
+def _credentials(view: View, connection: Connection) -> Json:
     del view
-    return [told(credentials) for credentials in one.credentials]
+    return [told(credentials) for credentials in connection.credentials]
 
 
-def _advanced_credentials(view: View, one: Connection) -> Json:
+def _advanced_credentials(view: View, connection: Connection) -> Json:
     del view
-    return [told(credentials) for credentials in one.advanced_credentials]
+    return [told(credentials) for credentials in connection.advanced_credentials]
 
 
-def _has_credentials(view: View, one: Connection) -> bool:
+def _has_credentials(view: View, connection: Connection) -> bool:
     del view
-    return bool(one.credentials)
+    return bool(connection.credentials)
 
 
-def is_seen(view: View, one: Connection) -> bool:
+def is_seen(view: View, connection: Connection) -> bool:
     """True for the owner and administrators, and for everybody where it is global."""
-    return one.is_global or view.person.is_admin or one.creator_id == view.person.id
+    return connection.is_global or view.person.is_admin or connection.creator_id == view.person.id
 
 
 CONNECTION: Kind[Connection] = Kind(

@@ -34,7 +34,7 @@ def _prepare(call: Call, record: Connection | None, values: dict[str, Any]) -> d
 def _each(credentials: Any) -> tuple[Mapping[str, Any], ...]:
     """Return credentials one by one, whether one was sent or a list of them."""
     several = (credentials,) if isinstance(credentials, Mapping) else tuple(credentials)
-    return tuple(one for one in several if isinstance(one, Mapping))
+    return tuple(credential for credential in several if isinstance(credential, Mapping))
 
 
 def _narrow(call: Call, rows: Iterable[Connection]) -> Iterable[Connection]:
@@ -44,11 +44,11 @@ def _narrow(call: Call, rows: Iterable[Connection]) -> Iterable[Connection]:
     operations = words(query, "operations", OPERATIONS)
     role = word(query, "sharedRole", SHARED_ROLES)
     return (
-        one
-        for one in rows
-        if (not vendors or one.vendor in vendors)
-        and all(can(one.vendor, operation) for operation in operations)
-        and (not role or (one.creator_id == call.person.id) is (role == "owner"))
+        row
+        for row in rows
+        if (not vendors or row.vendor in vendors)
+        and all(can(row.vendor, operation) for operation in operations)
+        and (not role or (row.creator_id == call.person.id) is (role == "owner"))
     )
 
 

@@ -45,7 +45,7 @@ def can(vendor: str, operation: str) -> bool:
 
 def _kept(world: World, connector: str) -> ConnectorOverrides | None:
     rows = world.shelf(ConnectorOverrides).live()
-    return next((one for one in rows if one.connector == connector), None)
+    return next((row for row in rows if row.connector == connector), None)
 
 
 def _changes(world: World, connector: str) -> Json:

@@ -112,6 +112,6 @@ def _texts(body: Body, name: str) -> tuple[str, ...]:
         return ()
     value = body.raw(name)
     several = [value] if isinstance(value, str) else value
-    if not isinstance(several, list) or not all(isinstance(one, str) for one in several):
+    if not isinstance(several, list) or not all(isinstance(item, str) for item in several):
         raise bad_field(body.name_of(name), "must be a string or an array of strings")
     return tuple(several)

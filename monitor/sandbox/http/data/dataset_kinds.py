@@ -17,48 +17,52 @@ from monitor.sandbox.world import WORKSPACE_ID
 FILES_WITH_COLUMNS = (".csv", ".tsv", ".json", ".avro", ".parquet", ".xlsx", ".xls")
 
 
-def is_schematized(one: ImportedDataset) -> bool:
+def is_schematized(imported_dataset: ImportedDataset) -> bool:
     """True where the columns are known: tables, queries and files of a form that has them."""
-    if one.connection_id is not None:
+    if imported_dataset.connection_id is not None:
         return True
-    return (one.uri or one.dynamic_path or "").lower().endswith(FILES_WITH_COLUMNS)
+    return (
+        (imported_dataset.uri or imported_dataset.dynamic_path or "")
+        .lower()
+        .endswith(FILES_WITH_COLUMNS)
+    )
 
 
-def type_of(one: ImportedDataset) -> str:
+def type_of(imported_dataset: ImportedDataset) -> str:
     """Return where the data lies: ``jdbc``, or the scheme of the file's address."""
-    if one.connection_id is not None and one.uri is None:
+    if imported_dataset.connection_id is not None and imported_dataset.uri is None:
         return "jdbc"
-    return urlsplit(one.uri or "").scheme or "file"
+    return urlsplit(imported_dataset.uri or "").scheme or "file"
 
 
-def storage_location(one: ImportedDataset) -> Json:
+def storage_location(imported_dataset: ImportedDataset) -> Json:
     """Return where the file lies; None for what is no file."""
-    if one.uri is None:
+    if imported_dataset.uri is None:
         return None
-    address = urlsplit(one.uri)
+    address = urlsplit(imported_dataset.uri)
     return {
-        "fullUri": one.uri,
-        "type": type_of(one),
+        "fullUri": imported_dataset.uri,
+        "type": type_of(imported_dataset),
         "container": address.netloc or None,
         "path": address.path,
     }
 
 
-def _relational_source(one: ImportedDataset) -> Json:
-    if one.uri is not None:
+def _relational_source(imported_dataset: ImportedDataset) -> Json:
+    if imported_dataset.uri is not None:
         return None
     return {
-        "relationalPath": list(one.table_path[:-1]),
-        "tableName": one.table_path[-1] if one.table_path else None,
-        "raw": list(one.raw) or None,
+        "relationalPath": list(imported_dataset.table_path[:-1]),
+        "tableName": imported_dataset.table_path[-1] if imported_dataset.table_path else None,
+        "raw": list(imported_dataset.raw) or None,
     }
 
 
-def is_seen(view: View, one: ImportedDataset) -> bool:
+def is_seen(view: View, imported_dataset: ImportedDataset) -> bool:
     """True for the owner, for administrators, and where a flow that one sees has the data."""
-    if view.person.is_admin or one.creator_id == view.person.id:
+    if view.person.is_admin or imported_dataset.creator_id == view.person.id:
         return True
-    return not view.visible_flow_ids.isdisjoint(flow_ids_with(view.world, one.id))
+    return not view.visible_flow_ids.isdisjoint(flow_ids_with(view.world, imported_dataset.id))
 
 
 IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
@@ -83,15 +87,15 @@ IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
     ),
     constants={"workspace": reference(WORKSPACE_ID), "fileConfigurations": None},
     computed={
-        "parsingScript": lambda _, one: reference(one.id),
-        "storageLocation": lambda _, one: storage_location(one),
-        "relationalSource": lambda _, one: _relational_source(one),
-        "runParameters": lambda _, one: {"data": list(one.run_parameters)},
-        "type": lambda _, one: type_of(one),
-        "isSchematized": lambda _, one: is_schematized(one),
-        "raw": lambda _, one: list(one.raw) or None,
-        "jdbcPath": lambda _, one: list(one.table_path[:-1]) or None,
-        "jdbcTable": lambda _, one: one.table_path[-1] if one.table_path else None,
+        "parsingScript": lambda _, item: reference(item.id),
+        "storageLocation": lambda _, item: storage_location(item),
+        "relationalSource": lambda _, item: _relational_source(item),
+        "runParameters": lambda _, item: {"data": list(item.run_parameters)},
+        "type": lambda _, item: type_of(item),
+        "isSchematized": lambda _, item: is_schematized(item),
+        "raw": lambda _, item: list(item.raw) or None,
+        "jdbcPath": lambda _, item: list(item.table_path[:-1]) or None,
+        "jdbcTable": lambda _, item: item.table_path[-1] if item.table_path else None,
     },
     # The address in its many forms is put together by the handlers; the rest tells of the editor.
     unkept=frozenset(
@@ -115,27 +119,27 @@ DATASET_NODE: Kind[DatasetNode] = Kind(
     ),
     home="flow_id",
     constants={"activeSample": None, "wrangled": False},
-    computed={"recipe": lambda _, one: reference(one.dataset_id)},
+    computed={"recipe": lambda _, item: reference(item.dataset_id)},
     also_shown=("createdAt", "updatedAt", "creator", "updater"),
 )
 
 
-def data_source(view: View, one: ImportedDataset) -> dict[str, Json]:
+def data_source(view: View, imported_dataset: ImportedDataset) -> dict[str, Json]:
     """Return a dataset as the copy of one is answered."""
     del view
     return {
-        **stamps(one),
-        "name": one.name,
-        "dynamicPath": one.dynamic_path,
-        "isSchematized": is_schematized(one),
-        "isDynamic": one.is_dynamic,
-        "isConverted": one.is_converted,
-        "disableTypeInference": one.disable_type_inference,
-        "hasStructuring": is_schematized(one),
+        **stamps(imported_dataset),
+        "name": imported_dataset.name,
+        "dynamicPath": imported_dataset.dynamic_path,
+        "isSchematized": is_schematized(imported_dataset),
+        "isDynamic": imported_dataset.is_dynamic,
+        "isConverted": imported_dataset.is_converted,
+        "disableTypeInference": imported_dataset.disable_type_inference,
+        "hasStructuring": is_schematized(imported_dataset),
         "hasSchemaErrors": False,
-        "parsingScript": reference(one.id),
-        "storageLocation": storage_location(one),
-        "connection": reference(one.connection_id),
+        "parsingScript": reference(imported_dataset.id),
+        "storageLocation": storage_location(imported_dataset),
+        "connection": reference(imported_dataset.connection_id),
         "workspace": reference(WORKSPACE_ID),
     }
 
@@ -149,8 +153,8 @@ DATA_SOURCES = Resource(
         "connection": Association(
             key="connection",
             target="connections",
-            find=lambda view, one: view.world.connections.get(
-                one.connection_id or 0, with_deleted=True
+            find=lambda view, item: view.world.connections.get(
+                item.connection_id or 0, with_deleted=True
             ),
         ),
     },

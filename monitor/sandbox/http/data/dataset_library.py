@@ -29,10 +29,10 @@ def list_datasets(call: Call) -> Reply:
     query = call.query.only(call.operation.query)
     with_subjects = boolean(query, "includeAssociatedSubjects")
 
-    def extra(one: Dataset) -> dict[str, Json]:
-        if not with_subjects or not isinstance(one, ImportedDataset):
+    def extra(dataset: Dataset) -> dict[str, Json]:
+        if not with_subjects or not isinstance(dataset, ImportedDataset):
             return {}
-        return {"associatedSubjects": subjects_of(call, one)}
+        return {"associatedSubjects": subjects_of(call, dataset)}
 
     reply = call.list(LIBRARY_ROWS.plural, rows, extra=extra)
     if "count" in reply.body:
@@ -48,7 +48,7 @@ def count_datasets(call: Call) -> Reply:
 def _counts(call: Call, rows: Iterable[Dataset]) -> dict[str, Json]:
     """Return how many rows of each type the query selects, and how many in all."""
     found = Counter(
-        type_in_library(call.view, one) for one in call.admitted(LIBRARY_ROWS.plural, rows)
+        type_in_library(call.view, item) for item in call.admitted(LIBRARY_ROWS.plural, rows)
     )
     return {**{name: found[name] for name in LIBRARY_TYPES}, "all": found.total()}
 
@@ -60,15 +60,15 @@ def _rows(call: Call) -> Iterable[Dataset]:
     tests = [*_tests(call, query)]
     datasets: list[Dataset] = [*call.world.imported_datasets.live(), *call.world.recipes.live()]
     rows = [
-        one
-        for one in datasets
-        if type_in_library(call.view, one) in wanted and all(test(one) for test in tests)
+        dataset
+        for dataset in datasets
+        if type_in_library(call.view, dataset) in wanted and all(test(dataset) for test in tests)
     ]
     flow_id = integer(query, "flowId", 0)
     if not flow_id:
         return rows
     is_here = _in_flow(call, flow_id)
-    return sorted(rows, key=lambda one: not is_here(one))
+    return sorted(rows, key=lambda row: not is_here(row))
 
 
 def _wanted(query: Query) -> frozenset[str]:
@@ -91,29 +91,29 @@ def _wanted(query: Query) -> frozenset[str]:
 def _tests(call: Call, query: Query) -> Iterable[Test]:
     """Yield one test for each filter of the query."""
     person, scope = call.person, call.list_query().scope
-    yield lambda one: sees(call.view, one)
+    yield lambda item: sees(call.view, item)
     if scope != "all":
-        yield lambda one: (one.creator_id == person.id) is (scope == "owned")
+        yield lambda item: (item.creator_id == person.id) is (scope == "owned")
     if user_id := integer(query, "userIdFilter", 0):
-        yield lambda one: one.creator_id == user_id
+        yield lambda item: item.creator_id == user_id
     for name in ("currentFlowId", "datasourceFlowId"):
         if flow_id := integer(query, name, 0):
             yield _in_flow(call, flow_id)
     if connection_id := integer(query, "connectionId", 0):
-        yield lambda one: getattr(one, "connection_id", None) == connection_id
+        yield lambda item: getattr(item, "connection_id", None) == connection_id
     if boolean(query, "baseStorage"):
-        yield lambda one: isinstance(one, ImportedDataset) and one.connection_id is None
+        yield lambda item: isinstance(item, ImportedDataset) and item.connection_id is None
     if boolean(query, "schematized"):
-        yield lambda one: not isinstance(one, ImportedDataset) or is_schematized(one)
+        yield lambda item: not isinstance(item, ImportedDataset) or is_schematized(item)
     is_hidden = boolean(query, "hidden")
-    yield lambda one: not isinstance(one, ImportedDataset) or one.is_hidden is is_hidden
+    yield lambda item: not isinstance(item, ImportedDataset) or item.is_hidden is is_hidden
 
 
 def _in_flow(call: Call, flow_id: int) -> Test:
     """Return what tells whether a dataset is a recipe of a flow, or one of its inputs."""
-    inputs = {one.id for one in inputs_of(call.world, flow_id)}
-    return lambda one: (
-        one.id in inputs if isinstance(one, ImportedDataset) else one.flow_id == flow_id
+    inputs = {input_.id for input_ in inputs_of(call.world, flow_id)}
+    return lambda item: (
+        item.id in inputs if isinstance(item, ImportedDataset) else item.flow_id == flow_id
     )
 
 

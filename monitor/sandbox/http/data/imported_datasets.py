@@ -22,12 +22,14 @@ from monitor.sandbox.lineage import flow_ids_with
 from monitor.sandbox.records.data import DatasetNode, ResourceTask
 from monitor.sandbox.records.objects import ImportedDataset, Record
 
-FLOW_LINK = next(one for one in DATASET_NODE.references if one.attribute == "flow_id")
+FLOW_LINK = next(
+    reference for reference in DATASET_NODE.references if reference.attribute == "flow_id"
+)
 
 
 def _prepare(call: Call, record: ImportedDataset | None, values: dict[str, Any]) -> dict[str, Any]:
     # Only what this operation takes: a patch does not move data.
-    body = Body({name: one for name, one in (call.body or {}).items() if name in _taken(call)})
+    body = Body({name: item for name, item in (call.body or {}).items() if name in _taken(call)})
     judged(values)
     if record is None:
         return {**values, **address_of(call.world, body, values)}
@@ -49,16 +51,19 @@ def get_imported_dataset(call: Call) -> Reply:
     return call.show(IMPORTED_DATASET.plural, one, extra=extra)
 
 
-def subjects_of(call: Call, one: ImportedDataset) -> Json:
+def subjects_of(call: Call, imported_dataset: ImportedDataset) -> Json:
     """Return the people who find a dataset: its owner, then those who see flows that read it."""
-    places = flow_ids_with(call.world, one.id)
+    places = flow_ids_with(call.world, imported_dataset.id)
     flows = [flow for flow in call.world.flows.live() if flow.id in places]
     others = {person for flow in flows for person in (flow.creator_id, *flow.shared_with)}
     return [
         {"subjectId": person_id, "subjectType": "person", "role": role}
         for person_id, role in [
-            (one.creator_id, "owner"),
-            *((person_id, "readOnly") for person_id in sorted(others - {one.creator_id})),
+            (imported_dataset.creator_id, "owner"),
+            *(
+                (person_id, "readOnly")
+                for person_id in sorted(others - {imported_dataset.creator_id})
+            ),
         ]
     ]
 

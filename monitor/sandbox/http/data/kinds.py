@@ -19,4 +19,6 @@ KINDS: tuple[Kind[Any], ...] = (
     REFERENCE_NODE,
 )
 
-RESOURCES: dict[str, Resource] = {one.plural: one for one in (RECIPES, DATA_SOURCES, LIBRARY_ROWS)}
+RESOURCES: dict[str, Resource] = {
+    item.plural: item for item in (RECIPES, DATA_SOURCES, LIBRARY_ROWS)
+}

@@ -13,26 +13,26 @@ Dataset = ImportedDataset | Recipe
 LIBRARY_TYPES = ("imported", "reference", "recipe")
 
 
-def type_in_library(view: View, one: Dataset) -> str:
+def type_in_library(view: View, dataset: Dataset) -> str:
     """Return which of the three kinds of dataset one is."""
-    if isinstance(one, ImportedDataset):
+    if isinstance(dataset, ImportedDataset):
         return "imported"
-    return "reference" if is_referenced(view.world, one) else "recipe"
+    return "reference" if is_referenced(view.world, dataset) else "recipe"
 
 
-def library_row(view: View, one: Dataset) -> dict[str, Json]:
+def library_row(view: View, dataset: Dataset) -> dict[str, Json]:
     row = {
-        **stamps(one),
-        "type": type_in_library(view, one),
-        "name": one.name,
-        "description": one.description,
+        **stamps(dataset),
+        "type": type_in_library(view, dataset),
+        "name": dataset.name,
+        "description": dataset.description,
     }
-    if isinstance(one, Recipe):
-        return row | {"flow": reference(one.flow_id), "isSchematized": True}
+    if isinstance(dataset, Recipe):
+        return row | {"flow": reference(dataset.flow_id), "isSchematized": True}
     return row | {
-        "connection": reference(one.connection_id),
-        "storageLocation": storage_location(one),
-        "isSchematized": is_schematized(one),
+        "connection": reference(dataset.connection_id),
+        "storageLocation": storage_location(dataset),
+        "isSchematized": is_schematized(dataset),
     }
 
 

@@ -12,13 +12,13 @@ from monitor.sandbox.records.objects import Flow, ImportedDataset, Recipe
 from monitor.sandbox.world import World
 
 
-def is_referenced(world: World, one: Recipe) -> bool:
+def is_referenced(world: World, recipe: Recipe) -> bool:
     """True where another flow refers to a recipe."""
-    return any(node.recipe_id == one.id for node in world.shelf(ReferenceNode).live())
+    return any(node.recipe_id == recipe.id for node in world.shelf(ReferenceNode).live())
 
 
-def _reference_info(view: View, one: Recipe) -> Json:
-    return {"id": one.id, "name": one.name} if is_referenced(view.world, one) else None
+def _reference_info(view: View, recipe: Recipe) -> Json:
+    return {"id": recipe.id, "name": recipe.name} if is_referenced(view.world, recipe) else None
 
 
 RECIPE: Kind[Recipe] = Kind(
@@ -48,13 +48,13 @@ RECIPE: Kind[Recipe] = Kind(
     visibility=Visibility.HOME,
     constants={"wrangled": True, "activeSample": None, "associatedPeople": None},
     computed={
-        "recipe": lambda _, one: reference(one.id),
+        "recipe": lambda _, item: reference(item.id),
         "referenceinfo": _reference_info,
     },
     # Which of the two is the input is judged by the handler.
     unkept=frozenset({"importedDataset", "wrangledDataset"}),
     associations={
-        "recipe": Association(key="recipe", target="recipes", find=lambda _, one: one),
+        "recipe": Association(key="recipe", target="recipes", find=lambda _, item: item),
     },
 )
 
@@ -74,10 +74,15 @@ REFERENCE_NODE: Kind[ReferenceNode] = Kind(
 )
 
 
-def recipe(view: View, one: Recipe) -> dict[str, Json]:
+def recipe(view: View, recipe: Recipe) -> dict[str, Json]:
     """Return a wrangled dataset's script."""
     del view
-    return {**stamps(one), "name": one.name, "description": one.description, "active": True}
+    return {
+        **stamps(recipe),
+        "name": recipe.name,
+        "description": recipe.description,
+        "active": True,
+    }
 
 
 RECIPES = Resource(plural="recipes", render=recipe, columns=NAMED, associations=OWN)

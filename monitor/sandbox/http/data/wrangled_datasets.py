@@ -24,7 +24,7 @@ INPUTS = {"importedDataset": "dataset_ids", "wrangledDataset": "upstream_ids"}
 
 
 def _link(kind: Kind[Any], attribute: str) -> Reference:
-    return next(one for one in kind.references if one.attribute == attribute)
+    return next(reference for reference in kind.references if reference.attribute == attribute)
 
 
 def _input(call: Call, body: Body) -> ImportedDataset | Recipe:
@@ -111,7 +111,7 @@ def get_input(call: Call) -> Reply:
     if primary is None:
         raise not_found("primaryInputDataset of wrangledDataset", recipe.id)
     attribute, record_id = primary
-    name = next(name for name, one in INPUTS.items() if one == attribute)
+    name = next(name for name, input_ in INPUTS.items() if input_ == attribute)
     kind: Kind[Any] = IMPORTED_DATASET if name == "importedDataset" else RECIPE
     record = call.world.shelf(kind.record).get(record_id, with_deleted=True)
     return Reply(body={name: show(RESOURCES, call.view, kind.plural, record)})
@@ -128,7 +128,7 @@ def swap_input(call: Call) -> Reply:
     primary = primary_of(recipe)
     if primary is not None:
         attribute, record_id = primary
-        inputs[attribute] = tuple(one for one in inputs[attribute] if one != record_id)
+        inputs[attribute] = tuple(input_ for input_ in inputs[attribute] if input_ != record_id)
     attribute = "dataset_ids" if isinstance(source, ImportedDataset) else "upstream_ids"
     inputs[attribute] = tuple(dict.fromkeys((source.id, *inputs[attribute])))
     call.world.update(

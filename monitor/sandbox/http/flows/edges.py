@@ -48,8 +48,8 @@ def commit_edges(call: Call) -> Reply:
     require_right(call, flow)
     wanted = [_wanted(call, node, body) for body in _bodies(Body(call.body))]
     _refuse_circles(call.world, wanted)
-    edges = [_commit(call, flow, one) for one in wanted]
-    data = [show(RESOURCES, call.view, EDGE.plural, one) for one in edges]
+    edges = [_commit(call, flow, body) for body in wanted]
+    data = [show(RESOURCES, call.view, EDGE.plural, edge) for edge in edges]
     return Reply(status=status_of(call.operation), body={"data": data})
 
 
@@ -95,7 +95,7 @@ def _refuse_circles(world: World, wanted: list[_Wanted]) -> None:
     Raises:
         ApiError: 400.
     """
-    upstream = {one.id: set(one.upstream_ids) for one in world.recipes.live()}
+    upstream = {recipe.id: set(recipe.upstream_ids) for recipe in world.recipes.live()}
     for edge in wanted:
         source_id = recipe_behind(edge.input_node)
         if source_id is None:
@@ -136,9 +136,9 @@ def _commit(call: Call, flow: Flow, wanted: _Wanted) -> FlowEdge:
 def _edge(call: Call, flow: Flow, *, input_id: int, output_id: int) -> FlowEdge:
     """Return the edge between two nodes; made where there is none."""
     ends = (input_id, output_id)
-    for one in call.world.shelf(FlowEdge).live():
-        if (one.input_node_id, one.output_node_id) == ends:
-            return one
+    for flow_edge in call.world.shelf(FlowEdge).live():
+        if (flow_edge.input_node_id, flow_edge.output_node_id) == ends:
+            return flow_edge
     values = {"flow_id": flow.id, "input_node_id": input_id, "output_node_id": output_id}
     return create_record(call, EDGE, values)
 
@@ -154,12 +154,18 @@ def replace_dataset(call: Call) -> Reply:
     old_id = _old_dataset(call, flow, body)
     name = "newImportedDatasetId"
     new_id = linked(call, _NEW_DATASET, body.raw(name), name)
-    readers = [one for one in call.world.recipes_of(flow.id) if old_id in one.dataset_ids]
+    readers = [
+        other_recipe
+        for other_recipe in call.world.recipes_of(flow.id)
+        if old_id in other_recipe.dataset_ids
+    ]
     node = _node_for(call, flow, old_id, new_id)
     for recipe in readers:
-        ids = dict.fromkeys(new_id if one == old_id else one for one in recipe.dataset_ids)
+        ids = dict.fromkeys(
+            new_id if dataset_id_ == old_id else dataset_id_ for dataset_id_ in recipe.dataset_ids
+        )
         call.world.update(recipe, by=call.person.id, dataset_ids=tuple(ids))
-    edges = [_edge(call, flow, input_id=node.id, output_id=one.id) for one in readers]
+    edges = [_edge(call, flow, input_id=node.id, output_id=reader.id) for reader in readers]
     answer: dict[str, Json] = {
         "newInputNode": show(RESOURCES, call.view, "flownodes", node),
         "outputNodeEdges": [
@@ -187,7 +193,7 @@ def _old_dataset(call: Call, flow: Flow, body: Body) -> int:
             raise bad_field("flowNodeId", f"names no imported dataset in flow {flow.id}")
         return node.dataset_id
     dataset_id = body.integer("oldImportedDatasetId")
-    is_read = any(dataset_id in one.dataset_ids for one in call.world.recipes_of(flow.id))
+    is_read = any(dataset_id in recipe.dataset_ids for recipe in call.world.recipes_of(flow.id))
     if not is_read and not _dataset_nodes(call, flow, dataset_id):
         raise bad_field("oldImportedDatasetId", f"names no imported dataset in flow {flow.id}")
     return dataset_id
@@ -195,7 +201,7 @@ def _old_dataset(call: Call, flow: Flow, body: Body) -> int:
 
 def _dataset_nodes(call: Call, flow: Flow, dataset_id: int) -> list[DatasetNode]:
     nodes = call.world.shelf(DatasetNode).live()
-    return [one for one in nodes if (one.flow_id, one.dataset_id) == (flow.id, dataset_id)]
+    return [node for node in nodes if (node.flow_id, node.dataset_id) == (flow.id, dataset_id)]
 
 
 def _node_for(call: Call, flow: Flow, old_id: int, new_id: int) -> DatasetNode:

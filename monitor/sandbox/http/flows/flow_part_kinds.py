@@ -53,19 +53,19 @@ EDGE: Kind[FlowEdge] = Kind(
     home="flow_id",
     visibility=Visibility.HOME,
     computed={
-        "inputFlowNode": lambda _, one: {"id": one.input_node_id},
-        "outputFlowNode": lambda _, one: {"id": one.output_node_id},
+        "inputFlowNode": lambda _, item: {"id": item.input_node_id},
+        "outputFlowNode": lambda _, item: {"id": item.output_node_id},
     },
     associations={
         "inputflownode": Association(
             key="inputFlowNode",
             target="flownodes",
-            find=lambda view, one: node_of(view.world, one.input_node_id),
+            find=lambda view, item: node_of(view.world, item.input_node_id),
         ),
         "outputflownode": Association(
             key="outputFlowNode",
             target="flownodes",
-            find=lambda view, one: node_of(view.world, one.output_node_id),
+            find=lambda view, item: node_of(view.world, item.output_node_id),
         ),
     },
     filter_fields=("id",),

@@ -15,41 +15,41 @@ from monitor.sandbox.world import WORKSPACE_ID
 CLOUD_PROJECT = "sandbox"
 
 
-def flow(view: View, one: Flow) -> dict[str, Json]:
+def flow(view: View, flow: Flow) -> dict[str, Json]:
     del view
     return {
-        **stamps(one),
-        "name": one.name,
-        "description": one.description,
-        "folder": reference(one.folder_id),
-        "defaultOutputDir": one.default_output_dir,
-        "settings": dict(one.settings),
+        **stamps(flow),
+        "name": flow.name,
+        "description": flow.description,
+        "folder": reference(flow.folder_id),
+        "defaultOutputDir": flow.default_output_dir,
+        "settings": dict(flow.settings),
         "flowState": None,
         "workspace": reference(WORKSPACE_ID),
         "cpProject": CLOUD_PROJECT,
-        "deleted_at": stamp(one.deleted_at),
+        "deleted_at": stamp(flow.deleted_at),
     }
 
 
-def flow_node(view: View, one: FlowNode) -> dict[str, Json]:
+def flow_node(view: View, flow_node: FlowNode) -> dict[str, Json]:
     """Return a node; that of a recipe has the recipe's id."""
     del view
-    recipe_id = one.id if isinstance(one, Recipe) else None
+    recipe_id = flow_node.id if isinstance(flow_node, Recipe) else None
     shown: dict[str, Json] = {
-        **stamps(one),
-        "flow": reference(one.flow_id),
+        **stamps(flow_node),
+        "flow": reference(flow_node.flow_id),
         "recipe": reference(recipe_id),
         "wrangledDataset": reference(recipe_id),
     }
-    if isinstance(one, DatasetNode):
-        shown["importedDataset"] = reference(one.dataset_id)
-    if isinstance(one, ReferenceNode):
-        shown["referencedFlowNode"] = reference(one.recipe_id)
+    if isinstance(flow_node, DatasetNode):
+        shown["importedDataset"] = reference(flow_node.dataset_id)
+    if isinstance(flow_node, ReferenceNode):
+        shown["referencedFlowNode"] = reference(flow_node.recipe_id)
     return shown
 
 
-def flow_of(view: View, one: FlowNode | WebhookFlowTask) -> Flow | None:
-    return view.world.flows.get(one.flow_id, with_deleted=True)
+def flow_of(view: View, flow_node: FlowNode | WebhookFlowTask) -> Flow | None:
+    return view.world.flows.get(flow_node.flow_id, with_deleted=True)
 
 
 FLOW = Association(key="flow", target="flows", find=flow_of)
@@ -61,16 +61,16 @@ FLOW_RESOURCES: dict[str, Resource] = {
         render=flow,
         columns={
             **NAMED,
-            "description": lambda _, one: one.description,
-            "defaultOutputDir": lambda _, one: one.default_output_dir,
+            "description": lambda _, item: item.description,
+            "defaultOutputDir": lambda _, item: item.default_output_dir,
         },
         associations={
             **OWN,
             "folder": Association(
                 key="folder",
                 target="folders",
-                find=lambda view, one: (
-                    None if one.folder_id is None else view.world.shelf(Folder).get(one.folder_id)
+                find=lambda view, item: (
+                    None if item.folder_id is None else view.world.shelf(Folder).get(item.folder_id)
                 ),
             ),
             "snapshots": Association(
@@ -79,13 +79,13 @@ FLOW_RESOURCES: dict[str, Resource] = {
             "flownodes": Association(
                 key="flowNodes",
                 target="flownodes",
-                find=lambda view, one: nodes_of(view.world, one.id),
+                find=lambda view, item: nodes_of(view.world, item.id),
                 many=True,
             ),
             "webhookflowtasks": Association(
                 key="webhookFlowTasks",
                 target="webhookflowtasks",
-                find=lambda view, one: view.world.webhook_tasks_of(one.id),
+                find=lambda view, item: view.world.webhook_tasks_of(item.id),
                 many=True,
             ),
             "associatedpeople": Association(
@@ -103,14 +103,14 @@ FLOW_RESOURCES: dict[str, Resource] = {
             "recipe": Association(
                 key="recipe",
                 target="recipes",
-                find=lambda _, one: one if isinstance(one, Recipe) else None,
+                find=lambda _, item: item if isinstance(item, Recipe) else None,
             ),
             "importeddataset": Association(
                 key="importedDataset",
                 target="importeddatasets",
-                find=lambda view, one: (
-                    view.world.imported_datasets.get(one.dataset_id)
-                    if isinstance(one, DatasetNode)
+                find=lambda view, item: (
+                    view.world.imported_datasets.get(item.dataset_id)
+                    if isinstance(item, DatasetNode)
                     else None
                 ),
             ),

@@ -43,7 +43,7 @@ def free_name(world: World, name: str, *, owner_id: int) -> str:
 
 def _in_folder(call: Call, rows: Iterable[Flow]) -> Iterable[Flow]:
     folder_id = integer(call.query, "folderId", 0)
-    return (one for one in rows if not folder_id or one.folder_id == folder_id)
+    return (row for row in rows if not folder_id or row.folder_id == folder_id)
 
 
 def copy_flow(call: Call) -> Reply:
@@ -54,7 +54,7 @@ def copy_flow(call: Call) -> Reply:
     body = Body(call.body)
     graph = graph_of(call.world, flow, leave_out=(WebhookFlowTask,))
     copies_data = body.boolean("copyDatasources")
-    data = [one for one in graph.used if copies_data and isinstance(one, ImportedDataset)]
+    data = [item for item in graph.used if copies_data and isinstance(item, ImportedDataset)]
     folder = None if flow.folder_id is None else call.world.shelf(Folder).get(flow.folder_id)
     is_own_folder = folder is not None and folder.creator_id == call.person.id
     changes = {

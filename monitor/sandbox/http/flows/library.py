@@ -23,12 +23,12 @@ def _library(call: Call) -> Iterator[Flow | Folder]:
     query = call.list_query()
     leaves_out = "excludeFolders" in call.operation.query and boolean(call.query, "excludeFolders")
     folders = (
-        one
-        for one in call.world.shelf(Folder)
+        folder
+        for folder in call.world.shelf(Folder)
         if not leaves_out
         and query.scope != "shared"
-        and (query.include_deleted or one.deleted_at is None)
-        and sees(call.view, one)
+        and (query.include_deleted or folder.deleted_at is None)
+        and sees(call.view, folder)
     )
     flows: Iterable[Flow] = rows_of(call, FLOW)
     return chain(folders, flows)
@@ -62,7 +62,7 @@ def _counts(call: Call) -> dict[str, Json]:
 
 def _in_folder(call: Call) -> Iterable[Flow]:
     folder = found(call, FOLDER)
-    return (one for one in rows_of(call, FLOW) if one.folder_id == folder.id)
+    return (row for row in rows_of(call, FLOW) if row.folder_id == folder.id)
 
 
 def list_flows_in_folder(call: Call) -> Reply:
@@ -84,7 +84,11 @@ def get_outputs(call: Call) -> Reply:
     """List the output objects of a flow's recipes."""
     flow = found(call, FLOW)
     recipes = {recipe.id for recipe in call.world.recipes_of(flow.id)}
-    outputs = [one for one in call.world.output_objects.live() if one.recipe_id in recipes]
+    outputs = [
+        output_object_
+        for output_object_ in call.world.output_objects.live()
+        if output_object_.recipe_id in recipes
+    ]
     return call.list("outputobjects", outputs, filter_fields=("id",))
 
 

@@ -16,21 +16,21 @@ from monitor.sandbox.world import WORKSPACE_ID
 _FLOW = FLOW_RESOURCES["flows"]
 
 
-def library_row(view: View, one: Flow | Folder) -> dict[str, Json]:
+def library_row(view: View, other_flow: Flow | Folder) -> dict[str, Json]:
     """Return a flow or a folder, and which of them it is; a folder lacks what only flows have."""
-    if isinstance(one, Flow):
-        return {**flow(view, one), "type": "flow"}
+    if isinstance(other_flow, Flow):
+        return {**flow(view, other_flow), "type": "flow"}
     return {
-        **stamps(one),
-        "name": one.name,
-        "description": one.description,
+        **stamps(other_flow),
+        "name": other_flow.name,
+        "description": other_flow.description,
         "folder": None,
         "defaultOutputDir": None,
         "settings": None,
         "flowState": None,
         "workspace": reference(WORKSPACE_ID),
         "cpProject": None,
-        "deleted_at": stamp(one.deleted_at),
+        "deleted_at": stamp(other_flow.deleted_at),
         "type": "folder",
     }
 
@@ -38,9 +38,9 @@ def library_row(view: View, one: Flow | Folder) -> dict[str, Json]:
 def _of(kind: type[Flow | Folder], association: Association) -> Association:
     """Return an association that only rows of one kind have something for."""
 
-    def find(view: View, one: Any) -> Any:
-        if isinstance(one, kind):
-            return association.find(view, one)
+    def find(view: View, item: Any) -> Any:
+        if isinstance(item, kind):
+            return association.find(view, item)
         return () if association.many else None
 
     return Association(
@@ -53,12 +53,18 @@ LIBRARY_ROWS = Resource(
     render=library_row,
     columns={
         **NAMED,
-        "description": lambda _, one: one.description,
-        "type": lambda _, one: "flow" if isinstance(one, Flow) else "folder",
+        "description": lambda _, item: item.description,
+        "type": lambda _, item: "flow" if isinstance(item, Flow) else "folder",
     },
     associations={
-        **{name: _of(Folder, one) for name, one in FOLDER.associations.items()},
-        **{name: _of(Flow, one) for name, one in _FLOW.associations.items()},
+        **{
+            name: _of(Folder, other_association)
+            for name, other_association in FOLDER.associations.items()
+        },
+        **{
+            name: _of(Flow, other_association)
+            for name, other_association in _FLOW.associations.items()
+        },
         **{name: _FLOW.associations[name] for name in ("creator", "updater")},
     },
 )

@@ -28,10 +28,18 @@ def nodes_of(world: World, flow_id: int) -> list[FlowNode]:
     """Return the nodes of a flow, in the order of their ids."""
     found: list[FlowNode] = [
         *world.recipes_of(flow_id),
-        *(one for one in world.shelf(DatasetNode).live() if one.flow_id == flow_id),
-        *(one for one in world.shelf(ReferenceNode).live() if one.flow_id == flow_id),
+        *(
+            dataset_node
+            for dataset_node in world.shelf(DatasetNode).live()
+            if dataset_node.flow_id == flow_id
+        ),
+        *(
+            reference_node
+            for reference_node in world.shelf(ReferenceNode).live()
+            if reference_node.flow_id == flow_id
+        ),
     ]
-    return sorted(found, key=lambda one: one.id)
+    return sorted(found, key=lambda flow_node: flow_node.id)
 
 
 def recipe_behind(node: FlowNode) -> int | None:

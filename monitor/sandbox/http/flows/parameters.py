@@ -23,9 +23,12 @@ def _prepare(
 ) -> dict[str, Any]:
     """Let each key stand once in a flow."""
     flow_id = values.get("flow_id") if record is None else record.flow_id
-    for one in call.world.shelf(FlowRunParameterOverride).live():
-        is_other = record is None or one.id != record.id
-        if is_other and (one.flow_id, one.override_key) == (flow_id, values.get("override_key")):
+    for flow_run_parameter_override in call.world.shelf(FlowRunParameterOverride).live():
+        is_other = record is None or flow_run_parameter_override.id != record.id
+        if is_other and (
+            flow_run_parameter_override.flow_id,
+            flow_run_parameter_override.override_key,
+        ) == (flow_id, values.get("override_key")):
             raise bad_field("overrideKey", f"is overridden in flow {flow_id} already")
     return values
 
@@ -42,10 +45,10 @@ def create_notification_settings(call: Call) -> Reply:
     """Say when a flow's people are told; a flow that has such settings gets others."""
     values = values_of(call, NOTIFICATION_SETTINGS, "FlowNotificationSettingsCreateRequest")
     require_right_around(call, NOTIFICATION_SETTINGS, values)
-    for one in call.world.shelf(FlowNotificationSettings).live():
-        if one.flow_id == values["flow_id"]:
-            call.world.update(one, by=call.person.id, **values)
-            return answer(call, NOTIFICATION_SETTINGS, one)
+    for flow_notification_settings in call.world.shelf(FlowNotificationSettings).live():
+        if flow_notification_settings.flow_id == values["flow_id"]:
+            call.world.update(flow_notification_settings, by=call.person.id, **values)
+            return answer(call, NOTIFICATION_SETTINGS, flow_notification_settings)
     return answer(call, NOTIFICATION_SETTINGS, create_record(call, NOTIFICATION_SETTINGS, values))
 
 

@@ -71,7 +71,7 @@ def _rendered(
     kind: Kind[Any], fields: Mapping[str, Field], view: View, record: Any
 ) -> dict[str, Json]:
     own = stamps(record)
-    links = {one.shown: one for one in kind.references if one.shown}
+    links = {reference.shown: reference for reference in kind.references if reference.shown}
     shown: dict[str, Json] = {}
     for name in dict.fromkeys([*fields, *links, *kind.computed, *kind.constants, *kind.also_shown]):
         if name in kind.computed:
@@ -87,9 +87,11 @@ def _rendered(
     return shown
 
 
-def _link(one: Reference, record: Any) -> Json:
-    value = getattr(record, one.attribute)
-    return [reference(record_id) for record_id in value] if one.many else reference(value)
+def _link(other_reference: Reference, record: Any) -> Json:
+    value = getattr(record, other_reference.attribute)
+    return (
+        [reference(record_id) for record_id in value] if other_reference.many else reference(value)
+    )
 
 
 def _columns(kind: Kind[Any], fields: Mapping[str, Field]) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _columns(kind: Kind[Any], fields: Mapping[str, Field]) -> dict[str, Any]:
         *kind.columns,
         *kind.computed,
         *kind.constants,
-        *(one.shown for one in kind.references),
+        *(reference.shown for reference in kind.references),
     }
     kept = {
         name: _reader(attribute_of(kind, name))
@@ -124,11 +126,14 @@ def _reader(attribute: str) -> Any:
 
 def _associations(kind: Kind[Any], names: Mapping[type[Record], str]) -> dict[str, Association]:
     found = dict(OWN)
-    for one in kind.references:
-        key = one.embeds_as or one.shown
+    for other_reference in kind.references:
+        key = other_reference.embeds_as or other_reference.shown
         if key:
-            found[key.lower()] = _association(key, one, names[one.target])
-    return {**found, **{name.lower(): one for name, one in kind.associations.items()}}
+            found[key.lower()] = _association(key, other_reference, names[other_reference.target])
+    return {
+        **found,
+        **{name.lower(): association for name, association in kind.associations.items()},
+    }
 
 
 def _association(key: str, link: Reference, target: str) -> Association:

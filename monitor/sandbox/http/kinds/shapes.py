@@ -19,19 +19,19 @@ CREATOR = Association(key="creator", target="people", find=creator_of)
 UPDATER = Association(key="updater", target="people", find=updater_of)
 OWN = {"creator": CREATOR, "updater": UPDATER}
 STAMPS = {
-    "id": lambda _, one: one.id,
-    "createdAt": lambda _, one: one.created_at,
-    "updatedAt": lambda _, one: one.updated_at,
+    "id": lambda _, item: item.id,
+    "createdAt": lambda _, item: item.created_at,
+    "updatedAt": lambda _, item: item.updated_at,
 }
-NAMED = {**STAMPS, "name": lambda _, one: one.name}
+NAMED = {**STAMPS, "name": lambda _, item: item.name}
 
 
-def stamps(one: Record) -> dict[str, Json]:
+def stamps(record: Record) -> dict[str, Json]:
     """Return the fields that every stored thing shows."""
     return {
-        "id": one.id,
-        "createdAt": stamp(one.created_at),
-        "updatedAt": stamp(one.updated_at),
-        "creator": reference(one.creator_id),
-        "updater": reference(one.updater_id),
+        "id": record.id,
+        "createdAt": stamp(record.created_at),
+        "updatedAt": stamp(record.updated_at),
+        "creator": reference(record.creator_id),
+        "updater": reference(record.updater_id),
     }

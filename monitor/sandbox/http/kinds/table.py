@@ -45,7 +45,7 @@ _NAMES: dict[type[Record], str] = {
 
 # By the name in the API's messages.
 RESOURCES: dict[str, Resource] = {
-    **{name: one for family in _FAMILIES for name, one in family.RESOURCES.items()},
+    **{name: resource for family in _FAMILIES for name, resource in family.RESOURCES.items()},
     **{kind.plural: resource_of(kind, _NAMES) for kind in KINDS},
 }
 

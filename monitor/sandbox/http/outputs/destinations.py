@@ -47,9 +47,9 @@ def judged(values: dict[str, Any], path: str = "") -> dict[str, Any]:
         total += len(places)
         if total > MOST_PLACES:
             raise bad_field(f"{within}{where}", f"must be at most {MOST_PLACES} in all")
-        for place, one in enumerate(places):
+        for place, other_place in enumerate(places):
             for name in ("index", "order"):
-                value = one.get(name, 0)
+                value = other_place.get(name, 0)
                 if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                     at = f"{within}{where}[{place}].{name}"
                     raise bad_field(at, "must be a whole number from 0")

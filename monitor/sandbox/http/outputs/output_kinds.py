@@ -17,23 +17,23 @@ from monitor.sandbox.records.objects import (
 from monitor.sandbox.records.outputs import SqlScript
 
 
-def _flow_node_of(view: View, one: OutputObject) -> Recipe | None:
-    return view.world.recipes.get(one.recipe_id, with_deleted=True)
+def _flow_node_of(view: View, output_object: OutputObject) -> Recipe | None:
+    return view.world.recipes.get(output_object.recipe_id, with_deleted=True)
 
 
-def _scripts_of(view: View, one: OutputObject) -> list[SqlScript]:
+def _scripts_of(view: View, output_object: OutputObject) -> list[SqlScript]:
     scripts = view.world.shelf(SqlScript).live()
-    return [script for script in scripts if script.output_object_id == one.id]
+    return [script for script in scripts if script.output_object_id == output_object.id]
 
 
-def _parameters(view: View, one: WriteSetting | Publication | SqlScript) -> Json:
+def _parameters(view: View, write_setting: WriteSetting | Publication | SqlScript) -> Json:
     del view
-    return {"data": [dict(parameter) for parameter in one.run_parameters]}
+    return {"data": [dict(parameter) for parameter in write_setting.run_parameters]}
 
 
-def _connection_text(view: View, one: WriteSetting) -> Json:
+def _connection_text(view: View, write_setting: WriteSetting) -> Json:
     del view
-    return None if one.connection_id is None else str(one.connection_id)
+    return None if write_setting.connection_id is None else str(write_setting.connection_id)
 
 
 def _connection(*, shown: str = "", embeds_as: str = "") -> Reference:
@@ -58,7 +58,7 @@ OUTPUT_OBJECT: Kind[OutputObject] = Kind(
     ),
     home="recipe_id",
     visibility=Visibility.HOME,
-    computed={"flowNode": lambda _, one: reference(one.recipe_id)},  # as recorded
+    computed={"flowNode": lambda _, item: reference(item.recipe_id)},  # as recorded
     also_shown=("ignoreRecipeErrors",),
     unkept=frozenset(
         {"writeSettings", "publications", "sqlScripts", "outputObjectSchemaDriftOptions"}
@@ -70,13 +70,13 @@ OUTPUT_OBJECT: Kind[OutputObject] = Kind(
         "writeSettings": Association(
             key="writeSettings",
             target="writesettings",
-            find=lambda view, one: view.world.write_settings_of(one.id),
+            find=lambda view, item: view.world.write_settings_of(item.id),
             many=True,
         ),
         "publications": Association(
             key="publications",
             target="publications",
-            find=lambda view, one: view.world.publications_of(one.id),
+            find=lambda view, item: view.world.publications_of(item.id),
             many=True,
         ),
         "sqlScripts": Association(
@@ -106,7 +106,7 @@ WRITE_SETTING: Kind[WriteSetting] = Kind(
         "connectionId": _connection_text,
         "runParameters": _parameters,
         # A run without outputs that is told what to write has settings of no output object.
-        "outputObject": lambda _, one: reference(one.output_object_id or None),
+        "outputObject": lambda _, item: reference(item.output_object_id or None),
     },
     filter_fields=("path",),
 )

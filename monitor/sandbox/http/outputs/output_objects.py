@@ -24,8 +24,8 @@ def _nested(call: Call) -> dict[str, list[dict[str, Any]]]:
     body = Body(call.body)
     return {
         name: [
-            nested_values(call, kind, one, path=f"{name}[{place}]")
-            for place, one in enumerate(body.array(name))
+            nested_values(call, kind, item, path=f"{name}[{place}]")
+            for place, item in enumerate(body.array(name))
         ]
         for name, kind in NESTED.items()
         if body.has(name)

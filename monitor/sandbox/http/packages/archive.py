@@ -155,7 +155,7 @@ def _pages(content: bytes) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             _refuse_what_is_too_much(members)
-            return {one.filename: archive.read(one) for one in members if _is_file(one)}
+            return {member.filename: archive.read(member) for member in members if _is_file(member)}
     except _FAULTS as exc:
         raise bad_package("is no ZIP file that can be read") from exc
 
@@ -169,11 +169,11 @@ def _refuse_what_is_too_much(members: Sequence[zipfile.ZipInfo]) -> None:
     if len(members) > MOST_MEMBERS:
         raise bad_package(f"has more than {MOST_MEMBERS} files")
     # No more than what a member says of itself is ever unpacked.
-    if sum(max(0, one.file_size) for one in members) > MOST_UNPACKED_BYTES:
+    if sum(max(0, member.file_size) for member in members) > MOST_UNPACKED_BYTES:
         raise bad_package(f"has more than {MOST_UNPACKED_BYTES} bytes when it is unpacked")
-    for one in members:
-        if one.compress_type not in _METHODS or one.flag_bits & _ENCRYPTED:
-            raise bad_package(f"has a file {shortened(one.filename)} that is encrypted or odd")
+    for member in members:
+        if member.compress_type not in _METHODS or member.flag_bits & _ENCRYPTED:
+            raise bad_package(f"has a file {shortened(member.filename)} that is encrypted or odd")
 
 
 def _json(value: Any) -> bytes:

@@ -51,13 +51,17 @@ def arrivals_of(package: Package, world: World, *, by: int) -> Arrivals:
     _refuse_circles(records.values())
     return Arrivals(
         roots=tuple(_roots(package, records)),
-        parts=tuple(one for one in records.values() if not isinstance(one, USED)),
-        used=tuple(one for one in records.values() if isinstance(one, USED)),
+        parts=tuple(
+            other_record for other_record in records.values() if not isinstance(other_record, USED)
+        ),
+        used=tuple(
+            other_record for other_record in records.values() if isinstance(other_record, USED)
+        ),
     )
 
 
 def _kind_named(plural: str) -> Kind[Any]:
-    kind = next((one for one in KINDS if one.plural == plural), None)
+    kind = next((other_kind for other_kind in KINDS if other_kind.plural == plural), None)
     if kind is None or not (kind.record in USED or _lives_in_a_pipeline(kind)):
         raise bad_package(f"has a table {shortened(plural)}, which no package has")
     return kind
@@ -66,7 +70,7 @@ def _kind_named(plural: str) -> Kind[Any]:
 def _lives_in_a_pipeline(kind: Kind[Any] | None) -> bool:
     if kind is None or kind.record in (Flow, Plan):
         return kind is not None
-    homes = [one.target for one in kind.references if one.attribute == kind.home]
+    homes = [reference.target for reference in kind.references if reference.attribute == kind.home]
     return any(_lives_in_a_pipeline(kind_of(home)) for home in homes)
 
 
@@ -110,11 +114,11 @@ def _refuse_what_leads_outside(record: Record, records: Mapping[Key, Record]) ->
 def _refuse_circles(records: Iterable[Record]) -> None:
     """Refuse recipes or nodes of a plan that wait for each other."""
     before: dict[object, set[object]] = {}
-    for one in records:
-        if isinstance(one, Recipe):
-            before[Recipe, one.id] = {(Recipe, other) for other in one.upstream_ids}
-        elif isinstance(one, PlanEdge):
-            begin, end = (PlanEdge, one.in_plan_node_id), (PlanEdge, one.out_plan_node_id)
+    for record in records:
+        if isinstance(record, Recipe):
+            before[Recipe, record.id] = {(Recipe, other) for other in record.upstream_ids}
+        elif isinstance(record, PlanEdge):
+            begin, end = (PlanEdge, record.in_plan_node_id), (PlanEdge, record.out_plan_node_id)
             before.setdefault(end, set()).add(begin)
     try:
         graphlib.TopologicalSorter(before).prepare()
@@ -129,7 +133,7 @@ def _roots(package: Package, records: Mapping[Key, Record]) -> Iterable[Record]:
     ids = package.manifest.roots.get(plural, [])
     if not ids or len(set(ids)) != len(ids):
         raise bad_package(f"does not say of which {plural} it is")
-    for one in ids:
-        if (kind, one) not in records:
-            raise bad_package(f"says that it is of {plural} {one}, and has none")
-        yield records[kind, one]
+    for id_ in ids:
+        if (kind, id_) not in records:
+            raise bad_package(f"says that it is of {plural} {id_}, and has none")
+        yield records[kind, id_]

@@ -62,10 +62,12 @@ def get_package(call: Call) -> Reply:
     hides = boolean(call.query, "hideSecrets")
     rows: Rows = [
         {
-            "overrideKey": one.override_key,
-            "value": None if hides and one.is_secret else dict(one.value),
+            "overrideKey": environment_parameter.override_key,
+            "value": None
+            if hides and environment_parameter.is_secret
+            else dict(environment_parameter.value),
         }
-        for one in call.world.shelf(EnvironmentParameter).live()
+        for environment_parameter in call.world.shelf(EnvironmentParameter).live()
     ]
     manifest = manifest_of(call.world, PackageKind.ENVIRONMENT_PARAMETERS)
     package = Package(manifest=manifest, tables={TABLE: rows})
@@ -75,7 +77,10 @@ def get_package(call: Call) -> Reply:
 def import_package(call: Call) -> Reply:
     """Make the parameters of a package, or give those that are here its values."""
     rows = _rows(call)
-    here = {one.override_key: one for one in call.world.shelf(EnvironmentParameter).live()}
+    here = {
+        environment_parameter.override_key: environment_parameter
+        for environment_parameter in call.world.shelf(EnvironmentParameter).live()
+    }
     for row in rows:
         existing = here.get(row.override_key)
         if existing is not None:
@@ -120,9 +125,9 @@ def _rows(call: Call) -> list[_Row]:
 
 
 def _prepared(
-    call: Call, one: EnvironmentParameter | None, values: dict[str, Any]
+    call: Call, environment_parameter: EnvironmentParameter | None, values: dict[str, Any]
 ) -> dict[str, Any]:
-    del one
+    del environment_parameter
     key, value = values["override_key"], values["value"]
     if not key:
         raise bad_field("overrideKey", "is not allowed to be empty")
@@ -139,8 +144,8 @@ def _usage_shown(call: Call) -> Callable[[EnvironmentParameter], Mapping[str, Js
         return None
     texts = _texts_by_kind(call.world)
 
-    def shown(one: EnvironmentParameter) -> Mapping[str, Json]:
-        name = f"$env.{one.override_key}"
+    def shown(environment_parameter: EnvironmentParameter) -> Mapping[str, Json]:
+        name = f"$env.{environment_parameter.override_key}"
         usage = {kind: sum(name in text for text in found) for kind, found in texts.items()}
         return {"usageInfo": usage}
 
@@ -156,7 +161,7 @@ def _texts_by_kind(world: World) -> dict[str, list[str]]:
         "sqlScripts": SqlScript,
     }
     return {
-        name: [msgspec.json.encode(one).decode() for one in world.shelf(kind).live()]
+        name: [msgspec.json.encode(other_kind).decode() for other_kind in world.shelf(kind).live()]
         for name, kind in kinds.items()
     }
 

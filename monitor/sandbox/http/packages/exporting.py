@@ -119,9 +119,9 @@ def plural_of(record: Record) -> str:
 def names_told(record: type[Record]) -> frozenset[str]:
     """Return the attributes that a package tells of a kind of records."""
     return frozenset(
-        one.name
-        for one in dataclasses.fields(record)
-        if one.name not in _STAYS_AT_HOME and (one.repr or record is not Connection)
+        field.name
+        for field in dataclasses.fields(record)
+        if field.name not in _STAYS_AT_HOME and (field.repr or record is not Connection)
     )
 
 
@@ -137,7 +137,9 @@ def row_of(record: Record, inside: Collection[Key]) -> dict[str, Any]:
     for attribute, record_id in cut:
         value = values[attribute]
         values[attribute] = (
-            tuple(one for one in value if one != record_id) if isinstance(value, tuple) else None
+            tuple(other_value for other_value in value if other_value != record_id)
+            if isinstance(value, tuple)
+            else None
         )
     row: dict[str, Any] = msgspec.to_builtins(values, order="sorted")
     return row

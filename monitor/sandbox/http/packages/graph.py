@@ -22,7 +22,7 @@ Key: TypeAlias = tuple[type[Record], int]
 
 # What flows of several people use, and what therefore is no part of any one of them.
 USED: tuple[type[Record], ...] = (ImportedDataset, Connection, UserDefinedFunction)
-_STAMPS = frozenset(one.name for one in dataclasses.fields(Record))
+_STAMPS = frozenset(field.name for field in dataclasses.fields(Record))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Graph:
     used: tuple[Record, ...]
 
     def keys(self) -> frozenset[Key]:
-        return frozenset(key_of(one) for one in (*self.parts, *self.used))
+        return frozenset(key_of(part) for part in (*self.parts, *self.used))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +67,9 @@ def graph_of(world: World, *roots: Record, leave_out: Collection[type[Record]] =
     newest = list(roots)
     while newest:
         newest = [
-            one
-            for one in _at_home_in(world, {key_of(one) for one in newest}, leave_out)
-            if parts.setdefault(key_of(one), one) is one
+            item
+            for item in _at_home_in(world, {key_of(root) for root in newest}, leave_out)
+            if parts.setdefault(key_of(item), item) is item
         ]
     used: dict[Key, Record] = {}
     waiting = list(parts.values())
@@ -83,7 +83,7 @@ def graph_of(world: World, *roots: Record, leave_out: Collection[type[Record]] =
 
 def homes_beyond(world: World, graph: Graph) -> list[Flow]:
     """Return the live flows outside that parts of the graph name, or name something in."""
-    inside = {key_of(one) for one in graph.parts}
+    inside = {key_of(other_part) for other_part in graph.parts}
     found: dict[int, Flow] = {}
     for part in graph.parts:
         for target in linked_records(world, part):
@@ -156,7 +156,7 @@ def relinked(record: Record, new_id: Callable[[Key], int | None]) -> dict[str, A
     values: dict[str, Any] = {}
     for link in links_of(record):
         ids = (new_id(key) for key in link.possible_keys())
-        found = next((one for one in ids if one is not None), link.record_id)
+        found = next((id_ for id_ in ids if id_ is not None), link.record_id)
         if link.many:
             values[link.attribute] = (*values.get(link.attribute, ()), found)
         else:
@@ -168,7 +168,9 @@ def _at_home_in(
     world: World, keys: Collection[Key], leave_out: Collection[type[Record]]
 ) -> Iterator[Record]:
     for kind in KINDS:
-        if kind.record in leave_out or any(one.target is Person for one in kind.references):
+        if kind.record in leave_out or any(
+            reference.target is Person for reference in kind.references
+        ):
             continue
         for link in kind.references:
             if link.attribute != kind.home or all(target is not link.target for target, _ in keys):
@@ -180,9 +182,9 @@ def _at_home_in(
 
 def _values(part: Record) -> dict[str, Any]:
     values = {
-        one.name: getattr(part, one.name)
-        for one in dataclasses.fields(part)
-        if one.name not in _STAMPS
+        field.name: getattr(part, field.name)
+        for field in dataclasses.fields(part)
+        if field.name not in _STAMPS
     }
     if isinstance(part, Flow | Plan):
         values |= {"shared_with": frozenset(), "read_only": frozenset()}

@@ -59,18 +59,20 @@ def bring_in(view: View, arrivals: Arrivals, *, folder_id: int | None) -> Import
     The new records are not judged: see `judge`.
     """
     known = _known_here(view, arrivals.used)
-    strange = [_renamed(view.world, one) for one in arrivals.used if key_of(one) not in known]
+    strange = [_renamed(view.world, item) for item in arrivals.used if key_of(item) not in known]
     made = plant(
         view.world,
         (*strange, *arrivals.parts),
         by=view.person.id,
-        known={key: one.id for key, one in known.items()},
+        known={key: item.id for key, item in known.items()},
         changes={
-            key_of(one): {"folder_id": folder_id} for one in arrivals.parts if isinstance(one, Flow)
+            key_of(part): {"folder_id": folder_id}
+            for part in arrivals.parts
+            if isinstance(part, Flow)
         },
     )
     roots = tuple(made[key_of(root)] for root in arrivals.roots)
-    arrived = {key_of(one): one for one in arrivals.used if key_of(one) in known}
+    arrived = {key_of(item): item for item in arrivals.used if key_of(item) in known}
     return Imported(roots=roots, made=made, known=known, arrived=arrived)
 
 
@@ -82,7 +84,7 @@ def judge(view: View, imported: Imported) -> None:
     """
     most = whole_number(view.world, "webhooks.maximumPerFlow")
     tasks = Counter(
-        one.flow_id for one in imported.made.values() if isinstance(one, WebhookFlowTask)
+        item.flow_id for item in imported.made.values() if isinstance(item, WebhookFlowTask)
     )
     if max(tasks.values(), default=0) > most:
         raise bad_package(f"has a flow with more than {most} webhooks")
@@ -110,12 +112,12 @@ def answer_of(view: View, imported: Imported) -> dict[str, Json]:
         "deletedObjects": {},
         "createdObjectMapping": mapping,
         "importRuleChanges": {"object": [], "value": []},
-        "primaryFlowIds": [one.id for one in imported.roots if isinstance(one, Flow)],
+        "primaryFlowIds": [root.id for root in imported.roots if isinstance(root, Flow)],
         "release": {"version": VERSION},
         **{name: shown.pop(plural, []) for name, plural in _NAMES_OF_TABLES.items()},
         **shown,
     }
-    plan_ids = [one.id for one in imported.roots if isinstance(one, Plan)]
+    plan_ids = [root.id for root in imported.roots if isinstance(root, Plan)]
     return answer | ({"primaryPlanIds": plan_ids} if plan_ids else {})
 
 
@@ -127,35 +129,35 @@ def _known_here(view: View, used: Iterable[Record]) -> dict[Key, Record]:
     """Find what the person has already of what arrived, connections before their datasets."""
     found: dict[Key, Record] = {}
     taken: set[Key] = set()
-    for one in sorted(used, key=lambda one: isinstance(one, ImportedDataset)):
+    for other_record in sorted(used, key=lambda record: isinstance(record, ImportedDataset)):
         # Of several that are the same, the one that a package of this workspace means.
-        live = view.world.shelf(type(one)).live()
-        for other in sorted(live, key=lambda other: other.id != one.id):
+        live = view.world.shelf(type(other_record)).live()
+        for other in sorted(live, key=lambda other: other.id != other_record.id):
             is_free = key_of(other) not in taken
-            if is_free and _is_same(one, other, found) and may_name(view, other):
-                found[key_of(one)] = other
+            if is_free and _is_same(other_record, other, found) and may_name(view, other):
+                found[key_of(other_record)] = other
                 taken.add(key_of(other))
                 break
     return found
 
 
-def _is_same(one: Record, other: Record, found: Mapping[Key, Record]) -> bool:
+def _is_same(first: Record, other: Record, found: Mapping[Key, Record]) -> bool:
     """True where what arrived as ``one`` is here as ``other``.
 
     Connections have a UUID and functions a name; a dataset is the same when all is, and its
     connection is what became of it here.
     """
-    if isinstance(one, Connection) and isinstance(other, Connection):
-        return one.uuid == other.uuid
-    if isinstance(one, UserDefinedFunction) and isinstance(other, UserDefinedFunction):
-        return one.name == other.name
-    if not isinstance(one, ImportedDataset) or getattr(other, "name", None) != one.name:
+    if isinstance(first, Connection) and isinstance(other, Connection):
+        return first.uuid == other.uuid
+    if isinstance(first, UserDefinedFunction) and isinstance(other, UserDefinedFunction):
+        return first.name == other.name
+    if not isinstance(first, ImportedDataset) or getattr(other, "name", None) != first.name:
         return False
 
     def new_id(key: Key) -> int:
         return found[key].id if key in found else _MADE_ANEW
 
-    return {**_content(one), **relinked(one, new_id)} == {
+    return {**_content(first), **relinked(first, new_id)} == {
         **_content(other),
         **relinked(other, lambda _: None),
     }
@@ -172,6 +174,8 @@ def _content(record: Record) -> dict[str, Any]:
 
 def _renamed(world: World, record: Record) -> Record:
     """Give a connection another UUID where its own belongs to one that the person has not."""
-    if isinstance(record, Connection) and any(one.uuid == record.uuid for one in world.connections):
+    if isinstance(record, Connection) and any(
+        connection.uuid == record.uuid for connection in world.connections
+    ):
         record.uuid = world.uuid("imported connection", world.connections.ids.upcoming, record.id)
     return record

@@ -27,8 +27,8 @@ MACRO: Kind[Macro] = Kind(
     visibility=Visibility.EVERYBODY,
     constants={"workspaceId": WORKSPACE_ID},
     computed={
-        "createdBy": lambda _, one: one.creator_id,
-        "updatedBy": lambda _, one: one.updater_id,
+        "createdBy": lambda _, item: item.creator_id,
+        "updatedBy": lambda _, item: item.updater_id,
     },
 )
 

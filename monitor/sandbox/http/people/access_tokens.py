@@ -42,8 +42,8 @@ def create_token(call: Call) -> Reply:
 def list_tokens(call: Call) -> Reply:
     """List the caller's own tokens, expired ones too."""
     _judge_feature(call)
-    mine = [one for one in call.world.tokens.live() if one.creator_id == call.person.id]
-    return Reply(body={"data": [shown(one) for one in mine]})
+    mine = [token for token in call.world.tokens.live() if token.creator_id == call.person.id]
+    return Reply(body={"data": [shown(item) for item in mine]})
 
 
 def get_token(call: Call) -> Reply:
@@ -57,14 +57,14 @@ def delete_token(call: Call) -> Reply:
     return NO_CONTENT
 
 
-def shown(one: Token) -> dict[str, Json]:
+def shown(token: Token) -> dict[str, Json]:
     """Return what can be read about a token."""
     return {
-        "tokenId": one.token_id,
-        "description": one.description,
-        "expiredAt": stamp(one.expires_at),
-        "lastUsed": stamp(one.last_used_at),
-        "createdAt": stamp(one.created_at),
+        "tokenId": token.token_id,
+        "description": token.description,
+        "expiredAt": stamp(token.expires_at),
+        "lastUsed": stamp(token.last_used_at),
+        "createdAt": stamp(token.created_at),
     }
 
 
@@ -90,9 +90,9 @@ def _token(call: Call) -> Token:
         ApiError: 404, when the caller has none with this id.
     """
     _judge_feature(call)
-    for one in call.world.tokens.live():
-        if one.token_id == call.path_values[0] and one.creator_id == call.person.id:
-            return one
+    for token in call.world.tokens.live():
+        if token.token_id == call.path_values[0] and token.creator_id == call.person.id:
+            return token
     raise not_found("access token", call.path_values[0])
 
 

@@ -35,7 +35,7 @@ def _prepare_role(call: Call, role: AwsRole | None, values: dict[str, Any]) -> d
 def _config_for(call: Call, person_id: int | None) -> AwsConfig:
     """Return the newest configuration of a person or of the workspace."""
     shelf = call.world.shelf(AwsConfig)
-    found = [one for one in shelf.live() if one.person_id == person_id]
+    found = [aws_config for aws_config in shelf.live() if aws_config.person_id == person_id]
     if found:
         return found[-1]
     return call.world.create(
@@ -59,9 +59,9 @@ def _narrow_roles(call: Call, roles: Iterable[AwsRole]) -> Iterable[AwsRole]:
         raise bad_parameter("personId", text, "the id of a person")
     wanted = int(text)
     return [
-        one
-        for one in roles
-        if (config := config_of(call.view, one)) is not None and config.person_id == wanted
+        role
+        for role in roles
+        if (config := config_of(call.view, role)) is not None and config.person_id == wanted
     ]
 
 

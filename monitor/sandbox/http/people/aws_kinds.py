@@ -14,19 +14,19 @@ def config_of(view: View, role: AwsRole) -> AwsConfig | None:
     return view.world.shelf(AwsConfig).get(role.aws_config_id, with_deleted=True)
 
 
-def _sees_config(view: View, one: AwsConfig) -> bool:
-    return view.person.is_admin or one.person_id in (None, view.person.id)
+def _sees_config(view: View, aws_config: AwsConfig) -> bool:
+    return view.person.is_admin or aws_config.person_id in (None, view.person.id)
 
 
-def _sees_role(view: View, one: AwsRole) -> bool:
-    config = config_of(view, one)
+def _sees_role(view: View, aws_role: AwsRole) -> bool:
+    config = config_of(view, aws_role)
     return config is not None and _sees_config(view, config)
 
 
-def _credential(view: View, one: AwsConfig) -> Json:
+def _credential(view: View, aws_config: AwsConfig) -> Json:
     """Name the stored key; one configuration has one, so that they share an id."""
     del view
-    return None if one.key is None else reference(one.id)
+    return None if aws_config.key is None else reference(aws_config.id)
 
 
 AWS_CONFIG = Kind(
@@ -52,7 +52,7 @@ AWS_ROLE = Kind(
     requests=("AwsRoleCreateRequest", "AwsRoleUpdateRequest"),
     references=(Reference(attribute="aws_config_id", target=AwsConfig, shown="awsConfig"),),
     # A role is answered by two models, one with the configuration and one with its id.
-    computed={"awsConfigId": lambda _, one: one.aws_config_id},
+    computed={"awsConfigId": lambda _, item: item.aws_config_id},
     unkept=frozenset({"personId", "workspaceId", "createdAt", "updatedAt", "deletedAt"}),
     seen=_sees_role,
     filter_fields=("role",),

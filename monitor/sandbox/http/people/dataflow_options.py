@@ -22,7 +22,7 @@ def set_options_of_another(call: Call) -> Reply:
     """Keep options of one type for the person with an e-mail address."""
     email, options_type = call.path_values
     people = call.world.people.live()
-    found = next((one for one in people if one.email.casefold() == email.casefold()), None)
+    found = next((person for person in people if person.email.casefold() == email.casefold()), None)
     if not call.person.is_admin and found is not call.person:
         raise forbidden("Only an administrator may set options of another person")
     if found is None:
@@ -35,9 +35,9 @@ def _keep(call: Call, person: Person, options_type: str) -> Reply:
         raise bad_field("type", "must be letters, digits, dots, dashes and underscores")
     body = Body(call.body)
     options = {name: body.raw(name) for name in body.names() if body.has(name)}
-    for one in call.world.shelf(DataflowOptions).live():
-        if one.person_id == person.id and one.type == options_type:
-            call.world.update(one, by=call.person.id, options=options)
+    for dataflow_options in call.world.shelf(DataflowOptions).live():
+        if dataflow_options.person_id == person.id and dataflow_options.type == options_type:
+            call.world.update(dataflow_options, by=call.person.id, options=options)
             return NO_CONTENT
     call.world.create(
         DataflowOptions,

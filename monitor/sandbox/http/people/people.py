@@ -62,12 +62,12 @@ def _described(call: Call, people: Iterable[Person]) -> Iterable[Person]:
     ids = _ids(call)
     boolean(call.query, "includeStatus")
     return (
-        one
-        for one in people
-        if (not email or one.email.casefold() == email)
-        and (not state or one.state == state)
-        and (not disabled or one.is_disabled is is_disabled)
-        and (not ids or one.id in ids)
+        person
+        for person in people
+        if (not email or person.email.casefold() == email)
+        and (not state or person.state == state)
+        and (not disabled or person.is_disabled is is_disabled)
+        and (not ids or person.id in ids)
     )
 
 

@@ -44,7 +44,7 @@ def _prepare(call: Call, record: PlanNode | None, values: dict[str, Any]) -> dic
 
 def _handle(world: World, plan_id: int, wanted: str | None) -> str:
     """Return the short name of a new node in its plan: the one wanted, or two free letters."""
-    taken = {one.handle for one in world.nodes_of(plan_id)}
+    taken = {node.handle for node in world.nodes_of(plan_id)}
     if wanted:
         if wanted in taken or len(wanted) > LONGEST_HANDLE:
             raise bad_field("handle", f"must be short and free in plan {plan_id}")
@@ -71,7 +71,7 @@ def _flow_task(call: Call, body: Body, values: dict[str, Any]) -> dict[str, Any]
     made = {**values, **values_of(call, PLAN_NODE, "PlanFlowTask", body=sent, path=path)}
     if made.get("flow_id") is None:
         raise bad_field(task.name_of("flowId"), "is required")
-    recipes = {one.id for one in call.world.recipes_of(made["flow_id"])}
+    recipes = {recipe.id for recipe in call.world.recipes_of(made["flow_id"])}
     for place, recipe_id in enumerate(made.get("flow_node_ids", ())):
         if recipe_id not in recipes:
             where = f"{task.name_of('flowNodeIds')}[{place}]"
@@ -112,7 +112,7 @@ def _nodes_before(call: Call, plan_id: int) -> list[int]:
         ApiError: 400, naming the place of one that is not of the plan.
     """
     ids = Body(call.body).integers("inPlanNodeIds")
-    known = {one.id for one in call.world.nodes_of(plan_id)}
+    known = {node.id for node in call.world.nodes_of(plan_id)}
     for place, node_id in enumerate(ids):
         if node_id not in known:
             raise bad_field(f"inPlanNodeIds[{place}]", f"names no node of plan {plan_id}")

@@ -19,10 +19,10 @@ def _prepare(call: Call, record: PlanOverride | None, values: dict[str, Any]) ->
     before = None if record is None else world.plan_nodes.get(record.plan_node_id)
     if node is not None and before is not None and node.plan_id != before.plan_id:
         raise bad_field("planNodeId", f"names no node of plan {before.plan_id}")
-    for one in world.shelf(PlanOverride).live():
-        same = (one.plan_node_id, one.override_key)
-        if one is not record and same == (values["plan_node_id"], values["override_key"]):
-            raise bad_field("overrideKey", f"has a value already: override {one.id}")
+    for plan_override in world.shelf(PlanOverride).live():
+        same = (plan_override.plan_node_id, plan_override.override_key)
+        if plan_override is not record and same == (values["plan_node_id"], values["override_key"]):
+            raise bad_field("overrideKey", f"has a value already: override {plan_override.id}")
     return values
 
 

@@ -20,15 +20,15 @@ def share_plan(call: Call) -> Reply:
     plan = found(call, PLAN)
     with_whom = subjects(call)
     share(call, plan, with_whom)
-    rows = [_permission(plan, one) for one, _ in with_whom]
+    rows = [_permission(plan, subject) for subject, _ in with_whom]
     return Reply(status=201, body={"data": rows})
 
 
-def _permission(plan: Plan, one: Person) -> dict[str, Json]:
-    role = role_of(plan, one.id)
+def _permission(plan: Plan, person: Person) -> dict[str, Json]:
+    role = role_of(plan, person.id)
     return {
         "plan": reference(plan.id),
-        "person": {"id": one.id, "email": one.email, "name": one.name},
+        "person": {"id": person.id, "email": person.email, "name": person.name},
         "role": role,
         "policyTag": POLICY_TAGS[role],
     }
@@ -38,8 +38,8 @@ def get_plan_permissions(call: Call) -> Reply:
     """List the people who own a plan or share it, the owner first, each with a role."""
     plan = found(call, PLAN)
     rows = [
-        {**person(call.view, one), "role": role_of(plan, one.id)}
-        for one in people_of(call.view, plan)
+        {**person(call.view, other_person), "role": role_of(plan, other_person.id)}
+        for other_person in people_of(call.view, plan)
     ]
     return Reply(body={"data": rows})
 

@@ -14,12 +14,12 @@ from monitor.sandbox.records.runs import PlanSnapshotRun
 def _plan_runs(call: Call) -> Iterable[PlanSnapshotRun]:
     query = call.list_query()
     plan_ids = call.view.visible_plan_ids
-    for one in call.world.plan_runs.newest():
-        if one.deleted_at is not None and not query.include_deleted:
+    for item in call.world.plan_runs.newest():
+        if item.deleted_at is not None and not query.include_deleted:
             continue
-        is_own = one.creator_id == call.person.id
-        if is_own or (query.run_by_all and one.plan_id in plan_ids):
-            yield one
+        is_own = item.creator_id == call.person.id
+        if is_own or (query.run_by_all and item.plan_id in plan_ids):
+            yield item
 
 
 def list_plan_runs(call: Call) -> Reply:

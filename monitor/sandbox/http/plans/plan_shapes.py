@@ -20,50 +20,50 @@ RUNS_TOLD_BY_A_SNAPSHOT = 25
 POLICY_TAGS = {OWNER: "plan_owner", COLLABORATOR: "plan_editor", READ_ONLY: "plan_viewer"}
 
 
-def runs_of(view: View, one: Plan | PlanSnapshot) -> Sequence[PlanSnapshotRun]:
+def runs_of(view: View, plan: Plan | PlanSnapshot) -> Sequence[PlanSnapshotRun]:
     """Return the runs of a plan, or those of one snapshot, oldest first."""
-    if isinstance(one, Plan):
-        return view.plan_runs.get(one.id, ())
-    runs = view.plan_runs.get(one.original_plan_id, ())
-    return [run for run in runs if run.snapshot_id == one.id]
+    if isinstance(plan, Plan):
+        return view.plan_runs.get(plan.id, ())
+    runs = view.plan_runs.get(plan.original_plan_id, ())
+    return [run for run in runs if run.snapshot_id == plan.id]
 
 
-def original_id(one: Plan | PlanSnapshot) -> int | None:
+def original_id(plan: Plan | PlanSnapshot) -> int | None:
     """Return of which plan this is a snapshot, or was said to be made."""
-    return one.original_plan_id
+    return plan.original_plan_id
 
 
-def plan(view: View, one: Plan | PlanSnapshot) -> dict[str, Json]:
+def plan(view: View, plan: Plan | PlanSnapshot) -> dict[str, Json]:
     """Return a row of the plan list; a snapshot names the plan that it is one of."""
-    runs = runs_of(view, one)
+    runs = runs_of(view, plan)
     return {
-        **stamps(one),
-        "name": one.name,
-        "description": one.description if isinstance(one, Plan) else None,
+        **stamps(plan),
+        "name": plan.name,
+        "description": plan.description if isinstance(plan, Plan) else None,
         "workspace": reference(WORKSPACE_ID),
-        "snapshotted": isinstance(one, PlanSnapshot),
-        "originalPlanId": original_id(one),
-        "originalPlan": reference(original_id(one)),
-        "notificationsEnabled": one.notifications_enabled if isinstance(one, Plan) else False,
+        "snapshotted": isinstance(plan, PlanSnapshot),
+        "originalPlanId": original_id(plan),
+        "originalPlan": reference(original_id(plan)),
+        "notificationsEnabled": plan.notifications_enabled if isinstance(plan, Plan) else False,
         "planSnapshotRunCount": len(runs),
         "latestPlanSnapshot": reference(runs[-1].snapshot_id) if runs else None,
         "latestPlanSnapshotRun": plan_run(view, runs[-1]) if runs else None,
     }
 
 
-def plan_full(view: View, one: Plan | PlanSnapshot) -> dict[str, Json]:
+def plan_full(view: View, other_plan: Plan | PlanSnapshot) -> dict[str, Json]:
     """Return a plan with its nodes, edges and snapshots."""
     world = view.world
-    if isinstance(one, Plan):
-        nodes: Sequence[PlanNode] = world.nodes_of(one.id)
-        edges: Sequence[PlanEdge] = world.edges_of(one.id)
-        snapshots = world.snapshots_of(one.id)
+    if isinstance(other_plan, Plan):
+        nodes: Sequence[PlanNode] = world.nodes_of(other_plan.id)
+        edges: Sequence[PlanEdge] = world.edges_of(other_plan.id)
+        snapshots = world.snapshots_of(other_plan.id)
         task_runs: dict[int, list[PlanTaskRun]] = {}
     else:
-        nodes, edges, snapshots = one.nodes, one.edges, []
-        task_runs = _task_runs(view, one)
+        nodes, edges, snapshots = other_plan.nodes, other_plan.edges, []
+        task_runs = _task_runs(view, other_plan)
     return {
-        **plan(view, one),
+        **plan(view, other_plan),
         "cpProject": None,
         "planNodes": {
             "data": [plan_node(view, node, task_runs=task_runs.get(node.id)) for node in nodes]
@@ -73,9 +73,9 @@ def plan_full(view: View, one: Plan | PlanSnapshot) -> dict[str, Json]:
     }
 
 
-def associated_people(view: View, one: Plan | PlanSnapshot) -> list[Json]:
+def associated_people(view: View, plan: Plan | PlanSnapshot) -> list[Json]:
     """Return who may do what with a plan, its owner first."""
-    owner = view.world.plans.get(one.original_plan_id) if isinstance(one, PlanSnapshot) else one
+    owner = view.world.plans.get(plan.original_plan_id) if isinstance(plan, PlanSnapshot) else plan
     if owner is None:
         return []
     return [
@@ -84,7 +84,7 @@ def associated_people(view: View, one: Plan | PlanSnapshot) -> list[Json]:
             "email": who.email,
             "name": who.name,
             "authorizationPermission": {
-                "isCreatedBy": who.id == one.creator_id,
+                "isCreatedBy": who.id == plan.creator_id,
                 "policyName": None,
                 "policyTag": POLICY_TAGS[role_of(owner, who.id)],
                 "workspaceAdmin": who.is_admin,
@@ -94,39 +94,39 @@ def associated_people(view: View, one: Plan | PlanSnapshot) -> list[Json]:
     ]
 
 
-def creator_info(view: View, one: Record) -> Json:
+def creator_info(view: View, record: Record) -> Json:
     """Return a creator with name and address, as the full read shows it."""
-    who = view.world.people.get(one.creator_id, with_deleted=True)
+    who = view.world.people.get(record.creator_id, with_deleted=True)
     if who is None:
-        return reference(one.creator_id)
+        return reference(record.creator_id)
     shown = person(view, who)
     return {name: shown[name] for name in ("id", "email", "name")}
 
 
 def plan_node(
-    view: View, one: PlanNode, *, task_runs: Sequence[PlanTaskRun] | None = None
+    view: View, plan_node: PlanNode, *, task_runs: Sequence[PlanTaskRun] | None = None
 ) -> dict[str, Json]:
     """Return a node with its task; in a snapshot also with what its runs did."""
     document: dict[str, Json] = {
-        **stamps(one),
-        "plan": reference(one.plan_id),
-        "handle": one.handle,
-        "name": one.name,
-        "taskType": one.task_type,
-        "coordinates": {"x": one.x, "y": one.y},
+        **stamps(plan_node),
+        "plan": reference(plan_node.plan_id),
+        "handle": plan_node.handle,
+        "name": plan_node.name,
+        "taskType": plan_node.task_type,
+        "coordinates": {"x": plan_node.x, "y": plan_node.y},
     }
-    if one.flow_id is not None:
+    if plan_node.flow_id is not None:
         document["task"] = {
-            "flow": {"id": one.flow_id, "name": flow_name(view, one.flow_id)},
-            "flowNodes": [reference(node_id) for node_id in one.flow_node_ids],
-            "webhooksEnabled": one.webhooks_enabled,
+            "flow": {"id": plan_node.flow_id, "name": flow_name(view, plan_node.flow_id)},
+            "flowNodes": [reference(node_id) for node_id in plan_node.flow_node_ids],
+            "webhooksEnabled": plan_node.webhooks_enabled,
         }
-    if one.http_task is not None:
-        document["httpTask"] = _http_task(one, one.http_task)
+    if plan_node.http_task is not None:
+        document["httpTask"] = _http_task(plan_node, plan_node.http_task)
     document["planOverrides"] = {
         "data": [
             {"id": override.id, "overrideKey": override.override_key, "value": override.value}
-            for override in _overrides_of(view, one)
+            for override in _overrides_of(view, plan_node)
         ]
     }
     if task_runs is not None:
@@ -134,19 +134,19 @@ def plan_node(
     return document
 
 
-def _overrides_of(view: View, one: PlanNode) -> list[PlanOverride]:
+def _overrides_of(view: View, plan_node: PlanNode) -> list[PlanOverride]:
     overrides = view.world.shelf(PlanOverride).live()
-    return [override for override in overrides if override.plan_node_id == one.id]
+    return [override for override in overrides if override.plan_node_id == plan_node.id]
 
 
-def plan_edge(view: View, one: PlanEdge) -> dict[str, Json]:
+def plan_edge(view: View, plan_edge: PlanEdge) -> dict[str, Json]:
     del view
     return {
-        **stamps(one),
-        "plan": reference(one.plan_id),
-        "inPlanNodeId": one.in_plan_node_id,
-        "outPlanNodeId": one.out_plan_node_id,
-        "statusRule": one.status_rule,
+        **stamps(plan_edge),
+        "plan": reference(plan_edge.plan_id),
+        "inPlanNodeId": plan_edge.in_plan_node_id,
+        "outPlanNodeId": plan_edge.out_plan_node_id,
+        "statusRule": plan_edge.status_rule,
     }
 
 
@@ -178,29 +178,33 @@ def _task_runs(view: View, snapshot: PlanSnapshot) -> dict[int, list[PlanTaskRun
     return found
 
 
-def _task_run(view: View, one: PlanTaskRun) -> dict[str, Json]:
-    flow_run = None if one.flow_run_id is None else view.world.flow_runs.get(one.flow_run_id)
+def _task_run(view: View, plan_task_run: PlanTaskRun) -> dict[str, Json]:
+    flow_run = (
+        None
+        if plan_task_run.flow_run_id is None
+        else view.world.flow_runs.get(plan_task_run.flow_run_id)
+    )
     job_group_ids = [] if flow_run is None else flow_run.job_group_ids
     return {
-        "id": one.id,
-        "status": one.status.value,
-        "createdAt": stamp(one.created_at),
-        "updatedAt": stamp(one.updated_at),
-        "startedAt": stamp(one.started_at),
-        "finishedAt": stamp(one.finished_at),
-        "planNode": reference(one.plan_node_id),
-        "planSnapshotRun": reference(one.plan_run_id),
+        "id": plan_task_run.id,
+        "status": plan_task_run.status.value,
+        "createdAt": stamp(plan_task_run.created_at),
+        "updatedAt": stamp(plan_task_run.updated_at),
+        "startedAt": stamp(plan_task_run.started_at),
+        "finishedAt": stamp(plan_task_run.finished_at),
+        "planNode": reference(plan_task_run.plan_node_id),
+        "planSnapshotRun": reference(plan_task_run.plan_run_id),
         "planFlowTaskRunResults": {
             "data": [
-                {"jobGroup": reference(group_id), "flowRun": reference(one.flow_run_id)}
+                {"jobGroup": reference(group_id), "flowRun": reference(plan_task_run.flow_run_id)}
                 for group_id in job_group_ids
             ]
         },
     }
 
 
-def _latest_run(view: View, one: Plan | PlanSnapshot) -> PlanSnapshotRun | None:
-    runs = runs_of(view, one)
+def _latest_run(view: View, plan: Plan | PlanSnapshot) -> PlanSnapshotRun | None:
+    runs = runs_of(view, plan)
     return runs[-1] if runs else None
 
 
@@ -210,7 +214,7 @@ PLAN_RESOURCES: dict[str, Resource] = {
         render=plan,
         columns={
             **NAMED,
-            "planSnapshotRunCount": lambda view, one: len(runs_of(view, one)),
+            "planSnapshotRunCount": lambda view, item: len(runs_of(view, item)),
         },
         associations={
             **OWN,
@@ -223,22 +227,22 @@ PLAN_RESOURCES: dict[str, Resource] = {
             "plansnapshots": Association(
                 key="planSnapshots",
                 target="plans",
-                find=lambda view, one: view.world.snapshots_of(one.id),
+                find=lambda view, item: view.world.snapshots_of(item.id),
                 many=True,
             ),
             "plannodes": Association(
                 key="planNodes",
                 target="plannodes",
-                find=lambda view, one: (
-                    one.nodes if isinstance(one, PlanSnapshot) else view.world.nodes_of(one.id)
+                find=lambda view, item: (
+                    item.nodes if isinstance(item, PlanSnapshot) else view.world.nodes_of(item.id)
                 ),
                 many=True,
             ),
             "planedges": Association(
                 key="planEdges",
                 target="planedges",
-                find=lambda view, one: (
-                    one.edges if isinstance(one, PlanSnapshot) else view.world.edges_of(one.id)
+                find=lambda view, item: (
+                    item.edges if isinstance(item, PlanSnapshot) else view.world.edges_of(item.id)
                 ),
                 many=True,
             ),
@@ -256,7 +260,7 @@ PLAN_RESOURCES: dict[str, Resource] = {
             "plan": Association(
                 key="plan",
                 target="plans",
-                find=lambda view, one: view.world.plans.get(one.plan_id, with_deleted=True),
+                find=lambda view, item: view.world.plans.get(item.plan_id, with_deleted=True),
             ),
             "planoverrides": Association(
                 key="planOverrides", target="planoverrides", find=_overrides_of, many=True

@@ -20,10 +20,10 @@ from monitor.sandbox.records.runs import RanFrom
 def _plans(call: Call) -> Iterable[Plan]:
     query = call.list_query()
     return (
-        one
-        for one in call.world.plans
-        if (query.include_deleted or one.deleted_at is None)
-        and call.view.in_scope(one, query.scope)
+        plan
+        for plan in call.world.plans
+        if (query.include_deleted or plan.deleted_at is None)
+        and call.view.in_scope(plan, query.scope)
     )
 
 
@@ -34,7 +34,7 @@ def list_plans(call: Call) -> Reply:
     return call.list(
         "plans",
         _plans(call),
-        extra=lambda one: {"associatedPeople": associated_people(call.view, one)},
+        extra=lambda character: {"associatedPeople": associated_people(call.view, character)},
     )
 
 
@@ -65,7 +65,7 @@ def get_schedules(call: Call) -> Reply:
     """List the definitions of the schedules that start a plan."""
     plan = call.thing(call.world.plans, "plan")
     found = call.world.schedules_of(kind="plan", target_id=plan.id)
-    return all_of([schedule(call.view, one) for one in found])
+    return all_of([schedule(call.view, other_schedule) for other_schedule in found])
 
 
 def run_plan(call: Call) -> Reply:

@@ -44,13 +44,14 @@ def _of_node(call: Call, node: PlanNode) -> dict[str, Json]:
     flow = None if node.flow_id is None else world.flows.get(node.flow_id)
     datasets, outputs = _rows(world, node)
     overrides = [
-        RESOURCES["planoverrides"].render(call.view, one)
-        for one in world.shelf(PlanOverride).live()
-        if one.plan_node_id == node.id
+        RESOURCES["planoverrides"].render(call.view, plan_override)
+        for plan_override in world.shelf(PlanOverride).live()
+        if plan_override.plan_node_id == node.id
     ]
     return {
         "handle": node.handle,
-        "displayId": [one.id for one in world.nodes_of(node.plan_id)].index(node.id) + 1,
+        "displayId": [other_node.id for other_node in world.nodes_of(node.plan_id)].index(node.id)
+        + 1,
         "planNodeId": node.id,
         "conflicts": _conflicts([*datasets, *outputs]),
         "flow": None if flow is None else RESOURCES["flows"].render(call.view, flow),
@@ -64,9 +65,9 @@ def _rows(world: World, node: PlanNode) -> tuple[list[Json], list[Json]]:
     """Return the datasets and the outputs of what a node runs that have parameters."""
     recipes = _recipes(world, node)
     datasets = {
-        one.id: {"id": one.id, "name": one.name, **_shown(list(one.run_parameters))}
-        for one in datasets_of(world, *recipes)
-        if one.run_parameters
+        dataset.id: {"id": dataset.id, "name": dataset.name, **_shown(list(dataset.run_parameters))}
+        for dataset in datasets_of(world, *recipes)
+        if dataset.run_parameters
     }
     outputs = [
         {"id": output.id, "name": output.name, **_shown(parameters)}
@@ -79,18 +80,24 @@ def _rows(world: World, node: PlanNode) -> tuple[list[Json], list[Json]]:
 
 def _recipes(world: World, node: PlanNode) -> list[Recipe]:
     recipes = [] if node.flow_id is None else world.recipes_of(node.flow_id)
-    return [one for one in recipes if not node.flow_node_ids or one.id in node.flow_node_ids]
+    return [
+        recipe for recipe in recipes if not node.flow_node_ids or recipe.id in node.flow_node_ids
+    ]
 
 
 def _of_output(world: World, output: OutputObject) -> Iterator[Mapping[str, Any]]:
-    scripts = (one for one in world.shelf(SqlScript).live() if one.output_object_id == output.id)
+    scripts = (
+        sql_script
+        for sql_script in world.shelf(SqlScript).live()
+        if sql_script.output_object_id == output.id
+    )
     settings, tables = world.write_settings_of(output.id), world.publications_of(output.id)
-    for one in itertools.chain[WriteSetting | Publication | SqlScript](settings, tables, scripts):
-        yield from one.run_parameters
+    for item in itertools.chain[WriteSetting | Publication | SqlScript](settings, tables, scripts):
+        yield from item.run_parameters
 
 
 def _shown(parameters: Parameters) -> dict[str, Json]:
-    return {"runParameters": {"data": [dict(one) for one in parameters]}}
+    return {"runParameters": {"data": [dict(parameter) for parameter in parameters]}}
 
 
 def _conflicts(rows: list[Json]) -> list[Json]:

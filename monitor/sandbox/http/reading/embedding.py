@@ -44,18 +44,18 @@ def parse_embeds(texts: Iterable[str]) -> tuple[Embed, ...]:
 def merged(embeds: Iterable[Embed]) -> tuple[Embed, ...]:
     """Return each association once: ``a.b,a.c`` embeds both in one ``a``."""
     by_name: dict[str, Embed] = {}
-    for one in embeds:
-        key = one.name.lower()
+    for embed in embeds:
+        key = embed.name.lower()
         before = by_name.get(key)
         if before is None:
-            by_name[key] = one
+            by_name[key] = embed
             continue
         by_name[key] = Embed(
             name=before.name,
-            limit=one.limit if one.limit is not None else before.limit,
-            fields=one.fields or before.fields,
-            sort=one.sort or before.sort,
-            inner=merged([*before.inner, *one.inner]),
+            limit=embed.limit if embed.limit is not None else before.limit,
+            fields=embed.fields or before.fields,
+            sort=embed.sort or before.sort,
+            inner=merged([*before.inner, *embed.inner]),
         )
     return tuple(by_name.values())
 

@@ -107,13 +107,13 @@ def _check(wanted: Type, value: Json, *, path: str, enum: Iterable[str]) -> None
         case ListOf(item):
             if not isinstance(value, list):
                 raise bad_field(path or "body", "must be an array")
-            for place, one in enumerate(value):
-                _check(item, one, path=f"{path}[{place}]", enum=enum)
+            for place, json in enumerate(value):
+                _check(item, json, path=f"{path}[{place}]", enum=enum)
         case MapOf(inner):
             if not isinstance(value, dict):
                 raise bad_field(path or "body", "must be an object")
-            for name, one in value.items():
-                _check(inner, one, path=f"{path}.{name}" if path else name, enum=())
+            for name, json in value.items():
+                _check(inner, json, path=f"{path}.{name}" if path else name, enum=())
         case AnyOf(choices):
             _check_choices(choices, value, path=path, enum=enum)
         case _:
@@ -145,15 +145,17 @@ def _check_choices(
     choices: tuple[Type, ...], value: Json, *, path: str, enum: Iterable[str]
 ) -> None:
     refusal: ApiError | None = None
-    for one in choices:
+    for choice in choices:
         try:
-            _check(one, value, path=path, enum=enum)
+            _check(choice, value, path=path, enum=enum)
         except ApiError as error:
             refusal = error
         else:
             return
-    if all(isinstance(one, Simple) for one in choices):
-        nouns = [_NOUNS.get(one.word, one.word) for one in choices if isinstance(one, Simple)]
+    if all(isinstance(choice, Simple) for choice in choices):
+        nouns = [
+            _NOUNS.get(choice.word, choice.word) for choice in choices if isinstance(choice, Simple)
+        ]
         raise bad_field(path or "body", f"must be {' or '.join(nouns)}")
     if refusal is not None:
         raise refusal

@@ -41,7 +41,7 @@ def run_flow(call: Call) -> Reply:
         status=201,
         body={
             "flowRunId": started.id,
-            "data": [run_answer(call, one) for one in job_groups],
+            "data": [run_answer(call, job_group) for job_group in job_groups],
         },
     )
 

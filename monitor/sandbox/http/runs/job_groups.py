@@ -62,7 +62,7 @@ def _test_answer(call: Call, recipe: Recipe) -> Json:
 
 def run_answer(call: Call, started: JobGroup) -> dict[str, Json]:
     """Return what starting a job group answers: its jobs, which run one after the other."""
-    ids = [one.id for one in call.world.jobs_of(started)]
+    ids = [job.id for job in call.world.jobs_of(started)]
     answer: dict[str, Json] = {
         "id": started.id,
         "reason": "JobStarted",
@@ -85,7 +85,7 @@ def list_job_groups(call: Call) -> Reply:
     rows = _visible(call)
     node_id = integer(call.query, "flowNodeId", 0)
     if node_id:
-        rows = (one for one in rows if one.recipe_id == node_id)
+        rows = (row for row in rows if row.recipe_id == node_id)
     return call.list("jobgrouprows", rows)
 
 
@@ -95,12 +95,12 @@ def list_job_library(call: Call) -> Reply:
         "joblibraryrows",
         _library(call),
         filter_fields=LIBRARY_FILTER,
-        extra=lambda one: _creator(call, one),
+        extra=lambda character: _creator(call, character),
     )
 
 
-def _creator(call: Call, one: JobGroup) -> dict[str, Json]:
-    found = creator_of(call.view, one)
+def _creator(call: Call, job_group: JobGroup) -> dict[str, Json]:
+    found = creator_of(call.view, job_group)
     return {} if found is None else {"creator": person(call.view, found)}
 
 
@@ -113,17 +113,17 @@ def _visible(call: Call) -> Iterable[JobGroup]:
     with_deleted = call.list_query().include_deleted
     flow_ids = call.view.visible_flow_ids
     return (
-        one
-        for one in call.world.job_groups.newest()
-        if (with_deleted or one.deleted_at is None)
-        and (one.creator_id == call.person.id or one.flow_id in flow_ids)
+        item
+        for item in call.world.job_groups.newest()
+        if (with_deleted or item.deleted_at is None)
+        and (item.creator_id == call.person.id or item.flow_id in flow_ids)
     )
 
 
 def _library(call: Call) -> Iterable[JobGroup]:
     if call.list_query().run_by_all:
         return _visible(call)
-    return (one for one in _visible(call) if one.creator_id == call.person.id)
+    return (item for item in _visible(call) if item.creator_id == call.person.id)
 
 
 def get_job_group(call: Call) -> Reply:
@@ -139,7 +139,7 @@ def get_job_group_status(call: Call) -> Reply:
 def get_jobs(call: Call) -> Reply:
     """List the jobs of a job group in the order of work."""
     job_group = call.thing(call.world.job_groups, "jobGroup")
-    return all_of([job(call.view, one) for one in call.world.jobs_of(job_group)])
+    return all_of([job(call.view, other_job) for other_job in call.world.jobs_of(job_group)])
 
 
 def get_job_status(call: Call) -> Reply:

@@ -23,32 +23,43 @@ def get_inputs(call: Call) -> Reply:
     """Return the datasets that the run works on, through the recipes that it builds upon."""
     job_group = _job_group(call)
     shelf = call.world.imported_datasets
-    found = [shelf.get(one, with_deleted=True) for one in job_group.dataset_ids]
+    found = [shelf.get(dataset_id_, with_deleted=True) for dataset_id_ in job_group.dataset_ids]
     return all_of(
         [
-            {"name": one.name, "inputs": [_input(call, one, job_group)]}
-            for one in found
-            if one is not None
+            {"name": dataset_id_.name, "inputs": [_input(call, dataset_id_, job_group)]}
+            for dataset_id_ in found
+            if dataset_id_ is not None
         ]
     )
 
 
-def _input(call: Call, one: ImportedDataset, job_group: JobGroup) -> Json:
-    if one.uri is not None:
-        return {"uri": _address(one, one.uri, job_group), "fileType": "FILE"}
-    queries = [inserted(query, one.run_parameters, job_group) for query in one.raw]
-    return {**_table(call, one.connection_id, list(one.table_path)), "query": queries}
+def _input(call: Call, imported_dataset: ImportedDataset, job_group: JobGroup) -> Json:
+    if imported_dataset.uri is not None:
+        return {
+            "uri": _address(imported_dataset, imported_dataset.uri, job_group),
+            "fileType": "FILE",
+        }
+    queries = [
+        inserted(query, imported_dataset.run_parameters, job_group)
+        for query in imported_dataset.raw
+    ]
+    return {
+        **_table(call, imported_dataset.connection_id, list(imported_dataset.table_path)),
+        "query": queries,
+    }
 
 
-def _address(one: ImportedDataset, uri: str, job_group: JobGroup) -> str:
+def _address(imported_dataset: ImportedDataset, uri: str, job_group: JobGroup) -> str:
     """Return the file that a run reads, the values of parameters put in."""
-    if one.dynamic_path is None:
-        return inserted(uri, one.run_parameters, job_group)
-    path = inserted(one.dynamic_path, one.run_parameters, job_group)
+    if imported_dataset.dynamic_path is None:
+        return inserted(uri, imported_dataset.run_parameters, job_group)
+    path = inserted(imported_dataset.dynamic_path, imported_dataset.run_parameters, job_group)
     address = urlsplit(uri)
     if "://" in path or not address.scheme:
         return path
-    return f"{address.scheme}://{one.dynamic_bucket or address.netloc}/{path.lstrip('/')}"
+    return (
+        f"{address.scheme}://{imported_dataset.dynamic_bucket or address.netloc}/{path.lstrip('/')}"
+    )
 
 
 def _table(call: Call, connection_id: int | None, path: list[str]) -> dict[str, Json]:
@@ -76,15 +87,18 @@ def get_outputs(call: Call) -> Reply:
     made = _made(_job_group(call))
     files = [
         {
-            "uri": one.path,
-            "fileType": "FILE" if one.as_single_file else "DIRECTORY",
+            "uri": write_setting.path,
+            "fileType": "FILE" if write_setting.as_single_file else "DIRECTORY",
             "isPrimaryOutput": index == 0,
         }
-        for index, one in enumerate(made.write_settings)
+        for index, write_setting in enumerate(made.write_settings)
     ]
     tables = [
-        {**_table(call, one.connection_id, [*one.path, one.table_name]), "action": one.action}
-        for one in made.publications
+        {
+            **_table(call, publication.connection_id, [*publication.path, publication.table_name]),
+            "action": publication.action,
+        }
+        for publication in made.publications
     ]
     return Reply(body={"files": files, "tables": tables})
 
@@ -92,7 +106,9 @@ def get_outputs(call: Call) -> Reply:
 def get_publications(call: Call) -> Reply:
     """Return the publications that the run loaded tables by, as they were when it began."""
     render = RESOURCES["publications"].render
-    return all_of([render(call.view, one) for one in _made(_job_group(call)).publications])
+    return all_of(
+        [render(call.view, publication) for publication in _made(_job_group(call)).publications]
+    )
 
 
 def get_profile(call: Call) -> Reply:

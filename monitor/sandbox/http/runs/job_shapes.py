@@ -23,55 +23,55 @@ class ScriptResult(Struct, frozen=True, kw_only=True):
     path: tuple[str, ...]
 
 
-def job(view: View, one: Job) -> dict[str, Json]:
+def job(view: View, job: Job) -> dict[str, Json]:
     del view
     document: dict[str, Json] = {
-        "id": one.id,
-        "status": one.status.value,
-        "jobType": one.job_type,
-        "sampleSize": one.sample_size,
-        "percentComplete": one.percent_complete,
-        "jobGroup": reference(one.job_group_id),
-        "errorMessage": None if one.error_message is None else {"message": one.error_message},
-        "hasWarnings": one.has_warnings,
-        "lastHeartbeatAt": stamp(one.last_heartbeat_at),
-        "startedAt": stamp(one.started_at),
-        "finishedAt": stamp(one.finished_at),
-        "createdAt": stamp(one.created_at),
-        "updatedAt": stamp(one.updated_at),
-        "creator": reference(one.creator_id),
+        "id": job.id,
+        "status": job.status.value,
+        "jobType": job.job_type,
+        "sampleSize": job.sample_size,
+        "percentComplete": job.percent_complete,
+        "jobGroup": reference(job.job_group_id),
+        "errorMessage": None if job.error_message is None else {"message": job.error_message},
+        "hasWarnings": job.has_warnings,
+        "lastHeartbeatAt": stamp(job.last_heartbeat_at),
+        "startedAt": stamp(job.started_at),
+        "finishedAt": stamp(job.finished_at),
+        "createdAt": stamp(job.created_at),
+        "updatedAt": stamp(job.updated_at),
+        "creator": reference(job.creator_id),
     }
-    if one.execution_language is not None:
-        document["executionLanguage"] = one.execution_language
-    if one.cp_job_id is not None:
-        document["cpJobId"] = one.cp_job_id
+    if job.execution_language is not None:
+        document["executionLanguage"] = job.execution_language
+    if job.cp_job_id is not None:
+        document["cpJobId"] = job.cp_job_id
     return document
 
 
-def _error(view: View, one: Job) -> dict[str, Json]:
+def _error(view: View, job: Job) -> dict[str, Json]:
     del view
-    return {"message": one.error_message}
+    return {"message": job.error_message}
 
 
-def _group_of(view: View, one: Job) -> JobGroup | None:
-    return view.world.job_groups.get(one.job_group_id, with_deleted=True)
+def _group_of(view: View, job: Job) -> JobGroup | None:
+    return view.world.job_groups.get(job.job_group_id, with_deleted=True)
 
 
-def _setting_of(view: View, one: Job) -> WriteSetting | None:
+def _setting_of(view: View, other_job: Job) -> WriteSetting | None:
     """Return what a writing job writes: the files of a job group are written in their order."""
-    group = _group_of(view, one)
+    group = _group_of(view, other_job)
     if group is None:
         return None
-    jobs = [job.id for job in view.world.jobs_of(group) if job.job_type == one.job_type]
+    jobs = [job.id for job in view.world.jobs_of(group) if job.job_type == other_job.job_type]
     settings = group.destinations.write_settings
-    place = jobs.index(one.id) if one.id in jobs else len(settings)
+    place = jobs.index(other_job.id) if other_job.id in jobs else len(settings)
     return settings[place] if place < len(settings) else None
 
 
-def _results_of(view: View, one: Job) -> list[ScriptResult]:
+def _results_of(view: View, job: Job) -> list[ScriptResult]:
     """Return what a wrangling made, once it is done: tables first, then files."""
-    group = _group_of(view, one)
-    if one.job_type != "wrangle" or one.status is not NativeStatus.COMPLETE or group is None:
+    group = _group_of(view, job)
+    if job.job_type != "wrangle" or job.status is not NativeStatus.COMPLETE or group is None:
         return []
     places = [
         (publication.id, publication.table_name, publication.path)
@@ -86,27 +86,31 @@ def _results_of(view: View, one: Job) -> list[ScriptResult]:
     ]
 
 
-def _script_result(view: View, one: ScriptResult) -> dict[str, Json]:
+def _script_result(view: View, script_result: ScriptResult) -> dict[str, Json]:
     del view
     return {
-        "id": one.id,
-        "isPrimaryOutput": one.is_primary,
-        "storageLocation": reference(one.id),
+        "id": script_result.id,
+        "isPrimaryOutput": script_result.is_primary,
+        "storageLocation": reference(script_result.id),
     }
 
 
-def _storage_location(view: View, one: ScriptResult) -> dict[str, Json]:
+def _storage_location(view: View, script_result: ScriptResult) -> dict[str, Json]:
     del view
     # A list in a text: clients decode it once more.
-    return {"id": one.id, "container": one.container, "path": json.dumps(one.path)}
+    return {
+        "id": script_result.id,
+        "container": script_result.container,
+        "path": json.dumps(script_result.path),
+    }
 
 
-def _writer(view: View, one: Job) -> dict[str, Json]:
-    setting = _setting_of(view, one)
+def _writer(view: View, job: Job) -> dict[str, Json]:
+    setting = _setting_of(view, job)
     return {"writeSetting": reference(None if setting is None else setting.id)}
 
 
-IDENTITY = {"id": lambda _, one: one.id}
+IDENTITY = {"id": lambda _, item: item.id}
 
 JOB_RESOURCES: dict[str, Resource] = {
     "jobs": Resource(
@@ -114,8 +118,8 @@ JOB_RESOURCES: dict[str, Resource] = {
         render=job,
         columns={
             **STAMPS,
-            "status": lambda _, one: one.status.value,
-            "jobType": lambda _, one: one.job_type,
+            "status": lambda _, run: run.status.value,
+            "jobType": lambda _, item: item.job_type,
         },
         associations={
             "creator": CREATOR,
@@ -123,7 +127,7 @@ JOB_RESOURCES: dict[str, Resource] = {
             "errormessage": Association(
                 key="errorMessage",
                 target="joberrors",
-                find=lambda _, one: None if one.error_message is None else one,
+                find=lambda _, item: None if item.error_message is None else item,
             ),
             "scriptresults": Association(
                 key="scriptResults", target="scriptresults", find=_results_of, many=True
@@ -131,7 +135,7 @@ JOB_RESOURCES: dict[str, Resource] = {
             "filewriterjob": Association(
                 key="fileWriterJob",
                 target="filewriterjobs",
-                find=lambda _, one: one if one.job_type == "filewriter" else None,
+                find=lambda _, item: item if item.job_type == "filewriter" else None,
                 inline=True,
             ),
         },
@@ -153,7 +157,7 @@ JOB_RESOURCES: dict[str, Resource] = {
         columns=IDENTITY,
         associations={
             "storagelocation": Association(
-                key="storageLocation", target="storagelocations", find=lambda _, one: one
+                key="storageLocation", target="storagelocations", find=lambda _, item: item
             )
         },
     ),

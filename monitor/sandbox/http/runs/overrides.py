@@ -95,7 +95,7 @@ def _write_settings(call: Call, overrides: Body) -> tuple[Mapping[str, Any], ...
     for name in SPELLINGS:
         if overrides.has(name):
             return tuple(
-                nested_values(call, WRITE_SETTING, one, path=f"{overrides.name_of(name)}[{place}]")
-                for place, one in enumerate(overrides.array(name))
+                nested_values(call, WRITE_SETTING, item, path=f"{overrides.name_of(name)}[{place}]")
+                for place, item in enumerate(overrides.array(name))
             )
     return None

@@ -22,7 +22,7 @@ def one_page(lines: Sequence[str]) -> bytes:
 
 def _fitted(line: str) -> bytes:
     text = line if len(line) <= CHARACTERS else line[: CHARACTERS - 3] + "..."
-    printable = "".join(one if one.isprintable() else " " for one in text)
+    printable = "".join(other_text if other_text.isprintable() else " " for other_text in text)
     escaped = printable.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
     return escaped.encode("cp1252", "replace")
 

@@ -92,35 +92,46 @@ def profile_of(world: World, job_group: JobGroup) -> dict[str, Json]:
     """Return a run's profile as the API shows it."""
     columns = columns_of(world, job_group)
     return {
-        "profilerTypeCheckHistograms": {one.name: _checks(one) for one in columns},
-        "profilerValidValueHistograms": {one.name: _values(one) for one in columns},
+        "profilerTypeCheckHistograms": {column.name: _checks(column) for column in columns},
+        "profilerValidValueHistograms": {column.name: _values(column) for column in columns},
         "profilerRules": {},
-        "columnTypes": {one.name: [one.type] for one in columns},
+        "columnTypes": {column.name: [column.type] for column in columns},
     }
 
 
-def _checks(one: ColumnProfile) -> Json:
-    counts = {VALID: one.valid, INVALID: one.invalid, EMPTY: one.empty}
+def _checks(column_profile: ColumnProfile) -> Json:
+    counts = {
+        VALID: column_profile.valid,
+        INVALID: column_profile.invalid,
+        EMPTY: column_profile.empty,
+    }
     return [{"key": key, "count": count} for key, count in counts.items()]
 
 
-def _values(one: ColumnProfile) -> Json:
-    if one.name in _WORDS:
-        words = _WORDS[one.name][1]
-        return [{"key": word, "count": count} for word, count in zip(words, one.parts, strict=True)]
-    _, low, high = _NUMBERS[one.name]
+def _values(column_profile: ColumnProfile) -> Json:
+    if column_profile.name in _WORDS:
+        words = _WORDS[column_profile.name][1]
+        return [
+            {"key": word, "count": count}
+            for word, count in zip(words, column_profile.parts, strict=True)
+        ]
+    _, low, high = _NUMBERS[column_profile.name]
     return {
         "min": low,
         "max": high,
         "roundMin": low,
         "roundMax": high,
-        "buckets": [{"pos": place, "b": count} for place, count in enumerate(one.parts)],
-        "quartiles": {f"q{quarter}": _quartile(one, low, high, quarter) for quarter in (1, 2, 3)},
+        "buckets": [{"pos": place, "b": count} for place, count in enumerate(column_profile.parts)],
+        "quartiles": {
+            f"q{quarter}": _quartile(column_profile, low, high, quarter) for quarter in (1, 2, 3)
+        },
     }
 
 
-def _quartile(one: ColumnProfile, low: float, high: float, quarter: int) -> float:
+def _quartile(column_profile: ColumnProfile, low: float, high: float, quarter: int) -> float:
     """Return the upper end of the bucket in which a quarter of the values is passed."""
-    passed = itertools.accumulate(one.parts)
-    place = next(place for place, count in enumerate(passed) if 4 * count >= quarter * one.valid)
-    return round(low + (high - low) * (place + 1) / len(one.parts), 2)
+    passed = itertools.accumulate(column_profile.parts)
+    place = next(
+        place for place, count in enumerate(passed) if 4 * count >= quarter * column_profile.valid
+    )
+    return round(low + (high - low) * (place + 1) / len(column_profile.parts), 2)

@@ -15,8 +15,8 @@ def result_lines(world: World, job_group: JobGroup) -> list[str]:
     flow = world.flows.get(job_group.flow_id, with_deleted=True)
     recipe = world.recipes.get(job_group.recipe_id, with_deleted=True)
     jobs = world.jobs_of(job_group)
-    begins = [one.started_at for one in jobs if one.started_at is not None]
-    ends = [one.finished_at for one in jobs if one.finished_at is not None]
+    begins = [job.started_at for job in jobs if job.started_at is not None]
+    ends = [job.finished_at for job in jobs if job.finished_at is not None]
     return [
         f"Results of job group {job_group.id}: {job_group.status.value}",
         f"Flow: {flow.name if flow else 'unknown'}",
@@ -40,8 +40,8 @@ def _results(world: World, job_group: JobGroup) -> Iterator[str]:
         return
     for setting in job_group.destinations.write_settings:
         yield f"File: {setting.path}"
-    for one in job_group.destinations.publications:
-        yield f"Table: {'.'.join((*one.path, one.table_name))}"
+    for publication in job_group.destinations.publications:
+        yield f"Table: {'.'.join((*publication.path, publication.table_name))}"
     if job_group.profiling_enabled:
         for column in columns_of(world, job_group):
             yield (

@@ -32,88 +32,90 @@ def _creator_name(view: View, record: Record) -> str | None:
     return None if person is None else person.name
 
 
-def job_group(view: View, one: JobGroup) -> dict[str, Json]:
+def job_group(view: View, job_group: JobGroup) -> dict[str, Json]:
     """Return the object as GET /v4/jobGroups/:id answers it."""
     del view
     return {
-        "id": one.id,
-        "name": one.name,
-        "description": one.description,
-        "ranfrom": one.ran_from.value,
-        "ranfor": one.ran_for.value,
-        "status": one.status.value,
-        "profilingEnabled": one.profiling_enabled,
-        "runParameterReferenceDate": stamp(one.reference_date or one.created_at),
-        "createdAt": stamp(one.created_at),
-        "updatedAt": stamp(one.updated_at),
+        "id": job_group.id,
+        "name": job_group.name,
+        "description": job_group.description,
+        "ranfrom": job_group.ran_from.value,
+        "ranfor": job_group.ran_for.value,
+        "status": job_group.status.value,
+        "profilingEnabled": job_group.profiling_enabled,
+        "runParameterReferenceDate": stamp(job_group.reference_date or job_group.created_at),
+        "createdAt": stamp(job_group.created_at),
+        "updatedAt": stamp(job_group.updated_at),
         "workspace": reference(WORKSPACE_ID),
-        "creator": reference(one.creator_id),
-        "updater": reference(one.updater_id),
-        "snapshot": reference(one.snapshot_id),
-        "wrangledDataset": reference(one.recipe_id),
-        "flowrun": reference(one.flow_run_id),  # as the published description spells it
-        "flowRun": reference(one.flow_run_id),
+        "creator": reference(job_group.creator_id),
+        "updater": reference(job_group.updater_id),
+        "snapshot": reference(job_group.snapshot_id),
+        "wrangledDataset": reference(job_group.recipe_id),
+        "flowrun": reference(job_group.flow_run_id),  # as the published description spells it
+        "flowRun": reference(job_group.flow_run_id),
         "workloadError": None,
     }
 
 
-def job_group_row(view: View, one: JobGroup) -> dict[str, Json]:
+def job_group_row(view: View, other_job_group: JobGroup) -> dict[str, Json]:
     """Return a row of a list: the recipe comes with its flow, unasked."""
-    document = job_group(view, one)
+    document = job_group(view, other_job_group)
     document["wrangledDataset"] = {
-        "id": one.recipe_id,
-        "flow": {"id": one.flow_id, "name": flow_name(view, one.flow_id)},
+        "id": other_job_group.recipe_id,
+        "flow": {"id": other_job_group.flow_id, "name": flow_name(view, other_job_group.flow_id)},
     }
     return document
 
 
-def job_library_row(view: View, one: JobGroup) -> dict[str, Json]:
+def job_library_row(view: View, other_job_group: JobGroup) -> dict[str, Json]:
     """Return a row of the job library; a bare one shows neither flow nor flow run."""
     if view.world.options.library_rows != "bare":
-        return job_group_row(view, one)
-    document = job_group(view, one)
+        return job_group_row(view, other_job_group)
+    document = job_group(view, other_job_group)
     del document["flowRun"], document["flowrun"]
     return document
 
 
-def flow_run(view: View, one: FlowRun) -> dict[str, Json]:
+def flow_run(view: View, flow_run: FlowRun) -> dict[str, Json]:
     """Return the object, which has neither status nor name nor end."""
     del view
     return {
-        "id": one.id,
-        "createdAt": stamp(one.created_at),
-        "updatedAt": stamp(one.updated_at),
-        "scheduleExecutionId": one.schedule_execution_id,
-        "requestId": one.request_id,
-        "flow": reference(one.flow_id),
+        "id": flow_run.id,
+        "createdAt": stamp(flow_run.created_at),
+        "updatedAt": stamp(flow_run.updated_at),
+        "scheduleExecutionId": flow_run.schedule_execution_id,
+        "requestId": flow_run.request_id,
+        "flow": reference(flow_run.flow_id),
     }
 
 
-def plan_run(view: View, one: PlanSnapshotRun) -> dict[str, Json]:
+def plan_run(view: View, plan_snapshot_run: PlanSnapshotRun) -> dict[str, Json]:
     return {
-        "id": one.id,
-        "status": one.status.value,
-        "createdAt": stamp(one.created_at),
-        "submittedAt": stamp(one.submitted_at),
-        "startedAt": stamp(one.started_at),
-        "finishedAt": stamp(one.finished_at),
-        "updatedAt": stamp(one.updated_at),
-        "scheduleHistoryId": one.schedule_history_id,
-        "failedToCancelSomeJobs": one.failed_to_cancel_some_jobs,
-        "plan": reference(view.world.plan_id_shown(one)),
-        "nextRun": reference(one.next_run_id),
-        "previousRun": reference(one.previous_run_id),
+        "id": plan_snapshot_run.id,
+        "status": plan_snapshot_run.status.value,
+        "createdAt": stamp(plan_snapshot_run.created_at),
+        "submittedAt": stamp(plan_snapshot_run.submitted_at),
+        "startedAt": stamp(plan_snapshot_run.started_at),
+        "finishedAt": stamp(plan_snapshot_run.finished_at),
+        "updatedAt": stamp(plan_snapshot_run.updated_at),
+        "scheduleHistoryId": plan_snapshot_run.schedule_history_id,
+        "failedToCancelSomeJobs": plan_snapshot_run.failed_to_cancel_some_jobs,
+        "plan": reference(view.world.plan_id_shown(plan_snapshot_run)),
+        "nextRun": reference(plan_snapshot_run.next_run_id),
+        "previousRun": reference(plan_snapshot_run.previous_run_id),
     }
 
 
-def _plan_shown(view: View, one: PlanSnapshotRun) -> Record | None:
+def _plan_shown(view: View, plan_snapshot_run: PlanSnapshotRun) -> Record | None:
     if view.world.options.plan_runs_name_plans:
-        return view.world.plans.get(one.plan_id, with_deleted=True)
-    return view.world.plan_snapshots.get(one.snapshot_id, with_deleted=True)
+        return view.world.plans.get(plan_snapshot_run.plan_id, with_deleted=True)
+    return view.world.plan_snapshots.get(plan_snapshot_run.snapshot_id, with_deleted=True)
 
 
-def _flow_run_of(view: View, one: JobGroup) -> FlowRun | None:
-    return None if one.flow_run_id is None else view.world.flow_runs.get(one.flow_run_id)
+def _flow_run_of(view: View, job_group: JobGroup) -> FlowRun | None:
+    return (
+        None if job_group.flow_run_id is None else view.world.flow_runs.get(job_group.flow_run_id)
+    )
 
 
 def _plan_run_beside(view: View, run_id: int | None) -> PlanSnapshotRun | None:
@@ -122,15 +124,15 @@ def _plan_run_beside(view: View, run_id: int | None) -> PlanSnapshotRun | None:
 
 JOB_GROUP_COLUMNS = {
     **STAMPS,
-    "name": lambda _, one: one.name,
-    "status": lambda _, one: one.status.value,
-    "ranfrom": lambda _, one: one.ran_from.value,
-    "ranfor": lambda _, one: one.ran_for.value,
-    "profilingEnabled": lambda _, one: one.profiling_enabled,
+    "name": lambda _, item: item.name,
+    "status": lambda _, run: run.status.value,
+    "ranfrom": lambda _, item: item.ran_from.value,
+    "ranfor": lambda _, item: item.ran_for.value,
+    "profilingEnabled": lambda _, item: item.profiling_enabled,
     "recipe": _recipe_name,
-    "flow": lambda view, one: flow_name(view, one.flow_id),
+    "flow": lambda view, item: flow_name(view, item.flow_id),
     "creator": _creator_name,
-    "flowRun": lambda _, one: one.flow_run_id,
+    "flowRun": lambda _, item: item.flow_run_id,
 }
 
 JOB_GROUPS = Resource(
@@ -147,12 +149,12 @@ JOB_GROUPS = Resource(
             key="flowRun", target="flowruns", find=_flow_run_of, other_key="flowrun"
         ),
         "jobs": Association(
-            key="jobs", target="jobs", find=lambda view, one: view.world.jobs_of(one), many=True
+            key="jobs", target="jobs", find=lambda view, item: view.world.jobs_of(item), many=True
         ),
         "jobgroupdataflowoptions": Association(
             key="jobGroupDataflowOptions",
             target="dataflowoptions",
-            find=lambda view, one: dataflow_options_of(view, one.creator_id),
+            find=lambda view, item: dataflow_options_of(view, item.creator_id),
             many=True,
         ),
     },
@@ -162,8 +164,8 @@ JOB_GROUPS = Resource(
 RUN_RESOURCES: dict[str, Resource] = {
     "dataflowoptions": Resource(
         plural="dataflowoptions",
-        render=lambda _, one: {"key": one[0], "value": one[1]},
-        columns={"key": lambda _, one: one[0]},
+        render=lambda _, item: {"key": item[0], "value": item[1]},
+        columns={"key": lambda _, item: item[0]},
     ),
     "jobgroups": JOB_GROUPS,
     "jobgrouprows": replace(JOB_GROUPS, render=job_group_row),
@@ -177,12 +179,12 @@ RUN_RESOURCES: dict[str, Resource] = {
             "flow": Association(
                 key="flow",
                 target="flows",
-                find=lambda view, one: view.world.flows.get(one.flow_id, with_deleted=True),
+                find=lambda view, item: view.world.flows.get(item.flow_id, with_deleted=True),
             ),
             "jobgroups": Association(
                 key="jobGroups",
                 target="jobgroups",
-                find=lambda view, one: view.world.job_groups_of(one),
+                find=lambda view, item: view.world.job_groups_of(item),
                 many=True,
             ),
         },
@@ -192,12 +194,12 @@ RUN_RESOURCES: dict[str, Resource] = {
         render=plan_run,
         columns={
             **STAMPS,
-            "status": lambda _, one: one.status.value,
-            "ranfrom": lambda _, one: one.ran_from.value,
-            "name": lambda view, one: getattr(_plan_shown(view, one), "name", None),
-            "submittedAt": lambda _, one: one.submitted_at,
-            "startedAt": lambda _, one: one.started_at,
-            "finishedAt": lambda _, one: one.finished_at,
+            "status": lambda _, run: run.status.value,
+            "ranfrom": lambda _, item: item.ran_from.value,
+            "name": lambda view, item: getattr(_plan_shown(view, item), "name", None),
+            "submittedAt": lambda _, item: item.submitted_at,
+            "startedAt": lambda _, item: item.started_at,
+            "finishedAt": lambda _, item: item.finished_at,
         },
         associations={
             "creator": CREATOR,
@@ -205,12 +207,12 @@ RUN_RESOURCES: dict[str, Resource] = {
             "nextrun": Association(
                 key="nextRun",
                 target="plansnapshotruns",
-                find=lambda view, one: _plan_run_beside(view, one.next_run_id),
+                find=lambda view, item: _plan_run_beside(view, item.next_run_id),
             ),
             "previousrun": Association(
                 key="previousRun",
                 target="plansnapshotruns",
-                find=lambda view, one: _plan_run_beside(view, one.previous_run_id),
+                find=lambda view, item: _plan_run_beside(view, item.previous_run_id),
             ),
         },
     ),

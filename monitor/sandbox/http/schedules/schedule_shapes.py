@@ -10,20 +10,22 @@ from monitor.sandbox.records.objects import Flow, Plan, Schedule, ScheduleHistor
 from monitor.sandbox.world import WORKSPACE_ID
 
 
-def schedule(view: View, one: Schedule | ScheduleHistory) -> dict[str, Json]:
+def schedule(view: View, schedule: Schedule | ScheduleHistory) -> dict[str, Json]:
     """Return a schedule; what it starts is expanded, as reads do."""
-    documents = one.documents or tuple(trigger_document(trigger) for trigger in one.triggers)
+    documents = schedule.documents or tuple(
+        trigger_document(trigger) for trigger in schedule.triggers
+    )
     document: dict[str, Json] = {
-        **stamps(one),
-        "name": one.name,
+        **stamps(schedule),
+        "name": schedule.name,
         "triggers": [dict(document) for document in documents],
-        "tasks": [_task(view, task) for task in one.tasks],
-        "enabled": one.enabled,
-        "createdBy": one.creator_id,
-        "updatedBy": one.updater_id,
+        "tasks": [_task(view, task) for task in schedule.tasks],
+        "enabled": schedule.enabled,
+        "createdBy": schedule.creator_id,
+        "updatedBy": schedule.updater_id,
     }
-    if isinstance(one, Schedule):
-        document["disableReason"] = one.disable_reason
+    if isinstance(schedule, Schedule):
+        document["disableReason"] = schedule.disable_reason
     return document
 
 
@@ -34,9 +36,9 @@ def target_of(view: View, task: ScheduleTask) -> Flow | Plan | None:
     return view.world.flows.get(task.target_id, with_deleted=True)
 
 
-def target_names(view: View, one: Schedule) -> str:
+def target_names(view: View, schedule: Schedule) -> str:
     """Return the names of what a schedule starts, for the list's filter."""
-    found = [target_of(view, task) for task in one.tasks]
+    found = [target_of(view, task) for task in schedule.tasks]
     return " ".join(target.name for target in found if target is not None)
 
 
@@ -57,7 +59,7 @@ SCHEDULE_RESOURCES: dict[str, Resource] = {
     "schedules": Resource(
         plural="schedules",
         render=schedule,
-        columns={**NAMED, "enabled": lambda _, one: one.enabled, "flow": target_names},
+        columns={**NAMED, "enabled": lambda _, item: item.enabled, "flow": target_names},
         associations=OWN,
     ),
 }

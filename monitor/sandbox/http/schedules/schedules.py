@@ -26,14 +26,14 @@ TASK_TYPES = {"runFlow": "flow", "runPlan": "plan", "flow": "flow", "plan": "pla
 
 
 def _schedules(call: Call) -> Iterable[Schedule]:
-    kinds = {TASK_TYPES[one] for one in words(call.query, "taskTypeFilter", tuple(TASK_TYPES))}
+    kinds = {TASK_TYPES[word] for word in words(call.query, "taskTypeFilter", tuple(TASK_TYPES))}
     asset_id = integer(call.query, "assetId", 0)
     return (
-        one
-        for one in call.world.schedules.live()
-        if one.creator_id == call.person.id
-        and (not kinds or any(task.kind in kinds for task in one.tasks))
-        and (not asset_id or any(task.target_id == asset_id for task in one.tasks))
+        schedule
+        for schedule in call.world.schedules.live()
+        if schedule.creator_id == call.person.id
+        and (not kinds or any(task.kind in kinds for task in schedule.tasks))
+        and (not asset_id or any(task.target_id == asset_id for task in schedule.tasks))
     )
 
 
@@ -166,13 +166,13 @@ def _triggers(call: Call, body: Body) -> dict[str, Any]:
     documents: list[Json] = body.array("triggers")
     now = call.world.now()
     return {
-        "triggers": tuple(read_trigger(one, now=now) for one in found),
+        "triggers": tuple(read_trigger(object_, now=now) for object_ in found),
         "documents": tuple(documents),
     }
 
 
 def _tasks(call: Call, body: Body) -> tuple[ScheduleTask, ...]:
-    return tuple(_task(call, one) for one in body.objects("tasks"))
+    return tuple(_task(call, object_) for object_ in body.objects("tasks"))
 
 
 def _task(call: Call, body: Body) -> ScheduleTask:

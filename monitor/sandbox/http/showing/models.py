@@ -133,21 +133,21 @@ def models() -> Mapping[str, Model]:
     found = {name: dict(model) for name, model in public_models().items()}
     for family in families().values():
         found.update({name: dict(model) for name, model in family.assumed.items()})
-    for path, one in corrections().items():
+    for path, correction in corrections().items():
         name, _, field = path.partition(".")
-        found[name][field] = one
+        found[name][field] = correction
     return found
 
 
 @functools.cache
 def corrections() -> Mapping[str, Field]:
     """Return where facts win over the public description, by ``Model.field``."""
-    return {path: one for family in families().values() for path, one in family.facts.items()}
+    return {path: fact for family in families().values() for path, fact in family.facts.items()}
 
 
 @functools.cache
 def _bodies() -> Mapping[str, Bodies]:
-    return {name: one for family in families().values() for name, one in family.bodies.items()}
+    return {name: body for family in families().values() for name, body in family.bodies.items()}
 
 
 def request_of(operation: Operation) -> str | None:

@@ -172,7 +172,7 @@ def association_of(resource: Resource, name: str) -> Association:
     """
     found = resource.associations.get(name.lower())
     if found is None:
-        valid = [one.key for one in resource.associations.values()]
+        valid = [association.key for association in resource.associations.values()]
         raise no_association(name, resource.plural, valid)
     return found
 

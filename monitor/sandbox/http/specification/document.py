@@ -32,17 +32,17 @@ _QUOTA_HEADERS = tuple(
 @functools.cache
 def document(edition: Edition, base_url: str) -> dict[str, Json]:
     """Return the OpenAPI 3.0 document of an edition's operations."""
-    offered = [one for one in operations() if one.is_offered_in(edition)]
+    offered = [operation for operation in operations() if operation.is_offered_in(edition)]
     paths: dict[str, dict[str, Json]] = {}
-    for one in offered:
-        path = re.sub(r":(\w+)", r"{\1}", one.path)
-        paths.setdefault(path, {})[one.method.lower()] = _operation(one, edition)
+    for item in offered:
+        path = re.sub(r":(\w+)", r"{\1}", item.path)
+        paths.setdefault(path, {})[item.method.lower()] = _operation(item, edition)
     return {
         "openapi": "3.0.3",
         "info": {"title": "Data-preparation workspace", "version": "v4"},
         "servers": [{"url": base_url}],
         "security": [{"accessToken": []}],
-        "tags": [{"name": name} for name in dict.fromkeys(one.resource for one in offered)],
+        "tags": [{"name": name} for name in dict.fromkeys(item.resource for item in offered)],
         "paths": paths,
         "components": {
             "securitySchemes": {"accessToken": {"type": "http", "scheme": "bearer"}},
@@ -56,22 +56,22 @@ def _header(kind: str) -> Json:
     return {"required": True, "schema": {"type": kind}}
 
 
-def _operation(one: Operation, edition: Edition) -> dict[str, Json]:
+def _operation(operation: Operation, edition: Edition) -> dict[str, Json]:
     found: dict[str, Json] = {
-        "operationId": one.operation_id,
-        "summary": one.name,
-        "tags": [one.resource],
-        "parameters": parameters_of(one),
-        "responses": _responses(one, edition),
+        "operationId": operation.operation_id,
+        "summary": operation.name,
+        "tags": [operation.resource],
+        "parameters": parameters_of(operation),
+        "responses": _responses(operation, edition),
     }
-    if types := body_types_of(one):
-        content = {media_type: {"schema": _request(one, media_type)} for media_type in types}
-        found["requestBody"] = {"required": _needs_body(one), "content": content}
+    if types := body_types_of(operation):
+        content = {media_type: {"schema": _request(operation, media_type)} for media_type in types}
+        found["requestBody"] = {"required": _needs_body(operation), "content": content}
     return found
 
 
-def _request(one: Operation, media_type: str) -> dict[str, Json]:
-    request = request_of(one)
+def _request(operation: Operation, media_type: str) -> dict[str, Json]:
+    request = request_of(operation)
     if media_type == JSON_TYPE and request is not None:
         return schema_of(request)
     if media_type == FORM_TYPE:
@@ -79,24 +79,24 @@ def _request(one: Operation, media_type: str) -> dict[str, Json]:
     return dict(_BYTES)
 
 
-def _needs_body(one: Operation) -> bool:
-    request = request_of(one)
+def _needs_body(operation: Operation) -> bool:
+    request = request_of(operation)
     if request is None:
         return True  # a file
     return any(field.required for field in models().get(request, {}).values())
 
 
-def _responses(one: Operation, edition: Edition) -> dict[str, Json]:
-    status = status_of(one)
-    done = _response(one, HTTPStatus(status).phrase)
-    if media_type := media_type_of(one):
-        done["content"] = {media_type: {"schema": _answer(one, media_type)}}
-    if links := links_of(one, edition):
+def _responses(operation: Operation, edition: Edition) -> dict[str, Json]:
+    status = status_of(operation)
+    done = _response(operation, HTTPStatus(status).phrase)
+    if media_type := media_type_of(operation):
+        done["content"] = {media_type: {"schema": _answer(operation, media_type)}}
+    if links := links_of(operation, edition):
         done["links"] = links
     found: dict[str, Json] = {str(status): done, "default": _refusal("Refused")}
-    if one.operation_id in RUNS:
-        found["304"] = _response(one, "Started before, by the same x-execution-id")
-    if one.quota_per_minute is not None:
+    if operation.operation_id in RUNS:
+        found["304"] = _response(operation, "Started before, by the same x-execution-id")
+    if operation.quota_per_minute is not None:
         found["429"] = _refusal("Quota used up")
         found["429"]["headers"] |= {
             name: {"$ref": "#/components/headers/Quota"}
@@ -105,15 +105,15 @@ def _responses(one: Operation, edition: Edition) -> dict[str, Json]:
     return found
 
 
-def _answer(one: Operation, media_type: str) -> dict[str, Json]:
-    response = response_of(one)
+def _answer(operation: Operation, media_type: str) -> dict[str, Json]:
+    response = response_of(operation)
     if media_type == JSON_TYPE and response is not None:
         return schema_of(response)
     return dict(_BYTES)
 
 
-def _response(one: Operation, description: str) -> dict[str, Json]:
-    names = _QUOTA_HEADERS if one.quota_per_minute is not None else ()
+def _response(operation: Operation, description: str) -> dict[str, Json]:
+    names = _QUOTA_HEADERS if operation.quota_per_minute is not None else ()
     quota = {name: {"$ref": "#/components/headers/Quota"} for name in names}
     return {"description": description, "headers": _headers() | quota}
 

@@ -24,12 +24,12 @@ def links_of(operation: Operation, edition: Edition) -> dict[str, Json]:
     """Return the links of an operation's answer, by the operation that each leads to."""
     root, expression = _told_by(operation)
     return {
-        one.operation_id: {
-            "operationId": one.operation_id,
-            "parameters": {one.parameters[0]: expression},
+        item.operation_id: {
+            "operationId": item.operation_id,
+            "parameters": {item.parameters[0]: expression},
         }
-        for one in _taking_ids().get(root, ())
-        if one.is_offered_in(edition)
+        for item in _taking_ids().get(root, ())
+        if item.is_offered_in(edition)
     }
 
 
@@ -46,8 +46,8 @@ def _told_by(operation: Operation) -> tuple[str, str]:
 def _taking_ids() -> Mapping[str, tuple[Operation, ...]]:
     """Return the operations that take one id and nothing else, by the path before it."""
     found: dict[str, list[Operation]] = {}
-    for one in operations():
-        if len(one.parameters) == 1:
-            root, _, _ = one.path.partition("/:")
-            found.setdefault(root, []).append(one)
+    for operation in operations():
+        if len(operation.parameters) == 1:
+            root, _, _ = operation.path.partition("/:")
+            found.setdefault(root, []).append(operation)
     return {root: tuple(some) for root, some in found.items()}

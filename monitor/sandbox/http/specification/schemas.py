@@ -91,7 +91,7 @@ def _type(kind: Type) -> dict[str, Json]:
         case MapOf(value):
             return {"type": "object", "additionalProperties": _type(value)}
         case AnyOf(choices):
-            return {"anyOf": [_type(one) for one in choices]}
+            return {"anyOf": [_type(choice) for choice in choices]}
 
 
 def _error() -> dict[str, Json]:

@@ -9,22 +9,22 @@ from monitor.sandbox.http.showing.rendering import Resource, View, reference
 from monitor.sandbox.records.objects import WebhookFlowTask
 
 
-def webhook_task(view: View, one: WebhookFlowTask) -> dict[str, Json]:
+def webhook_task(view: View, webhook_flow_task: WebhookFlowTask) -> dict[str, Json]:
     del view
     return {
-        **stamps(one),
-        "name": one.name,
-        "flow": reference(one.flow_id),
-        "url": one.url,
-        "method": one.method,
-        "triggerEvent": one.trigger_event,
-        "triggerObject": one.trigger_object,
-        "flowNodeIds": list(one.flow_node_ids),
-        "body": one.body,
-        "headers": dict(one.headers),
-        "secretKey": one.secret_key,
-        "sslVerification": one.ssl_verification,
-        "retryOnFailure": one.retry_on_failure,
+        **stamps(webhook_flow_task),
+        "name": webhook_flow_task.name,
+        "flow": reference(webhook_flow_task.flow_id),
+        "url": webhook_flow_task.url,
+        "method": webhook_flow_task.method,
+        "triggerEvent": webhook_flow_task.trigger_event,
+        "triggerObject": webhook_flow_task.trigger_object,
+        "flowNodeIds": list(webhook_flow_task.flow_node_ids),
+        "body": webhook_flow_task.body,
+        "headers": dict(webhook_flow_task.headers),
+        "secretKey": webhook_flow_task.secret_key,
+        "sslVerification": webhook_flow_task.ssl_verification,
+        "retryOnFailure": webhook_flow_task.retry_on_failure,
     }
 
 

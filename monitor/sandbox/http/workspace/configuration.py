@@ -70,7 +70,10 @@ def settings() -> Mapping[str, Setting]:
 
 def saved(world: World) -> dict[str, WorkspaceSetting]:
     """Return what somebody saved, by key."""
-    return {one.key: one for one in world.shelf(WorkspaceSetting).live()}
+    return {
+        workspace_setting.key: workspace_setting
+        for workspace_setting in world.shelf(WorkspaceSetting).live()
+    }
 
 
 def setting(world: World, key: str) -> Value:

@@ -20,13 +20,13 @@ def get_configuration(call: Call) -> Reply:
     key = call.query.get("key")
     if key and key not in settings():
         raise bad_parameter("key", key, "the key of a setting")
-    return Reply(body={one: _told(call, one) for one in ([key] if key else settings())})
+    return Reply(body={setting: _told(call, setting) for setting in ([key] if key else settings())})
 
 
 def get_schema(call: Call) -> Reply:
     """Show what settings there are, of which type, with their defaults."""
     _judge_workspace(call)
-    return Reply(body={key: msgspec.to_builtins(one) for key, one in settings().items()})
+    return Reply(body={key: msgspec.to_builtins(setting) for key, setting in settings().items()})
 
 
 def save_configuration(call: Call) -> Reply:
@@ -55,8 +55,8 @@ def reset_configuration(call: Call) -> Reply:
             raise bad_field(f"settings[{index}]", "is no setting of the workspace")
     kept = saved(call.world)
     gone = [kept[key] for key in kept if key in keys]
-    for one in gone:
-        call.world.delete(one)
+    for item in gone:
+        call.world.delete(item)
     return Reply(body={"numberOfRowsDeleted": len(gone)})
 
 
@@ -67,11 +67,11 @@ def _changes(body: Body) -> dict[str, Value]:
         ApiError: 400, naming the field.
     """
     changes: dict[str, Value] = {}
-    for one in body.objects("configuration"):
-        key = one.text("key")
+    for object_ in body.objects("configuration"):
+        key = object_.text("key")
         if key not in settings():
-            raise bad_field(one.name_of("key"), "is no setting of the workspace")
-        changes[key] = settings()[key].judged(one.raw("value"), one.name_of("value"))
+            raise bad_field(object_.name_of("key"), "is no setting of the workspace")
+        changes[key] = settings()[key].judged(object_.raw("value"), object_.name_of("value"))
     return changes
 
 

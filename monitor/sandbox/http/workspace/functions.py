@@ -16,12 +16,14 @@ def list_recipes(call: Call) -> Reply:
 def count_usage(call: Call) -> Reply:
     """Count the recipes that use a function, and the flows that these belong to."""
     recipes = _users(call)
-    return Reply(body={"flows": len({one.flow_id for one in recipes}), "recipes": len(recipes)})
+    return Reply(
+        body={"flows": len({recipe.flow_id for recipe in recipes}), "recipes": len(recipes)}
+    )
 
 
 def _users(call: Call) -> list[Recipe]:
     function = found(call, FUNCTION)
-    return [one for one in call.world.recipes.live() if function.id in one.function_ids]
+    return [recipe for recipe in call.world.recipes.live() if function.id in recipe.function_ids]
 
 
 HANDLERS: Handlers = {

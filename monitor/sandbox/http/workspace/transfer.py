@@ -49,23 +49,23 @@ def give(world: World, giver: Person, receiver: Person, *, by: Person) -> None:
     for kind in world.kinds():
         if kind in STAYS:
             continue
-        for one in world.shelf(kind):
-            if one.creator_id == giver.id:
-                one.creator_id = receiver.id
-                _tell(world, one, receiver, by=by)
+        for other_kind in world.shelf(kind):
+            if other_kind.creator_id == giver.id:
+                other_kind.creator_id = receiver.id
+                _tell(world, other_kind, receiver, by=by)
 
 
-def _tell(world: World, one: Record, receiver: Person, *, by: Person) -> None:
+def _tell(world: World, record: Record, receiver: Person, *, by: Person) -> None:
     """Note who moved an asset; what is shared with its own owner is not shared with them."""
-    if one.deleted_at is not None:
+    if record.deleted_at is not None:
         return
-    if isinstance(one, Flow | Plan):
+    if isinstance(record, Flow | Plan):
         own = {receiver.id}
         world.update(
-            one, by=by.id, shared_with=one.shared_with - own, read_only=one.read_only - own
+            record, by=by.id, shared_with=record.shared_with - own, read_only=record.read_only - own
         )
     else:
-        world.update(one, by=by.id)
+        world.update(record, by=by.id)
 
 
 def _person(world: World, body: Body, end: str) -> Person:
@@ -77,7 +77,9 @@ def _person(world: World, body: Body, end: str) -> Person:
     name = _name_of(body, end)
     if name.endswith("Email"):
         email = body.text(name).casefold()
-        found = next((one for one in world.people.live() if one.email.casefold() == email), None)
+        found = next(
+            (person for person in world.people.live() if person.email.casefold() == email), None
+        )
     else:
         found = world.people.get(body.integer(name))
     if found is None:

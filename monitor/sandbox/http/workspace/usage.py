@@ -66,8 +66,8 @@ def list_compute_usage(call: Call) -> Reply:
     period = _period(call.path_values)
     work = work_in(call.world, period)
 
-    def day_and_engine(one: Work) -> tuple[str, str]:
-        return one.started_at.date().isoformat(), one.job.execution_language or ENGINE
+    def day_and_engine(work: Work) -> tuple[str, str]:
+        return work.started_at.date().isoformat(), work.job.execution_language or ENGINE
 
     rows = [
         {"date": date, "engine": engine, **totals(part)}
@@ -97,9 +97,9 @@ def list_usage_of_entitlement(call: Call) -> Reply:
 def totals(work: Sequence[Work]) -> dict[str, Json]:
     """Return the sums that every usage answer and each of its rows shows."""
     return {
-        "jobGroups": len({one.job_group.id for one in work}),
+        "jobGroups": len({other_work.job_group.id for other_work in work}),
         "jobs": len(work),
-        "computeSeconds": round(sum(one.seconds for one in work), 3),
+        "computeSeconds": round(sum(other_work.seconds for other_work in work), 3),
     }
 
 
@@ -108,8 +108,10 @@ def _user_usage(call: Call, name: str, known: str) -> Reply:
         raise not_found(name.removesuffix("Id"), call.path_values[0])
     period = _period(call.path_values[1:])
     work = work_in(call.world, period)
-    by_person = _grouped(work, lambda one: one.job_group.creator_id)
-    rows = [_row_of_person(one, by_person.get(one.id, [])) for one in call.world.people.live()]
+    by_person = _grouped(work, lambda item: item.job_group.creator_id)
+    rows = [
+        _row_of_person(person, by_person.get(person.id, [])) for person in call.world.people.live()
+    ]
     return _reply(period, work, rows, **{name: known, "users": len(by_person)})
 
 
@@ -118,7 +120,7 @@ def _row_of_person(person: Person, work: Sequence[Work]) -> dict[str, Json]:
         "personId": person.id,
         "email": person.email,
         **totals(work),
-        "lastUsedAt": stamp(max((one.started_at for one in work), default=None)),
+        "lastUsedAt": stamp(max((other_work.started_at for other_work in work), default=None)),
     }
 
 
@@ -126,7 +128,7 @@ def _row_of_job_group(world: World, work: Sequence[Work]) -> dict[str, Json]:
     job_group = work[0].job_group
     recipe = world.recipes.get(job_group.recipe_id, with_deleted=True)
     flow = world.flows.get(job_group.flow_id, with_deleted=True)
-    languages = (one.job.execution_language for one in work)
+    languages = (other_work.job.execution_language for other_work in work)
     return {
         "jobGroupId": job_group.id,
         "flowId": job_group.flow_id,
@@ -136,9 +138,9 @@ def _row_of_job_group(world: World, work: Sequence[Work]) -> dict[str, Json]:
         "personId": job_group.creator_id,
         "ranfrom": job_group.ran_from.value,
         "status": job_group.status.value,
-        "engine": next((one for one in languages if one is not None), ENGINE),
-        "startedAt": stamp(min(one.started_at for one in work)),
-        "failedJobs": sum(one.job.status is NativeStatus.FAILED for one in work),
+        "engine": next((language for language in languages if language is not None), ENGINE),
+        "startedAt": stamp(min(other_work.started_at for other_work in work)),
+        "failedJobs": sum(other_work.job.status is NativeStatus.FAILED for other_work in work),
         **totals(work),
     }
 
@@ -150,13 +152,13 @@ def _reply(period: Period, work: Sequence[Work], rows: Sequence[Json], **others:
 
 def _grouped(work: Iterable[Work], key: Callable[[Work], Key]) -> dict[Key, list[Work]]:
     found: dict[Key, list[Work]] = {}
-    for one in work:
-        found.setdefault(key(one), []).append(one)
+    for other_work in work:
+        found.setdefault(key(other_work), []).append(other_work)
     return found
 
 
-def _job_group_id(one: Work) -> int:
-    return one.job_group.id
+def _job_group_id(work: Work) -> int:
+    return work.job_group.id
 
 
 def _period(path_values: Sequence[str]) -> Period:

@@ -1,0 +1,1 @@
+"""Which subject and root run an event is about."""

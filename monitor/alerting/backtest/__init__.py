@@ -1,0 +1,1 @@
+"""Other rules over recorded events."""

@@ -1,1 +1,0 @@
-"""Which starts a schedule promised, and which of them came."""

@@ -1,0 +1,197 @@
+"""What is usual for a pipeline, learned from its runs that succeeded. Pure: no I/O and no clock.
+
+How long its runs take, and how far its successes lie apart. Both are kept as sketches (t-digests)
+and not as samples: what is kept of a pipeline never grows, however often it runs. What is stored
+are the sketches' pairs of mean and count, which any other implementation of t-digests reads too.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+from fastdigest import TDigest
+from msgspec import Meta, Struct
+
+from monitor.model.events import EventType, RunEvent
+from monitor.model.runs import Parents, RunState, Trigger
+
+MINIMUM_RUNS = 10
+AT_LEAST_LIMIT_SECONDS = 300.0
+AT_LEAST_AGE_SECONDS = 3_600.0
+
+_CENTROIDS = 50
+_VALUES_OF_ONE = 80
+_VALUES_AT_ONCE = 20
+_LIMIT_FACTOR = 2.0
+_AGE_FACTOR = 3.0
+_RECURRING_FACTOR = 1.25  # on top of a gap that has been seen twice, such as a weekend's
+_RECIPES_KEPT = 50
+_IDLE = timedelta(days=90)
+
+Pair = tuple[float, Annotated[int, Meta(ge=1)]]  # mean, count
+
+
+class Digest(Struct, frozen=True, kw_only=True):
+    """A sketch of values: pairs by rising mean, and both ends, which pairs alone would blur."""
+
+    pairs: tuple[Pair, ...]
+    least: float
+    most: float
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.pairs)
+
+
+class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Two sketches, of which the older one goes when the newer one is full, and newest values.
+
+    So what is usual follows what has changed, at the latest after two hundred values. The newest
+    values go into a sketch together, because that costs as much for twenty as for one.
+    """
+
+    newer: Digest | None = None
+    older: Digest | None = None
+    recent: tuple[float, ...] = ()
+
+    @property
+    def count(self) -> int:
+        sketched = (item.count for item in (self.newer, self.older) if item is not None)
+        return len(self.recent) + sum(sketched)
+
+
+class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that is learned of one pipeline and kind of run. Instants are the workspace's."""
+
+    durations: Baseline | None = None
+    gaps: Baseline | None = None
+    # By recipe: the recipes of one flow succeed side by side, and each has its own rhythm.
+    succeeded_at: dict[str, datetime] = {}
+    newest_at: datetime | None = None  # of all successes, also of those inside other runs
+
+
+def learn(held: Learned | None, event: RunEvent) -> Learned | None:
+    """Return what is known after one event; the same object where it teaches nothing."""
+    run = event.run
+    if event.type is not EventType.RUN_SUCCEEDED or run.finished_at is None:
+        return held
+    learned = held or Learned()
+    durations = learned.durations
+    if run.duration_seconds is not None:
+        durations = with_value(durations, run.duration_seconds)
+    learned = msgspec.structs.replace(
+        learned,
+        durations=durations,
+        newest_at=max(run.finished_at, learned.newest_at or run.finished_at),
+    )
+    # What runs inside another run has no rhythm of its own.
+    is_inside = run.parents != Parents() or run.trigger is Trigger.PLAN
+    return learned if is_inside else _with_gap(learned, run, run.finished_at)
+
+
+def _with_gap(learned: Learned, run: RunState, finished_at: datetime) -> Learned:
+    gaps = learned.gaps
+    recipe = run.recipe.id if run.recipe is not None else ""
+    before = learned.succeeded_at.get(recipe)
+    if before is not None and finished_at > before:
+        gaps = with_value(gaps, (finished_at - before).total_seconds())
+    succeeded_at = {**learned.succeeded_at, recipe: max(finished_at, before or finished_at)}
+    newest = sorted(succeeded_at.items(), key=lambda item: item[1])[-_RECIPES_KEPT:]
+    return msgspec.structs.replace(learned, gaps=gaps, succeeded_at=dict(newest))
+
+
+def is_idle(learned: Learned, now: datetime) -> bool:
+    """True where nothing has succeeded for so long that it need not be kept."""
+    return learned.newest_at is None or now - learned.newest_at > _IDLE
+
+
+def limit_seconds(
+    learned: Learned | None,
+    *,
+    minimum_runs: int = MINIMUM_RUNS,
+    at_least: float = AT_LEAST_LIMIT_SECONDS,
+) -> float | None:
+    """Return how long a run may take; None below ``minimum_runs``."""
+    held = learned.durations if learned is not None else None
+    if held is None or held.count < minimum_runs:
+        return None
+    return max(at_least, _LIMIT_FACTOR * quantile(held, 0.95))
+
+
+def age_seconds(
+    learned: Learned | None,
+    *,
+    minimum_runs: int = MINIMUM_RUNS,
+    at_least: float = AT_LEAST_AGE_SECONDS,
+) -> float | None:
+    """Return how old the last success may be; None below ``minimum_runs`` successes.
+
+    Three times the usual gap, and more than a gap that comes back: what runs each hour of a
+    working day is not late on a Sunday. A gap seen once, such as an outage's, allows nothing.
+    """
+    held = learned.gaps if learned is not None else None
+    if held is None or held.count + 1 < minimum_runs:
+        return None
+    usual = _AGE_FACTOR * quantile(held, 0.95)
+    return max(at_least, usual, _RECURRING_FACTOR * _second_largest(held))
+
+
+def with_value(held: Baseline | None, value: float) -> Baseline:
+    """Return the baseline with one more value, which is kept to the millisecond."""
+    held = held or Baseline()
+    recent = (*held.recent, round(value, 3))
+    if len(recent) < _VALUES_AT_ONCE:
+        return Baseline(newer=held.newer, older=held.older, recent=recent)
+    newer, older = held.newer, held.older
+    if newer is not None and newer.count >= _VALUES_OF_ONE:
+        newer, older = None, newer
+    sketch = _sketch(newer)
+    sketch.batch_update(recent)
+    return Baseline(newer=_digest(sketch), older=older)
+
+
+def quantile(held: Baseline, share: float) -> float:
+    """Return the value that is not exceeded by about that share of the values."""
+    sketch = _sketch(held.newer)
+    if held.older is not None:
+        sketch.merge_inplace(_sketch(held.older))
+    if held.recent:
+        sketch.batch_update(held.recent)
+    return float(sketch.quantile(share))
+
+
+def _second_largest(held: Baseline) -> float:
+    pairs = [(value, 1) for value in held.recent]
+    for item in (held.newer, held.older):
+        pairs += item.pairs if item is not None else ()
+    values = 0
+    for mean, count in sorted(pairs, reverse=True):
+        values += count
+        if values > 1:
+            return mean
+    return pairs[-1][0]
+
+
+def _sketch(held: Digest | None) -> TDigest:
+    if held is None:
+        return TDigest(max_centroids=_CENTROIDS)
+    return TDigest.from_dict(
+        {
+            "max_centroids": _CENTROIDS,
+            "mass": held.count,
+            "sum": sum(mean * count for mean, count in held.pairs),
+            "min": held.least,
+            "max": held.most,
+            "n_values": held.count,
+            "centroids": [{"m": mean, "c": count} for mean, count in held.pairs],
+        }
+    )
+
+
+def _digest(sketch: TDigest) -> Digest:
+    told: dict[str, Any] = sketch.to_dict()
+    # Short numbers keep what is stored small.
+    pairs = tuple((round(centroid["m"], 3), round(centroid["c"])) for centroid in told["centroids"])
+    return Digest(pairs=pairs, least=told["min"], most=told["max"])

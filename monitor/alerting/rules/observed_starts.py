@@ -1,0 +1,95 @@
+"""Which start belongs to which expected time. Pure.
+
+Each start belongs to the newest expected time that lies before it. What is left over there, as
+after a jam, makes up for an older time that nothing started at. The parts of one start, such as
+the job groups of a flow that tell no flow run, count once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from msgspec import Struct
+
+from monitor.alerting.rules.expected_starts import ExpectedStart
+from monitor.model.events import RunEvent
+from monitor.model.runs import RunKind, RunState, Trigger
+
+# One clock of the workspace may be a little behind another one of it. Of times that lie close to
+# each other it is a share of what is between them, so that a late start is not the next one.
+EARLY = timedelta(seconds=60)
+_EARLY_SHARE = 0.1
+
+
+class ObservedStart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One start as the workspace stamped it. ``part`` is the recipe of what tells no flow run."""
+
+    key: str
+    at: datetime
+    event: str = ""  # the id of the event that told it
+    part: str = ""
+    is_scheduled: bool = True  # by a schedule, as far as the workspace tells
+
+
+def start_of(run: RunState, *, event: RunEvent | None = None) -> ObservedStart | None:
+    """Return the start that a run stands for; None for what a plan has started, or no time tells.
+
+    A plan run tells its schedule or has none. A job group that tells nothing may have had one.
+    """
+    at = run.created_at or (event.occurred_at if event is not None else None)
+    if at is None or run.trigger is Trigger.PLAN or run.parents.plan_run is not None:
+        return None
+    is_scheduled = run.trigger is Trigger.SCHEDULE
+    if run.key.kind is RunKind.JOB_GROUP:
+        is_scheduled = run.trigger in (Trigger.SCHEDULE, Trigger.UNKNOWN)
+    flow_run = run.key.id if run.key.kind is RunKind.FLOW_RUN else run.parents.flow_run
+    part = ""
+    if run.key.kind is RunKind.PLAN_RUN or flow_run is None:
+        key = f"{run.key.kind}/{run.key.id}"
+        if run.key.kind is RunKind.JOB_GROUP:
+            part = run.recipe.id if run.recipe is not None else "?"
+    else:
+        key = f"{RunKind.FLOW_RUN}/{flow_run}"
+    return ObservedStart(
+        key=key,
+        at=at,
+        event=event.id if event is not None else "",
+        part=part,
+        is_scheduled=is_scheduled,
+    )
+
+
+def assigned(
+    expected: Sequence[ExpectedStart], starts: Iterable[ObservedStart]
+) -> dict[datetime, list[ObservedStart]]:
+    """Return the starts that each expected time has got; a time without any is absent.
+
+    ``expected`` is ascending. A start before all of them belongs to none.
+    """
+    ats = [other_expected.at for other_expected in expected]
+    early = _early(ats)
+    found: dict[datetime, list[ObservedStart]] = {}
+    spare: list[ObservedStart] = []
+    for start in sorted(starts, key=lambda other_start: (other_start.at, other_start.key)):
+        index = bisect_right(ats, start.at + early) - 1
+        if index < 0:
+            continue
+        own = found.setdefault(ats[index], [])
+        if any(item.part == start.part for item in own):
+            spare.append(start)
+        else:
+            own.append(start)
+    for start in spare:
+        empty = [at for at in ats if at <= start.at and at not in found]
+        if empty:
+            found[empty[-1]] = [start]
+    return found
+
+
+def _early(ats: Sequence[datetime]) -> timedelta:
+    """Return how much before its time a start may be stamped."""
+    gaps = [later - at for at, later in pairwise(ats)]
+    return min(EARLY, min(gaps) * _EARLY_SHARE) if gaps else EARLY

@@ -1,1 +1,0 @@
-"""Whom an event concerns, and what is known of it now."""

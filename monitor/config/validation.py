@@ -1,0 +1,110 @@
+"""Judges a parsed configuration as a whole: single values first, then what must fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from monitor.config.alerting_fitting import alerting_settings, find_alerting_misfits
+from monitor.config.configuration import Configuration, WorkspaceConfiguration
+from monitor.config.environment import overlaid
+from monitor.config.fitting import find_misfits
+from monitor.config.locations import Locations, NoLocations
+from monitor.config.problems import Problem, Problems
+from monitor.config.reading import ConfigurationReader, ReadTable
+from monitor.model.errors import ConfigurationError
+from monitor.outputs.settings import DeliverySettings, MqttSettings
+from monitor.polling.settings import PollSettings
+from monitor.tracking.settings import TrackingSettings
+from monitor.workspace.settings import WorkspaceSettings
+
+
+class ValidationResult(Struct, frozen=True, kw_only=True):
+    """Either a configuration, or everything that is wrong with what was given."""
+
+    configuration: Configuration | None
+    problems: tuple[Problem, ...]
+
+
+NO_LOCATIONS = NoLocations()
+
+
+def weigh(
+    mapping: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    locations: Locations = NO_LOCATIONS,
+) -> ValidationResult:
+    """Return the settings that a parsed file and the environment make, or all their faults."""
+    problems = Problems()
+    reader = ConfigurationReader(locations=locations, problems=problems)
+    repeated, parts = reader.root(overlaid(mapping, environment, problems))
+    find_misfits(repeated["workspaces"], parts, problems)
+    find_alerting_misfits(repeated, parts.get("alerting"), problems)
+    if problems.found:
+        return ValidationResult(configuration=None, problems=tuple(problems.found))
+    return ValidationResult(configuration=_built(repeated, parts), problems=())
+
+
+def judge(
+    mapping: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    locations: Locations = NO_LOCATIONS,
+) -> Configuration:
+    """Return the settings that a parsed file and the environment make.
+
+    Raises:
+        ConfigurationError: with one sentence ``key: value: way out`` for every fault there is.
+    """
+    verdict = weigh(mapping, environment, locations=locations)
+    if verdict.configuration is None:
+        raise ConfigurationError([str(problem) for problem in verdict.problems])
+    return verdict.configuration
+
+
+def _built(
+    repeated: Mapping[str, list[ReadTable]], parts: Mapping[str, ReadTable]
+) -> Configuration:
+    built = tuple(_workspace(part) for part in repeated["workspaces"])
+    storage = parts["storage"]
+    retention = storage.parts["retention"]
+    waits = [workspace.callbacks.give_up_seconds for workspace in built if workspace.callbacks]
+    mqtt = parts.get("mqtt")
+    return Configuration(
+        workspaces=built,
+        alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
+        mqtt=None if mqtt is None else _mqtt(mqtt),
+        alertmanager=parts["alertmanager"].build() if "alertmanager" in parts else None,
+        webhook=parts["webhook"].build() if "webhook" in parts else None,
+        server=parts["server"].build(),
+        callbacks=parts["callbacks"].build() if "callbacks" in parts else None,
+        # The store must not drop a callback that its workspace still waits to confirm.
+        storage=storage.build(
+            retention=retention.build(
+                callbacks_seconds=max([retention.get("callbacks_seconds"), *waits])
+            )
+        ),
+        # One horizon: a run that the store forgets may not be told a second time.
+        tracking=TrackingSettings(forget_seconds=retention.get("runs_seconds")),
+        metrics=parts["metrics"].build(),
+        log=parts["log"].build(),
+    )
+
+
+def _workspace(part: ReadTable) -> WorkspaceConfiguration:
+    poll = part.parts["poll"]
+    callbacks = part.parts.get("callbacks")
+    return WorkspaceConfiguration(
+        workspace=part.build(**poll.of(WorkspaceSettings)),
+        poll=poll.build(**(callbacks.of(PollSettings) if callbacks else {})),
+        inventory=part.parts["inventory"].build(),
+        callbacks=None if callbacks is None else callbacks.build(),
+    )
+
+
+def _mqtt(part: ReadTable) -> MqttSettings:
+    settings: MqttSettings = part.build(delivery=DeliverySettings(**part.of(DeliverySettings)))
+    return settings

@@ -1,0 +1,132 @@
+"""The present, as frozen pictures. Overwritten, never kept: what happened lives in events."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from monitor.model.inventory import Inventory
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Source, Status
+from monitor.model.triggers import Trigger
+
+
+class Reachability(StrEnum):
+    """How well a workspace answers. ``unknown`` before the first answer or failure."""
+
+    UNKNOWN = "unknown"
+    REACHABLE = "reachable"
+    DEGRADED = "degraded"  # it answers, but some of what we ask for fails
+    UNREACHABLE = "unreachable"
+
+
+class ActiveRun(Struct, frozen=True, kw_only=True, gc=False):
+    """A run that has not ended, and how fresh that knowledge is (our clock)."""
+
+    run: RunState
+    confirmed_at: datetime
+    confirmed_by: Source
+    percent_complete: float | None = None
+    heartbeat_at: datetime | None = None
+
+
+class PipelineHealth(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """What the newest ended runs of one pipeline, or of one recipe of it, were like.
+
+    For job groups one standing is kept for each recipe; what shows a pipeline shows the worst.
+    """
+
+    workspace: str
+    run_kind: RunKind
+    pipeline: Pipeline
+    recipe_id: str | None = None
+    last_started_at: datetime | None = None
+    last_finished_at: datetime | None = None
+    last_success_at: datetime | None = None
+    last_status: Status | None = None  # of the run that ended last
+    last_duration_seconds: float | None = None
+    last_run_id: str | None = None
+    consecutive_failures: int = 0
+    # Ends of the newest of those failures, oldest first: what a late success is held against.
+    failed_at: tuple[datetime, ...] = ()
+
+
+class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):
+    """A schedule that the token may see, and the pipelines that it starts."""
+
+    id: str
+    name: str
+    is_enabled: bool
+    triggers: tuple[Trigger, ...]
+    pipelines: tuple[Pipeline, ...]
+    disable_reason: str | None = None
+    created_at: datetime | None = None  # this and the next: workspace time
+    updated_at: datetime | None = None
+    owner_id: str | None = None
+    deleted: tuple[Pipeline, ...] = ()  # those of ``pipelines`` that are no longer there
+
+    @property
+    def starts(self) -> tuple[Pipeline, ...]:
+        """The pipelines that it can start, or could if it were enabled."""
+        return tuple(pipeline for pipeline in self.pipelines if pipeline not in self.deleted)
+
+    @property
+    def is_orphaned(self) -> bool:
+        """True where all that it started was deleted; such a schedule may stay for ever."""
+        return bool(self.pipelines) and not self.starts
+
+
+class PollStatus(Struct, frozen=True, kw_only=True, gc=False):
+    """How one poll of one workspace is doing. Instants are ours."""
+
+    workspace: str
+    poll: str
+    last_attempt_at: datetime
+    last_success_at: datetime | None
+    last_outcome: str
+    is_expected_by: datetime | None = None  # past this without success it counts as late
+
+
+class BudgetStatus(Struct, frozen=True, kw_only=True, gc=False):
+    """What the workspace and our own settings allow. Counts are requests."""
+
+    scope: str  # "own", "user", "workspace"
+    limit: int
+    remaining: int
+
+
+class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
+    """One workspace as it stands. ``known_at`` (our clock) is when that was last confirmed."""
+
+    workspace: str
+    reachability: Reachability = Reachability.UNKNOWN
+    since: datetime | None = None
+    known_at: datetime | None = None
+    reason: str | None = None  # one sentence where something is wrong or switched off
+    edition: str | None = None
+    edition_reason: str | None = None
+    capabilities: frozenset[str] = frozenset()
+    clock_skew_seconds: float | None = None  # workspace minus ours
+    followed_since: datetime | None = None  # workspace time
+    budgets: tuple[BudgetStatus, ...] = ()
+    schedules: tuple[ScheduleKnown, ...] = ()
+    schedules_read_at: datetime | None = None  # workspace time at which reading them all began
+    schedules_read_before: datetime | None = None  # the same of the reading before, in this life
+    schedules_of: str | None = None  # whose they are: the workspace shows a token its owner's only
+    webhook_tasks: dict[str, int] = {}  # state -> count
+    callbacks_missed: int = 0
+    last_callback_at: datetime | None = None
+    inventory: Inventory = Inventory()
+
+
+class NamedPipeline(Struct, frozen=True, kw_only=True, gc=False):
+    """A pipeline of the inventory and the name that its series and page rows carry."""
+
+    workspace: str
+    kind: PipelineKind
+    id: str
+    name: str | None
+    label: str  # the name, or ``name#id`` where a lower id holds the plain name
+    folder: str | None = None  # its name, else its id; None where it lies in none, or none is told
+    owner: str | None = None  # e-mail address, else name

@@ -1,0 +1,144 @@
+"""What is shown of a workspace beyond its runs, within what the budget has left. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from monitor.model.inventory import Figures, OutputQuality, ValueCounts
+from monitor.model.live_state import WorkspaceStatus
+from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText, Labels
+from monitor.outputs.metrics.families import (
+    CONNECTION_UP,
+    INVENTORY,
+    OBJECTS,
+    OUTPUT_VALUES,
+    TOKEN_EXPIRY,
+    USAGE,
+    FamilyShape,
+)
+from monitor.outputs.metrics.labels import OTHER_LABEL, PipelineId, by_number, labels_by_id
+from monitor.outputs.metrics.snapshot import MetricsSnapshot
+
+QUALITIES = ("valid", "mismatched", "missing")
+_OUTPUTS = 500  # of one workspace; the others are shown together
+
+Row = tuple[Labels, tuple[float, ...]]
+
+
+class InventoryLayout(Struct, frozen=True, kw_only=True):
+    """The rows of each family, and the series that are left out: metric, whose, how many."""
+
+    rows: Mapping[str, Sequence[Row]]
+    dropped: Mapping[tuple[str, str], int]
+
+
+class _Room:
+    """The series that the budget has left."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.rows: dict[str, list[Row]] = {shape.name: [] for shape in INVENTORY}
+        self.dropped: dict[tuple[str, str], int] = {}
+
+    def add(self, shape: FamilyShape, labels: Labels, *values: float) -> None:
+        if len(values) > self.left:
+            self.dropped[shape.name, "/".join(labels)] = len(values)
+            return
+        self.left -= len(values)
+        self.rows[shape.name].append((labels, values))
+
+
+def lay_out_inventory(
+    snapshot: MetricsSnapshot, *, room: int, pipelines: Mapping[PipelineId, str]
+) -> InventoryLayout:
+    """Decide what is shown; ``pipelines`` are those with series of their own, and their labels."""
+    rows = _Room(room)
+    for workspace in snapshot.workspaces:
+        _lay_out_figures(workspace, snapshot, rows)
+        connections = [
+            each for each in workspace.inventory.connections if each.until >= snapshot.now
+        ]
+        labels = labels_by_id((each.id, each.name) for each in connections)
+        for each in connections:
+            rows.add(CONNECTION_UP, (workspace.workspace, labels[each.id]), each.is_up)
+        _lay_out_outputs(workspace, pipelines, rows)
+    return InventoryLayout(rows=rows.rows, dropped=rows.dropped)
+
+
+def inventory_families(layout: InventoryLayout, page: ExpositionPage) -> Iterator[FamilyText]:
+    """Yield the families, each when it is full."""
+    for shape in INVENTORY:
+        is_spread = shape is OUTPUT_VALUES
+        family_text = page.spread(shape, QUALITIES) if is_spread else page.family_text(shape)
+        for labels, values in layout.rows[shape.name]:
+            family_text.add(labels, *values)
+        yield family_text
+
+
+def _lay_out_figures(status: WorkspaceStatus, snapshot: MetricsSnapshot, rows: _Room) -> None:
+    inventory = status.inventory
+    told: tuple[tuple[FamilyShape, Figures | None], ...] = (
+        (OBJECTS, inventory.objects),
+        (TOKEN_EXPIRY, inventory.tokens),
+        (USAGE, inventory.usage),
+    )
+    for shape, figures in told:
+        # What could not be read again for long is not repeated.
+        if figures is not None and figures.until >= snapshot.now:
+            for name, value in sorted(figures.values.items()):
+                rows.add(shape, (status.workspace, name), value)
+
+
+def _lay_out_outputs(
+    status: WorkspaceStatus, pipelines: Mapping[PipelineId, str], rows: _Room
+) -> None:
+    """Show outputs one by one, and those without a place of their own as one."""
+    outputs = [
+        other_output for other_output in status.inventory.outputs if other_output.counts.total
+    ]
+    outputs.sort(
+        key=lambda other_output: (*by_number(other_output.pipeline.id), *by_number(other_output.id))
+    )
+    named = [
+        other_output for other_output in outputs if _pipeline_id(status, other_output) in pipelines
+    ]
+    places = min(_OUTPUTS, rows.left // len(QUALITIES))
+    if len(outputs) > min(places, len(named)):
+        places -= 1  # for those that are shown as one
+    own = named[: max(0, places)]
+    shown = {(run.pipeline.id, run.id) for run in own}
+    rest = [
+        other_output
+        for other_output in outputs
+        if (other_output.pipeline.id, other_output.id) not in shown
+    ]
+    labels = _output_labels(own)
+    for run in own:
+        pipeline = pipelines[_pipeline_id(status, run)]
+        output = labels[run.pipeline.id, run.id]
+        rows.add(OUTPUT_VALUES, (status.workspace, pipeline, output), *_ratios([run.counts]))
+    if rest:
+        together = _ratios([item.counts for item in rest])
+        rows.add(OUTPUT_VALUES, (status.workspace, OTHER_LABEL, OTHER_LABEL), *together)
+
+
+def _pipeline_id(status: WorkspaceStatus, output_quality: OutputQuality) -> PipelineId:
+    return status.workspace, output_quality.pipeline.kind, output_quality.pipeline.id
+
+
+def _output_labels(outputs: Iterable[OutputQuality]) -> dict[tuple[str, str], str]:
+    named: dict[str, list[tuple[str, str | None]]] = {}
+    for output in outputs:
+        named.setdefault(output.pipeline.id, []).append((output.id, output.name))
+    return {
+        (pipeline, output): label
+        for pipeline, found in named.items()
+        for output, label in labels_by_id(found).items()
+    }
+
+
+def _ratios(counts: Sequence[ValueCounts]) -> tuple[float, ...]:
+    total = sum(count.total for count in counts)
+    return tuple(sum(getattr(count, quality) for count in counts) / total for quality in QUALITIES)

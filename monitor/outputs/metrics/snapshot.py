@@ -1,0 +1,87 @@
+"""One frozen look at everything that the metrics page shows, taken on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+
+import structlog
+from msgspec import Struct
+
+from monitor.bus.contract import EventBus, StoreStatus
+from monitor.model.alerts import AlertingSnapshot
+from monitor.model.errors import BusUnavailableError
+from monitor.model.live_state import (
+    ActiveRun,
+    NamedPipeline,
+    PipelineHealth,
+    PollStatus,
+    WorkspaceStatus,
+)
+from monitor.model.runs import RunKind
+from monitor.outputs.metrics.rows import Row, RunExemplar
+from monitor.tracking.live_state import LiveStateView
+
+log = structlog.get_logger()
+
+
+class ConfigurationStatus(Struct, frozen=True, kw_only=True):
+    """Which configuration is in force, and whether the one read last is that one."""
+
+    hash: str
+    is_newest: bool = True
+
+
+class MetricsSnapshot(Struct, frozen=True, kw_only=True):
+    """What is known, counted and stored at ``now`` (our clock). Nothing in it changes any more."""
+
+    now: datetime
+    rows: Mapping[str, Row] = {}
+    seen: Mapping[str, Mapping[str, RunExemplar]] = {}
+    workspaces: tuple[WorkspaceStatus, ...] = ()
+    active: tuple[ActiveRun, ...] = ()
+    pipeline_health: tuple[PipelineHealth, ...] = ()
+    pipelines: tuple[NamedPipeline, ...] = ()
+    polls: tuple[PollStatus, ...] = ()
+    confirmed: Mapping[tuple[str, RunKind], datetime] = {}
+    bus: StoreStatus | None = None  # None where the store did not answer in time
+    configuration: ConfigurationStatus | None = None
+    alerting: AlertingSnapshot | None = None  # None where nothing judges rules
+
+
+def snapshot_of(
+    live_state: LiveStateView,
+    *,
+    now: datetime,
+    rows: Mapping[str, Row],
+    seen: Mapping[str, Mapping[str, RunExemplar]],
+    bus: StoreStatus | None,
+    configuration: ConfigurationStatus | None,
+    alerting: AlertingSnapshot | None,
+) -> MetricsSnapshot:
+    """Freeze the present. Waits for nothing, so all of it is of one moment."""
+    return MetricsSnapshot(
+        now=now,
+        rows=dict(rows),
+        seen=dict(seen),
+        workspaces=live_state.workspaces(),
+        active=live_state.active_runs(),
+        pipeline_health=live_state.pipeline_health(),
+        pipelines=live_state.pipelines(),
+        polls=live_state.polls(),
+        confirmed=live_state.confirmed(),
+        bus=bus,
+        configuration=configuration,
+        alerting=alerting,
+    )
+
+
+async def status_of(bus: EventBus, *, timeout_seconds: float) -> StoreStatus | None:
+    """Ask the store how it stands; None where it does not say so in time."""
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            return await bus.status()
+    except (BusUnavailableError, TimeoutError) as exc:
+        log.warning("the store's figures are missing on the metrics page", reason=repr(exc))
+        return None

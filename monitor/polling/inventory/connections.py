@@ -1,0 +1,107 @@
+"""Whether the workspace can open its connections."""
+
+from __future__ import annotations
+
+import structlog
+
+from monitor.model.errors import (
+    NoSuchObjectError,
+    NotAvailableError,
+    RequestRejectedError,
+    WorkspaceError,
+)
+from monitor.model.inventory import ConnectionKnown
+from monitor.polling.failures import is_about_what_was_asked
+from monitor.polling.following import Following
+from monitor.tracking.workspace_changes import TrackedValue
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+CONNECTION = "connection"
+_WAIT_SECONDS = 300.0  # behind everything that matters more
+
+
+class Connections:
+    """Asks every connection that the token may see, the first of them where there are very many."""
+
+    def __init__(self, following: Following, *, at_once: int) -> None:
+        self._following = following
+        self._at_once = at_once
+        self._left_out = 0
+        self._failure: WorkspaceError | None = None
+
+    async def poll(self) -> None:
+        """List the connections and ask each whether it can be opened.
+
+        Raises:
+            MonitorError: not all could be asked; those that could are known.
+        """
+        following = self._following
+        names = await self._listed()
+        asked = sorted(names, key=_by_number)[: self._at_once]
+        self._tell_left_out(len(names) - len(asked))
+        self._failure = None
+        statuses = {name: await self._status(name) for name in asked}
+        until = following.holds_until()
+        known = tuple(
+            ConnectionKnown(id=status, name=names[status], is_up=is_up, until=until)
+            for status, is_up in statuses.items()
+            if is_up is not None
+        )
+        following.update_inventory(connections=known)
+        held = {status.id: _held(is_up=status.is_up) for status in known}
+        changed = await following.observer.changes.learn_many(
+            following.name, CONNECTION, held, unread=names.keys() - held.keys()
+        )
+        for item in changed:
+            state = held[item].shown
+            log.info("connection changed", workspace=following.name, connection=item, now=state)
+        if self._failure is not None:
+            raise self._failure
+
+    def forget(self) -> None:
+        self._following.update_inventory(connections=())
+
+    async def _listed(self) -> dict[str, str]:
+        pages = self._following.client.connections(
+            priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
+        )
+        return {row.id: row.name or row.id async for page in pages for row in page.rows}
+
+    async def _status(self, connection_id: str) -> bool | None:
+        """Return whether it can be opened; None where nobody can say."""
+        client = self._following.client
+        try:
+            return await client.connection_status(connection_id)
+        except NoSuchObjectError:
+            return None
+        except NotAvailableError as error:
+            if error.operation_id in client.unavailable:
+                raise
+            return None  # the token may not look at this one
+        except RequestRejectedError:
+            return False  # the workspace tried, and says that it cannot
+        except WorkspaceError as error:
+            if not is_about_what_was_asked(error):
+                raise
+            self._failure = self._failure or error
+            return None
+
+    def _tell_left_out(self, count: int) -> None:
+        if count > 0 and count != self._left_out:
+            log.warning(
+                "too many connections; those with the highest ids are not asked",
+                workspace=self._following.name,
+                left_out=count,
+            )
+        self._left_out = count
+
+
+def _held(*, is_up: bool) -> TrackedValue:
+    word = "up" if is_up else "down"
+    return TrackedValue(held=word, shown=word)
+
+
+def _by_number(connection_id: str) -> tuple[int, str]:
+    return (int(connection_id) if connection_id.isdecimal() else 0, connection_id)

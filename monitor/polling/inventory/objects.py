@@ -1,0 +1,58 @@
+"""How many objects of each type the workspace has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from monitor.model.errors import NotAvailableError, WorkspaceError
+from monitor.model.inventory import Figures
+from monitor.polling.failures import is_about_what_was_asked
+from monitor.polling.following import Following
+
+# Type -> the operation that counts it, and what makes it count those of everybody.
+_COUNTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "connection": ("countConnections", {}),
+    "dataset": ("countDatasetLibrary", {"datasetsFilter": "all", "ownershipFilter": "all"}),
+    "flow": ("countFlows", {"flowsFilter": "all"}),
+    "folder": ("countFolders", {}),
+    "output_object": ("countOutputObjects", {}),
+    "plan": ("countPlans", {"ownershipFilter": "all"}),
+    "publication": ("countPublications", {}),
+    "recipe": ("countWrangledDatasets", {}),
+    "schedule": ("countSchedules", {}),
+    "sql_script": ("countSqlScripts", {}),
+    "user_defined_function": ("countUserDefinedFunctions", {}),
+    "write_setting": ("countWriteSettings", {}),
+}
+
+
+class Objects:
+    """Counts them, as far as the token's owner may see them."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+
+    async def poll(self) -> None:
+        """Ask every count that is offered.
+
+        Raises:
+            WorkspaceError: one failed; the others are known.
+        """
+        following = self._following
+        values: dict[str, float] = {}
+        failure: WorkspaceError | None = None
+        for kind, (operation_id, query) in _COUNTS.items():
+            try:
+                values[kind] = await following.client.count(operation_id, query=query)
+            except NotAvailableError:
+                continue
+            except WorkspaceError as error:
+                if not is_about_what_was_asked(error):
+                    raise
+                failure = failure or error
+        following.update_inventory(objects=Figures(values=values, until=following.holds_until()))
+        if failure is not None:
+            raise failure
+
+    def forget(self) -> None:
+        self._following.update_inventory(objects=None)

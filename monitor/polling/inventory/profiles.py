@@ -1,0 +1,129 @@
+"""How good the data is that finished job groups made, as their profiles tell."""
+
+from __future__ import annotations
+
+from heapq import nlargest
+
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
+from monitor.model.inventory import OutputQuality, ValueCounts
+from monitor.model.live_state import PipelineHealth
+from monitor.model.runs import RunKey, RunKind, Status
+from monitor.polling.following import Following
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+_WAIT_SECONDS = 300.0  # behind everything that matters more
+
+Output = tuple[str, str]  # pipeline, recipe
+
+
+class Profiles:
+    """Reads the profile of each output's newest successful run, once.
+
+    A run without a profile leaves what the one before told.
+    """
+
+    def __init__(self, following: Following, *, at_once: int, outputs: int) -> None:
+        self._following = following
+        self._at_once = at_once
+        self._outputs = outputs
+        self._read: dict[Output, str] = {}  # the run whose profile was asked for last
+        self._qualities: dict[Output, OutputQuality] = {}
+
+    async def poll(self) -> bool:
+        """Read the profiles that are new; return whether the workspace was asked.
+
+        Raises:
+            WorkspaceError: the workspace cannot be asked now; the rest is read next time.
+        """
+        newest = self._newest()
+        self._qualities = {
+            quality: told for quality, told in self._qualities.items() if quality in newest
+        }
+        self._read = {item: run_id for item, run_id in self._read.items() if item in newest}
+        due = [item for item, health in newest.items() if self._is_due(item, health)]
+        try:
+            for item in due[: self._at_once]:
+                await self._look(item, newest[item])
+        finally:
+            self._following.update_inventory(outputs=tuple(self._qualities.values()))
+        return bool(due)
+
+    def forget(self) -> None:
+        self._read = {}  # so that all is read again, should profiles be offered again
+        self._qualities = {}
+        self._following.update_inventory(outputs=())
+
+    def _newest(self) -> dict[Output, PipelineHealth]:
+        """Return how the outputs stand; of very many those that were made last."""
+        pipeline_health = [
+            health
+            for health in self._following.live_state.pipeline_health.values()
+            if health.workspace == self._following.name
+            and health.run_kind is RunKind.JOB_GROUP
+            and health.recipe_id is not None
+        ]
+        newest = nlargest(self._outputs, pipeline_health, key=_finished)
+        return {(output.pipeline.id, str(output.recipe_id)): output for output in newest}
+
+    def _is_due(self, output: Output, health: PipelineHealth) -> bool:
+        run_id = health.last_run_id
+        if run_id is None or health.last_status is not Status.SUCCEEDED:
+            return False
+        return self._read.get(output) != run_id
+
+    async def _look(self, output: Output, health: PipelineHealth) -> None:
+        run_id = str(health.last_run_id)
+        try:
+            told = await self._following.client.profile(run_id)
+        except (TryLaterError, UnauthorizedError):
+            raise
+        except WorkspaceError as error:
+            if error.operation_id in self._following.client.unavailable:
+                raise
+            # Most often it ran without a profile, which the API answers with a refusal.
+            log.debug("no profile", workspace=self._following.name, run=run_id, reason=str(error))
+        else:
+            counts = ValueCounts(valid=told.valid, mismatched=told.mismatched, missing=told.missing)
+            self._qualities[output] = OutputQuality(
+                pipeline=health.pipeline,
+                id=output[1],
+                name=await self._name(output, run_id),
+                run_id=run_id,
+                counts=counts,
+            )
+        self._read[output] = run_id
+
+    async def _name(self, output: Output, run_id: str) -> str | None:
+        """Return the recipe's name, for which lists that leave it out cost one read."""
+        key = RunKey(workspace=self._following.name, kind=RunKind.JOB_GROUP, id=run_id)
+        run = (await self._following.observer.known((key,))).get(key)
+        if run is not None and run.recipe is not None and run.recipe.name is not None:
+            return run.recipe.name
+        before = self._qualities.get(output)
+        if before is not None and before.name is not None:
+            return before.name
+        return await self._asked_name(run_id)
+
+    async def _asked_name(self, run_id: str) -> str | None:
+        following = self._following
+        if not following.can(Capability.FOLLOW_BY_ID):
+            return None
+        try:
+            row = await following.client.job_group(
+                run_id, with_flow=True, priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
+            )
+        except WorkspaceError as error:
+            # The figures are worth showing without it; the output then goes by its id.
+            log.debug("no name", workspace=following.name, run=run_id, reason=str(error))
+            return None
+        return row.recipe_name
+
+
+def _finished(health: PipelineHealth) -> float:
+    at = health.last_finished_at
+    return 0.0 if at is None else at.timestamp()

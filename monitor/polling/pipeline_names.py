@@ -1,0 +1,167 @@
+"""Names, folders and owners of flows and plans, by a slow refresh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+import structlog
+
+from monitor.bus.contract import legible
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import NotAvailableError
+from monitor.model.runs import PipelineKind
+from monitor.polling.failures import one_by_one
+from monitor.polling.following import Following
+from monitor.polling.plans import Plans
+from monitor.workspace.payloads import FlowRow, PlanRow
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+_LISTED_BY = {
+    PipelineKind.FLOW: Capability.LIST_FLOWS,
+    PipelineKind.PLAN: Capability.LIST_PLANS,
+}
+INVENTORY = "inventory"  # topic of the notes that hold which pipelines were listed last
+
+# Runs may be shown of what no list shows, and weeks may lie between them. So long after the newest
+# one it counts as gone; what had been listed is gone with its second absence.
+_UNLISTED_KEPT = timedelta(days=30)
+
+_DECODER = msgspec.json.Decoder(frozenset[str])
+
+
+class PipelineNames:
+    """Keeps the pipelines and their present names as the workspace lists them.
+
+    A pipeline that is missing twice in a row is forgotten, once it does not run. One that was
+    never listed (somebody else's, perhaps) stays for a month after what was followed of its runs,
+    and for as long as a schedule names it.
+    """
+
+    def __init__(self, following: Following, *, plans: Plans) -> None:
+        self._following = following
+        self._plans = plans
+        self._listed: dict[PipelineKind, frozenset[str]] = {}
+        self._missing: set[tuple[PipelineKind, str]] = set()
+
+    async def load(self) -> None:
+        """Read back which pipelines were listed last."""
+        noted = await self._following.bus.state_entries(self._following.name, INVENTORY)
+        known = {kind.value: noted[kind] for kind in PipelineKind if kind in noted}
+        for kind, listed in legible(known, _DECODER, topic=INVENTORY).items():
+            self._listed[PipelineKind(kind)] = listed
+
+    async def poll(self) -> None:
+        """List flows and plans once.
+
+        Raises:
+            MonitorError: a list failed; the other one has been read.
+        """
+        await one_by_one(self._list_flows, self._list_plans)
+
+    async def forget_idle(self) -> bool:
+        """Let go of pipelines that came and went between two lists, or that none ever shows.
+
+        Always return False: the workspace itself is not asked.
+        """
+        following = self._following
+        unlisted = [
+            kind
+            for kind, capability in _LISTED_BY.items()
+            if following.can(capability) and kind not in self._listed
+        ]
+        listed = {(kind, id_) for kind, ids in self._listed.items() for id_ in ids}
+        for known in following.live_state.named_pipelines():
+            # Before the first list of a kind nobody can say what is not there.
+            if known.workspace == following.name and known.kind in unlisted:
+                listed.add((known.kind, known.id))
+        count = await following.observer.forget_idle(
+            following.name, now=following.workspace_now(), listed=listed
+        )
+        if count:
+            log.info("pipelines and recipes not seen for long are forgotten", count=count)
+        return False
+
+    async def _list_flows(self) -> None:
+        if not self._following.can(Capability.LIST_FLOWS):
+            return
+        client = self._following.client
+        flows = [row async for page in client.flows(priority=Priority.NAMES) for row in page.rows]
+        await self._learn(PipelineKind.FLOW, {row.id: row.name for row in flows})
+        folders = await self._folder_names(flows)
+        for row in flows:
+            folder_id = row.folder_id
+            name = row.folder_name or (folders.get(folder_id, folder_id) if folder_id else None)
+            self._place(PipelineKind.FLOW, row, folder=name)
+
+    async def _list_plans(self) -> None:
+        if self._following.can(Capability.LIST_PLANS):
+            plans = await self._plans.list_all()
+            await self._learn(PipelineKind.PLAN, {row.id: row.name for row in plans.values()})
+            for row in plans.values():
+                self._place(PipelineKind.PLAN, row, folder=None)
+
+    async def _folder_names(self, flows: Sequence[FlowRow]) -> dict[str, str]:
+        """Read the names of folders at once, where the list of flows tells only their ids."""
+        if not any(row.folder_id is not None and row.folder_name is None for row in flows):
+            return {}
+        try:
+            return {
+                row.id: row.name
+                async for page in self._following.client.folders(priority=Priority.NAMES)
+                for row in page.rows
+                if row.name is not None
+            }
+        except NotAvailableError:
+            return {}
+
+    def _place(self, kind: PipelineKind, row: FlowRow | PlanRow, *, folder: str | None) -> None:
+        following = self._following
+        following.live_state.place_pipeline(
+            following.name, kind, row.id, folder=folder, owner=row.owner
+        )
+
+    async def _learn(self, kind: PipelineKind, names: dict[str, str | None]) -> None:
+        following = self._following
+        for pipeline_id, name in names.items():
+            following.live_state.name_pipeline(following.name, kind, pipeline_id, name)
+        before = self._listed.get(kind, frozenset())
+        absent = {
+            (kind, other_name) for other_name in (before | self._only_seen(kind)) - names.keys()
+        }
+        running = following.live_state.running_pipelines(following.name)
+        gone = absent & self._missing - running
+        for _, pipeline_id in gone:
+            await following.observer.forget_pipeline(following.name, kind, pipeline_id)
+        # Once is no proof: a list may be a moment behind, or a right withdrawn for a while.
+        self._missing = {item for item in self._missing if item[0] is not kind} | (absent - gone)
+        await self._keep(
+            kind, frozenset(names) | before & {other_name for _, other_name in absent - gone}
+        )
+
+    def _only_seen(self, kind: PipelineKind) -> set[str]:
+        """Return what nothing but old runs has named, perhaps long after it was deleted."""
+        following = self._following
+        status = following.live_state.workspaces[following.name]
+        since = following.workspace_now() - _UNLISTED_KEPT
+        if status.followed_since is not None:
+            since = max(since, status.followed_since)  # what ended before that is history
+        held = following.observer.busy(following.name, since=since)
+        held |= {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
+        return {
+            named_pipeline.id
+            for named_pipeline in following.live_state.named_pipelines()
+            if named_pipeline.workspace == following.name
+            and named_pipeline.kind is kind
+            and (kind, named_pipeline.id) not in held
+        }
+
+    async def _keep(self, kind: PipelineKind, listed: frozenset[str]) -> None:
+        if listed == self._listed.get(kind):
+            return
+        note = self._following.note(INVENTORY, kind, msgspec.json.encode(sorted(listed)))
+        await self._following.observer.observe((), state_entries=(note,))
+        self._listed[kind] = listed

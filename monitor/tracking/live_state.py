@@ -1,0 +1,254 @@
+"""The present, in memory: written by the left side of the flow, read by the right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableMapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from monitor.model.live_state import (
+    ActiveRun,
+    NamedPipeline,
+    PipelineHealth,
+    PollStatus,
+    WorkspaceStatus,
+)
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+
+PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
+HealthId = tuple[str, RunKind, str, str | None]  # workspace, run kind, pipeline, recipe
+
+_NOWHERE: tuple[str | None, str | None] = (None, None)
+
+
+class LiveStateView:
+    """Reads what is known now. Every answer is a picture that no later change alters."""
+
+    def __init__(self, live_state: LiveState) -> None:
+        self._live_state = live_state
+
+    def workspaces(self) -> tuple[WorkspaceStatus, ...]:
+        """Return every configured workspace, in the order of the configuration."""
+        return tuple(self._live_state.workspaces.values())
+
+    def workspace(self, name: str) -> WorkspaceStatus | None:
+        """Return one workspace, None where none of that name is configured."""
+        return self._live_state.workspaces.get(name)
+
+    def active_runs(self, workspace: str | None = None) -> tuple[ActiveRun, ...]:
+        """Return the runs that have not ended, in no particular order."""
+        active = tuple(self._live_state.active.values())
+        if workspace is None:
+            return active
+        return tuple(
+            other_active for other_active in active if other_active.run.key.workspace == workspace
+        )
+
+    def active_run(self, key: RunKey) -> ActiveRun | None:
+        """Return one run if it is known and has not ended."""
+        return self._live_state.active.get(key)
+
+    def pipeline_health(self) -> tuple[PipelineHealth, ...]:
+        """Return what the last runs were like: one per pipeline, for job groups per recipe."""
+        return tuple(self._live_state.pipeline_health.values())
+
+    def pipelines(self) -> tuple[NamedPipeline, ...]:
+        """Return every pipeline of the inventory and every one that a run has named."""
+        return tuple(self._live_state.named_pipelines())
+
+    def label(self, workspace: str, pipeline: Pipeline | None) -> str:
+        """Return the name that the pipeline's series carry; ``unknown`` where none was told."""
+        return self._live_state.label(workspace, pipeline)
+
+    def name_of(self, workspace: str, pipeline: Pipeline) -> str | None:
+        """Return the present name of a pipeline, None where it is not told."""
+        return self._live_state.name_of(workspace, pipeline.kind, pipeline.id)
+
+    def knows(self, workspace: str, pipeline: Pipeline) -> bool:
+        """True where the pipeline was listed, or named by a run, and not found to be gone."""
+        return self._live_state.knows(workspace, pipeline)
+
+    def place(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
+        """Return the folder and the owner of a pipeline, None where they are not told."""
+        return self._live_state.place_of(workspace, pipeline)
+
+    def polls(self) -> tuple[PollStatus, ...]:
+        """Return how each poll of each workspace is doing."""
+        return tuple(self._live_state.polls.values())
+
+    def confirmed(self) -> dict[tuple[str, RunKind], datetime]:
+        """Return when each kind of run was last confirmed by the API (our clock)."""
+        return dict(self._live_state.confirmed)
+
+    def complete(self) -> dict[tuple[str, RunKind], datetime]:
+        """Return until when each kind of run is known wholly (workspace time).
+
+        Every event of what happened until then, and was told, is in the log already.
+        """
+        return dict(self._live_state.complete)
+
+
+class LiveState:
+    """What is known now. One event loop writes; nothing here waits, stores or keeps history."""
+
+    def __init__(self, workspaces: Iterable[str]) -> None:
+        self.workspaces = {name: WorkspaceStatus(workspace=name) for name in workspaces}
+        self.active: dict[RunKey, ActiveRun] = {}
+        self.pipeline_health: dict[HealthId, PipelineHealth] = {}
+        self.polls: dict[tuple[str, str], PollStatus] = {}
+        self.confirmed: dict[tuple[str, RunKind], datetime] = {}
+        self.complete: dict[tuple[str, RunKind], datetime] = {}
+        self._names: dict[PipelineId, str | None] = {}
+        self._labels: dict[PipelineId, str] = {}
+        self._places: dict[PipelineId, tuple[str | None, str | None]] = {}  # folder, owner
+        self.view = LiveStateView(self)
+
+    def add_workspace(self, name: str) -> None:
+        """Begin to know a workspace; one that is known keeps what is known of it."""
+        self.workspaces.setdefault(name, WorkspaceStatus(workspace=name))
+
+    def remove_workspace(self, name: str) -> None:
+        """Forget a workspace that is no longer watched, with all that is its own."""
+        self.workspaces.pop(name, None)
+        self._names = {key: value for key, value in self._names.items() if key[0] != name}
+        _drop_workspace(self._places, name)
+        self._labels.clear()
+        for key in [key for key in self.active if key.workspace == name]:
+            del self.active[key]
+        for known in (self.pipeline_health, self.polls, self.confirmed, self.complete):
+            _drop_workspace(known, name)
+
+    def update_workspace(self, name: str, **changes: object) -> WorkspaceStatus:
+        """Overwrite fields of one workspace's standing and return the new one."""
+        status = msgspec.structs.replace(self.workspaces[name], **changes)
+        self.workspaces[name] = status
+        return status
+
+    def record_poll(self, status: PollStatus) -> None:
+        self.polls[status.workspace, status.poll] = status
+
+    def confirm(
+        self,
+        workspace: str,
+        kind: RunKind,
+        at: datetime,
+        *,
+        complete_at: datetime | None = None,
+    ) -> None:
+        """Remember that the API has shown all there was of one kind of run ``at`` (our clock).
+
+        ``complete_at`` is the same instant by the workspace's clock, which never goes back here.
+        """
+        self.confirmed[workspace, kind] = at
+        before = self.complete.get((workspace, kind))
+        if complete_at is not None and (before is None or complete_at > before):
+            self.complete[workspace, kind] = complete_at
+
+    def name_pipeline(
+        self, workspace: str, kind: PipelineKind, pipeline_id: str, name: str | None
+    ) -> None:
+        """Remember a pipeline and its present name; None keeps a name that is known."""
+        identity = (workspace, kind, pipeline_id)
+        if identity in self._names and (name is None or self._names[identity] == name):
+            return
+        self._names[identity] = name
+        self._labels.clear()
+
+    def place_pipeline(
+        self,
+        workspace: str,
+        kind: PipelineKind,
+        pipeline_id: str,
+        *,
+        folder: str | None,
+        owner: str | None,
+    ) -> None:
+        """Remember where a pipeline that is named lies, and whose it is."""
+        self._places[workspace, kind, pipeline_id] = folder, owner
+
+    def place_of(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
+        """Return folder and owner, None where they are not told."""
+        return self._places.get((workspace, pipeline.kind, pipeline.id), _NOWHERE)
+
+    def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
+        """Drop a pipeline that the workspace no longer has."""
+        self._names.pop((workspace, kind, pipeline_id), None)
+        self._places.pop((workspace, kind, pipeline_id), None)
+        self._labels.clear()
+        for identity in [
+            other_standing
+            for other_standing, status in self.pipeline_health.items()
+            if other_standing[0] == workspace
+            and other_standing[2] == pipeline_id
+            and status.pipeline.kind is kind
+        ]:
+            del self.pipeline_health[identity]
+
+    def running_pipelines(self, workspace: str) -> set[tuple[PipelineKind, str]]:
+        """Return the pipelines of the runs that have not ended."""
+        return {
+            (active.run.pipeline.kind, active.run.pipeline.id)
+            for key, active in self.active.items()
+            if key.workspace == workspace and active.run.pipeline is not None
+        }
+
+    def knows(self, workspace: str, pipeline: Pipeline) -> bool:
+        return (workspace, pipeline.kind, pipeline.id) in self._names
+
+    def name_of(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> str | None:
+        return self._names.get((workspace, kind, pipeline_id))
+
+    def label(self, workspace: str, pipeline: Pipeline | None) -> str:
+        """Return a name that is unique among the workspace's pipelines of that kind."""
+        if pipeline is None:
+            return "unknown"
+        if not self._labels:
+            self._relabel()
+        identity = (workspace, pipeline.kind, pipeline.id)
+        known = self._labels.get(identity)
+        return known if known is not None else pipeline.name or f"#{pipeline.id}"
+
+    def named_pipelines(self) -> list[NamedPipeline]:
+        if not self._labels:
+            self._relabel()
+        return [
+            NamedPipeline(
+                workspace=workspace,
+                kind=kind,
+                id=pipeline_id,
+                name=name,
+                label=self._labels[workspace, kind, pipeline_id],
+                folder=folder,
+                owner=owner,
+            )
+            for (workspace, kind, pipeline_id), name in self._names.items()
+            for folder, owner in (self._places.get((workspace, kind, pipeline_id), _NOWHERE),)
+        ]
+
+    def _relabel(self) -> None:
+        taken: set[tuple[str, PipelineKind, str]] = set()
+        for identity in sorted(self._names, key=_by_number):
+            workspace, kind, pipeline_id = identity
+            name = self._names[identity]
+            if name is None:
+                label = f"#{pipeline_id}"
+            elif (workspace, kind, name) in taken:
+                label = f"{name}#{pipeline_id}"
+            else:
+                label = name
+                taken.add((workspace, kind, name))
+            self._labels[identity] = label
+
+
+def _drop_workspace(known: MutableMapping[Any, Any], name: str) -> None:
+    for key in [key for key in known if key[0] == name]:
+        del known[key]
+
+
+def _by_number(identity: PipelineId) -> tuple[str, str, int, str]:
+    # The lower id keeps the plain name; ids are text, and "10" is not below "9".
+    workspace, kind, pipeline_id = identity
+    number = int(pipeline_id) if pipeline_id.isdecimal() else 0
+    return workspace, kind, number, pipeline_id

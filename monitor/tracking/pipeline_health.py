@@ -1,0 +1,249 @@
+"""What the newest ended runs of each pipeline were like; job groups by recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from monitor.bus.contract import EventBus, StateEntry, legible
+from monitor.model.live_state import PipelineHealth
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
+from monitor.tracking.live_state import HealthId, LiveState
+
+HEALTH = "standing"  # topic of the notes that keep them over a restart
+
+_FAILURES_KEPT = 50
+_DECODER = msgspec.json.Decoder(PipelineHealth)
+
+
+class PipelineHealthTracker:
+    """Keeps `Knowledge.standings` true: durable with the run that changed it."""
+
+    def __init__(self, live_state: LiveState) -> None:
+        self._live_state = live_state
+
+    async def load(self, bus: EventBus, workspace: str) -> None:
+        """Read back what earlier runs left."""
+        noted = await bus.state_entries(workspace, HEALTH)
+        for health in legible(noted, _DECODER, topic=HEALTH).values():
+            self._live_state.pipeline_health[_identity(health)] = health
+            pipeline = health.pipeline
+            self._live_state.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)
+
+    def state_entries(
+        self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]
+    ) -> tuple[StateEntry, ...]:
+        """Return the notes that belong into the commit of these runs."""
+        return tuple(
+            _note(health, msgspec.json.encode(health))
+            for health in self._changed(runs, before).values()
+        )
+
+    def removal(
+        self, workspace: str, kind: PipelineKind, pipeline_id: str
+    ) -> tuple[StateEntry, ...]:
+        """Return the notes that delete what is kept of one pipeline."""
+        return tuple(
+            _note(health, None)
+            for health in self._live_state.pipeline_health.values()
+            if health.workspace == workspace
+            and (health.pipeline.kind, health.pipeline.id) == (kind, pipeline_id)
+        )
+
+    def idle(
+        self, workspace: str, *, before: datetime, listed: Collection[tuple[PipelineKind, str]]
+    ) -> list[PipelineHealth]:
+        """Return what nothing has moved since ``before`` and that stands for nothing present.
+
+        That is a pipeline that is neither ``listed`` nor running, or a recipe beside another one
+        that is still used.
+        """
+        own = [
+            health
+            for health in self._live_state.pipeline_health.values()
+            if health.workspace == workspace
+        ]
+        busy = self.busy(workspace, since=before)
+        used = {(run.run_kind, run.pipeline.id) for run in own if _moved_since(run, before)}
+        return [
+            run
+            for run in own
+            if not _moved_since(run, before)
+            and (
+                _pipeline_id(run.pipeline) not in busy.union(listed)
+                or (run.recipe_id is not None and (run.run_kind, run.pipeline.id) in used)
+            )
+        ]
+
+    def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
+        """Return the pipelines that run, or of which a run has moved since."""
+        moved = {
+            _pipeline_id(health.pipeline)
+            for health in self._live_state.pipeline_health.values()
+            if health.workspace == workspace and _moved_since(health, since)
+        }
+        return moved | self._live_state.running_pipelines(workspace)
+
+    def pipelines(self, workspace: str) -> set[tuple[PipelineKind, str]]:
+        """Return the pipelines of which anything is kept."""
+        pipeline_health = self._live_state.pipeline_health.values()
+        return {
+            _pipeline_id(health.pipeline)
+            for health in pipeline_health
+            if health.workspace == workspace
+        }
+
+    def removal_of(self, pipeline_health: Iterable[PipelineHealth]) -> tuple[StateEntry, ...]:
+        """Return the notes that delete these."""
+        return tuple(_note(health, None) for health in pipeline_health)
+
+    def drop(self, pipeline_health: Iterable[PipelineHealth]) -> None:
+        """Forget these, once their deletion is durable."""
+        for health in pipeline_health:
+            self._live_state.pipeline_health.pop(_identity(health), None)
+
+    def learn(self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]) -> None:
+        """Overwrite the standings that these runs changed, once their commit has returned."""
+        self._live_state.pipeline_health.update(self._changed(runs, before))
+
+    def _changed(
+        self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]
+    ) -> dict[HealthId, PipelineHealth]:
+        changed: dict[HealthId, PipelineHealth] = {}
+        for run in runs:
+            if run.pipeline is None or run == before.get(run.key):
+                continue
+            identity = run.key.workspace, run.key.kind, run.pipeline.id, _recipe_id(run)
+            held = changed.get(identity) or self._live_state.pipeline_health.get(identity)
+            after = fold(held, run, before.get(run.key))
+            if after is not None and after != held:
+                changed[identity] = after
+        return changed
+
+
+def fold(
+    held: PipelineHealth | None, run: RunState, before: RunState | None
+) -> PipelineHealth | None:
+    """Return the standing after one run became what it is now; None where nothing is told yet.
+
+    ``before`` is the same run as it was known until now. A run that ended before the one that
+    ended last changes only what it can: a late success or failure still counts.
+    """
+    if run.pipeline is None or (held is None and _is_counted(before, run)):
+        return held  # of what was forgotten a late detail brings nothing back
+    health = held or PipelineHealth(
+        workspace=run.key.workspace,
+        run_kind=run.key.kind,
+        pipeline=run.pipeline,
+        recipe_id=_recipe_id(run),
+    )
+    # Job groups and flow runs report no start; their creation is the nearest stamp.
+    begun_at = run.started_at or run.created_at
+    if begun_at is not None and run.status is not Status.PENDING:
+        newest = max(begun_at, health.last_started_at or begun_at)
+        health = msgspec.structs.replace(health, last_started_at=newest)
+    if not run.status.is_terminal:
+        return health
+    return _after_an_end(health, run, before if _is_counted(before, run) else None)
+
+
+def is_known_end(before: RunState | None, run: RunState) -> bool:
+    """True where it was known before that a run of that pipeline had ended."""
+    return (
+        before is not None
+        and before.status.is_terminal
+        and before.pipeline is not None
+        and run.pipeline is not None
+        and before.pipeline.id == run.pipeline.id
+    )
+
+
+def _is_counted(before: RunState | None, run: RunState) -> bool:
+    """True where the run has already brought its end into the same standing."""
+    if before is None or not is_known_end(before, run):
+        return False
+    return _recipe_id(before) == _recipe_id(run)
+
+
+def _after_an_end(
+    health: PipelineHealth, run: RunState, counted: RunState | None
+) -> PipelineHealth:
+    """``counted`` is the same end as it was told before, None where it is new."""
+    ended_at = _ended_at(run)
+    is_newest = health.last_finished_at is None or ended_at >= health.last_finished_at
+    is_refined = counted is not None and health.last_run_id == run.key.id
+    if run.status is Status.SUCCEEDED:
+        health = _with_success(health, ended_at, is_refined=is_refined)
+    elif run.status is Status.FAILED:
+        health = _with_failure(health, ended_at, _ended_at(counted) if counted else None)
+    if not is_newest and not is_refined:
+        return health
+    return msgspec.structs.replace(
+        health,
+        pipeline=run.pipeline,
+        last_finished_at=ended_at,
+        last_status=run.status,
+        last_duration_seconds=run.duration_seconds,
+        last_run_id=run.key.id,
+    )
+
+
+def _ended_at(run: RunState) -> datetime:
+    return run.finished_at or run.updated_at or run.confirmed_at
+
+
+def _with_success(
+    health: PipelineHealth, ended_at: datetime, *, is_refined: bool
+) -> PipelineHealth:
+    last = health.last_success_at
+    if last is not None and ended_at <= last and not is_refined:
+        return health
+    later = tuple(at for at in health.failed_at if at > ended_at)
+    return msgspec.structs.replace(
+        health, last_success_at=ended_at, consecutive_failures=len(later), failed_at=later
+    )
+
+
+def _with_failure(
+    health: PipelineHealth, ended_at: datetime, counted_at: datetime | None
+) -> PipelineHealth:
+    failures, ends = health.consecutive_failures, list(health.failed_at)
+    if counted_at is not None:
+        if counted_at not in ends:
+            return health
+        ends.remove(counted_at)
+        failures -= 1
+    if health.last_success_at is None or ended_at > health.last_success_at:
+        ends.append(ended_at)
+        failures += 1
+    kept = tuple(sorted(ends)[-_FAILURES_KEPT:])
+    return msgspec.structs.replace(health, consecutive_failures=failures, failed_at=kept)
+
+
+def _moved_since(health: PipelineHealth, instant: datetime) -> bool:
+    moves = (health.last_started_at, health.last_finished_at, health.last_success_at)
+    return any(at is not None and at >= instant for at in moves)
+
+
+def _pipeline_id(pipeline: Pipeline) -> tuple[PipelineKind, str]:
+    return pipeline.kind, pipeline.id
+
+
+def _recipe_id(run: RunState) -> str | None:
+    is_job_group = run.key.kind is RunKind.JOB_GROUP
+    return run.recipe.id if is_job_group and run.recipe is not None else None
+
+
+def _note(health: PipelineHealth, value: bytes | None) -> StateEntry:
+    return StateEntry(
+        workspace=health.workspace,
+        topic=HEALTH,
+        key=f"{health.run_kind}/{health.pipeline.id}/{health.recipe_id or ''}",
+        value=value,
+    )
+
+
+def _identity(health: PipelineHealth) -> HealthId:
+    return health.workspace, health.run_kind, health.pipeline.id, health.recipe_id

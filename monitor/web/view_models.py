@@ -1,0 +1,275 @@
+"""The shapes in which the JSON API and the page show what is known. Field names are a face."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.model.alerts import Alert, LearnedLimit, Silence
+from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
+from monitor.model.runs import RunState, Status
+
+
+class RunView(Struct, frozen=True, kw_only=True):
+    """One run. ``status`` is ``unknown`` where it was not confirmed for too long.
+
+    ``last_status`` is always the last one known. Instants are the workspace's, but for
+    ``confirmed_at``, which is ours.
+    """
+
+    workspace: str
+    kind: str
+    id: str
+    status: str
+    last_status: Status
+    native_status: str | None
+    pipeline_id: str | None
+    pipeline: str
+    recipe_id: str | None
+    recipe: str | None
+    created_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    approximate: tuple[str, ...]
+    duration_seconds: float | None
+    trigger: str
+    owner: str | None
+    error: str | None
+    flow_run: str | None
+    plan_run: str | None
+    jobs: tuple[str, ...]
+    url: str | None
+    historical: bool
+    percent_complete: float | None
+    heartbeat_at: datetime | None
+    confirmed_at: datetime
+    confirmed_by: str
+
+
+class PipelineView(Struct, frozen=True, kw_only=True):
+    """One pipeline and what its last run of one kind was like."""
+
+    workspace: str
+    run_kind: str
+    pipeline_id: str
+    pipeline: str
+    active: int
+    last_status: str | None
+    last_run_id: str | None
+    last_started_at: datetime | None
+    last_finished_at: datetime | None
+    last_success_at: datetime | None
+    last_duration_seconds: float | None
+    consecutive_failures: int
+    limit_seconds: float | None  # learned: a run that takes longer is overdue
+    limit_runs: int  # that it was learned from
+    expected_start_at: datetime | None  # of a schedule that is seen
+    missed_starts: int
+
+
+class WorkspaceView(Struct, frozen=True, kw_only=True):
+    """One workspace. Instants are ours, but for ``followed_since``."""
+
+    workspace: str
+    reachability: str
+    since: datetime | None
+    known_at: datetime | None
+    reason: str | None
+    edition: str | None
+    edition_reason: str | None
+    capabilities: tuple[str, ...]
+    clock_skew_seconds: float | None
+    followed_since: datetime | None
+    active_runs: int
+    webhook_tasks: dict[str, int]
+    callbacks_missed: int
+    schedules_watched: int  # those that the token may see; others are not guessed
+    schedules_of: str | None  # whose they are
+
+
+class SchedulesView(Struct, frozen=True, kw_only=True):
+    """The schedules of one workspace that its token may see; no others are watched."""
+
+    workspace: str
+    of: str | None
+    read_at: datetime | None  # workspace time
+    schedules: tuple[ScheduleKnown, ...]
+
+
+class SilenceView(Struct, frozen=True, kw_only=True):
+    """Who does not want to hear what. ``state`` is pending, active or, for a day, expired."""
+
+    id: str
+    state: str
+    matchers: tuple[str, ...]
+    author: str
+    comment: str
+    starts_at: datetime
+    ends_at: datetime
+    origin: str
+
+
+class AlertView(Struct, frozen=True, kw_only=True):
+    """One episode of an alert. Instants are on the clock of what is judged; ``told_at`` is ours."""
+
+    fingerprint: str
+    name: str
+    rule: str
+    severity: str
+    state: str
+    workspace: str
+    kind: str | None
+    pipeline_id: str | None
+    pipeline: str | None
+    run_id: str | None
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    facts: dict[str, str | float | None]
+    starts_at: datetime
+    ends_at: datetime | None
+    told_at: datetime | None
+    reminders: int
+    muted_by: tuple[str, ...]
+    flapping: bool
+    preexisting: bool
+    evidence: tuple[str, ...]  # ids of events, the newest ones
+    evidence_count: int
+
+
+def silence_view(silence: Silence, *, now: datetime) -> SilenceView:
+    """Show a silence as it stands now."""
+    state = "pending" if now < silence.starts_at else "active"
+    return SilenceView(
+        id=silence.id,
+        state="expired" if now >= silence.ends_at else state,
+        matchers=silence.matchers,
+        author=silence.author,
+        comment=silence.comment,
+        starts_at=silence.starts_at,
+        ends_at=silence.ends_at,
+        origin=silence.origin,
+    )
+
+
+def alert_view(alert: Alert) -> AlertView:
+    """Show an episode with every field, also those that say nothing."""
+    return AlertView(
+        fingerprint=alert.fingerprint,
+        name=alert.name,
+        rule=alert.rule,
+        severity=alert.severity,
+        state=alert.state,
+        workspace=alert.workspace,
+        kind=alert.kind,
+        pipeline_id=alert.pipeline.id if alert.pipeline is not None else None,
+        pipeline=alert.labels.get("pipeline"),
+        run_id=alert.run.id if alert.run is not None else None,
+        labels=alert.labels,
+        annotations=alert.annotations,
+        facts=alert.facts,
+        starts_at=alert.starts_at,
+        ends_at=alert.ends_at,
+        told_at=alert.told_at,
+        reminders=alert.reminders,
+        muted_by=alert.muted_by,
+        flapping=alert.is_flapping,
+        preexisting=alert.preexisting,
+        evidence=alert.evidence,
+        evidence_count=alert.evidence_count,
+    )
+
+
+def run_view(
+    run: RunState,
+    *,
+    label: str,
+    now: datetime,
+    stale_after_seconds: float,
+    active: ActiveRun | None = None,
+) -> RunView:
+    """Show a run. An end is final; an active run is shown only while it is confirmed."""
+    confirmed_at = active.confirmed_at if active is not None else run.confirmed_at
+    is_stale = (
+        not run.status.is_terminal and (now - confirmed_at).total_seconds() > stale_after_seconds
+    )
+    return RunView(
+        workspace=run.key.workspace,
+        kind=run.key.kind,
+        id=run.key.id,
+        status="unknown" if is_stale else run.status,
+        last_status=run.status,
+        native_status=run.native_status,
+        pipeline_id=run.pipeline.id if run.pipeline is not None else None,
+        pipeline=label,
+        recipe_id=run.recipe.id if run.recipe is not None else None,
+        recipe=run.recipe.name if run.recipe is not None else None,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        approximate=run.approximate,
+        duration_seconds=run.duration_seconds,
+        trigger=run.trigger,
+        owner=run.owner,
+        error=run.error,
+        flow_run=run.parents.flow_run,
+        plan_run=run.parents.plan_run,
+        jobs=run.jobs.ids if run.jobs is not None else (),
+        url=run.url,
+        historical=run.historical,
+        percent_complete=active.percent_complete if active is not None else None,
+        heartbeat_at=active.heartbeat_at if active is not None else None,
+        confirmed_at=confirmed_at,
+        confirmed_by=active.confirmed_by if active is not None else run.confirmed_by,
+    )
+
+
+def pipeline_view(
+    status: PipelineHealth,
+    *,
+    label: str,
+    active: int,
+    limit: LearnedLimit | None = None,
+    expected_start_at: datetime | None = None,
+    missed_starts: int = 0,
+) -> PipelineView:
+    """Show what the last run of a pipeline was like, and what is expected of the next ones."""
+    return PipelineView(
+        workspace=status.workspace,
+        run_kind=status.run_kind,
+        pipeline_id=status.pipeline.id,
+        pipeline=label,
+        active=active,
+        last_status=status.last_status,
+        last_run_id=status.last_run_id,
+        last_started_at=status.last_started_at,
+        last_finished_at=status.last_finished_at,
+        last_success_at=status.last_success_at,
+        last_duration_seconds=status.last_duration_seconds,
+        consecutive_failures=status.consecutive_failures,
+        limit_seconds=limit.seconds if limit is not None else None,
+        limit_runs=limit.runs if limit is not None else 0,
+        expected_start_at=expected_start_at,
+        missed_starts=missed_starts,
+    )
+
+
+def workspace_view(status: WorkspaceStatus, *, active_runs: int) -> WorkspaceView:
+    """Show how a workspace stands."""
+    return WorkspaceView(
+        workspace=status.workspace,
+        reachability=status.reachability,
+        since=status.since,
+        known_at=status.known_at,
+        reason=status.reason,
+        edition=status.edition,
+        edition_reason=status.edition_reason,
+        capabilities=tuple(sorted(status.capabilities)),
+        clock_skew_seconds=status.clock_skew_seconds,
+        followed_since=status.followed_since,
+        active_runs=active_runs,
+        webhook_tasks=status.webhook_tasks,
+        callbacks_missed=status.callbacks_missed,
+        schedules_watched=len(status.schedules),
+        schedules_of=status.schedules_of,
+    )

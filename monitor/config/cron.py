@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from monitor.alerting.settings.nearest import meant
 from monitor.model.errors import ConfigurationError
+from monitor.model.suggestions import did_you_mean
 from monitor.model.triggers import CronTrigger
 from monitor.schedules import BadTriggerError, check, next_after
 
@@ -61,4 +61,4 @@ def _quartz_fields(minute: str, hour: str, day: str, month: str, weekday: str) -
 
 def _hint(expression: str) -> str:
     words = [item for item in re.findall(r"[A-Z]+", expression) if item not in (*_NAMES, *_MARKS)]
-    return next((hint for word in words if (hint := meant(word, _NAMES))), "")
+    return next((hint for word in words if (hint := did_you_mean(word, _NAMES))), "")

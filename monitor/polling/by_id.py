@@ -132,13 +132,14 @@ class ById:
     async def _read_all_active(self) -> bool:
         """Read every active job group once, the one confirmed longest ago first.
 
-        Those that failed again and again come last: they must not keep the others waiting.
+        Those that failed again and again come last, those with the most failures at the very end:
+        they must hold up neither the others nor, once it can be read again, one of themselves.
         """
         asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
         refused: MonitorError | None = None
         active = self._following.active_keys(RunKind.JOB_GROUP)
         self._failures = {key: self._failures[key] for key in active if key in self._failures}
-        keys = sorted(active, key=lambda key: self._failures.get(key, 0) >= _FAILURES_TO_BE_LAST)
+        keys = sorted(active, key=self._failures_that_count)
         for first in itertools.count(step=_READS_AT_ONCE):
             batch = keys[first : first + _READS_AT_ONCE]
             if not batch:
@@ -151,6 +152,10 @@ class ById:
             self._following.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
         )
         return bool(keys)
+
+    def _failures_that_count(self, key: RunKey) -> int:
+        failures = self._failures.get(key, 0)
+        return failures if failures >= _FAILURES_TO_BE_LAST else 0
 
     async def _read_batch(self, keys: Sequence[RunKey]) -> MonitorError | None:
         results = await for_each(

@@ -131,7 +131,7 @@ class WorkspacePoller:
         self._repeat(
             group,
             "plan_children",
-            parts.plan_runs.link_children,
+            parts.plan_children.poll,
             self._change_seconds,
             needs=Capability.LIST_PLAN_RUNS,
         )

@@ -123,7 +123,8 @@ class Polls:
                 is_expected_by=expected_by,
             )
         )
-        self._tell(name, OK if is_lost else outcome, failure)
+        if was_asked:
+            self._tell(name, OK if is_lost else outcome, failure)
 
     def _is_not_offered(self, failure: MonitorError | None) -> bool:
         return (

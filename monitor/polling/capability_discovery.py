@@ -12,10 +12,11 @@ from monitor.catalogue.capabilities import NEEDS, Capability, without
 from monitor.catalogue.operations import Edition, operation
 from monitor.model.errors import WorkspaceError
 from monitor.model.inventory import Inventory
+from monitor.model.waits import backoff_seconds
 from monitor.polling.following import Following
 from monitor.polling.probe import PROBED, Finding, probe
 from monitor.polling.reachability import ReachabilityJudge
-from monitor.polling.waiting import Bell, growing_wait
+from monitor.polling.waiting import Bell
 
 log = structlog.get_logger()
 
@@ -136,7 +137,7 @@ class CapabilityDiscovery:
     def _seconds_until_next(self) -> float:
         if not self._misses:
             return _PROBE_SECONDS
-        return growing_wait(
+        return backoff_seconds(
             self._misses,
             base_seconds=self._following.settings.reconcile_seconds,
             cap_seconds=_RETURN_SECONDS,

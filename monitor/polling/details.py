@@ -13,11 +13,11 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
+from monitor.model.waits import backoff_seconds, happens_within
 from monitor.polling.detail_queue import DetailQueue, DetailRequest
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.reading import has_ended, job_summary, with_jobs
-from monitor.polling.waiting import growing_wait, happens_within
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -178,7 +178,7 @@ class Details:
             self._queue.finish(request)
             return
         request.attempts += 1
-        wait = growing_wait(
+        wait = backoff_seconds(
             request.attempts, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
         )
         log.debug(

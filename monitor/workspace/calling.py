@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
@@ -17,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
 from monitor.model.clock import Clock
 from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
+from monitor.model.suggestions import did_you_mean
 from monitor.workspace.decoding import RowKind, Rows, decode_rows
 from monitor.workspace.files import FileReceiver, OnProgress
 from monitor.workspace.paging import Ask, is_end, read_pages
@@ -49,8 +49,7 @@ def resolve(words: Sequence[str]) -> Called:
     try:
         one = operation(first)
     except KeyError as exc:
-        near = difflib.get_close_matches(first, [known.operation_id for known in operations()])
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = did_you_mean(first, [known.operation_id for known in operations()])
         raise RequestRejectedError(
             f"{first!r} is neither a method nor one of the catalogue's operations{hint}"
         ) from exc

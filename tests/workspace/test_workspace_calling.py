@@ -36,7 +36,7 @@ def values_of(operation: Operation) -> tuple[str, ...]:
     return tuple(str(11 + number) for number in range(len(operation.parameters)))
 
 
-@pytest.mark.parametrize("one", operations(), ids=lambda character: character.operation_id)
+@pytest.mark.parametrize("operation", operations(), ids=lambda operation: operation.operation_id)
 def test_an_operation_is_named_by_id_or_by_method_and_path(operation: Operation) -> None:
     """Both names lead to the same operation with the same values, with or without ``/v4``."""
     values = values_of(operation)
@@ -57,9 +57,9 @@ async def test_every_operation_is_sent_as_the_catalogue_has_it() -> None:
     raw = [request.raw_path for request in workspace.requests]
     assert len(raw) == 186
     assert [operation.method for operation in operations()] == [method for method, _ in sent]
-    for raw_path, path in zip(operations(), raw, strict=True):
-        called = resolve([raw_path.method, path])
-        assert called.values == tuple(ODD for _ in raw_path.parameters)
+    for operation, raw_path in zip(operations(), raw, strict=True):
+        called = resolve([operation.method, raw_path])
+        assert called.values == tuple(ODD for _ in operation.parameters)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_every_operation_is_sent_as_the_catalogue_has_it() -> None:
         (["getFlow", ""], "'' is no id of getFlow"),
     ],
 )
-def test_what_names_no_operation_is_told_with_the_way_out(words: list[str], sentence: str) -> None:
+def test_an_unknown_operation_is_refused_with_a_hint(words: list[str], sentence: str) -> None:
     """The refusal says what was meant perhaps, or what is missing; nothing could be sent."""
     with pytest.raises(RequestRejectedError) as caught:
         resolve(words)

@@ -219,17 +219,17 @@ class ById:
         """
         client = self._following.client
         if key.kind is RunKind.JOB_GROUP:
-            row = await client.job_group(key.id, with_flow=True, priority=priority)
+            row = await client.runs.job_group(key.id, with_flow=True, priority=priority)
             return await self._intake.take_read(row, source)
         if key.kind is RunKind.PLAN_RUN:
-            plan_run = await client.plan_run(key.id, priority=priority)
+            plan_run = await client.runs.plan_run(key.id, priority=priority)
             await self._plan_runs.take((plan_run,), source)
             return True
         await self._read_flow_run(key, source, priority)
         return True
 
     async def _read_flow_run(self, key: RunKey, source: Source, priority: Priority) -> None:
-        status = await self._following.client.flow_run_status(key.id, priority=priority)
+        status = await self._following.client.runs.flow_run_status(key.id, priority=priority)
         if not has_ended(status):
             observation = Observation(
                 key=key,
@@ -250,7 +250,7 @@ class ById:
         if key.kind is not RunKind.JOB_GROUP:
             await self.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
             return
-        row = await self._following.client.job_group(
+        row = await self._following.client.runs.job_group(
             key.id, with_flow=True, priority=Priority.RECONCILIATION
         )
         await self._intake.take_queued(row, is_last=is_last)

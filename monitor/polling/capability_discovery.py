@@ -88,7 +88,7 @@ class CapabilityDiscovery:
         if self._turn.locked():
             return  # a look is under way, which finds the same; no poll need wait for it
         async with self._turn:
-            unavailable = self._following.client.unavailable
+            unavailable = self._following.client.requester.unavailable
             if unavailable == self._heeded:
                 return
             offered = self._offered()
@@ -124,7 +124,7 @@ class CapabilityDiscovery:
         self._misses = self._misses + 1 if is_less else 0
         if finding.is_sure:
             self._probe_again(after_seconds=self._seconds_until_next())
-        self._heeded = following.client.unavailable
+        self._heeded = following.client.requester.unavailable
         await self._learn_edition(finding)
         await self._publish(finding.capabilities, before=offered)
 

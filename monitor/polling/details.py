@@ -82,7 +82,7 @@ class Details:
             return _final(observation)
         client = self._following.client
         try:
-            rows = await client.jobs(observation.key.id, priority=Priority.DETAILS)
+            rows = await client.runs.jobs(observation.key.id, priority=Priority.DETAILS)
         except WorkspaceError as error:
             if not is_last or not is_about_what_was_asked(error):
                 raise
@@ -189,7 +189,7 @@ class Details:
     async def _read(self, request: DetailRequest) -> None:
         client, key = self._following.client, request.observation.key
         try:
-            rows = await client.jobs(key.id, priority=request.priority)
+            rows = await client.runs.jobs(key.id, priority=request.priority)
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:

@@ -247,14 +247,14 @@ class FlowRuns:
         priority = Priority.NAMES if tracked.is_old else Priority.ENDS
         key = self._following.key(RunKind.FLOW_RUN, flow_run_id)
         if tracked.row is None:
-            tracked.row = await client.flow_run(flow_run_id, priority=priority)
+            tracked.row = await client.runs.flow_run(flow_run_id, priority=priority)
             if not tracked.is_old:
                 await self._observe(key, tracked.row, native_status=None)
         self._plan_next_look(tracked)
         if tracked.open_groups:
             return
-        status = await client.flow_run_status(flow_run_id, priority=priority)
-        page = await client.flow_run_job_groups(flow_run_id, priority=priority)
+        status = await client.runs.flow_run_status(flow_run_id, priority=priority)
+        page = await client.runs.flow_run_job_groups(flow_run_id, priority=priority)
         rows = [_of_flow_run(row, flow_run_id) for row in page.rows]
         # Its job groups come first, so that they are told before what they are part of.
         are_taken = await take_job_groups(rows, Source.POLL)

@@ -90,7 +90,11 @@ class PipelineNames:
         if not self._following.can(Capability.LIST_FLOWS):
             return
         client = self._following.client
-        flows = [row async for page in client.flows(priority=Priority.NAMES) for row in page.rows]
+        flows = [
+            row
+            async for page in client.pipelines.flows(priority=Priority.NAMES)
+            for row in page.rows
+        ]
         await self._learn(PipelineKind.FLOW, {row.id: row.name for row in flows})
         failure = await self._read_folders(flows)
         for row in flows:
@@ -115,7 +119,7 @@ class PipelineNames:
         try:
             self._folders = {
                 row.id: row.name
-                async for page in self._following.client.folders(priority=Priority.NAMES)
+                async for page in self._following.client.pipelines.folders(priority=Priority.NAMES)
                 for row in page.rows
                 if row.name is not None
             }

@@ -108,7 +108,9 @@ class PlanChildren:
         if await self._has_children(plan_run_id):
             return
         try:
-            full = await self._following.client.plan_full(plan_id, priority=Priority.DETAILS)
+            full = await self._following.client.pipelines.plan_full(
+                plan_id, priority=Priority.DETAILS
+            )
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:

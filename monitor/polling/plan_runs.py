@@ -63,7 +63,7 @@ class PlanRuns:
         newest_at: datetime | None = None
         is_complete = True
         asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
-        async for page in self._following.client.plan_runs(
+        async for page in self._following.client.runs.plan_runs(
             updated_since=self.watermark.since(), priority=Priority.CHANGES
         ):
             began_at = page.began_at if page.number == 1 else began_at
@@ -128,7 +128,7 @@ class PlanRuns:
         if key in known and known[key].status.is_terminal:
             return row
         try:
-            return await self._following.client.plan_run(row.id, priority=Priority.ENDS)
+            return await self._following.client.runs.plan_run(row.id, priority=Priority.ENDS)
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:

@@ -398,5 +398,5 @@ class WorkspacePoller:
         """Where nothing is listed this read alone shows whether the workspace answers."""
         if self._following.can(Capability.LIST_CHANGES):
             return False
-        await self._following.client.open_api_spec(priority=Priority.INVENTORY)
+        await self._following.client.operations.open_api_spec(priority=Priority.INVENTORY)
         return True

@@ -129,7 +129,7 @@ class Polls:
     def _is_not_offered(self, failure: MonitorError | None) -> bool:
         return (
             isinstance(failure, NotAvailableError)
-            and failure.operation_id in self._following.client.unavailable
+            and failure.operation_id in self._following.client.requester.unavailable
         )
 
     def _expected_by(

@@ -113,7 +113,7 @@ class Reconciliation:
         client = self._following.client
         for word in self._words(status=status):
             try:
-                async for page in client.job_library(
+                async for page in client.runs.job_library(
                     status=word,
                     created_since=None if word else self._yesterday(),
                     priority=Priority.RECONCILIATION,
@@ -126,7 +126,7 @@ class Reconciliation:
         client = self._following.client
         for word in self._words(status=status):
             try:
-                async for page in client.plan_runs(
+                async for page in client.runs.plan_runs(
                     status=word,
                     created_since=None if word else self._yesterday(),
                     priority=Priority.RECONCILIATION,

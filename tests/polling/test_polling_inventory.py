@@ -210,7 +210,7 @@ async def test_a_reading_of_schedules_tells_when_it_began_and_whose_they_are(
             "tasks": [],
         }
     }
-    await scene.client.request("getOpenApiSpec", priority=Priority.CHANGES)
+    await scene.client.requester.request("getOpenApiSpec", priority=Priority.CHANGES)
     before = scene.following.workspace_now()
     await scene.parts.schedules.poll()
     status = scene.live_state.workspaces["marketing"]

@@ -110,11 +110,11 @@ class Profiles:
     async def _look(self, output: Output, health: PipelineHealth) -> None:
         run_id = str(health.last_run_id)
         try:
-            told = await self._following.client.profile(run_id)
+            told = await self._following.client.inventory.profile(run_id)
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:
-            if error.operation_id in self._following.client.unavailable:
+            if error.operation_id in self._following.client.requester.unavailable:
                 raise
             # Most often it ran without a profile, which the API answers with a refusal.
             log.debug("no profile", workspace=self._following.name, run=run_id, reason=str(error))
@@ -145,7 +145,7 @@ class Profiles:
         if not following.can(Capability.FOLLOW_BY_ID):
             return None
         try:
-            row = await following.client.job_group(
+            row = await following.client.runs.job_group(
                 run_id, with_flow=True, priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
             )
         except WorkspaceError as error:

@@ -10,7 +10,7 @@ from monitor.config.reference import reference_toml, schema_text
 
 
 def main(arguments: list[str]) -> int:
-    """Write the reference, the schema and the README's table of rules; 2 without one folder."""
+    """Write the reference, the schema and the README's rules; return 2 unless given one folder."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m monitor.config FOLDER\n")
         return 2

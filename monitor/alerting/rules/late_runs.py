@@ -36,7 +36,7 @@ END_EVENTS = (
 )
 
 
-class Progress(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class JobProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What job records showed, and the newest instant at which they are known to have moved."""
 
     at: datetime
@@ -53,7 +53,7 @@ class LateRuns(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     since: dict[str, datetime] = {}
     over: tuple[str, ...] = ()
-    progress: dict[str, Progress] = {}  # of executing job groups; only run_stuck keeps it
+    progress: dict[str, JobProgress] = {}  # of executing job groups; only run_stuck keeps it
 
 
 class DueRun(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class DueRun(Struct, frozen=True, kw_only=True):
     due: datetime | None
     evidence: EventType = EventType.RUN_STARTED
     facts: Facts = {}
-    progress: Progress | None = None
+    progress: JobProgress | None = None
 
 
 _RunCheck = Callable[

@@ -18,8 +18,8 @@ from monitor.alerting.rules.facts import PipelineFacts
 from monitor.alerting.rules.late_runs import (
     END_EVENTS,
     DueRun,
+    JobProgress,
     LateRuns,
-    Progress,
     evaluate_late_runs,
     on_end_event,
     run_name,
@@ -70,7 +70,7 @@ def _stuck_in_queue(run: RunState, as_of: datetime, threshold: timedelta) -> Due
 
 
 def _stuck_at_work(
-    run: RunState, as_of: datetime, before: Progress | None, threshold: timedelta
+    run: RunState, as_of: datetime, before: JobProgress | None, threshold: timedelta
 ) -> DueRun | None:
     progress = newest_progress(before, run.jobs)
     if progress is None:
@@ -92,7 +92,7 @@ def _stuck_at_work(
     )
 
 
-def newest_progress(before: Progress | None, jobs: JobDetails | None) -> Progress | None:
+def newest_progress(before: JobProgress | None, jobs: JobDetails | None) -> JobProgress | None:
     """Return the progress as of the newest job records; None where they can show none.
 
     A heartbeat counts as of its own stamp. A percentage, or a job that began or ended, moved at
@@ -113,7 +113,7 @@ def newest_progress(before: Progress | None, jobs: JobDetails | None) -> Progres
         at = max(before.at, beat_at)
     else:
         return before
-    return Progress(
+    return JobProgress(
         at=at, percent=jobs.percent_complete, heartbeat_at=jobs.heartbeat_at, jobs=counts
     )
 

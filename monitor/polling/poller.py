@@ -43,7 +43,7 @@ _FIRST_WAIT_SECONDS = 1.0
 
 
 class WorkspacePoller:
-    """The polls of one workspace; the `RunConfirmer` of its callbacks.
+    """The polls of one workspace; the `WorkspaceFollower` of its callbacks.
 
     `run` may be started again after it failed.
     """
@@ -85,7 +85,7 @@ class WorkspacePoller:
         self._polls.change_interval.wake()
 
     async def confirm(self, key: RunKey) -> bool | None:
-        """Read one run by its id and observe it; see `RunConfirmer`."""
+        """Read one run by its id and observe it; see `WorkspaceFollower`."""
         return await self._polls.by_id.confirm(key)
 
     async def track(self, kind: RunKind, run_id: str) -> bool | None:
@@ -93,7 +93,7 @@ class WorkspacePoller:
         return await self._polls.by_id.track(self._context.key(kind, run_id))
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
-        """Add job records to observations of ended job groups; see `RunConfirmer`."""
+        """Add job records to observations of ended job groups; see `WorkspaceFollower`."""
         return await self._polls.details.complete(observations)
 
     async def run(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from jinja2 import Environment, PackageLoader
 
-from monitor.alerting.explain.explanations import SWALLOWED
+from monitor.alerting.explain.explanation import REASONS
 from monitor.model.alerts import Alert, AlertState
 from monitor.web.alerts_api import AlertsApi
 from monitor.web.overview import Overview, worst_first
@@ -61,7 +61,7 @@ class PageView:
             explanation = await self._alerts.explained(request)
         except ProblemDetails as problem:
             return self._answer("problem.html", status=problem.status, problem=problem)
-        return self._answer("explain.html", explanation=explanation, swallowed=SWALLOWED)
+        return self._answer("explain.html", explanation=explanation, reasons=REASONS)
 
     async def _render(self, template: str) -> web.Response:
         runs = await self._overview.runs(limit=_READ)

@@ -56,9 +56,9 @@ class Asked:
         return set(run_ids) <= {row["id"] for row in rows if row["finished_at"]}
 
     async def answer(self, run_id: str) -> tuple[str | None, str]:
-        """Return what swallowed the alert of a run, and the sentence that says so."""
-        told = await self.json("explain", "job_group", run_id)
-        return told["swallowed_by"], told["answer"]
+        """Return the reason why a run notified nobody, and the sentence that says so."""
+        explanation = await self.json("explain", "job_group", run_id)
+        return explanation["reason"], explanation["answer"]
 
     def words(self) -> list[list[str]]:
         return sorted(alarms(self.subscriber).values())
@@ -102,23 +102,23 @@ async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> N
 
         assert await scene.answer(first) == (
             None,
-            f"run acme:job_group:{first} was told through mqtt",
+            f"run acme:job_group:{first}: notified through mqtt",
         )
         assert (await scene.answer(again))[0] == "deduplicated"
-        swallowed_by, why = await scene.answer(hidden)
-        assert swallowed_by == "silenced"
-        assert "of ann until" in why
+        reason, why = await scene.answer(hidden)
+        assert reason == "silenced"
+        assert "by ann until" in why
         assert "planned reload" in why
-        assert (await scene.answer(good))[0] == "nothing wrong by this rule"
+        assert (await scene.answer(good))[0] == "condition not met"
 
         listed = await scene.json("alerts", "--state", "firing")
         assert {item["rule"] for item in listed} == {"run_failed"}
         (silent,) = [item for item in listed if item["muted_by"]]
         assert silent["pipeline"] == name
         of_flow = await scene.json("explain", "flow", str(quiet.flow_id))
-        assert of_flow["swallowed_by"] == "silenced"
+        assert of_flow["reason"] == "silenced"
         of_alert = await scene.json("explain", silent["fingerprint"])
-        assert of_alert["swallowed_by"] == "silenced"
+        assert of_alert["reason"] == "silenced"
 
         (silence,) = await scene.json("silence", "list")
         assert (await scene.type("silence", "expire", silence["id"])).code == 0

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.explain.explanations import (
+from monitor.alerting.explain.explanation import (
     Explanation,
     ExplanationStage,
     ExplanationStep,
@@ -132,14 +132,14 @@ class Beside:
 def _explanation(about: str, *alerts: Alert) -> Explanation:
     step = ExplanationStep(
         stage=ExplanationStage.RULE,
-        word=StepOutcome.PENDING,
-        detail="it is told when it lasts",
+        outcome=StepOutcome.PENDING,
+        detail="fires after 300 s",
         rule="x",
     )
     return Explanation(
-        about=about,
-        answer=f"{about} was not told",
-        swallowed_by=StepOutcome.PENDING,
+        subject=about,
+        answer=f"{about} was not notified",
+        reason=StepOutcome.PENDING,
         steps=(step,),
         alerts=alerts,
     )

@@ -221,11 +221,11 @@ async def test_runs_alerts_and_pipelines_are_explained(site: Site) -> None:
     questions = ("alert=9f86d081884c7d65", "run=acme/job_group/17", "pipeline=acme/flow/7")
     for asked in questions:
         told = (await site.get(f"/api/v1/explain?{asked}")).document
-        assert told["swallowed_by"] == "pending"
+        assert told["reason"] == "pending"
         assert [step["stage"] for step in told["steps"]] == ["rule"]
         page = await site.get(f"/explain?{asked}")
         assert told["answer"] in page.text
-        assert "it is told when it lasts" in page.text
+        assert "fires after 300 s" in page.text
 
 
 async def test_an_output_is_sent_the_past_again(site: Site) -> None:

@@ -23,7 +23,7 @@ from monitor.cli import daemon_client
 from monitor.cli.admin import AdminClient
 from monitor.cli.settings_files import read_toml
 from monitor.cli.tables import print_json, print_table
-from monitor.config import SecretSource, judge
+from monitor.config import SecretSource, parse_configuration
 from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
 from monitor.model.secrets import Secret
@@ -47,7 +47,7 @@ class _Unread:
 def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
     """Run the rules of ``config`` on the events of ``daemon`` and print which would have fired."""
     logs.configure(level="error")  # the private engine logs about the past
-    settings = judge(read_toml(config), os.environ, locations=_Unread()).alerting
+    settings = parse_configuration(read_toml(config), os.environ, locations=_Unread()).alerting
     rows = asyncio.run(_compare(settings, daemon, daemon_client.since(since)))
     if as_json:
         print_json(rows)

@@ -17,7 +17,7 @@ from monitor.alerting.backtest.backtest import backtest as run_backtest
 from monitor.alerting.backtest.backtest import learning_rules
 from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison
 from monitor.alerting.backtest.recorded_log import RecordedLog
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.cli import daemon_client
 from monitor.cli.admin import AdminClient
@@ -165,7 +165,7 @@ def _utc(at: datetime) -> str:
 
 
 def _row(row: RuleComparison) -> Sequence[str]:
-    if not row.is_recorded:
+    if row.not_recorded:
         return (row.rule, "not recorded", str(row.did_fire), "-", "-")
     counts = (row.would_fire, row.did_fire, len(row.only_new), len(row.only_old))
     return (row.rule, *map(str, counts))

@@ -8,11 +8,12 @@ from io import BytesIO
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.backtest.comparison import NOT_RECORDED, BacktestFiring, compare
+from monitor.alerting.backtest.comparison import BacktestFiring, compare
 from monitor.alerting.backtest.recorded_log import RecordedLog
 from monitor.alerting.backtest.replay import recorded_rules
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
@@ -107,10 +108,23 @@ def test_every_start_is_counted_once(would: list[int], did: list[int]) -> None:
 def test_what_no_log_holds_is_not_zero() -> None:
     """A rule about the present is marked as not recorded, and what it fired is no difference."""
     (row,) = compare([STUCK], [], [firing(rule="run_stuck")])
-    assert (row.is_recorded, row.did_fire, row.only_old) == (False, 1, ())
-    kept = recorded_rules(AlertingSettings()).rules
-    assert {rule.rule for rule in kept}.isdisjoint(NOT_RECORDED)
-    assert RuleKind.RUN_FAILED in {rule.rule for rule in kept}
+    assert (row.not_recorded, row.did_fire, row.only_old) == (
+        "the event log does not hold the progress of jobs",
+        1,
+        (),
+    )
+    rules = tuple(default_rule(kind) for kind in RuleKind)
+    kept = {rule.rule for rule in recorded_rules(AlertingSettings(rules=rules)).rules}
+    assert set(RuleKind) - kept == {
+        RuleKind.RUN_STUCK,
+        RuleKind.SCHEDULE_DISABLED,
+        RuleKind.WORKSPACE_UNREACHABLE,
+        RuleKind.TOKEN_EXPIRING,
+        RuleKind.CALLBACKS_MISSED,
+        RuleKind.QUALITY_DROPPED,
+        RuleKind.BUDGET_EXHAUSTED,
+        RuleKind.MONITOR_DEGRADED,
+    }
 
 
 def test_a_removed_rule_is_shown_with_what_it_fired() -> None:

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from monitor.alerting.backtest.recorded_log import RecordedLog
 from monitor.alerting.backtest.replay import Replay
 from monitor.alerting.backtest.replay_store import MemoryStore, ReplayStore
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Recorded
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent, run_event_id

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from monitor.alerting.explain.explanation import REASONS
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.catalogue.operations import operations
 from monitor.cli.settings_files import weigh_file
 from tests.deploy.documents import ROOT, blocks, code

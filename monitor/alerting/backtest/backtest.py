@@ -9,12 +9,10 @@ from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison,
 from monitor.alerting.backtest.recorded_log import RecordedLog
 from monitor.alerting.backtest.replay import HealthTracker, Replay
 from monitor.alerting.backtest.replay_store import MemoryStore
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.table import RULE_DEFINITIONS
+from monitor.alerting.settings import AlertingSettings
 from monitor.model.live_state import WorkspaceStatus
 from monitor.tracking.live_state import LiveState
-
-_LEARNING = frozenset({RuleKind.RUN_OVERDUE, RuleKind.NOT_FRESH})
 
 
 def learning_rules(settings: AlertingSettings) -> list[str]:
@@ -22,7 +20,10 @@ def learning_rules(settings: AlertingSettings) -> list[str]:
     return [
         rule.name
         for rule in settings.rules
-        if rule.is_enabled and rule.rule in _LEARNING and rule.threshold is None
+        if rule.is_enabled
+        and rule.threshold is None
+        and (quantity := RULE_DEFINITIONS[rule.rule].threshold) is not None
+        and quantity.default is None
     ]
 
 

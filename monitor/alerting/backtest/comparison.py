@@ -8,22 +8,10 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.events import AlertEvent, EventType
 
-# What these evaluate is the present, which no log holds.
-NOT_RECORDED = frozenset(
-    {
-        RuleKind.RUN_STUCK,
-        RuleKind.SCHEDULE_DISABLED,
-        RuleKind.WORKSPACE_UNREACHABLE,
-        RuleKind.TOKEN_EXPIRING,
-        RuleKind.CALLBACKS_MISSED,
-        RuleKind.QUALITY_DROPPED,
-        RuleKind.BUDGET_EXHAUSTED,
-        RuleKind.MONITOR_DEGRADED,
-    }
-)
 _SAME_START = timedelta(seconds=90)  # of one alert, by a daemon's evaluations and by a replay's
 _STARTS = (EventType.ALERT_FIRED, EventType.ALERT_FLAPPING)
 
@@ -43,7 +31,7 @@ class RuleComparison(Struct, frozen=True, kw_only=True):
     """One rule: what it would have fired, and what a rule of that name did fire."""
 
     rule: str
-    is_recorded: bool  # False: the log does not hold what this rule evaluates
+    not_recorded: str  # why the log does not hold what it evaluates; empty where it does
     would_fire: int
     did_fire: int
     only_new: tuple[BacktestFiring, ...]
@@ -76,16 +64,13 @@ def compare(
     new, old = _by_rule(would), _by_rule(did)
     kinds = {rule.name: rule.rule for rule in rules if rule.is_enabled}
     return [
-        _comparison(name, kinds.get(name) not in NOT_RECORDED, new[name], old[name])
+        _comparison(name, _not_recorded(kinds.get(name)), new[name], old[name])
         for name in dict.fromkeys([*kinds, *old])
     ]
 
 
 def _comparison(
-    name: str,
-    is_recorded: bool,  # noqa: FBT001 - the row's own field
-    would: Sequence[BacktestFiring],
-    did: Sequence[BacktestFiring],
+    name: str, not_recorded: str, would: Sequence[BacktestFiring], did: Sequence[BacktestFiring]
 ) -> RuleComparison:
     only_old = list(did)
     only_new: list[BacktestFiring] = []
@@ -97,12 +82,16 @@ def _comparison(
             only_old.remove(same)
     return RuleComparison(
         rule=name,
-        is_recorded=is_recorded,
+        not_recorded=not_recorded,
         would_fire=len(would),
         did_fire=len(did),
         only_new=tuple(only_new),
-        only_old=tuple(only_old) if is_recorded else (),
+        only_old=() if not_recorded else tuple(only_old),
     )
+
+
+def _not_recorded(kind: RuleKind | None) -> str:
+    return "" if kind is None else RULE_DEFINITIONS[kind].not_recorded
 
 
 def _is_same(new: BacktestFiring, old: BacktestFiring) -> bool:

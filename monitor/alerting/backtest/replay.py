@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from monitor.alerting.backtest.comparison import NOT_RECORDED
 from monitor.alerting.backtest.replay_store import ReplayStore
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.rules.table import RULE_DEFINITIONS
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded, Retention
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.live_state import ActiveRun, Reachability, WorkspaceStatus
@@ -165,8 +165,8 @@ class Replay:
 
 def recorded_rules(settings: AlertingSettings) -> AlertingSettings:
     """Return the settings without silences, and without rules about what no log holds."""
-    rules = tuple(rule for rule in settings.rules if rule.rule not in NOT_RECORDED)
-    return replace(settings, rules=rules, silences=())
+    recorded = [rule for rule in settings.rules if not RULE_DEFINITIONS[rule.rule].not_recorded]
+    return replace(settings, rules=tuple(recorded), silences=())
 
 
 def _batch_seconds(settings: AlertingSettings) -> float:

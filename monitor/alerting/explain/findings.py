@@ -21,7 +21,7 @@ from monitor.alerting.engine.history import EvaluationRecord
 from monitor.alerting.engine.present import KINDS
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.bus.contract import Recorded
 from monitor.model.alerts import Alert, AlertState, fingerprint
 from monitor.model.runs import Pipeline, RunKey, RunState

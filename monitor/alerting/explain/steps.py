@@ -16,7 +16,7 @@ from monitor.alerting.explain.explanation import (
     StepOutcome,
 )
 from monitor.alerting.explain.findings import FoundAlert, RuleFinding, is_before_events
-from monitor.alerting.settings.rules import RuleSettings
+from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.bus.contract import DeadLetter, Recorded
 from monitor.model.alerts import Alert, AlertState, Silence
 from monitor.model.events import AlertEvent, Event, RunEvent

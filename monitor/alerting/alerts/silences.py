@@ -1,4 +1,4 @@
-"""Silences: how they are written, and what is wrong with one."""
+"""Silences: how they are written, parsed and validated."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.settings.labels import SHOWN_LABELS
-from monitor.alerting.settings.matching import EXCLUDES
-from monitor.alerting.settings.nearest import meant
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.alerts.label_names import SHOWN_LABELS
+from monitor.alerting.rules.globs import EXCLUDES
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Severity, Silence
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind
+from monitor.model.suggestions import did_you_mean
 
 MOST_MATCHERS = 20
 LONGEST_MATCHER = 500  # characters
 LONGEST_WORDS = 1_000  # of author and comment
-_SHOWN = 80  # characters of a text that is at fault
-_WORDS_SHOWN = 15  # of those that a label may be
+_SHOWN = 80  # characters of a text that has a problem
+_WORDS_SHOWN = 15  # values of a label that are listed
 MATCHER_FORM = '"workspace=marketing" or "pipeline!=daily*"'
 
 _MATCHER = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(!?=)(.*)", re.ASCII | re.DOTALL)
 
 
-# The labels that alerts may carry, each with the words that it is one of; none: any text.
+# The labels that alerts may have, each with its possible values; none: any text.
 Labels = Mapping[str, Collection[str]]
 
 _ANY_TEXT: Labels = MappingProxyType(dict.fromkeys(SHOWN_LABELS, ()))
 
 
 class SilenceSettings(Struct, frozen=True, kw_only=True):
-    """A silence of the configuration. It ends when it says, or when it is taken out there."""
+    """A silence of the configuration. It ends at its end, or when it is removed there."""
 
     matchers: tuple[str, ...]  # all of them; "label=glob" or "label!=glob"
     comment: str  # why
     ends_at: datetime
-    starts_at: datetime | None = None  # None: as soon as it is read
+    starts_at: datetime | None = None  # None: as soon as it is loaded
     author: str = "configuration"
 
 
 class Matcher(Struct, frozen=True, kw_only=True):
-    """What one label must be like. A label that an alert does not carry is empty."""
+    """What one label must match. A label that an alert does not have is empty."""
 
     label: str
     glob: str
-    is_wanted: bool  # False: the label must not be like that
+    is_wanted: bool  # False: the label must not match
 
 
 def labels_to_match(
@@ -60,35 +60,35 @@ def labels_to_match(
 ) -> dict[str, tuple[str, ...]]:
     """Return the labels for matchers: those of every alert, and ``own`` ones of rules.
 
-    ``rules`` and ``workspaces`` are the names that there are; where there are none, any will do.
+    ``rules`` and ``workspaces`` are the names that exist; without any, every text is accepted.
     """
-    watched = tuple(workspaces)
+    names = tuple(workspaces)
     words: dict[str, tuple[str, ...]] = {
         "alertname": tuple(dict.fromkeys(rules)),
         "rule": tuple(RuleKind),
         "severity": tuple(Severity),
-        "workspace": tuple(dict.fromkeys((*watched, BRIDGE))) if watched else (),
+        "workspace": tuple(dict.fromkeys((*names, BRIDGE))) if names else (),
         "kind": (*RunKind, ""),  # what is about no runs has none
     }
     return {label: words.get(label, ()) for label in (*SHOWN_LABELS, *own)}
 
 
 def matcher(text: str, *, labels: Labels | None) -> Matcher:
-    """Read ``label=glob`` or ``label!=glob``. ``labels`` None takes any.
+    """Parse ``label=glob`` or ``label!=glob``. ``labels`` None accepts any.
 
     Raises:
-        ConfigurationError: it is not written so, or no alert can ever be like that.
+        ConfigurationError: it has another form, or no alert can ever match it.
     """
-    found = _MATCHER.fullmatch(text)
-    if found is None or len(text) > LONGEST_MATCHER:
+    parsed = _MATCHER.fullmatch(text)
+    if parsed is None or len(text) > LONGEST_MATCHER:
         raise ConfigurationError(f"{_cut(text)!r} is no matcher: write it as {MATCHER_FORM}")
-    label, sign, glob = found.groups()
+    label, sign, glob = parsed.groups()
     if labels is not None and label not in labels:
-        hint = meant(label, labels) or f": there are {', '.join(labels)}"
+        hint = did_you_mean(label, labels) or f": there are {', '.join(labels)}"
         raise ConfigurationError(f"{_cut(text)!r}: no alert has a label {label!r}{hint}")
     glob = glob.strip()
     if labels is not None and glob.startswith(EXCLUDES):
-        # What excludes in `match` would be a name here, and the silence hold back nothing.
+        # What excludes in `match` would be a name here, and the silence would suppress nothing.
         raise ConfigurationError(f"{_cut(text)!r}: write {_cut(f'{label}!={glob[1:]}')!r}")
     if labels is not None and (words := labels[label]):
         _refuse_unknown(text, label, glob, words)
@@ -99,17 +99,17 @@ def _refuse_unknown(text: str, label: str, glob: str, words: Collection[str]) ->
     if any(fnmatch.fnmatchcase(word, glob) for word in words):
         return
     known = [word for word in words if word]
-    hint = meant(glob[:_SHOWN], known)
+    hint = did_you_mean(glob[:_SHOWN], known)
     if not hint and len(known) <= _WORDS_SHOWN:
         hint = f"; there are {', '.join(known)}"
     raise ConfigurationError(f"{_cut(text)!r}: no {label} fits {_cut(glob)!r}{hint}")
 
 
 def instant(text: str) -> datetime:
-    """Read an instant in ISO 8601 with its offset from UTC.
+    """Parse an instant in ISO 8601 with its offset from UTC.
 
     Raises:
-        ConfigurationError: it is none, or nobody could say in which zone it is.
+        ConfigurationError: it is none, or has no time zone.
     """
     try:
         at = datetime.fromisoformat(text)
@@ -133,10 +133,10 @@ def made_silence(
     now: datetime,
     labels: Labels = _ANY_TEXT,
 ) -> Silence:
-    """Return a silence that somebody asked for, under an id of its own.
+    """Return a new silence under an id of its own.
 
     Raises:
-        ConfigurationError: it cannot be meant so; one fault for each thing that is wrong.
+        ConfigurationError: one problem for each thing that is wrong.
     """
     begins_at = now if starts_at is None else starts_at
     problems = silence_problems(
@@ -144,7 +144,7 @@ def made_silence(
         labels=labels,
     )  # fmt: skip
     if ends_at is not None and ends_at <= now:
-        # Where its end is past, how it lies to the start says nothing more.
+        # Where its end is past, how it compares with the start adds nothing.
         problems = [problem for problem in problems if not problem.startswith("ends_at: ")]
         problems.append(f"ends_at: {_written(ends_at)} is over; give a time to come")
     if problems or ends_at is None:
@@ -161,7 +161,7 @@ def made_silence(
 
 
 def configured_silence(settings: SilenceSettings, *, now: datetime) -> Silence:
-    """Return a silence of the configuration; the same words have the same id at every reload."""
+    """Return a silence of the configuration; the same settings keep their id at every reload."""
     text = msgspec.json.encode((settings.matchers, settings.starts_at, settings.ends_at))
     return Silence(
         id=f"config-{hashlib.sha256(text).hexdigest()[:16]}",
@@ -183,9 +183,9 @@ def silence_problems(
     ends_at: datetime | None,
     labels: Labels = _ANY_TEXT,
 ) -> list[str]:
-    """Return what is wrong, each as ``key: sentence``. One that is over is not at fault here.
+    """Return what is wrong, each as ``key: sentence``. One that is over is no problem here.
 
-    A configuration must be readable again after its silences have ended.
+    A configuration must be valid after its silences have ended.
     """
     problems = [f"matchers: {problem}" for problem in _matcher_problems(matchers, labels)]
     for key, words in (("author", author), ("comment", comment)):

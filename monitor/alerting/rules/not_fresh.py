@@ -1,4 +1,4 @@
-"""Rules about how long ago a pipeline last succeeded."""
+"""not_fresh: a flow or plan has not succeeded for longer than a limit, set or learned."""
 
 from __future__ import annotations
 
@@ -8,37 +8,42 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
-    AnyRuleDefinition,
+    DAY,
+    MATCH_PIPELINES,
+    OUTAGES,
+    ROOT_KINDS,
     Firing,
     Ok,
+    Quantity,
     RuleAnswer,
     RuleDefinition,
     StateInput,
     SubjectKind,
     Unknown,
+    seconds,
 )
 from monitor.alerting.rules.facts import FlowOrPlanFacts
-from monitor.alerting.rules.instants import written
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.templates import iso_time
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind
 
 
 class Unproven(Struct, frozen=True, kw_only=True):
-    """A pipeline that has run and was never seen to succeed: its age counts from here."""
+    """A pipeline that has run and has not succeeded while followed: its age counts from here."""
 
     since: datetime  # workspace time
-    is_old: bool = False  # it was, when last looked at
+    is_old: bool = False  # it was, at the last evaluation
 
 
-def evaluate_age(
-    looked: StateInput[FlowOrPlanFacts], memory: Unproven | None, rule: RuleSettings
+def evaluate(
+    state: StateInput[FlowOrPlanFacts], memory: Unproven | None, rule: RuleSettings
 ) -> RuleAnswer[Unproven]:
-    """Judge the age of the last success against the limit that is set, else the learned one.
+    """Compare the age of the last success with the limit that is set, else the learned one.
 
-    A pipeline that is not known to have run is no matter of this rule.
+    A pipeline that is not known to have run is not evaluated.
     """
-    facts, as_of = looked.facts, looked.as_of
+    facts, as_of = state.facts, state.as_of
     limit = rule.threshold or facts.cadence
     if as_of is None:
         return RuleAnswer(result=Unknown(why="runs were not yet read completely"), memory=memory)
@@ -57,16 +62,16 @@ def evaluate_age(
         return _not_old(success_at, memory, as_of=as_of, old_at=old_at)
     if memory is not None:
         memory = Unproven(since=memory.since, is_old=True)
-    wrong = Firing(
+    result = Firing(
         since=old_at,
         as_of=as_of,
         facts={
-            "last_success_at": None if success_at is None else written(success_at),
+            "last_success_at": None if success_at is None else iso_time(success_at),
             "age_seconds": (as_of - begin).total_seconds(),
             "limit_seconds": limit,
         },
     )
-    return RuleAnswer(result=wrong, memory=memory)
+    return RuleAnswer(result=result, memory=memory)
 
 
 def _not_old(
@@ -82,13 +87,13 @@ def _not_old(
 def last_success(pipeline_health: Sequence[PipelineHealth]) -> datetime | None:
     """Return when the flow or plan last succeeded, None where it never did.
 
-    Flow runs and plan runs tell it. A job group does where it ended after all of them: it ran by
+    Flow runs and plan runs count, a job group where it ended after all of them: it ran by
     itself, or its flow run is not over. Of several recipes the newest success counts.
     """
     whole = [health for health in pipeline_health if health.run_kind is not RunKind.JOB_GROUP]
-    finished = [item.last_finished_at for item in whole if item.last_finished_at is not None]
+    finished = [health.last_finished_at for health in whole if health.last_finished_at is not None]
     finished_at = max(finished, default=None)
-    successes = [item.last_success_at for item in whole]
+    successes = [health.last_success_at for health in whole]
     successes += [
         health.last_success_at
         for health in pipeline_health
@@ -99,12 +104,25 @@ def last_success(pipeline_health: Sequence[PipelineHealth]) -> datetime | None:
     return max((at for at in successes if at is not None), default=None)
 
 
-NOT_FRESH = RuleDefinition(
+DEFINITION = RuleDefinition(
     rule=RuleKind.NOT_FRESH,
     subject_kind=SubjectKind.FLOW_OR_PLAN,
     memory=Unproven,
-    evaluate=evaluate_age,
+    evaluate=evaluate,
+    about="A pipeline has not succeeded for longer than a time, or than it ever needs.",
+    summary="{pipeline} has no fresh result in {workspace}",
+    # Also where it has never succeeded since it is followed.
+    description="No success for {age_seconds:duration}; {limit_seconds:duration} is the limit.",
     template_fields=("last_success_at", "age_seconds", "limit_seconds"),
+    match=MATCH_PIPELINES,
+    run_kinds=ROOT_KINDS,
+    threshold=seconds(
+        "seconds since the last success; without it three times its own cadence",
+        None,
+        most=400 * DAY,
+    ),
+    minimum=Quantity(
+        about="successes that a cadence is learned from", default=10, least=10, most=200
+    ),
+    inhibited_by=OUTAGES,
 )
-
-RULE_DEFINITIONS: tuple[AnyRuleDefinition, ...] = (NOT_FRESH,)

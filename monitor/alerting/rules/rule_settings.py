@@ -10,6 +10,11 @@ from monitor.model.alerts import Severity
 
 
 class RuleKind(StrEnum):
+    """The list of rule kinds, in the order of the documentation.
+
+    Each is defined by the module of its value in `monitor.alerting.rules`.
+    """
+
     RUN_FAILED = "run_failed"
     RUN_OVERDUE = "run_overdue"
     RUN_STUCK = "run_stuck"
@@ -30,7 +35,7 @@ class RuleKind(StrEnum):
 class Match(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a rule is about. Globs; several of one field mean any, several fields mean all.
 
-    One that begins with ``!`` excludes what it fits.
+    One that begins with ``!`` excludes what it matches.
     """
 
     workspace: tuple[str, ...] = ()
@@ -42,12 +47,12 @@ class Match(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RuleSettings(Struct, frozen=True, kw_only=True):
-    """One rule as it is judged: what its kind says of itself and what was configured on top."""
+    """One rule as it is evaluated: the defaults of its kind and what was configured on top."""
 
     name: str
     rule: RuleKind
     match: Match = Match()
-    threshold: float | None = None  # its meaning and default are the rule's
+    threshold: float | None = None  # its meaning and default are the kind's
     window_seconds: float = 0.0
     minimum: int = 0
     for_seconds: float = 0.0

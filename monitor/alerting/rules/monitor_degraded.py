@@ -1,4 +1,7 @@
-"""Rules about this daemon. Its parts are judged apart: an output that lags is not a full store."""
+"""monitor_degraded: an output of this daemon lags or lost events, or its store is nearly full.
+
+Each part is evaluated by itself: an output that lags is not a full store.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
-    AnyRuleDefinition,
+    MINUTE,
     Firing,
     Ok,
     RuleAnswer,
@@ -15,11 +18,14 @@ from monitor.alerting.rules.contract import (
     StateInput,
     SubjectKind,
     Unknown,
+    seconds,
 )
 from monitor.alerting.rules.facts import DaemonFacts
-from monitor.alerting.rules.workspaces import DOUBTFUL_IN_AN_OUTAGE
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.bus.contract import ConsumerStatus, StoreStatus
+from monitor.model.alerts import Severity
+
+_THRESHOLD = seconds("seconds that an output may lag", 5 * MINUTE)
 
 STORE = "store"
 BACKLOG = "backlog"
@@ -28,13 +34,13 @@ LOST = "lost"
 
 # They stay behind on purpose, until a callback that has not come counts as missed.
 _WAITING_CONSUMERS = "misses/"
-# Of the hard cap, at which events go although somebody needs them.
-_STORE_FULL, _STORE_WELL = 0.9, 0.85
+# Of the hard cap, at which events are deleted although a consumer needs them.
+_STORE_FULL, _STORE_OK = 0.9, 0.85
 _LOSS_SHOWN = timedelta(hours=1)  # after the last one
 
 
 class Losses(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many events an output did not tell, and from when to when the newest of them came."""
+    """How many events an output did not publish, and when the newest of them were added."""
 
     count: int
     since: datetime | None = None
@@ -42,7 +48,7 @@ class Losses(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def parts(bus: StoreStatus) -> tuple[str, ...]:
-    """Return the things that the rule is to be asked about, one subject each."""
+    """Return the parts of the daemon, each a subject of its own."""
     consumers = [
         consumer.consumer
         for consumer in bus.consumers
@@ -52,23 +58,16 @@ def parts(bus: StoreStatus) -> tuple[str, ...]:
     return (STORE, *(f"{kind}:{consumer}" for consumer in consumers for kind in kinds))
 
 
-def evaluate_daemon(
-    looked: StateInput[DaemonFacts], memory: Losses | None, rule: RuleSettings
+def evaluate(
+    state: StateInput[DaemonFacts], memory: Losses | None, rule: RuleSettings
 ) -> RuleAnswer[Losses]:
-    now, facts = looked.as_of, looked.facts
+    now, facts = state.as_of, state.facts
     if now is None:
         return RuleAnswer(result=Unknown(why="the daemon has just started"), memory=memory)
-    kind, _, name = looked.subject.thing.partition(":")
+    kind, _, name = state.subject.thing.partition(":")
     if kind == STORE:
         return _evaluate_store(facts, now)
-    consumer = next(
-        (
-            other_consumer
-            for other_consumer in facts.bus.consumers
-            if other_consumer.consumer == name
-        ),
-        None,
-    )
+    consumer = next((status for status in facts.bus.consumers if status.consumer == name), None)
     if consumer is None:
         return RuleAnswer(result=Ok(at=now))  # it is no longer configured
     if kind == DEAD_LETTERS:
@@ -79,19 +78,19 @@ def evaluate_daemon(
         count = consumer.lost
         reason = f"{count:,} events went from the full store before {name} had read them"
         return _evaluate_losses(name, count, reason, memory, now)
-    return _evaluate_backlog(consumer, facts.wall_now or now, now, rule.threshold or 0.0)
+    return _evaluate_backlog(consumer, facts.wall_now or now, now, _THRESHOLD.value(rule.threshold))
 
 
 def _evaluate_store(facts: DaemonFacts, now: datetime) -> RuleAnswer[Losses]:
-    held = facts.bus.newest_position - facts.bus.oldest_position + 1
+    stored = facts.bus.newest_position - facts.bus.oldest_position + 1
     cap = facts.retention.events_hard_cap
-    if held >= _STORE_FULL * cap:
-        reason = f"{held:,} events are stored, and from {cap:,} on they are lost unread"
+    if stored >= _STORE_FULL * cap:
+        reason = f"{stored:,} events are stored, and from {cap:,} on they are lost unread"
         return RuleAnswer(
             result=Firing(since=now, as_of=now, facts={"what": STORE, "reason": reason})
         )
-    if held > _STORE_WELL * cap:
-        return RuleAnswer(result=Unknown(why="the store is between well and full"))
+    if stored > _STORE_OK * cap:
+        return RuleAnswer(result=Unknown(why="the store is between ok and full"))
     return RuleAnswer(result=Ok(at=now))
 
 
@@ -123,7 +122,7 @@ def _evaluate_losses(
     name: str, count: int, reason: str, memory: Losses | None, now: datetime
 ) -> RuleAnswer[Losses]:
     if memory is None:
-        # Those from before the rule was there have been looked at, or will not be.
+        # Those from before the first evaluation are not reported.
         return RuleAnswer(result=Ok(at=now), memory=Losses(count=count))
     if count > memory.count:
         memory = Losses(count=count, since=memory.since or now, grew_at=now)
@@ -133,17 +132,21 @@ def _evaluate_losses(
         return RuleAnswer(result=Ok(at=now), memory=memory)
     if now - memory.grew_at >= _LOSS_SHOWN:
         return RuleAnswer(result=Ok(at=now), memory=Losses(count=count))
-    wrong = Firing(since=memory.since, as_of=now, facts={"what": name, "reason": reason})
-    return RuleAnswer(result=wrong, memory=memory)
+    result = Firing(since=memory.since, as_of=now, facts={"what": name, "reason": reason})
+    return RuleAnswer(result=result, memory=memory)
 
 
-RULE_DEFINITIONS: tuple[AnyRuleDefinition, ...] = (
-    RuleDefinition(
-        rule=RuleKind.MONITOR_DEGRADED,
-        subject_kind=SubjectKind.DAEMON,
-        memory=Losses,
-        evaluate=evaluate_daemon,
-        template_fields=("what", "reason"),
-        inhibits=DOUBTFUL_IN_AN_OUTAGE,
-    ),
+DEFINITION = RuleDefinition(
+    rule=RuleKind.MONITOR_DEGRADED,
+    subject_kind=SubjectKind.DAEMON,
+    memory=Losses,
+    evaluate=evaluate,
+    about="An output lags, gave events up, or the store is near its cap.",
+    severity=Severity.CRITICAL,
+    summary="The monitor itself is in trouble: {what}",
+    description="{reason}",
+    template_fields=("what", "reason"),
+    threshold=_THRESHOLD,
+    for_seconds=MINUTE,
+    not_recorded="the event log does not hold the state of the daemon",
 )

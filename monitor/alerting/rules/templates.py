@@ -1,6 +1,6 @@
 """Annotations: texts with fields in braces, such as ``{pipeline} runs for {seconds:duration}``.
 
-A field is a bare name, with ``:duration``, ``:time`` or ``:percent`` behind it at most, whichever
+A field is a name, with ``:duration``, ``:time`` or ``:percent`` behind it at most, whichever
 of them fits it. Nothing can be reached through a field and nothing is computed, so no template
 does harm or fails later.
 """
@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from monitor.alerting.settings.nearest import meant
 from monitor.model.errors import ConfigurationError
+from monitor.model.suggestions import did_you_mean
 
 LONGEST_TEMPLATE = 2_000  # characters
 LONGEST_TEXT = 2_000
@@ -46,7 +46,7 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 class Template(Struct, frozen=True, kw_only=True):
-    """A template that was read. Filling it in cannot fail."""
+    """A parsed template. Filling it in cannot fail."""
 
     pieces: tuple[Piece, ...]
 
@@ -66,10 +66,10 @@ class Template(Struct, frozen=True, kw_only=True):
 
 
 def template(text: str, fields: Collection[str]) -> Template:
-    """Read a template that may name ``fields``.
+    """Parse a template that may name ``fields``.
 
     Raises:
-        ConfigurationError: one sentence says what is wrong with it, and the nearest valid name.
+        ConfigurationError: one sentence says what is wrong, and the nearest valid name.
     """
     if len(text) > LONGEST_TEMPLATE:
         raise ConfigurationError(f"must be at most {LONGEST_TEMPLATE:,} characters")
@@ -93,12 +93,12 @@ def _piece(
     if field is None:
         return Piece(text=text)
     if field not in fields:
-        hint = meant(field, fields) or f"; there are {', '.join(fields)}"
+        hint = did_you_mean(field, fields) or f"; there are {', '.join(fields)}"
         raise ConfigurationError(f"there is no field {{{field}}}{hint}")
     if conversion is not None:
         raise ConfigurationError(f"!{conversion} is not known; write {{{field}}}")
     if form and form not in _FORMS:
-        hint = meant(form, _FORMS) or f"; there are {', '.join(_FORMS)}"
+        hint = did_you_mean(form, _FORMS) or f"; there are {', '.join(_FORMS)}"
         raise ConfigurationError(f"there is no form :{form}{hint}")
     if form and form != (fitting := _form_of(field)):
         hint = f"write {{{field}:{fitting}}}" if fitting else f"write {{{field}}}"
@@ -119,7 +119,7 @@ def _written(value: Value, form: str) -> str:
     if form and not isinstance(value, str):
         return _FORMS[form](value)
     if isinstance(value, datetime):
-        return _time(value)
+        return iso_time(value)
     return value if isinstance(value, str) else _number(value)
 
 
@@ -144,10 +144,15 @@ def _duration(value: float | datetime) -> str:
 def _time(value: float | datetime) -> str:
     """Return an instant, which may be given as seconds since 1970, to the second in UTC."""
     try:
-        at = value if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
-        return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return iso_time(
+            value if isinstance(value, datetime) else datetime.fromtimestamp(value, UTC)
+        )
     except (ValueError, OverflowError, OSError):  # no calendar reaches so far
         return str(value)
+
+
+def iso_time(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _percent(value: float | datetime) -> str:

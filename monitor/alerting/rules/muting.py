@@ -1,4 +1,4 @@
-"""Weekly times at which a rule is not told: how they are written, and what is wrong with one."""
+"""Weekly times at which a rule does not notify: how they are written and parsed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
-from monitor.alerting.settings.nearest import meant
 from monitor.model.errors import ConfigurationError
+from monitor.model.suggestions import did_you_mean
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MINUTES_OF_DAY = 24 * 60
@@ -20,10 +20,10 @@ _TIMES = re.compile(r"(\d{2}):([0-5]\d)-(\d{2}):([0-5]\d)", re.ASCII)
 
 
 class MuteWindow(Struct, frozen=True, kw_only=True):
-    """Stretches of the week by the clock on the wall in ``zone``.
+    """Times of the week by the wall clock of ``zone``.
 
     ``start`` and ``end`` are minutes of the day, the end not included. An end that is not behind
-    the start lies on the next day, and the stretch belongs to the day on which it begins.
+    the start lies on the next day, and the time belongs to the day on which it begins.
     """
 
     text: str
@@ -34,10 +34,10 @@ class MuteWindow(Struct, frozen=True, kw_only=True):
 
 
 def mute_window(text: str) -> MuteWindow:
-    """Read one entry of ``mute``: days, times, or both, and always a time zone.
+    """Parse one entry of ``mute``: days, times, or both, and always a time zone.
 
     Raises:
-        ConfigurationError: it says nothing that could be meant; the fault says what would.
+        ConfigurationError: it cannot be parsed; the problem shows the right form.
     """
     *parts, zone_name = text.split() or [""]
     if len(parts) not in (1, 2):
@@ -45,14 +45,14 @@ def mute_window(text: str) -> MuteWindow:
     zone = _zone(zone_name)
     days = frozenset(range(len(DAYS)))
     start, end = 0, MINUTES_OF_DAY
-    if not _looks_like_times(parts[0]):
+    if not _are_times(parts[0]):
         days = _days(parts.pop(0))
     if parts:
         start, end = _times(parts[0])
     return MuteWindow(text=text, days=days, start=start, end=end, zone=zone)
 
 
-def _looks_like_times(word: str) -> bool:
+def _are_times(word: str) -> bool:
     return any(character.isdigit() or character == ":" for character in word)
 
 
@@ -70,16 +70,16 @@ def _days(word: str) -> frozenset[int]:
 def _day(word: str) -> int:
     number = _NUMBERS.get(word.lower())
     if number is None:
-        hint = meant(word, DAYS) or f": write {', '.join(DAYS)}"
+        hint = did_you_mean(word, DAYS) or f": write {', '.join(DAYS)}"
         raise ConfigurationError(f"{word!r} is no day{hint}")
     return number
 
 
 def _times(word: str) -> tuple[int, int]:
-    found = _TIMES.fullmatch(word)
-    if found is None:
+    times = _TIMES.fullmatch(word)
+    if times is None:
         raise ConfigurationError(f"{word!r} is no stretch of time: write it as 22:00-06:00")
-    begin_hour, begin_minute, end_hour, end_minute = (int(group) for group in found.groups())
+    begin_hour, begin_minute, end_hour, end_minute = (int(group) for group in times.groups())
     start = begin_hour * 60 + begin_minute
     end = end_hour * 60 + end_minute
     if start >= MINUTES_OF_DAY or end > MINUTES_OF_DAY:
@@ -92,7 +92,7 @@ def _times(word: str) -> tuple[int, int]:
 def _zone(name: str) -> ZoneInfo:
     known = zone_names()
     if name not in known:
-        raise ConfigurationError(f"{name!r} is no time zone{meant(name, known) or _ZONES}")
+        raise ConfigurationError(f"{name!r} is no time zone{did_you_mean(name, known) or _ZONES}")
     return ZoneInfo(name)
 
 
@@ -102,5 +102,5 @@ _ZONES = ": write one of the IANA list, such as Europe/Berlin or UTC"
 @cache
 def zone_names() -> frozenset[str]:
     """Return every time zone that this machine knows."""
-    # Walks the whole database of the system, and names are asked for in every configuration.
+    # Reads the whole database of the system, and every configuration needs the names.
     return frozenset(available_timezones())

@@ -1,8 +1,8 @@
-"""Globs of ``match``: which words one field takes.
+"""Globs of ``match``: which words one field matches.
 
 ``*``, ``?`` and ``[abc]`` as in file names; case counts, since names of a workspace may differ by
-nothing else. A leading ``!`` excludes: alone it takes everything but that, beside others it takes
-away from what they take.
+nothing else. A leading ``!`` excludes: alone it matches everything but that, beside others it
+excludes from what they match.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ MOST_GLOBS = 1_000
 
 
 class Globs(Struct, frozen=True, kw_only=True):
-    """The globs of one field, read. ``wanted`` empty takes everything that is not excluded."""
+    """The parsed globs of one field. ``included`` empty matches everything not excluded."""
 
-    wanted: tuple[str, ...]
+    included: tuple[str, ...]
     excluded: tuple[str, ...]  # without their mark
-    fits: Callable[[str], object | None]
-    bars: Callable[[str], object | None]
+    is_included: Callable[[str], object | None]
+    is_excluded: Callable[[str], object | None]
 
-    def take(self, words: Iterable[str]) -> bool:
-        """True where one of the words, which all name the same thing, fits and none is barred."""
+    def match(self, words: Iterable[str]) -> bool:
+        """True where a word is included and none excluded; all words name the same thing."""
         words = tuple(words)
-        if self.excluded and any(self.bars(word) is not None for word in words):
+        if self.excluded and any(self.is_excluded(word) is not None for word in words):
             return False
-        return not self.wanted or any(self.fits(word) is not None for word in words)
+        return not self.included or any(self.is_included(word) is not None for word in words)
 
 
 def read_globs(texts: Sequence[str]) -> Globs:
     """Return the globs of one field.
 
     Raises:
-        ConfigurationError: one is empty, or excludes everything; one sentence says so.
+        ConfigurationError: a glob is empty, or excludes everything; one sentence says so.
     """
-    wanted = tuple(text for text in texts if not text.startswith(EXCLUDES))
+    included = tuple(text for text in texts if not text.startswith(EXCLUDES))
     excluded = tuple(text[1:] for text in texts if text.startswith(EXCLUDES))
-    if not all((*wanted, *excluded)):
+    if not all((*included, *excluded)):
         raise ConfigurationError('must not be empty; leave the key out, or write "*"')
     if any(not text.strip("*") for text in excluded):
         raise ConfigurationError(f'"{EXCLUDES}*" excludes everything; remove it')
@@ -52,7 +52,12 @@ def read_globs(texts: Sequence[str]) -> Globs:
         raise ConfigurationError(
             f"must be at most {MOST_GLOBS:,} globs of {LONGEST_GLOB} characters each"
         )
-    return Globs(wanted=wanted, excluded=excluded, fits=_any_of(wanted), bars=_any_of(excluded))
+    return Globs(
+        included=included,
+        excluded=excluded,
+        is_included=_any_of(included),
+        is_excluded=_any_of(excluded),
+    )
 
 
 def _any_of(globs: Iterable[str]) -> Callable[[str], object | None]:

@@ -319,3 +319,11 @@ def test_every_exception_is_still_needed() -> None:
         for word in former_words(name)
     }
     assert set(EXCEPTIONS) - used == set()
+
+
+def test_the_guide_of_the_code_uses_no_former_word() -> None:
+    """The glossary defines words that names may use."""
+    table = (TREE / "monitor" / "README.md").read_text().partition("## The words")[2]
+    terms = re.findall(r"^\| ([^|]+) \|", table.partition("\n## ")[0], re.MULTILINE)
+    assert "refetch queue" in terms
+    assert [term for term in terms if former_words(term) and term != "fault"] == []

@@ -22,9 +22,9 @@ from monitor.model.errors import (
     WorkspaceUnreachableError,
 )
 from monitor.model.live_state import PollStatus
-from monitor.polling.following import Following
-from monitor.polling.metrics import PollMetrics
-from monitor.polling.reachability import ReachabilityJudge
+from monitor.polling.context import PollContext
+from monitor.polling.running.metrics import PollMetrics
+from monitor.polling.running.reachability import ReachabilityJudge
 
 log = structlog.get_logger()
 
@@ -52,13 +52,13 @@ def outcome_of(error: MonitorError) -> str:
     return next((name for kind, name in _OUTCOMES if isinstance(error, kind)), "failed")
 
 
-class Polls:
+class PollAttempts:
     """Runs the polls of one workspace, so that a failing one never stops another."""
 
-    def __init__(self, following: Following, registry: CollectorRegistry) -> None:
-        self._following = following
+    def __init__(self, context: PollContext, registry: CollectorRegistry) -> None:
+        self._context = context
         self._metrics = PollMetrics.of(registry)
-        self.reachability = ReachabilityJudge(following)
+        self.reachability = ReachabilityJudge(context)
         self._failures: dict[str, int] = {}
         self._told: dict[str, str] = {}  # outcome that the log has told last
 
@@ -74,14 +74,14 @@ class Polls:
         A poll that returns False has asked the workspace nothing, so it shows nothing about it.
         ``again_seconds`` is when it will run next; None where nobody can say.
         """
-        began = self._following.clock.monotonic()
+        began = self._context.clock.monotonic()
         failure: MonitorError | None = None
         was_asked = True
         try:
             was_asked = await poll() is not False
         except MonitorError as error:
             failure = error
-        self._metrics.duration.labels(name).observe(self._following.clock.monotonic() - began)
+        self._metrics.duration.labels(name).observe(self._context.clock.monotonic() - began)
         self._record(name, failure, was_asked=was_asked, again_seconds=again_seconds)
         return failure
 
@@ -93,9 +93,9 @@ class Polls:
         was_asked: bool,
         again_seconds: float | None,
     ) -> None:
-        following, now = self._following, self._following.clock.now()
+        context, now = self._context, self._context.clock.now()
         outcome = OK if failure is None else outcome_of(failure)
-        before = following.live_state.polls.get((following.name, name))
+        before = context.live_state.polls.get((context.name, name))
         succeeded_at = before.last_success_at if before is not None else None
         is_lost = self._is_not_offered(failure)
         if failure is None:
@@ -111,11 +111,11 @@ class Polls:
             self._failures[name] = self.failures(name) + 1
             self.reachability.failed(name, failure)
         counted = outcome if was_asked else IDLE
-        self._metrics.polls.labels(following.name, name, counted).inc()
+        self._metrics.polls.labels(context.name, name, counted).inc()
         expected_by = None if is_lost else self._expected_by(before, failure, again_seconds)
-        following.live_state.record_poll(
+        context.live_state.record_poll(
             PollStatus(
-                workspace=following.name,
+                workspace=context.name,
                 poll=name,
                 last_attempt_at=now,
                 last_success_at=succeeded_at,
@@ -129,7 +129,7 @@ class Polls:
     def _is_not_offered(self, failure: MonitorError | None) -> bool:
         return (
             isinstance(failure, NotAvailableError)
-            and failure.operation_id in self._following.client.requester.unavailable
+            and failure.operation_id in self._context.client.requester.unavailable
         )
 
     def _expected_by(
@@ -141,13 +141,13 @@ class Polls:
         if failure is not None and before is not None and before.is_expected_by is not None:
             return before.is_expected_by
         wait = timedelta(seconds=2 * again_seconds + _GRACE_SECONDS)
-        return self._following.clock.now() + wait
+        return self._context.clock.now() + wait
 
     def _tell(self, name: str, outcome: str, failure: MonitorError | None) -> None:
         if outcome == self._told.get(name, OK):
             return
         self._told[name] = outcome
-        fields = {"workspace": self._following.name, "poll": name}
+        fields = {"workspace": self._context.name, "poll": name}
         if failure is None:
             log.info("poll works again", **fields)
         elif outcome != OK:

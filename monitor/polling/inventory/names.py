@@ -12,9 +12,10 @@ from monitor.bus.contract import legible
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
-from monitor.polling.failures import one_by_one
-from monitor.polling.following import Following
-from monitor.polling.plans import Plans
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Poll, every
+from monitor.polling.running.failures import one_by_one
+from monitor.polling.runs.plans import Plans
 from monitor.workspace.payloads import FlowRow, PlanRow
 from monitor.workspace.priority import Priority
 
@@ -41,16 +42,34 @@ class PipelineNames:
     and for as long as a schedule names it.
     """
 
-    def __init__(self, following: Following, *, plans: Plans) -> None:
-        self._following = following
+    def __init__(self, context: PollContext, *, plans: Plans) -> None:
+        self._context = context
         self._plans = plans
         self._listed: dict[PipelineKind, frozenset[str]] = {}
         self._missing: set[tuple[PipelineKind, str]] = set()
         self._folders: dict[str, str] = {}  # names by id, as read last
 
+    def declared(self) -> tuple[Poll, ...]:
+        settings = self._context.settings
+        return (
+            Poll(
+                name="names",
+                priority=Priority.NAMES,
+                timing=every(settings.names_seconds),
+                run=self.poll,
+                needs=Capability.LIST_FLOWS,
+            ),
+            Poll(
+                name="idle_pipelines",
+                priority=Priority.NAMES,
+                timing=every(settings.relist_seconds, first_after_seconds=settings.relist_seconds),
+                run=self.forget_idle,
+            ),
+        )
+
     async def load(self) -> None:
         """Read back which pipelines were listed last."""
-        noted = await self._following.bus.state_entries(self._following.name, INVENTORY)
+        noted = await self._context.bus.state_entries(self._context.name, INVENTORY)
         known = {kind.value: noted[kind] for kind in PipelineKind if kind in noted}
         for kind, listed in legible(known, _DECODER, topic=INVENTORY).items():
             self._listed[PipelineKind(kind)] = listed
@@ -68,28 +87,28 @@ class PipelineNames:
 
         Always return False: the workspace itself is not asked.
         """
-        following = self._following
+        context = self._context
         unlisted = [
             kind
             for kind, capability in _LISTED_BY.items()
-            if following.can(capability) and kind not in self._listed
+            if context.can(capability) and kind not in self._listed
         ]
         listed = {(kind, id_) for kind, ids in self._listed.items() for id_ in ids}
-        for known in following.live_state.named_pipelines():
+        for known in context.live_state.named_pipelines():
             # Before the first list of a kind nobody can say what is not there.
-            if known.workspace == following.name and known.kind in unlisted:
+            if known.workspace == context.name and known.kind in unlisted:
                 listed.add((known.kind, known.id))
-        count = await following.observer.forget_idle(
-            following.name, now=following.workspace_now(), listed=listed
+        count = await context.observer.forget_idle(
+            context.name, now=context.workspace_now(), listed=listed
         )
         if count:
             log.info("pipelines and recipes not seen for long are forgotten", count=count)
         return False
 
     async def _list_flows(self) -> None:
-        if not self._following.can(Capability.LIST_FLOWS):
+        if not self._context.can(Capability.LIST_FLOWS):
             return
-        client = self._following.client
+        client = self._context.client
         flows = [
             row
             async for page in client.pipelines.flows(priority=Priority.NAMES)
@@ -103,7 +122,7 @@ class PipelineNames:
             raise failure
 
     async def _list_plans(self) -> None:
-        if self._following.can(Capability.LIST_PLANS):
+        if self._context.can(Capability.LIST_PLANS):
             plans = await self._plans.list_all()
             await self._learn(PipelineKind.PLAN, {row.id: row.name for row in plans.values()})
             for row in plans.values():
@@ -119,7 +138,7 @@ class PipelineNames:
         try:
             self._folders = {
                 row.id: row.name
-                async for page in self._following.client.pipelines.folders(priority=Priority.NAMES)
+                async for page in self._context.client.pipelines.folders(priority=Priority.NAMES)
                 for row in page.rows
                 if row.name is not None
             }
@@ -136,23 +155,23 @@ class PipelineNames:
         return self._folders.get(row.folder_id, row.folder_id if failure is None else None)
 
     def _place(self, kind: PipelineKind, row: FlowRow | PlanRow, *, folder: str | None) -> None:
-        following = self._following
-        following.live_state.place_pipeline(
-            following.name, kind, row.id, folder=folder, owner=row.owner
+        context = self._context
+        context.live_state.place_pipeline(
+            context.name, kind, row.id, folder=folder, owner=row.owner
         )
 
     async def _learn(self, kind: PipelineKind, names: dict[str, str | None]) -> None:
-        following = self._following
+        context = self._context
         for pipeline_id, name in names.items():
-            following.live_state.name_pipeline(following.name, kind, pipeline_id, name)
+            context.live_state.name_pipeline(context.name, kind, pipeline_id, name)
         before = self._listed.get(kind, frozenset())
         absent = {
             (kind, other_name) for other_name in (before | self._only_seen(kind)) - names.keys()
         }
-        running = following.live_state.running_pipelines(following.name)
+        running = context.live_state.running_pipelines(context.name)
         gone = absent & self._missing - running
         for _, pipeline_id in gone:
-            await following.observer.forget_pipeline(following.name, kind, pipeline_id)
+            await context.observer.forget_pipeline(context.name, kind, pipeline_id)
         # Once is no proof: a list may be a moment behind, or a right withdrawn for a while.
         self._missing = {item for item in self._missing if item[0] is not kind} | (absent - gone)
         await self._keep(
@@ -161,17 +180,17 @@ class PipelineNames:
 
     def _only_seen(self, kind: PipelineKind) -> set[str]:
         """Return what nothing but old runs has named, perhaps long after it was deleted."""
-        following = self._following
-        status = following.live_state.workspaces[following.name]
-        since = following.workspace_now() - _UNLISTED_KEPT
+        context = self._context
+        status = context.live_state.workspaces[context.name]
+        since = context.workspace_now() - _UNLISTED_KEPT
         if status.followed_since is not None:
             since = max(since, status.followed_since)  # what ended before that is history
-        held = following.observer.busy(following.name, since=since)
+        held = context.observer.busy(context.name, since=since)
         held |= {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
         return {
             named_pipeline.id
-            for named_pipeline in following.live_state.named_pipelines()
-            if named_pipeline.workspace == following.name
+            for named_pipeline in context.live_state.named_pipelines()
+            if named_pipeline.workspace == context.name
             and named_pipeline.kind is kind
             and (kind, named_pipeline.id) not in held
         }
@@ -179,6 +198,6 @@ class PipelineNames:
     async def _keep(self, kind: PipelineKind, listed: frozenset[str]) -> None:
         if listed == self._listed.get(kind):
             return
-        note = self._following.note(INVENTORY, kind, msgspec.json.encode(sorted(listed)))
-        await self._following.observer.observe((), state_entries=(note,))
+        note = self._context.note(INVENTORY, kind, msgspec.json.encode(sorted(listed)))
+        await self._context.observer.observe((), state_entries=(note,))
         self._listed[kind] = listed

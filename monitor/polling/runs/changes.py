@@ -5,13 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 
+from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError
 from monitor.model.runs import RunKind, Source
-from monitor.polling.flow_runs import FlowRuns
-from monitor.polling.following import Following
-from monitor.polling.intake import Intake
-from monitor.polling.refetch_queue import RefetchQueue
-from monitor.polling.watermark import Watermark
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Interval, Poll
+from monitor.polling.running.intervals import ChangeInterval
+from monitor.polling.runs.flow_runs import FlowRuns
+from monitor.polling.runs.job_groups import JobGroups
+from monitor.polling.runs.refetch_queue import RefetchQueue
+from monitor.polling.runs.watermark import Watermark
 from monitor.workspace.priority import Priority
 
 CHANGES = "changes"
@@ -22,17 +25,28 @@ class Changes:
 
     def __init__(
         self,
-        following: Following,
+        context: PollContext,
         *,
-        intake: Intake,
+        job_groups: JobGroups,
         flow_runs: FlowRuns,
         refetch_queue: RefetchQueue,
     ) -> None:
-        self._following = following
-        self._intake = intake
+        self._context = context
+        self._job_groups = job_groups
         self._flow_runs = flow_runs
         self._refetch_queue = refetch_queue
-        self.watermark = Watermark(following, CHANGES)
+        self.watermark = Watermark(context, CHANGES)
+
+    def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
+        return (
+            Poll(
+                name=CHANGES,
+                priority=Priority.CHANGES,
+                timing=Interval(seconds=change_interval.seconds, wake=change_interval.job_groups),
+                run=self.poll,
+                needs=Capability.LIST_CHANGES,
+            ),
+        )
 
     async def poll(self) -> None:
         """Take every page; the watermark moves when all of them are committed, not before.
@@ -43,19 +57,19 @@ class Changes:
         began_at: datetime | None = None
         newest_at: datetime | None = None
         is_complete = True
-        asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
-        async for page in self._following.client.runs.job_library(
+        asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
+        async for page in self._context.client.runs.job_library(
             updated_since=self.watermark.since(), priority=Priority.CHANGES
         ):
             began_at = page.began_at if page.number == 1 else began_at
             await self._refetch_queue.add_bad_rows(RunKind.JOB_GROUP, page.bad_rows)
-            is_complete = await self._intake.take(page.rows, Source.POLL) and is_complete
+            is_complete = await self._job_groups.handle(page.rows, Source.POLL) and is_complete
             newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
         if not is_complete:
             raise TryLaterError("some job groups could not be read by their ids yet")
         # Without a ``Date`` header the newest stamp is all that is known of its time.
         await self.watermark.move(began_at or newest_at)
-        confirm = partial(self._following.live_state.confirm, self._following.name)
+        confirm = partial(self._context.live_state.confirm, self._context.name)
         confirm(RunKind.JOB_GROUP, asked_at, complete_at=theirs)
         if self._flow_runs.knows_all_ends():
             confirm(RunKind.FLOW_RUN, asked_at, complete_at=theirs)

@@ -10,8 +10,9 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import WorkspaceError
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
-from monitor.polling.failures import is_about_what_was_asked
-from monitor.polling.following import Following
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Poll, every
+from monitor.polling.running.failures import is_about_what_was_asked
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.payloads import BadRow, ScheduleRow
 from monitor.workspace.priority import Priority
@@ -26,25 +27,36 @@ _LONGEST_REASON = 300
 class Schedules:
     """Reads the list of schedules. Only those of the token's owner are shown by the workspace."""
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
         self._owner: str | None = None
         self._named: frozenset[tuple[PipelineKind, str]] = frozenset()  # by the newest reading
 
+    def declared(self) -> tuple[Poll, ...]:
+        return (
+            Poll(
+                name="schedules",
+                priority=Priority.INVENTORY,
+                timing=every(self._context.settings.schedules_seconds),
+                run=self.poll,
+                needs=Capability.READ_SCHEDULES,
+            ),
+        )
+
     async def poll(self) -> None:
         """Overwrite what is known of the schedules with a complete list of them."""
-        following = self._following
-        status = following.live_state.workspaces[following.name]
+        context = self._context
+        status = context.live_state.workspaces[context.name]
         # What was changed before this moment is in the list.
-        read_at = following.workspace_now()
-        client = following.client
+        read_at = context.workspace_now()
+        client = context.client
         pages = [page async for page in client.pipelines.schedules(priority=Priority.INVENTORY)]
         # Pages overlap, so a schedule may have been shown twice.
         rows = {row.id: row for page in pages for row in page.rows}
         unique = {row.id: _known(row) for row in rows.values()}
         bad_rows = [bad for page in pages for bad in page.bad_rows]
-        following.live_state.update_workspace(
-            following.name,
+        context.live_state.update_workspace(
+            context.name,
             schedules=(*unique.values(), *self._unreadable(unique, bad_rows)),
             schedules_read_at=read_at,
             schedules_read_before=status.schedules_read_at,
@@ -56,7 +68,7 @@ class Schedules:
             for pipeline in row.pipelines
             if pipeline not in row.deleted
         )
-        if following.inventory is not None and following.inventory.schedules:
+        if context.inventory is not None and context.inventory.schedules:
             unread = {bad.id for bad in bad_rows if bad.id is not None}
             await self._tell(unique.values(), unread=unread)
 
@@ -64,7 +76,7 @@ class Schedules:
         self, read: Collection[str], bad_rows: Collection[BadRow]
     ) -> list[ScheduleKnown]:
         """Return what was known of schedules that are listed but could not be read this time."""
-        before = self._following.live_state.workspaces[self._following.name].schedules
+        before = self._context.live_state.workspaces[self._context.name].schedules
         bad_ids = {bad.id for bad in bad_rows}
         # A row without even an id may be any of those that are missing.
         return [
@@ -75,9 +87,9 @@ class Schedules:
 
     async def _whose(self) -> str | None:
         """Return whose token this is, asked once; None where the workspace does not tell."""
-        if self._owner is None and self._following.can(Capability.KNOW_THE_PERSON):
+        if self._owner is None and self._context.can(Capability.KNOW_THE_PERSON):
             try:
-                person = await self._following.client.inventory.current_person(
+                person = await self._context.client.inventory.current_person(
                     priority=Priority.INVENTORY
                 )
             except WorkspaceError as error:
@@ -89,28 +101,28 @@ class Schedules:
         return self._owner
 
     async def _tell(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
-        following = self._following
+        context = self._context
         held = {schedule_known.id: _held(schedule_known) for schedule_known in known}
-        changed = await following.observer.changes.learn_many(
-            following.name, SCHEDULE, held, unread=unread
+        changed = await context.observer.changes.learn_many(
+            context.name, SCHEDULE, held, unread=unread
         )
         for item in changed:
             state = held[item].shown
-            log.info("schedule changed", workspace=following.name, schedule=item, now=state)
+            log.info("schedule changed", workspace=context.name, schedule=item, now=state)
 
     def _name(self, pipelines: Iterable[Pipeline]) -> None:
         """Make known what no list of flows and plans has shown.
 
         Once only: what is unknown again was deleted, and its schedule may stay for ever.
         """
-        following = self._following
+        context = self._context
         named = {
             (PipelineKind(pipeline.kind), pipeline.id): pipeline.name for pipeline in pipelines
         }
         for (kind, pipeline_id), name in named.items():
-            is_known = following.live_state.name_of(following.name, kind, pipeline_id) is not None
+            is_known = context.live_state.name_of(context.name, kind, pipeline_id) is not None
             if not is_known and (kind, pipeline_id) not in self._named:
-                following.live_state.name_pipeline(following.name, kind, pipeline_id, name)
+                context.live_state.name_pipeline(context.name, kind, pipeline_id, name)
         self._named = frozenset(named)
 
 

@@ -14,15 +14,17 @@ import structlog
 from monitor.model.errors import MonitorError, NoSuchObjectError, TryLaterError
 from monitor.model.runs import RunKey, RunKind
 from monitor.model.waits import backoff_seconds
-from monitor.polling.failures import is_about_what_was_asked
-from monitor.polling.following import Following
-from monitor.polling.memory import BoundedMemory
-from monitor.polling.waiting import Bell
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Poll, WhenDue
+from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.wake_signal import WakeSignal
 from monitor.workspace.payloads import BadRow
+from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-REFETCH_QUEUE = "wanted"  # topic of the notes that keep it over a restart
+REFETCH_QUEUE = "refetch_queue"  # topic of the notes that keep it over a restart
 
 _BASE_WAIT_SECONDS = 5.0
 _GIVEN_UP = 1_000
@@ -43,23 +45,33 @@ class _Entry:
 class RefetchQueue:
     """Durable, bounded, and each run on it is tried a bounded number of times."""
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
         self._entries: dict[RunKey, _Entry] = {}
         self._given_up: BoundedMemory[RunKey, bool] = BoundedMemory(_GIVEN_UP)
-        self.wake = Bell(following.clock)
+        self.wake = WakeSignal(context.clock)
 
     def __len__(self) -> int:
         return len(self._entries)
 
+    def declared(self, read: ReadQueued) -> tuple[Poll, ...]:
+        return (
+            Poll(
+                name=REFETCH_QUEUE,
+                priority=Priority.RECONCILIATION,
+                timing=WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake),
+                run=lambda: self.poll(read),
+            ),
+        )
+
     async def load(self) -> None:
         """Take up what an earlier run of the monitor left on the list."""
-        for noted in await self._following.bus.state_entries(self._following.name, REFETCH_QUEUE):
+        for noted in await self._context.bus.state_entries(self._context.name, REFETCH_QUEUE):
             kind, _, run_id = noted.partition("/")
             if kind not in tuple(RunKind) or not run_id:
                 log.warning("a note is left out", reason=f"{REFETCH_QUEUE} {noted!r} names no run")
                 continue
-            self._enter(self._following.key(RunKind(kind), run_id))
+            self._enter(self._context.key(RunKind(kind), run_id))
 
     async def add_bad_rows(self, kind: RunKind, bad_rows: Sequence[BadRow]) -> None:
         """Put rows that cannot be decoded on the list. Durable on return."""
@@ -68,7 +80,7 @@ class RefetchQueue:
             if row.id is None:
                 log.warning("a row without an id cannot be read", kind=kind, reason=row.reason)
                 continue
-            key = self._following.key(kind, row.id)
+            key = self._context.key(kind, row.id)
             if key not in self._entries and self._given_up.get(key) is None:
                 log.warning("a row cannot be read", run=str(key), reason=row.reason)
                 fresh.append(key)
@@ -86,16 +98,16 @@ class RefetchQueue:
         if len(self._entries) + len(fresh) > _AT_MOST:
             raise TryLaterError(f"{len(self._entries)} runs wait to be read by their ids already")
         state_entries = [
-            self._following.note(REFETCH_QUEUE, f"{key.kind}/{key.id}", b"1") for key in fresh
+            self._context.note(REFETCH_QUEUE, f"{key.kind}/{key.id}", b"1") for key in fresh
         ]
-        await self._following.observer.observe((), state_entries=state_entries)
+        await self._context.observer.observe((), state_entries=state_entries)
         for key in fresh:
             self._enter(key)
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where the list is empty."""
         due_at = min((entry.due_at for entry in self._entries.values()), default=None)
-        return None if due_at is None else max(0.0, due_at - self._following.clock.monotonic())
+        return None if due_at is None else max(0.0, due_at - self._context.clock.monotonic())
 
     async def poll(self, read: ReadQueued) -> None:
         """Try every run whose time has come.
@@ -104,7 +116,7 @@ class RefetchQueue:
             MonitorError: the last failure; every run has been tried.
         """
         failure: MonitorError | None = None
-        now = self._following.clock.monotonic()
+        now = self._context.clock.monotonic()
         for key, entry in [
             other_entry for other_entry in self._entries.items() if other_entry[1].due_at <= now
         ]:
@@ -113,7 +125,7 @@ class RefetchQueue:
             raise failure
 
     async def _try(self, key: RunKey, entry: _Entry, read: ReadQueued) -> MonitorError | None:
-        settings = self._following.settings
+        settings = self._context.settings
         is_last = entry.attempts + 1 >= settings.attempts
         try:
             await read(key, is_last)
@@ -133,21 +145,21 @@ class RefetchQueue:
         return None
 
     def _counts(self, error: MonitorError) -> bool:
-        return is_about_what_was_asked(error) and not self._following.is_unreachable()
+        return is_about_what_was_asked(error) and not self._context.is_unreachable()
 
     async def _remove(self, key: RunKey) -> None:
-        note = self._following.note(REFETCH_QUEUE, f"{key.kind}/{key.id}", None)
-        await self._following.observer.observe((), state_entries=(note,))
+        note = self._context.note(REFETCH_QUEUE, f"{key.kind}/{key.id}", None)
+        await self._context.observer.observe((), state_entries=(note,))
         self._entries.pop(key, None)
 
     def _put_back(self, entry: _Entry) -> None:
         wait = backoff_seconds(
             entry.waits,
             base_seconds=_BASE_WAIT_SECONDS,
-            cap_seconds=self._following.settings.reconcile_seconds,
+            cap_seconds=self._context.settings.reconcile_seconds,
         )
-        entry.due_at = self._following.clock.monotonic() + wait
+        entry.due_at = self._context.clock.monotonic() + wait
 
     def _enter(self, key: RunKey) -> None:
-        self._entries[key] = _Entry(due_at=self._following.clock.monotonic())
-        self.wake.ring()
+        self._entries[key] = _Entry(due_at=self._context.clock.monotonic())
+        self.wake.set()

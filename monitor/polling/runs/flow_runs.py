@@ -19,18 +19,20 @@ from monitor.model.errors import MonitorError, NoSuchObjectError, NotAvailableEr
 from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
 from monitor.model.waits import backoff_seconds
-from monitor.polling.failures import is_about_what_was_asked
-from monitor.polling.following import Following
-from monitor.polling.memory import BoundedMemory
-from monitor.polling.reading import flow_run_begun, flow_run_observation, has_ended
-from monitor.polling.waiting import Bell, for_each
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Poll, WhenDue
+from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.for_each import for_each
+from monitor.polling.running.wake_signal import WakeSignal
+from monitor.polling.runs.run_observations import flow_run_begun, flow_run_observation, has_ended
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
 Seen = tuple[Observation, Outcome]
-TakeJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
+HandleJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
 
 _BASE_WAIT_SECONDS = 1.0
 _READS_AT_ONCE = 4
@@ -55,19 +57,29 @@ class _Tracked:
 class FlowRuns:
     """Follows flow runs from the job groups that show them to the end that they report."""
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
         self._tracked: dict[str, _Tracked] = {}
         self._ended: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_ENDS)
-        self.wake = Bell(following.clock)
+        self.wake = WakeSignal(context.clock)
+
+    def declared(self, handle_job_groups: HandleJobGroups) -> tuple[Poll, ...]:
+        return (
+            Poll(
+                name="flow_runs",
+                priority=Priority.ENDS,
+                timing=WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake),
+                run=lambda: self.poll(handle_job_groups),
+            ),
+        )
 
     async def load(self) -> None:
         """Take up again the flow runs that had not ended when the monitor stopped."""
-        for key in self._following.active_keys(RunKind.FLOW_RUN):
+        for key in self._context.active_keys(RunKind.FLOW_RUN):
             await self._take_up(key)
 
     async def _take_up(self, key: RunKey) -> _Tracked:
-        children = await self._following.bus.children(key)
+        children = await self._context.bus.children(key)
         tracked = self._tracked[key.id] = _Tracked(
             open_groups={child.key.id for child in children if not child.status.is_terminal}
         )
@@ -83,11 +95,11 @@ class FlowRuns:
 
     async def notice(self, seen: Sequence[Seen]) -> None:
         """Learn from looks at job groups, which have been committed, about their flow runs."""
-        if not self._following.can(Capability.FOLLOW_FLOW_RUNS):
+        if not self._context.can(Capability.FOLLOW_FLOW_RUNS):
             return
         groups = await self._by_flow_run(seen)
-        keys = [self._following.key(RunKind.FLOW_RUN, group) for group in groups]
-        known = await self._following.observer.known(keys) if keys else {}
+        keys = [self._context.key(RunKind.FLOW_RUN, group) for group in groups]
+        known = await self._context.observer.known(keys) if keys else {}
         begun = []
         for key in keys:
             state = known.get(key)
@@ -96,7 +108,7 @@ class FlowRuns:
             elif await self._learn(key, groups[key.id], is_told=state is not None):
                 begun.append(flow_run_begun(key.id, groups[key.id]))
         if begun:
-            await self._following.observer.observe(begun)
+            await self._context.observer.observe(begun)
             await self._tell_records([run.key for run in begun if known.get(run.key) is None])
 
     async def _tell_records(self, keys: Sequence[RunKey]) -> None:
@@ -112,7 +124,7 @@ class FlowRuns:
         stored = [observation for observation, outcome in seen if outcome not in unstored]
         # A row that does not tell its flow run is not read again where the store knows it.
         silent = [run.key for run in stored if run.parents.flow_run is None]
-        known = await self._following.observer.known(silent) if silent else {}
+        known = await self._context.observer.known(silent) if silent else {}
         groups: dict[str, list[Observation]] = {}
         for observation in stored:
             state = known.get(observation.key)
@@ -130,15 +142,15 @@ class FlowRuns:
         due_at = min((item.due_at for item in self._tracked.values()), default=_NEVER)
         if due_at == _NEVER:
             return None
-        return max(0.0, due_at - self._following.clock.monotonic())
+        return max(0.0, due_at - self._context.clock.monotonic())
 
-    async def poll(self, take_job_groups: TakeJobGroups) -> None:
+    async def poll(self, handle_job_groups: HandleJobGroups) -> None:
         """Look at every flow run whose time has come.
 
         Raises:
             MonitorError: the first failure; the other flow runs have been looked at.
         """
-        now = self._following.clock.monotonic()
+        now = self._context.clock.monotonic()
         due = sorted(
             (item.is_old, item.due_at, flow_run_id)
             for flow_run_id, item in self._tracked.items()
@@ -146,7 +158,7 @@ class FlowRuns:
         )
 
         async def look(flow_run_id: str) -> MonitorError | None:
-            return await self._try_to_end(flow_run_id, take_job_groups)
+            return await self._try_to_end(flow_run_id, handle_job_groups)
 
         failures = await for_each(
             [flow_run_id for _, _, flow_run_id in due],
@@ -176,7 +188,7 @@ class FlowRuns:
     async def _are_old(self, groups: Sequence[Observation]) -> bool:
         """True where all of them ended before we followed: then the flow run may have, too."""
         keys = [group.key for group in groups]
-        states = await self._following.observer.known(keys)
+        states = await self._context.observer.known(keys)
         return all(key in states and states[key].historical for key in keys)
 
     def _has_no_room(self) -> bool:
@@ -194,30 +206,30 @@ class FlowRuns:
     def _close_ended(self, tracked: _Tracked) -> None:
         # What is known decides, not the look: a slow list may show a job group as it was before
         # a quicker one showed its end.
-        active = self._following.live_state.active
+        active = self._context.live_state.active
         tracked.open_groups = {
             open_group
             for open_group in tracked.open_groups
-            if self._following.key(RunKind.JOB_GROUP, open_group) in active
+            if self._context.key(RunKind.JOB_GROUP, open_group) in active
         }
 
     def _look_at(self, tracked: _Tracked, *, after_seconds: float) -> None:
-        tracked.due_at = self._following.clock.monotonic() + after_seconds
-        self.wake.ring()
+        tracked.due_at = self._context.clock.monotonic() + after_seconds
+        self.wake.set()
 
     async def _try_to_end(
-        self, flow_run_id: str, take_job_groups: TakeJobGroups
+        self, flow_run_id: str, handle_job_groups: HandleJobGroups
     ) -> MonitorError | None:
         tracked = self._tracked.get(flow_run_id)
         if tracked is None:
             return None
         try:
-            await self._look(flow_run_id, tracked, take_job_groups)
+            await self._look(flow_run_id, tracked, handle_job_groups)
         except NoSuchObjectError as error:
             # Whether it is gone for good is for the audit to say.
             log.info("a flow run cannot be found", flow_run=flow_run_id, reason=str(error))
-            key = self._following.key(RunKind.FLOW_RUN, flow_run_id)
-            if key in self._following.live_state.active:
+            key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
+            if key in self._context.live_state.active:
                 self._wait(tracked)
             else:
                 # Nothing was told of it, so no audit will ever end it.
@@ -236,16 +248,16 @@ class FlowRuns:
         return None
 
     def _is_hopeless(self, tracked: _Tracked, error: MonitorError) -> bool:
-        if is_about_what_was_asked(error) and not self._following.is_unreachable():
+        if is_about_what_was_asked(error) and not self._context.is_unreachable():
             tracked.failures += 1
-        return tracked.failures >= self._following.settings.attempts
+        return tracked.failures >= self._context.settings.attempts
 
     async def _look(
-        self, flow_run_id: str, tracked: _Tracked, take_job_groups: TakeJobGroups
+        self, flow_run_id: str, tracked: _Tracked, handle_job_groups: HandleJobGroups
     ) -> None:
-        client = self._following.client
+        client = self._context.client
         priority = Priority.NAMES if tracked.is_old else Priority.ENDS
-        key = self._following.key(RunKind.FLOW_RUN, flow_run_id)
+        key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
         if tracked.row is None:
             tracked.row = await client.runs.flow_run(flow_run_id, priority=priority)
             if not tracked.is_old:
@@ -257,7 +269,7 @@ class FlowRuns:
         page = await client.runs.flow_run_job_groups(flow_run_id, priority=priority)
         rows = [_of_flow_run(row, flow_run_id) for row in page.rows]
         # Its job groups come first, so that they are told before what they are part of.
-        are_taken = await take_job_groups(rows, Source.POLL)
+        are_taken = await handle_job_groups(rows, Source.POLL)
         unfinished = [row for row in rows if not has_ended(row.native_status)]
         if has_ended(status) and are_taken and not unfinished:
             await self._end(key, tracked.row, status, rows)
@@ -268,7 +280,7 @@ class FlowRuns:
 
     def _wait_for(self, tracked: _Tracked, unfinished: Sequence[JobGroupRow]) -> None:
         """Plan the next look at a flow run that has not ended."""
-        ranfor = self._following.settings.ranfor
+        ranfor = self._context.settings.ranfor
         tracked.open_groups = {row.id for row in unfinished if row.ran_for in (None, *ranfor)}
         self._close_ended(tracked)
         if tracked.open_groups and len(tracked.open_groups) == len(unfinished):
@@ -280,11 +292,11 @@ class FlowRuns:
 
     async def _observe(self, key: RunKey, row: FlowRunRow, *, native_status: str | None) -> None:
         """Tell what the flow run's own record says; nothing of a run that nobody has told."""
-        if native_status is None and not await self._following.observer.known((key,)):
+        if native_status is None and not await self._context.observer.known((key,)):
             return
         if has_ended(native_status):
             native_status = None  # its status runs ahead of its job groups
-        await self._following.observer.observe((self._observation(key, row, native_status),))
+        await self._context.observer.observe((self._observation(key, row, native_status),))
 
     def _observation(self, key: RunKey, row: FlowRunRow, native_status: str | None) -> Observation:
         return flow_run_observation(
@@ -292,7 +304,7 @@ class FlowRuns:
             key=key,
             native_status=native_status,
             source=Source.POLL,
-            observed_at=self._following.clock.now(),
+            observed_at=self._context.clock.now(),
         )
 
     async def _end(
@@ -304,7 +316,7 @@ class FlowRuns:
             finished_at=finished_at,
             approximate=("finished_at",) if finished_at is not None else (),
         )
-        await self._following.observer.observe((await self._with_origin(observation, groups),))
+        await self._context.observer.observe((await self._with_origin(observation, groups),))
         self.forget(key.id)
 
     async def _latest_end(self, groups: Sequence[JobGroupRow]) -> datetime | None:
@@ -335,14 +347,14 @@ class FlowRuns:
         )
 
     async def _group_states(self, groups: Sequence[JobGroupRow]) -> dict[RunKey, RunState]:
-        return await self._following.observer.known([self._group_key(row) for row in groups])
+        return await self._context.observer.known([self._group_key(row) for row in groups])
 
     def _group_key(self, row: JobGroupRow) -> RunKey:
-        return self._following.key(RunKind.JOB_GROUP, row.id)
+        return self._context.key(RunKind.JOB_GROUP, row.id)
 
     def _wait(self, tracked: _Tracked, *, is_refused: bool = False) -> None:
         tracked.looks += 1
-        settings = self._following.settings
+        settings = self._context.settings
         cap_seconds = (
             settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.model.errors import BusError, MonitorError, WorkspaceUnreachableError
 from monitor.model.live_state import Reachability
-from monitor.polling.following import Following
+from monitor.polling.context import PollContext
 
 # A 5xx of one operation says little about the others: so many must fail in a row.
 _OPERATIONS_FOR_UNREACHABLE = 2
@@ -13,8 +13,8 @@ _OPERATIONS_FOR_UNREACHABLE = 2
 class ReachabilityJudge:
     """Writes a workspace's reachability, and the reason for it, into what is known."""
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
         self._polls: set[str] = set()
         self._failing: dict[str, MonitorError] = {}
         # Since anything last succeeded: the polls that found nobody, and by what operation.
@@ -29,8 +29,8 @@ class ReachabilityJudge:
         """One poll came to its end, so the workspace answers."""
         self._polls.add(poll)
         self._failing.pop(poll, None)
-        following = self._following
-        if following.live_state.workspaces[following.name].reachability is Reachability.UNREACHABLE:
+        context = self._context
+        if context.live_state.workspaces[context.name].reachability is Reachability.UNREACHABLE:
             # They failed because nothing answered; their next attempt tells what is true now.
             for other in self._down:
                 self._failing.pop(other, None)
@@ -61,17 +61,17 @@ class ReachabilityJudge:
         self._write(Reachability.UNREACHABLE if is_unreachable else Reachability.DEGRADED)
 
     def _write(self, reachability: Reachability) -> None:
-        following, now = self._following, self._following.clock.now()
-        status = following.live_state.workspaces[following.name]
+        context, now = self._context, self._context.clock.now()
+        status = context.live_state.workspaces[context.name]
         since = status.since if status.reachability is reachability else now
-        following.live_state.update_workspace(
-            following.name,
+        context.live_state.update_workspace(
+            context.name,
             reachability=reachability,
             since=since,
             known_at=now,
             reason=self._reason(),
-            clock_skew_seconds=following.client.requester.clock_skew_seconds,
-            budgets=following.client.requester.budgets(),
+            clock_skew_seconds=context.client.requester.clock_skew_seconds,
+            budgets=context.client.requester.budgets(),
         )
 
     def _reason(self) -> str | None:

@@ -12,12 +12,12 @@ from msgspec import Struct
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import RunKey, RunKind, RunState
-from monitor.polling.failures import is_about_what_was_asked
-from monitor.polling.following import Following
-from monitor.polling.memory import BoundedMemory
-from monitor.polling.reading import has_ended
-from monitor.polling.recipe_names import RecipeNames
-from monitor.polling.waiting import for_each
+from monitor.polling.context import PollContext
+from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.for_each import for_each
+from monitor.polling.runs.recipes import RecipeNames
+from monitor.polling.runs.run_observations import has_ended
 from monitor.workspace.payloads import JobGroupRow
 from monitor.workspace.priority import Priority
 
@@ -48,8 +48,8 @@ class EnrichedRows(Struct, frozen=True, kw_only=True):
 class Enrichment:
     """Fills up rows that lack their flow, flow run or reason for running."""
 
-    def __init__(self, following: Following, recipes: RecipeNames) -> None:
-        self._following = following
+    def __init__(self, context: PollContext, recipes: RecipeNames) -> None:
+        self._context = context
         self._recipes = recipes
         self._told: BoundedMemory[str, JobGroupRow] = BoundedMemory(_REMEMBERED_ROWS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
@@ -84,11 +84,11 @@ class Enrichment:
         )
 
     async def _incomplete(self, rows: Sequence[JobGroupRow]) -> list[JobGroupRow]:
-        if not self._following.can(Capability.FOLLOW_BY_ID):
+        if not self._context.can(Capability.FOLLOW_BY_ID):
             return []
         lacking = [row for row in rows if self._told.get(row.id) is None and self._lacks(row)]
-        keys = [self._following.key(RunKind.JOB_GROUP, row.id) for row in lacking]
-        known = await self._following.observer.known(keys) if keys else {}
+        keys = [self._context.key(RunKind.JOB_GROUP, row.id) for row in lacking]
+        known = await self._context.observer.known(keys) if keys else {}
         return self._worth_reading(lacking, known)
 
     def _worth_reading(
@@ -97,7 +97,7 @@ class Enrichment:
         chosen: list[JobGroupRow] = []
         recipes_of_old: set[str] = set()
         for row in rows:
-            state = known.get(self._following.key(RunKind.JOB_GROUP, row.id))
+            state = known.get(self._context.key(RunKind.JOB_GROUP, row.id))
             if state is not None and state.pipeline is not None:
                 continue
             if self.is_old(row):
@@ -112,7 +112,7 @@ class Enrichment:
 
     def is_old(self, row: JobGroupRow) -> bool:
         """True where the row's run ended before the workspace was followed."""
-        since = self._following.followed_since()
+        since = self._context.followed_since()
         written_at = row.updated_at
         return (
             has_ended(row.native_status)
@@ -126,7 +126,7 @@ class Enrichment:
         return (
             self._recipes.flow_of(row) is None
             or row.ran_for is None
-            or (lacks_flow_run and self._following.can(Capability.FOLLOW_FLOW_RUNS))
+            or (lacks_flow_run and self._context.can(Capability.FOLLOW_FLOW_RUNS))
         )
 
     async def _read_once(self, row: JobGroupRow) -> bool:
@@ -144,7 +144,7 @@ class Enrichment:
             self._being_read.pop(row.id).set()
 
     async def _read(self, row: JobGroupRow) -> bool:
-        client = self._following.client
+        client = self._context.client
         priority = Priority.DETAILS if self.is_old(row) else Priority.CHANGES
         try:
             self.remember(await client.runs.job_group(row.id, with_flow=True, priority=priority))
@@ -152,7 +152,7 @@ class Enrichment:
             # Our own budget, a token to be renewed or an outage say nothing about this row.
             tries = (self._tries.get(row.id) or 0) + is_about_what_was_asked(error)
             self._tries.put(row.id, tries)
-            if not self.is_old(row) and tries < self._following.settings.attempts:
+            if not self.is_old(row) and tries < self._context.settings.attempts:
                 return False
         except WorkspaceError as error:
             log.info("a job group tells no more", job_group=row.id, reason=str(error))

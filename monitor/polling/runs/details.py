@@ -14,10 +14,11 @@ from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, Wor
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
 from monitor.model.waits import backoff_seconds, happens_within
-from monitor.polling.detail_queue import DetailQueue, DetailRequest
-from monitor.polling.failures import is_about_what_was_asked
-from monitor.polling.following import Following
-from monitor.polling.reading import has_ended, job_summary, with_jobs
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Poll, every
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.runs.detail_queue import DetailQueue, DetailRequest
+from monitor.polling.runs.run_observations import has_ended, job_summary, with_jobs
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -38,20 +39,32 @@ class Details:
     observed by themselves, with `Source.DETAIL`.
     """
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
-        self._queue = DetailQueue(following.clock, bound=following.settings.waiting_details)
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self._queue = DetailQueue(context.clock, bound=context.settings.waiting_details)
 
     @property
     def waiting(self) -> int:
         """Return how many ended job groups wait for their job records."""
         return len(self._queue)
 
+    def declared(self) -> tuple[Poll, ...]:
+        seconds = self._context.settings.relist_seconds
+        return (
+            Poll(
+                name="details_left",
+                priority=Priority.DETAILS,
+                timing=every(seconds, first_after_seconds=seconds),
+                run=self.pick_up,
+                needs=Capability.READ_JOBS,
+            ),
+        )
+
     async def run(self) -> None:
         """Read what is asked for, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(_READERS):
-                group.create_task(self._read_on(), name=f"{self._following.name}: details {number}")
+                group.create_task(self._read_on(), name=f"{self._context.name}: details {number}")
 
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations, in their order, ends enriched by the records that came in time.
@@ -59,9 +72,9 @@ class Details:
         Returns after at most ``detail_wait_seconds``. The others are read later.
         """
         lacking = await self._lacking(observations)
-        if not lacking or self._following.is_unproven():
+        if not lacking or self._context.is_unproven():
             return list(observations)
-        if not self._following.can(Capability.READ_JOBS):
+        if not self._context.can(Capability.READ_JOBS):
             return [
                 _final(observation) if observation.key in lacking else observation
                 for observation in observations
@@ -78,9 +91,9 @@ class Details:
         Raises:
             WorkspaceError: the records cannot be read now.
         """
-        if not self._following.can(Capability.READ_JOBS):
+        if not self._context.can(Capability.READ_JOBS):
             return _final(observation)
-        client = self._following.client
+        client = self._context.client
         try:
             rows = await client.runs.jobs(observation.key.id, priority=Priority.DETAILS)
         except WorkspaceError as error:
@@ -96,12 +109,12 @@ class Details:
 
         Always return False: the workspace itself is asked later, by the readers.
         """
-        if not self._following.can(Capability.READ_JOBS):
+        if not self._context.can(Capability.READ_JOBS):
             return False
-        runs = await self._following.bus.recent_runs(
-            workspace=self._following.name, kind=RunKind.JOB_GROUP, limit=_PICKED_UP_RUNS
+        runs = await self._context.bus.recent_runs(
+            workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_PICKED_UP_RUNS
         )
-        oldest = self._following.clock.now() - timedelta(seconds=_PICKED_UP_SECONDS)
+        oldest = self._context.clock.now() - timedelta(seconds=_PICKED_UP_SECONDS)
         ends = [_again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest]
         for request in self._ask(ends).values():
             request.is_late = True
@@ -116,7 +129,7 @@ class Details:
             and has_ended(observation.native_status)
             and not observation.is_detail_final
         }
-        known = await self._following.observer.known(list(ends)) if ends else {}
+        known = await self._context.observer.known(list(ends)) if ends else {}
         return {key: end for key, end in ends.items() if self._is_wanted(end, known.get(key))}
 
     def _is_wanted(self, observation: Observation, state: RunState | None) -> bool:
@@ -124,7 +137,7 @@ class Details:
             return not state.historical and not state.detailed
         if observation.source is Source.CALLBACK:
             return False  # whether there is such a run is for the workspace to say
-        since, written_at = self._following.followed_since(), observation.updated_at
+        since, written_at = self._context.followed_since(), observation.updated_at
         return since is None or written_at is None or written_at >= since
 
     def _ask(self, observations: Iterable[Observation]) -> dict[RunKey, DetailRequest]:
@@ -148,12 +161,12 @@ class Details:
         return requests
 
     async def _wait_for(self, requests: Sequence[DetailRequest]) -> None:
-        seconds = self._following.settings.detail_wait_seconds
+        seconds = self._context.settings.detail_wait_seconds
         try:
             if requests and seconds > 0:
                 await happens_within(
                     _all_done(requests),
-                    clock=self._following.clock,
+                    clock=self._context.clock,
                     seconds=seconds,
                     name="waiting for job records",
                 )
@@ -171,7 +184,7 @@ class Details:
                 self._put_back(request, str(error))
 
     def _put_back(self, request: DetailRequest, reason: str) -> None:
-        waited = self._following.clock.monotonic() - request.asked_at
+        waited = self._context.clock.monotonic() - request.asked_at
         if waited > _PICKED_UP_SECONDS:
             # Or such requests would fill the line in the end. A restart would not ask either.
             log.warning("gave up job records", run=str(request.observation.key), reason=reason)
@@ -187,7 +200,7 @@ class Details:
         self._queue.delay(request, wait)
 
     async def _read(self, request: DetailRequest) -> None:
-        client, key = self._following.client, request.observation.key
+        client, key = self._context.client, request.observation.key
         try:
             rows = await client.runs.jobs(key.id, priority=request.priority)
         except (TryLaterError, UnauthorizedError):
@@ -210,10 +223,10 @@ class Details:
         late = msgspec.structs.replace(
             _joined(request.observation, request),
             source=Source.DETAIL,
-            observed_at=self._following.clock.now(),
+            observed_at=self._context.clock.now(),
             inbox_id=None,
         )
-        await self._following.observer.observe((late,))
+        await self._context.observer.observe((late,))
 
 
 async def _all_done(requests: Sequence[DetailRequest]) -> None:

@@ -11,7 +11,7 @@ from monitor.model.clock import Clock
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey
 from monitor.model.waits import happens_within
-from monitor.polling.reading import JobSummary
+from monitor.polling.runs.run_observations import JobSummary
 from monitor.workspace.priority import Priority
 
 _LONGEST_SLEEP_SECONDS = 3_600.0

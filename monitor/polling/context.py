@@ -20,7 +20,7 @@ from monitor.workspace.client import WorkspaceClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Following:
+class PollContext:
     """One workspace that is followed, and all that is needed to follow it."""
 
     client: WorkspaceClient

@@ -9,9 +9,9 @@ import structlog
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import Pipeline, PipelineKind
-from monitor.polling.failures import is_about_what_was_asked
-from monitor.polling.following import Following
-from monitor.polling.memory import BoundedMemory
+from monitor.polling.context import PollContext
+from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.running.failures import is_about_what_was_asked
 from monitor.workspace.payloads import PlanRow, PlanRunRow
 from monitor.workspace.priority import Priority
 
@@ -32,8 +32,8 @@ class Plans:
     A snapshot's id is never handed out: a run whose plan cannot be told has none.
     """
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
         self._listed: dict[str, PlanRow] = {}
         self._listed_at: float | None = None  # monotonic
         self._listed_until: datetime | None = None  # the same by the workspace's clock
@@ -43,26 +43,26 @@ class Plans:
 
     async def load(self) -> None:
         """Read back what was learned before."""
-        noted = await self._following.bus.state_entries(self._following.name, SNAPSHOT)
+        noted = await self._context.bus.state_entries(self._context.name, SNAPSHOT)
         # What is damaged is asked for again.
         known = {note: value.decode() for note, value in noted.items() if value and value.isascii()}
         forgotten = [self._plan_of.put(item, plan) for item, plan in known.items()]
         # A commit that failed may have left more of them than are remembered.
         state_entries = [
-            self._following.note(SNAPSHOT, item, None) for item in forgotten if item is not None
+            self._context.note(SNAPSHOT, item, None) for item in forgotten if item is not None
         ]
-        await self._following.observer.observe((), state_entries=state_entries)
+        await self._context.observer.observe((), state_entries=state_entries)
 
     async def list_all(self) -> dict[str, PlanRow]:
         """Read the list of plans anew and return it by id. Snapshots in it are left out."""
-        asked_at = self._following.workspace_now()
+        asked_at = self._context.workspace_now()
         rows = [
             row
-            async for page in self._following.client.pipelines.plans(priority=Priority.NAMES)
+            async for page in self._context.client.pipelines.plans(priority=Priority.NAMES)
             for row in page.rows
         ]
         self._listed = {row.id: row for row in rows if not row.is_snapshot}
-        self._listed_at = self._following.clock.monotonic()
+        self._listed_at = self._context.clock.monotonic()
         self._listed_until = asked_at
         return self._listed
 
@@ -87,19 +87,19 @@ class Plans:
         known = self._plan_of.get(row.plan_id)
         if known is not None or self._untold.get(row.plan_id) is not None:
             return known
-        if not self._following.can(Capability.MAP_PLAN_SNAPSHOTS):
+        if not self._context.can(Capability.MAP_PLAN_SNAPSHOTS):
             return None
         return await self._read(row.plan_id)
 
     async def _read(self, snapshot_id: str) -> str | None:
         try:
-            full = await self._following.client.pipelines.plan_full(
+            full = await self._context.client.pipelines.plan_full(
                 snapshot_id, priority=Priority.ENDS
             )
         except (TryLaterError, UnauthorizedError) as error:
             tries = (self._tries.get(snapshot_id) or 0) + is_about_what_was_asked(error)
             self._tries.put(snapshot_id, tries)
-            if tries < self._following.settings.attempts:
+            if tries < self._context.settings.attempts:
                 raise
             return None
         except WorkspaceError as error:
@@ -116,10 +116,10 @@ class Plans:
 
     async def _keep(self, snapshot_id: str, plan_id: str) -> None:
         forgotten = self._plan_of.put(snapshot_id, plan_id)
-        state_entries = [self._following.note(SNAPSHOT, snapshot_id, plan_id.encode())]
+        state_entries = [self._context.note(SNAPSHOT, snapshot_id, plan_id.encode())]
         if forgotten is not None:
-            state_entries.append(self._following.note(SNAPSHOT, forgotten, None))
-        await self._following.observer.observe((), state_entries=state_entries)
+            state_entries.append(self._context.note(SNAPSHOT, forgotten, None))
+        await self._context.observer.observe((), state_entries=state_entries)
 
     async def _by_latest_run(self, row: PlanRunRow) -> str | None:
         """Find the one plan whose latest run is this one, or was created in the same moment."""
@@ -147,10 +147,10 @@ class Plans:
         until, created_at = self._listed_until, row.created_at
         is_newer = until is not None and created_at is not None and created_at >= until
         limit = _LIST_AGE_FOR_NEWER_SECONDS if is_newer else _LIST_AGE_SECONDS
-        return self._following.clock.monotonic() - self._listed_at > limit
+        return self._context.clock.monotonic() - self._listed_at > limit
 
     async def _refresh(self) -> None:
-        if not self._following.can(Capability.LIST_PLANS):
+        if not self._context.can(Capability.LIST_PLANS):
             return
         try:
             await self.list_all()
@@ -158,4 +158,4 @@ class Plans:
             raise
         except WorkspaceError as error:
             log.info("plans cannot be listed", reason=str(error))
-            self._listed_at = self._following.clock.monotonic()
+            self._listed_at = self._context.clock.monotonic()

@@ -18,14 +18,16 @@ from monitor.model.errors import (
 )
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
-from monitor.polling.failures import is_about_what_was_asked
-from monitor.polling.flow_runs import FlowRuns
-from monitor.polling.following import Following
-from monitor.polling.intake import Intake
-from monitor.polling.plan_runs import PlanRuns
-from monitor.polling.reading import has_ended
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Interval, Poll
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.for_each import for_each
+from monitor.polling.running.intervals import ChangeInterval, wait_after_reads
+from monitor.polling.runs.flow_runs import FlowRuns
+from monitor.polling.runs.job_groups import JobGroups
+from monitor.polling.runs.plan_runs import PlanRuns
+from monitor.polling.runs.run_observations import has_ended
 from monitor.polling.settings import followed_run
-from monitor.polling.waiting import for_each
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -47,23 +49,43 @@ class ById:
 
     def __init__(
         self,
-        following: Following,
+        context: PollContext,
         *,
-        intake: Intake,
+        job_groups: JobGroups,
         flow_runs: FlowRuns,
         plan_runs: PlanRuns,
     ) -> None:
-        self._following = following
-        self._intake = intake
+        self._context = context
+        self._job_groups = job_groups
         self._flow_runs = flow_runs
         self._plan_runs = plan_runs
         self._denials: dict[RunKey, _Denial] = {}
         # Runs that somebody named and the workspace could not be asked for yet.
         # With the number of attempts to read them.
         self._asked: dict[RunKey, int] = {}
-        for text in following.settings.follow:
-            self._asked[followed_run(following.name, text)] = 0
+        for text in context.settings.follow:
+            self._asked[followed_run(context.name, text)] = 0
         self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
+
+    def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
+        context = self._context
+
+        def seconds() -> float:
+            if context.can(Capability.LIST_CHANGES):
+                return change_interval.seconds()
+            per_minute = context.client.settings.requests_per_minute
+            reads = len(context.active_keys(RunKind.JOB_GROUP))
+            return max(change_interval.seconds(), wait_after_reads(per_minute, reads=reads))
+
+        return (
+            Poll(
+                name="by_id",
+                priority=Priority.CHANGES,
+                timing=Interval(seconds=seconds),
+                run=self.poll,
+                needs=Capability.FOLLOW_BY_ID,
+            ),
+        )
 
     async def confirm(self, key: RunKey) -> bool | None:
         """Read one run by its id and observe it.
@@ -91,7 +113,7 @@ class ById:
         asked = list(self._asked)
         failures = [await self._try_named(key) for key in asked]
         has_read = bool(asked)
-        if not self._following.can(Capability.LIST_CHANGES):
+        if not self._context.can(Capability.LIST_CHANGES):
             has_read = await self._read_all_active() or has_read
         for failure in failures:
             if failure is not None:
@@ -106,15 +128,15 @@ class ById:
         except MonitorError as error:
             if not is_about_what_was_asked(error):
                 raise
-            self._asked[key] += not self._following.is_unreachable()
-            if self._asked[key] < self._following.settings.attempts:
+            self._asked[key] += not self._context.is_unreachable()
+            if self._asked[key] < self._context.settings.attempts:
                 return error
             log.warning("gave up reading a run that was named", run=str(key), reason=str(error))
         del self._asked[key]
         return None
 
     async def _ask(self, key: RunKey, source: Source) -> bool | None:
-        if self._following.is_unproven():
+        if self._context.is_unproven():
             return None
         try:
             return await self._read_or_deny(key, source)
@@ -135,9 +157,9 @@ class ById:
         Those that failed again and again come last, those with the most failures at the very end:
         they must hold up neither the others nor, once it can be read again, one of themselves.
         """
-        asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
+        asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
         refused: MonitorError | None = None
-        active = self._following.active_keys(RunKind.JOB_GROUP)
+        active = self._context.active_keys(RunKind.JOB_GROUP)
         self._failures = {key: self._failures[key] for key in active if key in self._failures}
         keys = sorted(active, key=self._failures_that_count)
         for first in itertools.count(step=_READS_AT_ONCE):
@@ -148,8 +170,8 @@ class ById:
             refused = await self._read_batch(batch) or refused
         if refused is not None:
             raise refused
-        self._following.live_state.confirm(
-            self._following.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
+        self._context.live_state.confirm(
+            self._context.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
         )
         return bool(keys)
 
@@ -180,7 +202,7 @@ class ById:
 
     async def denied(self, key: RunKey) -> None:
         """The workspace denied an active run; end it as lost when that was so in two audits."""
-        active = self._following.live_state.active
+        active = self._context.live_state.active
         self._denials = {
             other_denial: held
             for other_denial, held in self._denials.items()
@@ -188,7 +210,7 @@ class ById:
         }
         if key not in active:
             return
-        denial = _Denial(at=self._following.clock.monotonic(), shown_at=active[key].confirmed_at)
+        denial = _Denial(at=self._context.clock.monotonic(), shown_at=active[key].confirmed_at)
         first = self._denials.setdefault(key, denial)
         if first.shown_at != denial.shown_at:
             # Somebody has seen the run since, so the first denial was wrong.
@@ -196,16 +218,16 @@ class ById:
         # Where runs are read more often than they are audited, the second denial must be as far
         # from the first as an audit would be; half of it leaves room for jitter.
         apart = denial.at - first.at
-        if first is denial or apart < self._following.settings.reconcile_seconds / 2:
+        if first is denial or apart < self._context.settings.reconcile_seconds / 2:
             log.info("the workspace denies an active run", run=str(key))
             return
         gone = Observation(
             key=key,
             source=Source.RECONCILIATION,
-            observed_at=self._following.clock.now(),
+            observed_at=self._context.clock.now(),
             is_gone=True,
         )
-        await self._following.observer.observe((gone,))
+        await self._context.observer.observe((gone,))
         log.warning("an active run is gone", run=str(key))
         self._denials.pop(key, None)
         if key.kind is RunKind.FLOW_RUN:
@@ -217,27 +239,27 @@ class ById:
         Raises:
             WorkspaceError: it could not be read.
         """
-        client = self._following.client
+        client = self._context.client
         if key.kind is RunKind.JOB_GROUP:
             row = await client.runs.job_group(key.id, with_flow=True, priority=priority)
-            return await self._intake.take_read(row, source)
+            return await self._job_groups.handle_read(row, source)
         if key.kind is RunKind.PLAN_RUN:
             plan_run = await client.runs.plan_run(key.id, priority=priority)
-            await self._plan_runs.take((plan_run,), source)
+            await self._plan_runs.handle((plan_run,), source)
             return True
         await self._read_flow_run(key, source, priority)
         return True
 
     async def _read_flow_run(self, key: RunKey, source: Source, priority: Priority) -> None:
-        status = await self._following.client.runs.flow_run_status(key.id, priority=priority)
+        status = await self._context.client.runs.flow_run_status(key.id, priority=priority)
         if not has_ended(status):
             observation = Observation(
                 key=key,
                 source=source,
-                observed_at=self._following.clock.now(),
+                observed_at=self._context.clock.now(),
                 native_status=status,
             )
-            await self._following.observer.observe((observation,))
+            await self._context.observer.observe((observation,))
         # Its end, with all that belongs to it, is for the flow runs' own poll to tell.
         await self._flow_runs.track(key)
 
@@ -250,7 +272,7 @@ class ById:
         if key.kind is not RunKind.JOB_GROUP:
             await self.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
             return
-        row = await self._following.client.runs.job_group(
+        row = await self._context.client.runs.job_group(
             key.id, with_flow=True, priority=Priority.RECONCILIATION
         )
-        await self._intake.take_queued(row, is_last=is_last)
+        await self._job_groups.handle_queued(row, is_last=is_last)

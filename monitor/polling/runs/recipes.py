@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from monitor.bus.contract import StateEntry, legible
 from monitor.model.runs import Pipeline, PipelineKind
-from monitor.polling.following import Following
-from monitor.polling.memory import BoundedMemory
+from monitor.polling.context import PollContext
+from monitor.polling.running.bounded_memory import BoundedMemory
 from monitor.workspace.payloads import JobGroupRow
 
 RECIPE = "recipe"  # topic of the notes that keep it over a restart
@@ -26,16 +26,14 @@ _DECODER = msgspec.json.Decoder(_Known)
 class RecipeNames:
     """Remembers the flow of each recipe that a row or a read has told, up to a bound."""
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
-        self._known: BoundedMemory[str, _Known] = BoundedMemory(
-            following.settings.remembered_recipes
-        )
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self._known: BoundedMemory[str, _Known] = BoundedMemory(context.settings.remembered_recipes)
         self._unwritten: dict[str, _Known | None] = {}
 
     async def load(self) -> None:
         """Read back what was learned before."""
-        noted = await self._following.bus.state_entries(self._following.name, RECIPE)
+        noted = await self._context.bus.state_entries(self._context.name, RECIPE)
         for recipe_id, known in legible(noted, _DECODER, topic=RECIPE).items():
             self._put(recipe_id, known)
 
@@ -68,7 +66,7 @@ class RecipeNames:
     def unwritten(self) -> tuple[StateEntry, ...]:
         """Return what was learned since `written`, for the next commit."""
         return tuple(
-            self._following.note(
+            self._context.note(
                 RECIPE, recipe_id, None if known is None else msgspec.json.encode(known)
             )
             for recipe_id, known in self._unwritten.items()
@@ -88,7 +86,7 @@ class RecipeNames:
             self._unwritten[forgotten] = None
 
     def _flow(self, flow_id: str, told_name: str | None) -> Pipeline:
-        following = self._following
+        context = self._context
         # The inventory knows a flow's present name; a remembered one may be out of date.
-        listed = following.live_state.name_of(following.name, PipelineKind.FLOW, flow_id)
+        listed = context.live_state.name_of(context.name, PipelineKind.FLOW, flow_id)
         return Pipeline(kind=PipelineKind.FLOW, id=flow_id, name=listed or told_name)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.bus.contract import legible
-from monitor.polling.following import Following
+from monitor.polling.context import PollContext
 
 WATERMARK = "watermark"  # topic of the notes that hold it
 
@@ -19,8 +19,8 @@ _DECODER: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[dateti
 class Watermark:
     """Durable; it moves only to the moment at which a poll that came to its end began."""
 
-    def __init__(self, following: Following, poll: str) -> None:
-        self._following = following
+    def __init__(self, context: PollContext, poll: str) -> None:
+        self._context = context
         self._poll = poll
         self._at: datetime | None = None
         # Monotonic: when the poll that asked last began, and the one that moved the watermark.
@@ -32,17 +32,17 @@ class Watermark:
         return self._at
 
     async def load(self) -> None:
-        state_entries = await self._following.bus.state_entries(self._following.name, WATERMARK)
+        state_entries = await self._context.bus.state_entries(self._context.name, WATERMARK)
         # Without it the next poll begins where the first did: late, and nothing is told twice.
         own = {self._poll: state_entries[self._poll]} if self._poll in state_entries else {}
         self._at = legible(own, _DECODER, topic=WATERMARK).get(self._poll)
 
     def since(self) -> datetime:
         """Return from which moment on a poll that begins now asks for changes."""
-        settings = self._following.settings
-        self._began = self._following.clock.monotonic()
+        settings = self._context.settings
+        self._began = self._context.clock.monotonic()
         if self._at is None:
-            followed_since = self._following.followed_since() or self._following.workspace_now()
+            followed_since = self._context.followed_since() or self._context.workspace_now()
             return followed_since - timedelta(seconds=settings.first_look_seconds)
         # A stamp may be cut to its second: without an overlap, too, this second is asked for whole.
         return (self._at - timedelta(seconds=settings.overlap_seconds)).replace(microsecond=0)
@@ -56,6 +56,6 @@ class Watermark:
             # The workspace's clock was set back. What was written since the last complete poll
             # carries stamps of the new time, which lie before the old watermark: unseen so far.
             at -= timedelta(seconds=self._began - (before if before is not None else self._began))
-        note = self._following.note(WATERMARK, self._poll, msgspec.json.encode(at))
-        await self._following.observer.observe((), state_entries=(note,))
+        note = self._context.note(WATERMARK, self._poll, msgspec.json.encode(at))
+        await self._context.observer.observe((), state_entries=(note,))
         self._at = at

@@ -16,7 +16,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceError,
 )
-from monitor.polling.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_what_was_asked
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
 

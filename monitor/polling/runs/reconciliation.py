@@ -10,13 +10,14 @@ import structlog
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, RequestRejectedError, WorkspaceError
 from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
-from monitor.polling.by_id import ById
-from monitor.polling.failures import is_about_what_was_asked, one_by_one
-from monitor.polling.following import Following
-from monitor.polling.intake import Intake
-from monitor.polling.plan_runs import PlanRuns
-from monitor.polling.reading import PENDING_WORD, RUNNING_WORD
-from monitor.polling.refetch_queue import RefetchQueue
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Poll, every
+from monitor.polling.running.failures import is_about_what_was_asked, one_by_one
+from monitor.polling.runs.by_id import ById
+from monitor.polling.runs.job_groups import JobGroups
+from monitor.polling.runs.plan_runs import PlanRuns
+from monitor.polling.runs.refetch_queue import RefetchQueue
+from monitor.polling.runs.run_observations import PENDING_WORD, RUNNING_WORD
 from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow
 from monitor.workspace.priority import Priority
 
@@ -33,19 +34,41 @@ class Reconciliation:
 
     def __init__(
         self,
-        following: Following,
+        context: PollContext,
         *,
-        intake: Intake,
+        job_groups: JobGroups,
         plan_runs: PlanRuns,
         by_id: ById,
         refetch_queue: RefetchQueue,
     ) -> None:
-        self._following = following
-        self._intake = intake
+        self._context = context
+        self._job_groups = job_groups
         self._plan_runs = plan_runs
         self._by_id = by_id
         self._refetch_queue = refetch_queue
         self._refused_words: set[str] = set()
+
+    def declared(self) -> tuple[Poll, ...]:
+        settings = self._context.settings
+        return (
+            Poll(
+                name="reconciliation",
+                priority=Priority.RECONCILIATION,
+                timing=every(settings.reconcile_seconds),
+                run=self.poll,
+                needs=Capability.FOLLOW_BY_ID,
+            ),
+            Poll(
+                name="relist",
+                priority=Priority.RECONCILIATION,
+                # The first change poll has just shown the last day.
+                timing=every(
+                    settings.relist_seconds, first_after_seconds=settings.reconcile_seconds
+                ),
+                run=self.relist,
+                needs=Capability.LIST_CHANGES,
+            ),
+        )
 
     async def poll(self) -> bool:
         """Audit every kind of run once; False where nothing can be listed here.
@@ -56,7 +79,7 @@ class Reconciliation:
         await one_by_one(
             self._reconcile_job_groups, self._reconcile_plan_runs, self._reconcile_flow_runs
         )
-        return self._following.can(Capability.LIST_CHANGES)
+        return self._context.can(Capability.LIST_CHANGES)
 
     async def relist(self) -> None:
         """Take all that was created in the last day: what appeared behind the overlap is there.
@@ -66,51 +89,51 @@ class Reconciliation:
         """
 
         async def job_groups() -> None:
-            if self._following.can(Capability.LIST_CHANGES):
+            if self._context.can(Capability.LIST_CHANGES):
                 await self._take_job_groups(status=False)
 
         async def plan_runs() -> None:
-            if self._following.can(Capability.LIST_PLAN_RUNS):
+            if self._context.can(Capability.LIST_PLAN_RUNS):
                 await self._take_plan_runs(status=False)
 
         await one_by_one(job_groups, plan_runs)
 
     async def _reconcile_job_groups(self) -> None:
-        began_at = self._following.clock.now()
-        if self._following.can(Capability.LIST_CHANGES):
+        began_at = self._context.clock.now()
+        if self._context.can(Capability.LIST_CHANGES):
             listed = await self._take_job_groups(status=True)
             await self._read_omitted(RunKind.JOB_GROUP, listed, began_at)
 
     async def _reconcile_plan_runs(self) -> None:
-        began_at = self._following.clock.now()
-        if self._following.can(Capability.LIST_PLAN_RUNS):
+        began_at = self._context.clock.now()
+        if self._context.can(Capability.LIST_PLAN_RUNS):
             listed = await self._take_plan_runs(status=True)
             await self._read_omitted(RunKind.PLAN_RUN, listed, began_at)
 
     async def _reconcile_flow_runs(self) -> None:
-        if self._following.can(Capability.FOLLOW_FLOW_RUNS):
+        if self._context.can(Capability.FOLLOW_FLOW_RUNS):
             # They cannot be listed. Those that are followed well were confirmed since.
-            age = timedelta(seconds=self._following.settings.reconcile_seconds)
-            await self._read_omitted(RunKind.FLOW_RUN, set(), self._following.clock.now() - age)
+            age = timedelta(seconds=self._context.settings.reconcile_seconds)
+            await self._read_omitted(RunKind.FLOW_RUN, set(), self._context.clock.now() - age)
 
     async def _take_job_groups(self, *, status: bool) -> set[str]:
         listed: set[str] = set()
-        async for page in self._job_groups(status=status):
+        async for page in self._job_group_pages(status=status):
             await self._refetch_queue.add_bad_rows(RunKind.JOB_GROUP, page.bad_rows)
-            await self._intake.take(page.rows, Source.RECONCILIATION)
+            await self._job_groups.handle(page.rows, Source.RECONCILIATION)
             listed.update(row.id for row in page.rows)
         return listed
 
     async def _take_plan_runs(self, *, status: bool) -> set[str]:
         listed: set[str] = set()
-        async for page in self._runs_of_plans(status=status):
+        async for page in self._plan_run_pages(status=status):
             await self._refetch_queue.add_bad_rows(RunKind.PLAN_RUN, page.bad_rows)
-            await self._plan_runs.take(page.rows, Source.RECONCILIATION)
+            await self._plan_runs.handle(page.rows, Source.RECONCILIATION)
             listed.update(row.id for row in page.rows)
         return listed
 
-    async def _job_groups(self, *, status: bool) -> AsyncIterator[Page[JobGroupRow]]:
-        client = self._following.client
+    async def _job_group_pages(self, *, status: bool) -> AsyncIterator[Page[JobGroupRow]]:
+        client = self._context.client
         for word in self._words(status=status):
             try:
                 async for page in client.runs.job_library(
@@ -122,8 +145,8 @@ class Reconciliation:
             except RequestRejectedError as error:
                 self._refuse(word, error)
 
-    async def _runs_of_plans(self, *, status: bool) -> AsyncIterator[Page[PlanRunRow]]:
-        client = self._following.client
+    async def _plan_run_pages(self, *, status: bool) -> AsyncIterator[Page[PlanRunRow]]:
+        client = self._context.client
         for word in self._words(status=status):
             try:
                 async for page in client.runs.plan_runs(
@@ -147,12 +170,12 @@ class Reconciliation:
         self._refused_words.add(word)
 
     def _yesterday(self) -> datetime:
-        return self._following.workspace_now() - timedelta(seconds=_RELISTED_SECONDS)
+        return self._context.workspace_now() - timedelta(seconds=_RELISTED_SECONDS)
 
     async def _read_omitted(self, kind: RunKind, listed: set[str], before: datetime) -> None:
         """Read by id what we hold active, no list has shown and nobody has confirmed since."""
         failure: WorkspaceError | None = None
-        for key in self._following.active_keys(kind):
+        for key in self._context.active_keys(kind):
             if key.id in listed or not self._is_unconfirmed(key, before):
                 continue
             try:
@@ -168,5 +191,5 @@ class Reconciliation:
             raise failure
 
     def _is_unconfirmed(self, key: RunKey, before: datetime) -> bool:
-        active = self._following.live_state.active.get(key)
+        active = self._context.live_state.active.get(key)
         return active is not None and active.confirmed_at < before

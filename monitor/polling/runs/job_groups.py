@@ -7,26 +7,26 @@ from datetime import datetime
 
 from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import Source
-from monitor.polling.details import Details
-from monitor.polling.enrichment import Enrichment
-from monitor.polling.flow_runs import FlowRuns, Seen
-from monitor.polling.following import Following
-from monitor.polling.memory import BoundedMemory
-from monitor.polling.reading import has_ended, job_group_observation
-from monitor.polling.recipe_names import RecipeNames
-from monitor.polling.refetch_queue import RefetchQueue
+from monitor.polling.context import PollContext
+from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.runs.details import Details
+from monitor.polling.runs.enrichment import Enrichment
+from monitor.polling.runs.flow_runs import FlowRuns, Seen
+from monitor.polling.runs.recipes import RecipeNames
+from monitor.polling.runs.refetch_queue import RefetchQueue
+from monitor.polling.runs.run_observations import has_ended, job_group_observation
 from monitor.workspace.payloads import JobGroupRow
 
 _REMEMBERED_ROWS = 8_192
 Written = tuple[str | None, datetime | None]  # status and last write of a row
 
 
-class Intake:
+class JobGroups:
     """Takes rows of job groups, from whatever list or read they come."""
 
     def __init__(
         self,
-        following: Following,
+        context: PollContext,
         *,
         recipes: RecipeNames,
         enrichment: Enrichment,
@@ -34,7 +34,7 @@ class Intake:
         flow_runs: FlowRuns,
         refetch_queue: RefetchQueue,
     ) -> None:
-        self._following = following
+        self._context = context
         self._recipes = recipes
         self._enrichment = enrichment
         self._details = details
@@ -45,9 +45,9 @@ class Intake:
 
     def is_followed(self, row: JobGroupRow) -> bool:
         """False for what is no pipeline's run, such as a sample; None counts as a recipe's run."""
-        return row.ran_for is None or row.ran_for in self._following.settings.ranfor
+        return row.ran_for is None or row.ran_for in self._context.settings.ranfor
 
-    async def take(self, rows: Sequence[JobGroupRow], source: Source) -> bool:
+    async def handle(self, rows: Sequence[JobGroupRow], source: Source) -> bool:
         """Observe the rows and what they show of flow runs. Durable on return.
 
         Return False where some rows tell too little and could not be read by id now: they must be
@@ -63,13 +63,13 @@ class Intake:
                 self._settled.put(row.id, _written(row))
         return not completed.unread
 
-    async def take_read(self, row: JobGroupRow, source: Source) -> bool:
+    async def handle_read(self, row: JobGroupRow, source: Source) -> bool:
         """Observe a row that was read by its id; False where its kind of run is not followed."""
         self._enrichment.remember(row)
-        await self.take((row,), source)
+        await self.handle((row,), source)
         return self.is_followed(row)
 
-    async def take_queued(self, row: JobGroupRow, *, is_last: bool) -> None:
+    async def handle_queued(self, row: JobGroupRow, *, is_last: bool) -> None:
         """Observe a row from the audit list, with its job records, however long they take.
 
         ``is_last`` says that the workspace will not be asked for the job records again.
@@ -79,7 +79,7 @@ class Intake:
         """
         self._enrichment.remember(row)
         if not self.is_followed(row):
-            self._following.observer.ignore(Source.RECONCILIATION)
+            self._context.observer.ignore(Source.RECONCILIATION)
             return
         observation = self._observation(row, Source.RECONCILIATION)
         if has_ended(row.native_status):
@@ -90,7 +90,7 @@ class Intake:
         state_entries = self._recipes.unwritten()
         if not observations and not state_entries:
             return
-        outcomes = await self._following.observer.observe(observations, state_entries=state_entries)
+        outcomes = await self._context.observer.observe(observations, state_entries=state_entries)
         self._recipes.written(state_entries)
         seen: list[Seen] = list(zip(observations, outcomes, strict=True))
         await self._refetch_queue.add(
@@ -102,18 +102,18 @@ class Intake:
         followed = [row for row in rows if self.is_followed(row)]
         for row in rows:
             if not self.is_followed(row):
-                self._following.observer.ignore(source)
+                self._context.observer.ignore(source)
                 self._settled.put(row.id, _written(row))
         return followed
 
     def _observation(self, row: JobGroupRow, source: Source) -> Observation:
-        following = self._following
+        context = self._context
         return job_group_observation(
             row,
-            workspace=following.name,
+            workspace=context.name,
             source=source,
-            observed_at=following.clock.now(),
-            page_url=following.page_url,
+            observed_at=context.clock.now(),
+            page_url=context.page_url,
             flow=self._recipes.flow_of(row),
         )
 

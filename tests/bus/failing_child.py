@@ -31,7 +31,7 @@ from monitor.bus.sqlite.arrivals import Arrivals
 from monitor.bus.sqlite.connection import StoreConnection, connect, connect_reading
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.log import newest_position
-from monitor.bus.sqlite.reader import Reader
+from monitor.bus.sqlite.reader import StoreReader
 from monitor.bus.sqlite.tail import Tail
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import Writer
@@ -182,7 +182,7 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
     """Build the store as `SqliteBus.open` does, save for the writer's connection."""
     lock = StoreLock(path, now=clock.now())
     prepare(path)
-    reader = Reader(partial(connect_reading, path), timeout_seconds=SOON)
+    reader = StoreReader(partial(connect_reading, path), timeout_seconds=SOON)
     tail = Tail(await reader.ask(newest_position))
     writer = Writer(
         failure.connect,

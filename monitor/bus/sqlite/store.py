@@ -33,7 +33,7 @@ from monitor.bus.sqlite import changes, inbox, log, progress, pruning, runs, sta
 from monitor.bus.sqlite.arrivals import Arrivals
 from monitor.bus.sqlite.connection import News, StoreConnection, connect, connect_reading
 from monitor.bus.sqlite.lock import StoreLock
-from monitor.bus.sqlite.reader import Reader
+from monitor.bus.sqlite.reader import StoreReader
 from monitor.bus.sqlite.tail import Tail
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.bus.sqlite.writer import Writer
@@ -62,7 +62,7 @@ class SqliteBus:
         *,
         lock: StoreLock,
         writer: Writer,
-        reader: Reader,
+        reader: StoreReader,
         tail: Tail,
         arrivals: Arrivals,
         clock: Clock,
@@ -94,7 +94,7 @@ class SqliteBus:
         settings = where if isinstance(where, StorageSettings) else StorageSettings()
         path = where if isinstance(where, Path) else store_path(settings.url)
         lock = await asyncio.to_thread(_take, path, clock.now())
-        reader = Reader(
+        reader = StoreReader(
             partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
         )
         try:

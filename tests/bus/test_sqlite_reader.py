@@ -17,7 +17,10 @@ from monitor.model.errors import BusUnavailableError
 
 TIMEOUT_SECONDS = 1.5
 ROWS = 1_000_000
-COUNT = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT max(i) FROM n"
+COUNT = (
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
+    " SELECT max(i) FROM n"
+)
 
 
 @pytest.fixture

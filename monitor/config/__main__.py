@@ -9,7 +9,7 @@ from monitor.config.reference import reference_toml, schema_text
 
 
 def main(arguments: list[str]) -> int:
-    """Write the reference and the schema into the folder named; 2 without exactly one."""
+    """Write the reference and the schema into the folder; return 2 unless one folder is given."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m monitor.config FOLDER\n")
         return 2

@@ -132,13 +132,14 @@ class ById:
     async def _read_all_active(self) -> bool:
         """Read every active job group once, the one confirmed longest ago first.
 
-        Those that failed again and again come last: they must not keep the others waiting.
+        Those that failed again and again come last, those with the most failures at the very end:
+        they must hold up neither the others nor, once it can be read again, one of themselves.
         """
         asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
         refused: MonitorError | None = None
         active = self._following.active_keys(RunKind.JOB_GROUP)
         self._failures = {key: self._failures[key] for key in active if key in self._failures}
-        keys = sorted(active, key=lambda key: self._failures.get(key, 0) >= _FAILURES_TO_BE_LAST)
+        keys = sorted(active, key=self._failures_that_count)
         for first in itertools.count(step=_READS_AT_ONCE):
             batch = keys[first : first + _READS_AT_ONCE]
             if not batch:
@@ -151,6 +152,10 @@ class ById:
             self._following.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
         )
         return bool(keys)
+
+    def _failures_that_count(self, key: RunKey) -> int:
+        failures = self._failures.get(key, 0)
+        return failures if failures >= _FAILURES_TO_BE_LAST else 0
 
     async def _read_batch(self, keys: Sequence[RunKey]) -> MonitorError | None:
         results = await for_each(
@@ -214,17 +219,17 @@ class ById:
         """
         client = self._following.client
         if key.kind is RunKind.JOB_GROUP:
-            row = await client.job_group(key.id, with_flow=True, priority=priority)
+            row = await client.runs.job_group(key.id, with_flow=True, priority=priority)
             return await self._intake.take_read(row, source)
         if key.kind is RunKind.PLAN_RUN:
-            plan_run = await client.plan_run(key.id, priority=priority)
+            plan_run = await client.runs.plan_run(key.id, priority=priority)
             await self._plan_runs.take((plan_run,), source)
             return True
         await self._read_flow_run(key, source, priority)
         return True
 
     async def _read_flow_run(self, key: RunKey, source: Source, priority: Priority) -> None:
-        status = await self._following.client.flow_run_status(key.id, priority=priority)
+        status = await self._following.client.runs.flow_run_status(key.id, priority=priority)
         if not has_ended(status):
             observation = Observation(
                 key=key,
@@ -245,7 +250,7 @@ class ById:
         if key.kind is not RunKind.JOB_GROUP:
             await self.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
             return
-        row = await self._following.client.job_group(
+        row = await self._following.client.runs.job_group(
             key.id, with_flow=True, priority=Priority.RECONCILIATION
         )
         await self._intake.take_queued(row, is_last=is_last)

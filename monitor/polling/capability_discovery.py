@@ -12,10 +12,11 @@ from monitor.catalogue.capabilities import NEEDS, Capability, without
 from monitor.catalogue.operations import Edition, operation
 from monitor.model.errors import WorkspaceError
 from monitor.model.inventory import Inventory
+from monitor.model.waits import backoff_seconds
 from monitor.polling.following import Following
 from monitor.polling.probe import PROBED, Finding, probe
 from monitor.polling.reachability import ReachabilityJudge
-from monitor.polling.waiting import Bell, growing_wait
+from monitor.polling.waiting import Bell
 
 log = structlog.get_logger()
 
@@ -87,7 +88,7 @@ class CapabilityDiscovery:
         if self._turn.locked():
             return  # a look is under way, which finds the same; no poll need wait for it
         async with self._turn:
-            unavailable = self._following.client.unavailable
+            unavailable = self._following.client.requester.unavailable
             if unavailable == self._heeded:
                 return
             offered = self._offered()
@@ -123,7 +124,7 @@ class CapabilityDiscovery:
         self._misses = self._misses + 1 if is_less else 0
         if finding.is_sure:
             self._probe_again(after_seconds=self._seconds_until_next())
-        self._heeded = following.client.unavailable
+        self._heeded = following.client.requester.unavailable
         await self._learn_edition(finding)
         await self._publish(finding.capabilities, before=offered)
 
@@ -136,7 +137,7 @@ class CapabilityDiscovery:
     def _seconds_until_next(self) -> float:
         if not self._misses:
             return _PROBE_SECONDS
-        return growing_wait(
+        return backoff_seconds(
             self._misses,
             base_seconds=self._following.settings.reconcile_seconds,
             cap_seconds=_RETURN_SECONDS,

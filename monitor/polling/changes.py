@@ -44,7 +44,7 @@ class Changes:
         newest_at: datetime | None = None
         is_complete = True
         asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
-        async for page in self._following.client.job_library(
+        async for page in self._following.client.runs.job_library(
             updated_since=self.watermark.since(), priority=Priority.CHANGES
         ):
             began_at = page.began_at if page.number == 1 else began_at

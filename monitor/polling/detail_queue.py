@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from monitor.model.clock import Clock
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey
+from monitor.model.waits import happens_within
 from monitor.polling.reading import JobSummary
-from monitor.polling.waiting import happens_within
 from monitor.workspace.priority import Priority
 
 _LONGEST_SLEEP_SECONDS = 3_600.0

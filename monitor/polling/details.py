@@ -13,11 +13,11 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
+from monitor.model.waits import backoff_seconds, happens_within
 from monitor.polling.detail_queue import DetailQueue, DetailRequest
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.reading import has_ended, job_summary, with_jobs
-from monitor.polling.waiting import growing_wait, happens_within
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -82,7 +82,7 @@ class Details:
             return _final(observation)
         client = self._following.client
         try:
-            rows = await client.jobs(observation.key.id, priority=Priority.DETAILS)
+            rows = await client.runs.jobs(observation.key.id, priority=Priority.DETAILS)
         except WorkspaceError as error:
             if not is_last or not is_about_what_was_asked(error):
                 raise
@@ -178,7 +178,7 @@ class Details:
             self._queue.finish(request)
             return
         request.attempts += 1
-        wait = growing_wait(
+        wait = backoff_seconds(
             request.attempts, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
         )
         log.debug(
@@ -189,7 +189,7 @@ class Details:
     async def _read(self, request: DetailRequest) -> None:
         client, key = self._following.client, request.observation.key
         try:
-            rows = await client.jobs(key.id, priority=request.priority)
+            rows = await client.runs.jobs(key.id, priority=request.priority)
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:

@@ -147,7 +147,7 @@ class Enrichment:
         client = self._following.client
         priority = Priority.DETAILS if self.is_old(row) else Priority.CHANGES
         try:
-            self.remember(await client.job_group(row.id, with_flow=True, priority=priority))
+            self.remember(await client.runs.job_group(row.id, with_flow=True, priority=priority))
         except (TryLaterError, UnauthorizedError) as error:
             # Our own budget, a token to be renewed or an outage say nothing about this row.
             tries = (self._tries.get(row.id) or 0) + is_about_what_was_asked(error)

@@ -18,11 +18,12 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError, NoSuchObjectError, NotAvailableError
 from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
+from monitor.model.waits import backoff_seconds
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
 from monitor.polling.reading import flow_run_begun, flow_run_observation, has_ended
-from monitor.polling.waiting import Bell, for_each, growing_wait
+from monitor.polling.waiting import Bell, for_each
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 from monitor.workspace.priority import Priority
 
@@ -246,14 +247,14 @@ class FlowRuns:
         priority = Priority.NAMES if tracked.is_old else Priority.ENDS
         key = self._following.key(RunKind.FLOW_RUN, flow_run_id)
         if tracked.row is None:
-            tracked.row = await client.flow_run(flow_run_id, priority=priority)
+            tracked.row = await client.runs.flow_run(flow_run_id, priority=priority)
             if not tracked.is_old:
                 await self._observe(key, tracked.row, native_status=None)
         self._plan_next_look(tracked)
         if tracked.open_groups:
             return
-        status = await client.flow_run_status(flow_run_id, priority=priority)
-        page = await client.flow_run_job_groups(flow_run_id, priority=priority)
+        status = await client.runs.flow_run_status(flow_run_id, priority=priority)
+        page = await client.runs.flow_run_job_groups(flow_run_id, priority=priority)
         rows = [_of_flow_run(row, flow_run_id) for row in page.rows]
         # Its job groups come first, so that they are told before what they are part of.
         are_taken = await take_job_groups(rows, Source.POLL)
@@ -345,7 +346,9 @@ class FlowRuns:
         cap_seconds = (
             settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
         )
-        wait = growing_wait(tracked.looks, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=cap_seconds)
+        wait = backoff_seconds(
+            tracked.looks, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=cap_seconds
+        )
         self._look_at(tracked, after_seconds=wait)
 
     def forget(self, flow_run_id: str) -> None:

@@ -13,6 +13,7 @@ from monitor.polling.following import Following
 from monitor.polling.intake import Intake
 from monitor.polling.inventory.slow_polls import SlowPoll, slow_polls
 from monitor.polling.pipeline_names import PipelineNames
+from monitor.polling.plan_children import PlanChildren
 from monitor.polling.plan_runs import PlanRuns
 from monitor.polling.plans import Plans
 from monitor.polling.progress import Progress
@@ -34,6 +35,7 @@ class WorkspacePolls:
     intake: Intake
     changes: Changes
     plan_runs: PlanRuns
+    plan_children: PlanChildren
     by_id: ById
     reconciliation: Reconciliation
     progress: Progress
@@ -68,7 +70,10 @@ def build(following: Following) -> WorkspacePolls:
         flow_runs=flow_runs,
         refetch_queue=refetch_queue,
     )
-    plan_runs = PlanRuns(following, plans=plans, refetch_queue=refetch_queue)
+    plan_children = PlanChildren(following)
+    plan_runs = PlanRuns(
+        following, plans=plans, plan_children=plan_children, refetch_queue=refetch_queue
+    )
     by_id = ById(following, intake=intake, flow_runs=flow_runs, plan_runs=plan_runs)
     return WorkspacePolls(
         recipes=recipes,
@@ -79,6 +84,7 @@ def build(following: Following) -> WorkspacePolls:
         intake=intake,
         changes=Changes(following, intake=intake, flow_runs=flow_runs, refetch_queue=refetch_queue),
         plan_runs=plan_runs,
+        plan_children=plan_children,
         by_id=by_id,
         reconciliation=Reconciliation(
             following, intake=intake, plan_runs=plan_runs, by_id=by_id, refetch_queue=refetch_queue

@@ -10,7 +10,7 @@ import structlog
 
 from monitor.bus.contract import legible
 from monitor.catalogue.capabilities import Capability
-from monitor.model.errors import NotAvailableError
+from monitor.model.errors import MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
 from monitor.polling.failures import one_by_one
 from monitor.polling.following import Following
@@ -46,6 +46,7 @@ class PipelineNames:
         self._plans = plans
         self._listed: dict[PipelineKind, frozenset[str]] = {}
         self._missing: set[tuple[PipelineKind, str]] = set()
+        self._folders: dict[str, str] = {}  # names by id, as read last
 
     async def load(self) -> None:
         """Read back which pipelines were listed last."""
@@ -89,13 +90,17 @@ class PipelineNames:
         if not self._following.can(Capability.LIST_FLOWS):
             return
         client = self._following.client
-        flows = [row async for page in client.flows(priority=Priority.NAMES) for row in page.rows]
+        flows = [
+            row
+            async for page in client.pipelines.flows(priority=Priority.NAMES)
+            for row in page.rows
+        ]
         await self._learn(PipelineKind.FLOW, {row.id: row.name for row in flows})
-        folders = await self._folder_names(flows)
+        failure = await self._read_folders(flows)
         for row in flows:
-            folder_id = row.folder_id
-            name = row.folder_name or (folders.get(folder_id, folder_id) if folder_id else None)
-            self._place(PipelineKind.FLOW, row, folder=name)
+            self._place(PipelineKind.FLOW, row, folder=self._folder_of(row, failure))
+        if failure is not None:
+            raise failure
 
     async def _list_plans(self) -> None:
         if self._following.can(Capability.LIST_PLANS):
@@ -104,19 +109,31 @@ class PipelineNames:
             for row in plans.values():
                 self._place(PipelineKind.PLAN, row, folder=None)
 
-    async def _folder_names(self, flows: Sequence[FlowRow]) -> dict[str, str]:
-        """Read the names of folders at once, where the list of flows tells only their ids."""
+    async def _read_folders(self, flows: Sequence[FlowRow]) -> MonitorError | None:
+        """Read the names of folders where the list of flows shows only their ids.
+
+        Return why they could not be read: flows are placed all the same, by the names of before.
+        """
         if not any(row.folder_id is not None and row.folder_name is None for row in flows):
-            return {}
+            return None
         try:
-            return {
+            self._folders = {
                 row.id: row.name
-                async for page in self._following.client.folders(priority=Priority.NAMES)
+                async for page in self._following.client.pipelines.folders(priority=Priority.NAMES)
                 for row in page.rows
                 if row.name is not None
             }
         except NotAvailableError:
-            return {}
+            self._folders = {}
+        except MonitorError as error:
+            return error
+        return None
+
+    def _folder_of(self, row: FlowRow, failure: MonitorError | None) -> str | None:
+        if row.folder_name is not None or row.folder_id is None:
+            return row.folder_name
+        # An id stands in for a name only where the workspace has none to show.
+        return self._folders.get(row.folder_id, row.folder_id if failure is None else None)
 
     def _place(self, kind: PipelineKind, row: FlowRow | PlanRow, *, folder: str | None) -> None:
         following = self._following

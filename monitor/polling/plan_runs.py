@@ -1,4 +1,4 @@
-"""Plan runs: they can be listed by their last writes, and report their times themselves."""
+"""Polls plan runs: listed by their last writes, with the times that they report themselves."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from datetime import datetime
 
 import structlog
 
-from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import (
     TryLaterError,
     UnauthorizedError,
     WorkspaceError,
 )
 from monitor.model.observations import Observation, Outcome
-from monitor.model.runs import Parents, RunKey, RunKind, Source, Trigger
+from monitor.model.runs import RunKind, Source
 from monitor.polling.changes import latest
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
+from monitor.polling.plan_children import PlanChildren
 from monitor.polling.plans import Plans
 from monitor.polling.reading import has_ended, plan_run_observation
 from monitor.polling.refetch_queue import RefetchQueue
 from monitor.polling.watermark import Watermark
-from monitor.workspace.payloads import PlanChild, PlanRunRow
+from monitor.workspace.payloads import PlanRunRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -31,22 +31,27 @@ log = structlog.get_logger()
 PLAN_RUNS = "plan_runs"
 
 _REMEMBERED_ROWS = 4_096
-_WAITING_PARENTS = 1_000
 Written = tuple[str | None, datetime | None]
 
 
 class PlanRuns:
-    """Polls plan runs, maps each to its plan, and links the runs that it started to it."""
+    """Polls plan runs and maps each to its plan."""
 
-    def __init__(self, following: Following, *, plans: Plans, refetch_queue: RefetchQueue) -> None:
+    def __init__(
+        self,
+        following: Following,
+        *,
+        plans: Plans,
+        plan_children: PlanChildren,
+        refetch_queue: RefetchQueue,
+    ) -> None:
         self._following = following
         self._plans = plans
+        self._plan_children = plan_children
         self._refetch_queue = refetch_queue
         self.watermark = Watermark(following, PLAN_RUNS)
         self._settled: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
-        # Ended plan runs whose children are still to be linked: id -> the plan or snapshot to read.
-        self._childless: dict[str, str] = {}
 
     async def poll(self) -> None:
         """Take every page; the watermark moves when all of them are committed, not before.
@@ -58,7 +63,7 @@ class PlanRuns:
         newest_at: datetime | None = None
         is_complete = True
         asked_at, theirs = self._following.clock.now(), self._following.workspace_now()
-        async for page in self._following.client.plan_runs(
+        async for page in self._following.client.runs.plan_runs(
             updated_since=self.watermark.since(), priority=Priority.CHANGES
         ):
             began_at = page.began_at if page.number == 1 else began_at
@@ -92,10 +97,8 @@ class PlanRuns:
         if not has_ended(row.native_status):
             return
         self._settled.put(row.id, _written(row))
-        is_news = outcome is not Outcome.HISTORICAL
-        has_room = len(self._childless) < _WAITING_PARENTS
-        if is_news and has_room and row.plan_id is not None:
-            self._childless[row.id] = row.plan_id
+        if outcome is not Outcome.HISTORICAL and row.plan_id is not None:
+            self._plan_children.add(row.id, plan_id=row.plan_id)
 
     async def _try_to_read(self, row: PlanRunRow, source: Source) -> Observation | None:
         try:
@@ -125,72 +128,12 @@ class PlanRuns:
         if key in known and known[key].status.is_terminal:
             return row
         try:
-            return await self._following.client.plan_run(row.id, priority=Priority.ENDS)
+            return await self._following.client.runs.plan_run(row.id, priority=Priority.ENDS)
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:
             log.info("a plan run tells no more", plan_run=row.id, reason=str(error))
             return row
-
-    async def link_children(self) -> bool:
-        """Tell the runs inside ended plan runs of their parent, as far as the API names them.
-
-        Return False where no plan run has ended since.
-
-        Raises:
-            MonitorError: the first failure that may pass; what is left is tried again.
-        """
-        if not self._following.can(Capability.MAP_PLAN_SNAPSHOTS):
-            self._childless.clear()
-        waiting = list(self._childless.items())
-        for plan_run_id, plan_id in waiting:
-            if await self._has_children(plan_run_id):
-                self._childless.pop(plan_run_id, None)
-                continue
-            try:
-                full = await self._following.client.plan_full(plan_id, priority=Priority.DETAILS)
-            except (TryLaterError, UnauthorizedError):
-                raise
-            except WorkspaceError as error:
-                log.info("a plan run's children are not told", plan_run=plan_run_id, why=str(error))
-            else:
-                await self._link(
-                    [child for child in full.children if child.plan_run_id == plan_run_id]
-                )
-            self._childless.pop(plan_run_id, None)
-        return bool(waiting)
-
-    async def _has_children(self, plan_run_id: str) -> bool:
-        # All were linked in one commit, so an old plan run that is seen again costs no read.
-        key = self._following.key(RunKind.PLAN_RUN, plan_run_id)
-        return bool(await self._following.bus.children(key))
-
-    async def _link(self, children: Sequence[PlanChild]) -> None:
-        parents = {self._child_key(child): child.plan_run_id for child in children}
-        known = await self._following.observer.known(list(parents))
-        # The flow run between a plan run and a job group belongs to the plan run as well.
-        for key, state in list(known.items()):
-            if key.kind is RunKind.JOB_GROUP and (flow_run := state.parents.flow_run) is not None:
-                parents.setdefault(self._following.key(RunKind.FLOW_RUN, flow_run), parents[key])
-        known = await self._following.observer.known(list(parents))
-        # Only runs that were seen already: a child that is not followed must not appear this way.
-        observations = [
-            Observation(
-                key=key,
-                source=Source.POLL,
-                observed_at=self._following.clock.now(),
-                parents=Parents(plan_run=plan_run_id),
-                trigger=Trigger.PLAN,
-            )
-            for key, plan_run_id in parents.items()
-            if key in known
-        ]
-        await self._following.observer.observe(observations)
-
-    def _child_key(self, child: PlanChild) -> RunKey:
-        if child.job_group_id is not None:
-            return self._following.key(RunKind.JOB_GROUP, child.job_group_id)
-        return self._following.key(RunKind.FLOW_RUN, child.flow_run_id or "")
 
 
 def _written(row: PlanRunRow) -> Written:

@@ -58,7 +58,7 @@ class Plans:
         asked_at = self._following.workspace_now()
         rows = [
             row
-            async for page in self._following.client.plans(priority=Priority.NAMES)
+            async for page in self._following.client.pipelines.plans(priority=Priority.NAMES)
             for row in page.rows
         ]
         self._listed = {row.id: row for row in rows if not row.is_snapshot}
@@ -93,7 +93,9 @@ class Plans:
 
     async def _read(self, snapshot_id: str) -> str | None:
         try:
-            full = await self._following.client.plan_full(snapshot_id, priority=Priority.ENDS)
+            full = await self._following.client.pipelines.plan_full(
+                snapshot_id, priority=Priority.ENDS
+            )
         except (TryLaterError, UnauthorizedError) as error:
             tries = (self._tries.get(snapshot_id) or 0) + is_about_what_was_asked(error)
             self._tries.put(snapshot_id, tries)

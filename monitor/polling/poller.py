@@ -15,13 +15,14 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusError, MonitorError, TryLaterError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind
+from monitor.model.waits import backoff_seconds
 from monitor.polling.capability_discovery import CapabilityDiscovery
 from monitor.polling.following import Following
 from monitor.polling.pace import rest_after_reads, rest_between_lists
 from monitor.polling.parts import WorkspacePolls, build
 from monitor.polling.polls import Polls
 from monitor.polling.settings import InventorySettings, PollSettings
-from monitor.polling.waiting import Bell, growing_wait
+from monitor.polling.waiting import Bell
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
@@ -131,7 +132,7 @@ class WorkspacePoller:
         self._repeat(
             group,
             "plan_children",
-            parts.plan_runs.link_children,
+            parts.plan_children.poll,
             self._change_seconds,
             needs=Capability.LIST_PLAN_RUNS,
         )
@@ -259,7 +260,7 @@ class WorkspacePoller:
         while True:
             settings = self._following.settings
             attempt += 1
-            wait = growing_wait(
+            wait = backoff_seconds(
                 attempt,
                 base_seconds=_FIRST_WAIT_SECONDS,
                 cap_seconds=settings.connect_wait_cap_seconds,
@@ -380,7 +381,7 @@ class WorkspacePoller:
         settings, failures = self._following.settings, self._polls.failures(name)
         if failure is None:
             return seconds
-        growing = growing_wait(
+        growing = backoff_seconds(
             failures, base_seconds=settings.idle_seconds, cap_seconds=settings.reconcile_seconds
         )
         if isinstance(failure, TryLaterError):
@@ -397,5 +398,5 @@ class WorkspacePoller:
         """Where nothing is listed this read alone shows whether the workspace answers."""
         if self._following.can(Capability.LIST_CHANGES):
             return False
-        await self._following.client.open_api_spec(priority=Priority.INVENTORY)
+        await self._following.client.operations.open_api_spec(priority=Priority.INVENTORY)
         return True

@@ -123,12 +123,13 @@ class Polls:
                 is_expected_by=expected_by,
             )
         )
-        self._tell(name, OK if is_lost else outcome, failure)
+        if was_asked:
+            self._tell(name, OK if is_lost else outcome, failure)
 
     def _is_not_offered(self, failure: MonitorError | None) -> bool:
         return (
             isinstance(failure, NotAvailableError)
-            and failure.operation_id in self._following.client.unavailable
+            and failure.operation_id in self._following.client.requester.unavailable
         )
 
     def _expected_by(

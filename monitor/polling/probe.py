@@ -70,17 +70,17 @@ async def probe(
         WorkspaceError: the workspace cannot be asked now, or refuses the token.
     """
     configured = client.settings.edition
-    client.edition = configured
-    client.forget_unavailable(*PROBED)
+    client.requester.edition = configured
+    client.requester.forget_unavailable(*PROBED)
     specification = await _specification(client)
     proof = await _prove(client)
-    await _ask_again(client, (client.unavailable | doubted) - PROBED)
+    await _ask_again(client, (client.requester.unavailable | doubted) - PROBED)
     if configured is not None:
         edition, reason = configured, "as configured"
     else:
         edition, reason = judge(proof, specification, before=before)
-    client.edition = edition
-    capabilities = without(capabilities_of(edition), proof.refused | client.unavailable)
+    client.requester.edition = edition
+    capabilities = without(capabilities_of(edition), proof.refused | client.requester.unavailable)
     is_sure = proof.found | proof.refused >= set(_READS)
     return Finding(edition=edition, reason=reason, capabilities=capabilities, is_sure=is_sure)
 
@@ -154,7 +154,7 @@ def _likeness(edition: Edition, specification: Specification) -> int:
 
 async def _specification(client: WorkspaceClient) -> Specification:
     try:
-        return await client.open_api_spec(priority=Priority.CHANGES)
+        return await client.operations.open_api_spec(priority=Priority.CHANGES)
     except WorkspaceError as error:
         if not is_about_what_was_asked(error):
             raise
@@ -195,9 +195,9 @@ async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> N
     """
     for operation_id in sorted(operation_ids):
         one = operation(operation_id)
-        client.forget_unavailable(operation_id)
+        client.requester.forget_unavailable(operation_id)
         try:
-            await client.request(
+            await client.requester.request(
                 operation_id,
                 *(_NO_ID for _ in one.parameters),
                 body=None if one.method in ("GET", "DELETE") else {},
@@ -212,7 +212,7 @@ async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> N
 async def _is_offered(client: WorkspaceClient, operation_id: str) -> bool:
     query = {"limit": 1} if "limit" in operation(operation_id).query else None
     try:
-        await client.request(operation_id, query=query, priority=Priority.CHANGES)
+        await client.requester.request(operation_id, query=query, priority=Priority.CHANGES)
     except NotAvailableError:
         return False
     except (RequestRejectedError, UnreadableAnswerError):

@@ -83,7 +83,7 @@ class Progress:
         client = self._following.client
         try:
             # The last in the order of spending, and without waiting for a turn.
-            rows = await client.jobs(key.id, priority=Priority.INVENTORY, wait_seconds=0.0)
+            rows = await client.runs.jobs(key.id, priority=Priority.INVENTORY, wait_seconds=0.0)
         except (NoSuchObjectError, NotAvailableError) as error:
             # Whether the run itself is gone is for the audit to find out.
             log.debug("no progress to be read", run=str(key), reason=str(error))

@@ -70,8 +70,8 @@ class ReachabilityJudge:
             since=since,
             known_at=now,
             reason=self._reason(),
-            clock_skew_seconds=following.client.clock_skew_seconds,
-            budgets=following.client.budgets(),
+            clock_skew_seconds=following.client.requester.clock_skew_seconds,
+            budgets=following.client.requester.budgets(),
         )
 
     def _reason(self) -> str | None:

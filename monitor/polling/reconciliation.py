@@ -9,20 +9,22 @@ import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, RequestRejectedError, WorkspaceError
-from monitor.model.runs import RunKey, RunKind, Source
+from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
 from monitor.polling.by_id import ById
 from monitor.polling.failures import is_about_what_was_asked, one_by_one
 from monitor.polling.following import Following
 from monitor.polling.intake import Intake
 from monitor.polling.plan_runs import PlanRuns
+from monitor.polling.reading import PENDING_WORD, RUNNING_WORD
 from monitor.polling.refetch_queue import RefetchQueue
 from monitor.workspace.payloads import JobGroupRow, Page, PlanRunRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-# The workspace's words for what has not ended. Not every workspace knows the last one.
-_ACTIVE_WORDS = ("InProgress", "Created", "Pending")
+_ACTIVE_WORDS = tuple(word for word, status in NATIVE_STATUSES.items() if not status.is_terminal)
+# Every workspace knows these; any other may be refused.
+_CERTAIN_WORDS = frozenset({RUNNING_WORD, PENDING_WORD})
 _RELISTED_SECONDS = 86_400.0
 
 
@@ -111,7 +113,7 @@ class Reconciliation:
         client = self._following.client
         for word in self._words(status=status):
             try:
-                async for page in client.job_library(
+                async for page in client.runs.job_library(
                     status=word,
                     created_since=None if word else self._yesterday(),
                     priority=Priority.RECONCILIATION,
@@ -124,7 +126,7 @@ class Reconciliation:
         client = self._following.client
         for word in self._words(status=status):
             try:
-                async for page in client.plan_runs(
+                async for page in client.runs.plan_runs(
                     status=word,
                     created_since=None if word else self._yesterday(),
                     priority=Priority.RECONCILIATION,
@@ -139,7 +141,7 @@ class Reconciliation:
         return tuple(word for word in _ACTIVE_WORDS if word not in self._refused_words)
 
     def _refuse(self, word: str | None, error: RequestRejectedError) -> None:
-        if word != _ACTIVE_WORDS[-1]:
+        if word is None or word in _CERTAIN_WORDS:
             raise error
         log.info("the workspace does not know a status", status=word, reason=str(error))
         self._refused_words.add(word)

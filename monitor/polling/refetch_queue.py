@@ -13,10 +13,11 @@ import structlog
 
 from monitor.model.errors import MonitorError, NoSuchObjectError, TryLaterError
 from monitor.model.runs import RunKey, RunKind
+from monitor.model.waits import backoff_seconds
 from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
-from monitor.polling.waiting import Bell, growing_wait
+from monitor.polling.waiting import Bell
 from monitor.workspace.payloads import BadRow
 
 log = structlog.get_logger()
@@ -140,7 +141,7 @@ class RefetchQueue:
         self._entries.pop(key, None)
 
     def _put_back(self, entry: _Entry) -> None:
-        wait = growing_wait(
+        wait = backoff_seconds(
             entry.waits,
             base_seconds=_BASE_WAIT_SECONDS,
             cap_seconds=self._following.settings.reconcile_seconds,

@@ -38,7 +38,7 @@ class Schedules:
         # What was changed before this moment is in the list.
         read_at = following.workspace_now()
         client = following.client
-        pages = [page async for page in client.schedules(priority=Priority.INVENTORY)]
+        pages = [page async for page in client.pipelines.schedules(priority=Priority.INVENTORY)]
         # Pages overlap, so a schedule may have been shown twice.
         rows = {row.id: row for page in pages for row in page.rows}
         unique = {row.id: _known(row) for row in rows.values()}
@@ -77,7 +77,9 @@ class Schedules:
         """Return whose token this is, asked once; None where the workspace does not tell."""
         if self._owner is None and self._following.can(Capability.KNOW_THE_PERSON):
             try:
-                person = await self._following.client.current_person(priority=Priority.INVENTORY)
+                person = await self._following.client.inventory.current_person(
+                    priority=Priority.INVENTORY
+                )
             except WorkspaceError as error:
                 if not is_about_what_was_asked(error):
                     raise

@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from monitor.model.clock import Clock
+from monitor.model.waits import happens_within
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-async def happens_within(
-    happening: Coroutine[Any, Any, object], *, clock: Clock, seconds: float, name: str
-) -> bool:
-    """Wait until ``happening`` is over, at most ``seconds``; False where time ran out.
-
-    ``happening`` must not fail; it is cancelled when time runs out.
-    """
-    async with asyncio.TaskGroup() as group:
-        awaited = group.create_task(happening, name=name)
-        timer = group.create_task(clock.sleep(seconds), name=f"{name}: time limit")
-        await asyncio.wait((awaited, timer), return_when=asyncio.FIRST_COMPLETED)
-        in_time = awaited.done()
-        awaited.cancel()
-        timer.cancel()
-    return in_time
 
 
 async def for_each(
@@ -69,9 +53,3 @@ class Bell:
         rang = self._rung.is_set()
         self._rung.clear()
         return rang
-
-
-def growing_wait(attempt: int, *, base_seconds: float, cap_seconds: float) -> float:
-    """Return the wait behind the failed ``attempt``, which counts from 1."""
-    # Bounded, because a weekend of attempts would overflow a float.
-    return float(min(base_seconds * 2.0 ** min(attempt - 1, 30), cap_seconds))

@@ -96,14 +96,14 @@ class Scene:
 
     async def begin(self, edition: Edition = Edition.RL) -> None:
         """Take up the work as a poller does, without probing: the edition is as told."""
-        self.client.edition = edition
+        self.client.requester.edition = edition
         self.live_state.update_workspace(
             NAME,
             edition=str(edition),
             capabilities=frozenset(str(capability) for capability in capabilities_of(edition)),
         )
         if await self.observer.open(NAME) is None:
-            await self.client.request("getOpenApiSpec", priority=0)  # type: ignore[arg-type]  # any request tells the time
+            await self.client.requester.request("getOpenApiSpec", priority=0)  # type: ignore[arg-type]  # any request tells the time
             await self.observer.follow_since(NAME, self.following.workspace_now())
         await self.parts.load()
 

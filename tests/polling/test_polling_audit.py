@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from monitor.model.errors import NotAvailableError, TryLaterError
-from monitor.model.runs import RunKind
+from monitor.model.runs import NATIVE_STATUSES, RunKind
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import (
@@ -191,3 +191,13 @@ async def test_an_unknown_word_is_not_finished(
     active = scene.live_state.active[scene.key(1)]
     assert active.run.native_status == "Hibernating"
     assert active.confirmed_at == clock.now()
+
+
+async def test_every_status_of_the_one_list_that_is_no_end_is_listed(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """A word that is added to the list is reconciled as well."""
+    await scene.parts.reconciliation.poll()
+
+    listed = {query["status"] for path, query in workspace.asked if path == "jobLibrary"}
+    assert listed == {word for word, state in NATIVE_STATUSES.items() if not state.is_terminal}

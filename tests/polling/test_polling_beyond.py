@@ -196,7 +196,7 @@ async def test_usage_of_this_month_is_known_as_served(
     """Numbers of the answer, or sums over its rows; an id is no measure."""
     path = "usages/jobMetrics/compute/from/2026-11-01/to/2026-11-21"
     workspace.documents[path] = body
-    reading.client.edition = Edition.PL
+    reading.client.requester.edition = Edition.PL
     await Usage(reading.following).poll()
 
     found = told(reading.live_state.workspaces[NAME].inventory.usage)

@@ -66,6 +66,32 @@ async def test_the_oldest_knowledge_is_renewed_first(
     assert workspace.asked[0][0] == "jobGroups/5"
 
 
+async def test_runs_that_cannot_be_read_hold_up_no_other_for_good(
+    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """With four that always fail, a run whose own failures have passed is read again."""
+    for number in range(1, 6):
+        workspace.put_job_group(number, "InProgress")
+        await legacy.parts.by_id.confirm(legacy.key(number))
+    broken = {f"jobGroups/{number}": OVERLOADED for number in range(1, 5)}
+    all_broken = {**broken, "jobGroups/5": OVERLOADED}
+    for faults in (broken, broken, broken, all_broken, all_broken, all_broken):
+        workspace.faults = faults
+        if faults is broken:
+            workspace.put_job_group(5, "InProgress")
+        with pytest.raises(TryLaterError):
+            await legacy.parts.by_id.poll()
+        await clock.advance(5)
+    workspace.faults = broken
+    workspace.put_job_group(5, "Complete")
+    for _ in range(6):
+        with pytest.raises(TryLaterError):
+            await legacy.parts.by_id.poll()
+        await clock.advance(5)
+
+    assert "5:succeeded" in await legacy.told()
+
+
 async def test_a_gone_run_needs_two_audits_here_too(
     legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:

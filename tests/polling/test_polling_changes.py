@@ -80,7 +80,7 @@ async def test_the_watermark_waits_for_the_last_page(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Pages before the failing one are kept; those behind it are asked for again."""
-    scene.client.settings = scene.client.settings.__class__(
+    scene.client.requester.settings = scene.client.settings.__class__(
         name=NAME, url=workspace.url, page_size=4, retries=0, requests_per_minute=60_000
     )
     await scene.parts.changes.poll()

@@ -163,7 +163,7 @@ async def test_a_late_list_does_not_open_an_ended_group(
     workspace.put_flow_run(71)
     put(workspace, 1, "InProgress")
     await look(scene)
-    late = await scene.client.job_group("1", priority=Priority.RECONCILIATION)
+    late = await scene.client.runs.job_group("1", priority=Priority.RECONCILIATION)
     put(workspace, 1, "Complete")
     await scene.parts.changes.poll()
     await scene.parts.intake.take((late,), Source.RECONCILIATION)

@@ -169,11 +169,11 @@ async def test_a_plan_run_whose_children_are_linked_is_not_read_again(
     workspace.full_plans[13] = {"id": 13, "planNodes": {"data": [node]}}
     workspace.put_plan_run(7, "Complete", plan={"id": 13}, finishedAt=stamp(workspace.now()))
     await scene.parts.plan_runs.poll()
-    await scene.parts.plan_runs.link_children()
+    await scene.parts.plan_children.poll()
     reads = workspace.count("plans/13/full")
     await scene.restart()
     await scene.parts.reconciliation.relist()
-    await scene.parts.plan_runs.link_children()
+    await scene.parts.plan_children.poll()
 
     assert reads == 1
     assert workspace.count("plans/13/full") == 1

@@ -71,6 +71,30 @@ async def test_a_schedule_does_not_bring_a_deleted_flow_back(
     assert names(scene) == set()
 
 
+async def test_folders_that_cannot_be_listed_hold_up_no_owner(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Flows get their owners, and keep the folder names that are known; the poll still fails."""
+    owner = {"email": "ada@example.org"}
+    workspace.tables["flows"] = {
+        11: {"id": 11, "name": "A", "folder": {"id": 3}, "creator": owner},
+    }
+    workspace.documents["folders"] = {"data": [{"id": 3, "name": "Finance"}]}
+    await scene.parts.pipeline_names.poll()
+    workspace.faults["folders"] = OVERLOADED
+    workspace.tables["flows"][12] = {
+        "id": 12, "name": "B", "folder": {"id": 4}, "creator": owner,
+    }  # fmt: skip
+    with pytest.raises(TryLaterError):
+        await scene.parts.pipeline_names.poll()
+
+    placed = {
+        pipeline.id: (pipeline.folder, pipeline.owner)
+        for pipeline in scene.live_state.view.pipelines()
+    }
+    assert placed == {"11": ("Finance", "ada@example.org"), "12": (None, "ada@example.org")}
+
+
 async def test_a_failed_list_forgets_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
     """An outage is not a deletion."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A"}}
@@ -186,7 +210,7 @@ async def test_a_reading_of_schedules_tells_when_it_began_and_whose_they_are(
             "tasks": [],
         }
     }
-    await scene.client.request("getOpenApiSpec", priority=Priority.CHANGES)
+    await scene.client.requester.request("getOpenApiSpec", priority=Priority.CHANGES)
     before = scene.following.workspace_now()
     await scene.parts.schedules.poll()
     status = scene.live_state.workspaces["marketing"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from monitor.model.errors import TryLaterError
@@ -161,7 +163,7 @@ async def test_runs_inside_a_plan_run_learn_their_parent(
     workspace.put_plan_run(7, "Complete", finishedAt=stamp(workspace.now()), plan={"id": 13})
     await scene.parts.plan_runs.poll()
     workspace.full_plans[13] = plan_with_children(plan_run_id=7, job_group_ids=(1, 99))
-    await scene.parts.plan_runs.link_children()
+    await scene.parts.plan_children.poll()
 
     group, flow_run = await scene.state(1), await scene.state(71, RunKind.FLOW_RUN)
     assert group is not None
@@ -169,7 +171,69 @@ async def test_runs_inside_a_plan_run_learn_their_parent(
     assert (group.parents.plan_run, flow_run.parents.plan_run) == ("7", "7")
     assert group.trigger is Trigger.PLAN
     assert await scene.state(99) is None
-    assert await scene.parts.plan_runs.link_children() is False
+    assert await scene.parts.plan_children.poll() is False
+
+
+async def test_a_plan_that_cannot_be_read_holds_up_no_other(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """The runs of the other plans are linked; this plan is retried ever more rarely, for a day."""
+    for plan_run_id, plan_id in ((7, 13), (8, 14)):
+        put_plan(workspace, plan_id, f"Plan {plan_id}")
+        workspace.put_job_group(plan_run_id + 100, "Complete", ranfor="plan")
+        workspace.put_plan_run(
+            plan_run_id, "Complete", finishedAt=stamp(workspace.now()), plan={"id": plan_id}
+        )
+        workspace.full_plans[plan_id] = plan_with_children(
+            plan_run_id=plan_run_id, job_group_ids=(plan_run_id + 100,)
+        )
+    workspace.faults["plans/13/full"] = OVERLOADED
+    await scene.parts.changes.poll()
+    await scene.parts.plan_runs.poll()
+    with pytest.raises(TryLaterError):
+        await scene.parts.plan_children.poll()
+    assert await parent_of(scene, 108) == "8"
+    assert await parent_of(scene, 107) is None
+
+    reads = []
+    for _ in range(3):
+        before = workspace.count("plans/13/full")
+        for _ in range(100):
+            await clock.advance(6)
+            with suppress(TryLaterError):
+                await scene.parts.plan_children.poll()
+        reads.append(workspace.count("plans/13/full") - before)
+    assert reads[0] < 12
+    assert reads[1:] == [2, 2]
+
+    workspace.faults.clear()
+    await clock.advance(scene.settings.reconcile_seconds)
+    await scene.parts.plan_children.poll()
+    assert await parent_of(scene, 107) == "7"
+
+
+async def test_a_plan_that_can_never_be_read_is_given_up(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """After a day nothing more is asked for it."""
+    put_plan(workspace, 13, "Nightly")
+    workspace.put_plan_run(7, "Complete", finishedAt=stamp(workspace.now()), plan={"id": 13})
+    workspace.faults["plans/13/full"] = OVERLOADED
+    await scene.parts.plan_runs.poll()
+    for _ in range(2):
+        with suppress(TryLaterError):
+            await scene.parts.plan_children.poll()
+        await clock.advance(86_401)
+    reads = workspace.count("plans/13/full")
+
+    assert await scene.parts.plan_children.poll() is False
+    assert workspace.count("plans/13/full") == reads
+
+
+async def parent_of(scene: Scene, job_group_id: int) -> str | None:
+    state = await scene.state(job_group_id)
+    assert state is not None
+    return state.parents.plan_run
 
 
 def plan_with_children(*, plan_run_id: int, job_group_ids: tuple[int, ...]) -> dict[str, object]:

@@ -199,3 +199,22 @@ async def test_only_so_many_outputs_are_kept_in_mind(
 
     assert set(read(scene)) == {"recipe 2", "recipe 3"}
     assert workspace.count("jobGroups/./profileResults") == 3
+
+
+async def test_a_profile_that_cannot_be_read_holds_up_no_other(
+    scene: Scene, workspace: TinyWorkspace, profiles: Profiles
+) -> None:
+    """The other outputs are read; this one is asked for a bounded number of times."""
+    workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
+    workspace.faults["jobGroups/2/profileResults"] = OVERLOADED
+    await run(scene, workspace, 1)
+    await run(scene, workspace, 2, recipe=46)
+    for _ in range(scene.settings.attempts - 1):
+        with pytest.raises(TryLaterError):
+            await profiles.poll()
+        assert read(scene) == {"recipe 45": ("1", ValueCounts(valid=1))}
+    for _ in range(3):
+        await profiles.poll()
+
+    assert workspace.count("jobGroups/1/profileResults") == 1
+    assert workspace.count("jobGroups/2/profileResults") == scene.settings.attempts

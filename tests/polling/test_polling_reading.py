@@ -148,7 +148,7 @@ async def test_the_page_of_a_cloud_drops_the_api_label(unbegun: Scene) -> None:
         "https://us1.alteryxcloud.com",
         "http://h:3005",
     ):
-        unbegun.client.settings = type(settings)(name="w", url=url)
+        unbegun.client.requester.settings = type(settings)(name="w", url=url)
         urls[url] = unbegun.following.page_url
 
     assert list(urls.values()) == [

@@ -130,7 +130,7 @@ async def test_a_second_loss_does_not_put_off_the_look(
     first = followed.capability_discovery.seconds_until_due()
     await clock.advance(20)
     with pytest.raises(NotAvailableError):
-        await followed.scene.client.request("listPlans", priority=Priority.CHANGES)
+        await followed.scene.client.requester.request("listPlans", priority=Priority.CHANGES)
     await followed.capability_discovery.heed()
 
     assert first <= 60
@@ -229,7 +229,7 @@ async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
     body: object = {} if operation_id in ("createWebhookFlowTask", "testWebhook") else None
     values = () if body is not None else ("1",)
     with pytest.raises(NotAvailableError):
-        await client.request(operation_id, *values, body=body, priority=Priority.CHANGES)
+        await client.requester.request(operation_id, *values, body=body, priority=Priority.CHANGES)
     for _ in range(3):
         await followed.capability_discovery.heed()
         await clock.advance(followed.capability_discovery.seconds_until_due())

@@ -112,9 +112,11 @@ async def _check_inside(
             why = "the reads before it failed"
         return [*lines, *await bounded(expiry, silent), *_not_probed(name, why)]
     offer = FoundCapabilities(
-        configured=configuration.workspace.edition, finding=finding, refused=client.unavailable
+        configured=configuration.workspace.edition,
+        finding=finding,
+        refused=client.requester.unavailable,
     )
-    client.edition = offer.edition
+    client.requester.edition = offer.edition
     return await _check_offer(client, offer, configuration, surroundings)
 
 

@@ -44,7 +44,7 @@ class ConfigurationWatch:
         following = self._following
         # First what is secret: a failure here must not show what it would have hidden.
         masking = await self._known_masking()
-        configuration = await following.client.configuration()
+        configuration = await following.client.inventory.configuration()
         settings = held_settings(
             configuration, secret_names=masking.secret_names, salt=masking.salt
         )
@@ -87,6 +87,6 @@ class ConfigurationWatch:
 
     async def _told_secret(self) -> frozenset[str]:
         try:
-            return secret_names_in(await self._following.client.configuration_schema())
+            return secret_names_in(await self._following.client.inventory.configuration_schema())
         except (NotAvailableError, NoSuchObjectError, RequestRejectedError):
             return frozenset()  # then names and values alone tell

@@ -64,7 +64,7 @@ class Connections:
         self._following.update_inventory(connections=())
 
     async def _listed(self) -> dict[str, str]:
-        pages = self._following.client.connections(
+        pages = self._following.client.inventory.connections(
             priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
         )
         return {row.id: row.name or row.id async for page in pages for row in page.rows}
@@ -73,11 +73,11 @@ class Connections:
         """Return whether it can be opened; None where nobody can say."""
         client = self._following.client
         try:
-            return await client.connection_status(connection_id)
+            return await client.inventory.connection_status(connection_id)
         except NoSuchObjectError:
             return None
         except NotAvailableError as error:
-            if error.operation_id in client.unavailable:
+            if error.operation_id in client.requester.unavailable:
                 raise
             return None  # the token may not look at this one
         except RequestRejectedError:

@@ -43,7 +43,7 @@ class Objects:
         failure: WorkspaceError | None = None
         for kind, (operation_id, query) in _COUNTS.items():
             try:
-                values[kind] = await following.client.count(operation_id, query=query)
+                values[kind] = await following.client.inventory.count(operation_id, query=query)
             except NotAvailableError:
                 continue
             except WorkspaceError as error:

@@ -11,6 +11,7 @@ from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceErro
 from monitor.model.inventory import OutputQuality, ValueCounts
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, Status
+from monitor.polling.failures import is_about_what_was_asked
 from monitor.polling.following import Following
 from monitor.workspace.priority import Priority
 
@@ -32,13 +33,15 @@ class Profiles:
         self._at_once = at_once
         self._outputs = outputs
         self._read: dict[Output, str] = {}  # the run whose profile was asked for last
+        self._attempts: dict[Output, int] = {}  # failed ones, of the run that is due
         self._qualities: dict[Output, OutputQuality] = {}
 
     async def poll(self) -> bool:
         """Read the profiles that are new; return whether the workspace was asked.
 
         Raises:
-            WorkspaceError: the workspace cannot be asked now; the rest is read next time.
+            WorkspaceError: the workspace cannot be asked now and the rest is read next time; or
+                some profiles cannot be read, and all others have been.
         """
         newest = self._newest()
         self._qualities = {
@@ -46,12 +49,40 @@ class Profiles:
         }
         self._read = {item: run_id for item, run_id in self._read.items() if item in newest}
         due = [item for item, health in newest.items() if self._is_due(item, health)]
+        self._attempts = {
+            output: attempts for output, attempts in self._attempts.items() if output in due
+        }
+        # What failed before comes last: many that fail must not use up the reads of the others.
+        due.sort(key=lambda output: self._attempts.get(output, 0))
+        failure: WorkspaceError | None = None
         try:
-            for item in due[: self._at_once]:
-                await self._look(item, newest[item])
+            for output in due[: self._at_once]:
+                failure = await self._try(output, newest[output]) or failure
         finally:
             self._following.update_inventory(outputs=tuple(self._qualities.values()))
+        if failure is not None:
+            raise failure
         return bool(due)
+
+    async def _try(self, output: Output, health: PipelineHealth) -> WorkspaceError | None:
+        """Read one profile; return its failure until it has failed too often to be tried again."""
+        try:
+            await self._look(output, health)
+        except TryLaterError as error:
+            if not is_about_what_was_asked(error):
+                raise
+            attempts = self._attempts.get(output, 0) + (not self._following.is_unreachable())
+            self._attempts[output] = attempts
+            if attempts < self._following.settings.attempts:
+                return error
+            log.warning(
+                "profile given up",
+                workspace=self._following.name,
+                run=health.last_run_id,
+                reason=str(error),
+            )
+            self._read[output] = str(health.last_run_id)
+        return None
 
     def forget(self) -> None:
         self._read = {}  # so that all is read again, should profiles be offered again
@@ -79,11 +110,11 @@ class Profiles:
     async def _look(self, output: Output, health: PipelineHealth) -> None:
         run_id = str(health.last_run_id)
         try:
-            told = await self._following.client.profile(run_id)
+            told = await self._following.client.inventory.profile(run_id)
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:
-            if error.operation_id in self._following.client.unavailable:
+            if error.operation_id in self._following.client.requester.unavailable:
                 raise
             # Most often it ran without a profile, which the API answers with a refusal.
             log.debug("no profile", workspace=self._following.name, run=run_id, reason=str(error))
@@ -114,7 +145,7 @@ class Profiles:
         if not following.can(Capability.FOLLOW_BY_ID):
             return None
         try:
-            row = await following.client.job_group(
+            row = await following.client.runs.job_group(
                 run_id, with_flow=True, priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
             )
         except WorkspaceError as error:

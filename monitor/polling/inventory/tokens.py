@@ -19,7 +19,7 @@ class Tokens:
     async def poll(self) -> None:
         """List the tokens; of very many those that expire last."""
         following = self._following
-        rows = await following.client.access_tokens(
+        rows = await following.client.inventory.access_tokens(
             priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
         )
         expiries = [(row.expires_at, row.id) for row in rows if row.expires_at is not None]

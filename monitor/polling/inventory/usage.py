@@ -22,7 +22,7 @@ class Usage:
         """Read what was used; the measures have the names under which they are served."""
         following = self._following
         today = following.workspace_now().date()
-        used = await following.client.compute_usage(today.replace(day=1), today)
+        used = await following.client.inventory.compute_usage(today.replace(day=1), today)
         shown = dict(sorted(used.items())[:_MEASURES])
         if len(shown) < len(used):
             log.warning("too many measures of usage", workspace=following.name, served=len(used))

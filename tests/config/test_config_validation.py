@@ -1,4 +1,4 @@
-"""Every fault of a configuration is told at once, and what has none becomes typed settings."""
+"""Validation reports every problem at once, or returns typed settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from monitor.callbacks.settings import SignatureMode
 from monitor.catalogue.operations import Edition
-from monitor.config import Configuration, LogLevel, config_hash, weigh
+from monitor.config import Configuration, LogLevel, config_hash, validate
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import MqttProtocol
@@ -19,7 +19,7 @@ from tests.config.settings_tables import (
     CALLBACK_SECRET,
     TOKEN,
     file,
-    judged,
+    parsed,
     problems,
     with_callbacks,
     workspace,
@@ -28,7 +28,7 @@ from tests.config.settings_tables import (
 
 def test_the_least_takes_every_default() -> None:
     """A name, a URL and a token are enough; all else is as the settings types have it."""
-    configuration = judged(file())
+    configuration = parsed(file())
     (one,) = configuration.workspaces
     assert one.workspace == WorkspaceSettings(
         name="marketing", url="https://api.example.com", token=Secret(TOKEN)
@@ -40,7 +40,7 @@ def test_the_least_takes_every_default() -> None:
 
 def test_every_kind_of_value_finds_its_field() -> None:
     """Numbers, lists, choices, addresses and keys that stand elsewhere reach their settings."""
-    configuration = judged(
+    configuration = parsed(
         file(
             workspaces=[
                 workspace(
@@ -81,21 +81,21 @@ def test_every_kind_of_value_finds_its_field() -> None:
 
 def test_run_memory_has_one_horizon() -> None:
     """What tracking forgets and what the store forgets is set by one key."""
-    configuration = judged(file(storage={"retention": {"runs_seconds": 90_000}}))
+    configuration = parsed(file(storage={"retention": {"runs_seconds": 90_000}}))
     assert configuration.tracking.forget_seconds == 90_000
     assert configuration.storage.retention.runs_seconds == 90_000
 
 
 def test_the_store_keeps_callbacks_as_long_as_they_are_waited_for() -> None:
     """A longer wait for confirmation lengthens what the store keeps."""
-    configuration = judged(with_callbacks(give_up_seconds=200_000))
+    configuration = parsed(with_callbacks(give_up_seconds=200_000))
     assert configuration.storage.retention.callbacks_seconds == 200_000
 
 
-def test_all_faults_come_at_once_with_key_value_and_way_out() -> None:
-    """One judgement names every fault of a file, in one sentence each."""
+def test_all_problems_come_at_once_with_key_value_and_hint() -> None:
+    """One validation names every problem of a file, in one sentence each."""
     with pytest.raises(ConfigurationError) as raised:
-        judged(
+        parsed(
             {
                 "workspaces": [
                     workspace(name="Bad", url="ftp://x", page_size="many"),
@@ -130,7 +130,7 @@ def test_all_faults_come_at_once_with_key_value_and_way_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "fault"),
+    ("mapping", "problem"),
     [
         ({}, "workspaces: (absent): add a [[workspaces]] with name and url"),
         ({"workspaces": []}, "workspaces: (absent): add a [[workspaces]] with name and url"),
@@ -211,33 +211,33 @@ def test_all_faults_come_at_once_with_key_value_and_way_out() -> None:
         ),
     ],
 )
-def test_a_single_fault_is_told(mapping: dict[str, Any], problem: str) -> None:
-    """Each wrong value gives one sentence, and nothing else is held against the file."""
+def test_a_single_problem_is_reported(mapping: dict[str, Any], problem: str) -> None:
+    """Each wrong value gives one sentence, and no other problem."""
     assert problems(mapping) == [problem]
 
 
 @pytest.mark.parametrize("name", ["a", "0", "marketing-2", "a" * 63])
 def test_good_workspace_names_are_taken(name: str) -> None:
     """A name is 1 to 63 lower-case letters, digits and hyphens."""
-    assert judged(file(workspaces=[workspace(name)])).workspaces[0].name == name
+    assert parsed(file(workspaces=[workspace(name)])).workspaces[0].name == name
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a_b", "a b", "a" * 64, "a\n", "bridge", "ä"])
-def test_bad_workspace_names_are_faults(name: str) -> None:
+def test_bad_workspace_names_are_problems(name: str) -> None:
     """Anything else would break a label, a topic or a path."""
     (problem,) = problems(file(workspaces=[workspace(name)]))
     assert problem.startswith("workspaces[0].name: ")
 
 
 def test_two_workspaces_may_not_share_a_name() -> None:
-    """The second one of a name is at fault, and the fault names the first."""
+    """The second workspace of a name has the problem, which names the first."""
     assert problems(file(workspaces=[workspace(), workspace("b"), workspace()])) == [
         'workspaces[2].name: "marketing": is the name of workspaces[0] already; choose another'
     ]
 
 
 @pytest.mark.parametrize(
-    ("mapping", "fault"),
+    ("mapping", "problem"),
     [
         (
             file(
@@ -308,10 +308,10 @@ def test_two_workspaces_may_not_share_a_name() -> None:
         ),
     ],
 )
-def test_settings_that_do_not_fit_together_are_faults(
+def test_settings_that_do_not_fit_together_are_problems(
     mapping: dict[str, Any], problem: str
 ) -> None:
-    """Values that are right each by itself may still be wrong together."""
+    """Values that are valid alone may still not fit together."""
     assert problems(mapping) == [problem]
 
 
@@ -333,7 +333,7 @@ def test_a_loopback_server_needs_none(listen: str) -> None:
 
 def test_the_hash_follows_settings_but_not_secrets() -> None:
     """Equal settings have equal hashes, and nothing of a secret is in them."""
-    configuration = judged(file())
+    configuration = parsed(file())
     (one,) = configuration.workspaces
     other_token = msgspec.structs.replace(
         configuration,
@@ -344,14 +344,14 @@ def test_the_hash_follows_settings_but_not_secrets() -> None:
         ),
     )
     assert config_hash(other_token) == config_hash(configuration)
-    changed = judged(file(workspaces=[workspace(poll={"active_seconds": 6})]))
+    changed = parsed(file(workspaces=[workspace(poll={"active_seconds": 6})]))
     assert config_hash(changed) != config_hash(configuration)
     assert len(config_hash(configuration)) == 16
 
 
 def test_all_secrets_can_be_gathered_for_the_log() -> None:
     """Every secret of the configuration is found, wherever it stands, and shown nowhere."""
-    configuration = judged(
+    configuration = parsed(
         {
             **with_callbacks(signing_secret_file="/run/secrets/token"),
             "mqtt": {"username": "monitor", "password_env": "MQTT_PASSWORD"},
@@ -365,6 +365,6 @@ def test_all_secrets_can_be_gathered_for_the_log() -> None:
 
 
 def test_without_a_reader_no_secret_is_read() -> None:
-    """Judging by itself touches no file and no variable."""
-    (problem,) = weigh(file(), {}).problems
+    """Validation touches no file and no variable."""
+    (problem,) = validate(file(), {}).problems
     assert problem.hint == "nothing can be read from a file here"

@@ -1,4 +1,4 @@
-"""The operations that tell of a workspace beyond its runs.
+"""Reads of a workspace's inventory: connections, tokens, counts, configuration, usage, profiles.
 
 Assumptions, where nothing public describes an answer: a count is a number or an object of numbers,
 in which ``all`` is the whole; a connection can be opened where its status says ``SUCCESS``; usage
@@ -8,7 +8,7 @@ values of each column by the words VALID, INVALID and EMPTY.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import date
 from math import isfinite
 from typing import Any
@@ -16,10 +16,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from monitor.workspace import rows
 from monitor.workspace.decoding import RowKind, text_of
+from monitor.workspace.list_reads import ListReader, listed
+from monitor.workspace.payloads import AccessTokenRow, Page, PersonRow
 from monitor.workspace.priority import Priority
-from monitor.workspace.requesting import QueryValue, decoded
-from monitor.workspace.webhook_tasks import WebhookTaskRequester
+from monitor.workspace.requester import QueryValue, Requester, decoded
 
 _SUCCESS = "success"
 _WHOLE = "all"  # the part of a count that is the sum of the others
@@ -66,21 +68,47 @@ class _Profile(Struct, rename="camel"):
     profiler_type_check_histograms: dict[str, list[_Bucket] | dict[str, int]]
 
 
-class InventoryRequester(WebhookTaskRequester):
-    """Adds what can be read beyond runs, all of it with the last priority."""
+class InventoryReader:
+    """Reads what is neither a run nor a pipeline; most of it with the last priority."""
+
+    def __init__(self, requester: Requester, lists: ListReader) -> None:
+        self._requester = requester
+        self._lists = lists
+
+    def connections(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> AsyncIterator[Page[ConnectionRow]]:
+        """Read the connections that the token may see."""
+        return self._lists.pages("listConnections", _CONNECTION, {}, priority, wait_seconds)
+
+    async def current_person(self, *, priority: Priority, wait_seconds: float = 30.0) -> PersonRow:
+        """Read whose token this is."""
+        answer = await self._requester.request(
+            "getCurrentPerson", priority=priority, wait_seconds=wait_seconds
+        )
+        return decoded(rows.PERSON, answer, "getCurrentPerson")
+
+    async def access_tokens(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> tuple[AccessTokenRow, ...]:
+        """Read the readable tokens of the person whose token this is; ours is among them."""
+        answer = await self._requester.request(
+            "listApiAccessTokens", priority=priority, wait_seconds=wait_seconds
+        )
+        return listed(answer, rows.ACCESS_TOKEN, "listApiAccessTokens").rows
 
     async def count(
         self, operation_id: str, *, query: Mapping[str, QueryValue] | None = None
     ) -> int:
         """Ask one of the count operations."""
-        answer = await self.request(
+        answer = await self._requester.request(
             operation_id, query=query, priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
         )
         return decoded(_COUNT, answer, operation_id)
 
     async def connection_status(self, connection_id: str) -> bool:
         """Return whether the workspace can open a connection now."""
-        answer = await self.request(
+        answer = await self._requester.request(
             "getConnectionStatus",
             connection_id,
             priority=Priority.INVENTORY,
@@ -90,7 +118,7 @@ class InventoryRequester(WebhookTaskRequester):
 
     async def configuration(self) -> dict[str, Any]:
         """Read the workspace's own settings as they are served, secrets and all."""
-        answer = await self.request(
+        answer = await self._requester.request(
             "getCurrentConfigurationForWorkspace",
             priority=Priority.INVENTORY,
             wait_seconds=_WAIT_SECONDS,
@@ -99,7 +127,7 @@ class InventoryRequester(WebhookTaskRequester):
 
     async def configuration_schema(self) -> Any:
         """Read what the workspace says about its settings; nothing public tells its form."""
-        answer = await self.request(
+        answer = await self._requester.request(
             "getCurrentConfigurationSchema",
             priority=Priority.INVENTORY,
             wait_seconds=_WAIT_SECONDS,
@@ -108,7 +136,7 @@ class InventoryRequester(WebhookTaskRequester):
 
     async def compute_usage(self, start: date, end: date) -> dict[str, float]:
         """Return what was used from ``start`` up to and with ``end``: measures as served."""
-        answer = await self.request(
+        answer = await self._requester.request(
             "listComputeUsage",
             start.isoformat(),
             end.isoformat(),
@@ -119,7 +147,7 @@ class InventoryRequester(WebhookTaskRequester):
 
     async def profile(self, job_group_id: str) -> ProfileCounts:
         """Read how good the data is that a job group made; refused where it has no profile."""
-        answer = await self.request(
+        answer = await self._requester.request(
             "getProfilingInformationForJobGroupConsistent",
             job_group_id,
             priority=Priority.INVENTORY,
@@ -185,7 +213,7 @@ def _quality(told: _Profile) -> ProfileCounts:
     return ProfileCounts(valid=sums[_VALID], mismatched=sums[_MISMATCHED], missing=sums[_MISSING])
 
 
-CONNECTION = RowKind(_Connection, lambda row: ConnectionRow(id=text_of(row.id), name=row.name))
+_CONNECTION = RowKind(_Connection, lambda row: ConnectionRow(id=text_of(row.id), name=row.name))
 _STATUS = RowKind(_Status, _is_up)
 _COUNT = RowKind(_Count, _counted)
 _OBJECT: RowKind[dict[str, Any]] = RowKind(dict[str, Any], lambda told: told)

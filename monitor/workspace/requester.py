@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from http import HTTPStatus
 from random import Random
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
@@ -99,7 +98,7 @@ class _Call(Struct, frozen=True, kw_only=True):
 
 
 class Requester:
-    """Asks one workspace. An async context manager; used from one event loop."""
+    """Sends requests to one workspace. Used from one event loop."""
 
     def __init__(
         self,
@@ -129,17 +128,6 @@ class Requester:
             random=random or Random(),  # noqa: S311 - spreads retries, protects nothing
             count=self._count_retry,
         )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Drop the connections; requests under way and later ones fail as unreachable."""
@@ -193,14 +181,14 @@ class Requester:
             LocalFileError: an upload cannot be read, or the receiver cannot write.
             KeyError: the catalogue has no such operation.
         """
-        one = operation(operation_id)
-        self._refuse_what_is_not_offered(one)
+        asked = operation(operation_id)
+        self._refuse_what_is_not_offered(asked)
         call = _Call(
-            operation=one,
-            path=_path(one, path_values),
+            operation=asked,
+            path=_path(asked, path_values),
             query=_flat(query or {}),
             body=body,
-            headers=_headers(one, headers or {}),
+            headers=_headers(asked, headers or {}),
             priority=priority,
             wait_seconds=wait_seconds,
             secrets=(*secrets, *([self.settings.token] if self.settings.token else [])),
@@ -209,7 +197,7 @@ class Requester:
         try:
             return await self._retrying.run(lambda: self._try(call), what=operation_id)
         except NotAvailableError as error:
-            if is_about_the_operation(error, one):
+            if is_about_the_operation(error, asked):
                 self._unavailable.add(operation_id)
             raise
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Source
 from monitor.polling.details import Details
 from monitor.polling.enrichment import Enrichment
@@ -94,7 +94,7 @@ class Intake:
         self._recipes.written(state_entries)
         seen: list[Seen] = list(zip(observations, outcomes, strict=True))
         await self._refetch_queue.add(
-            [other_seen.key for other_seen, what in seen if what is Outcome.NEEDS_DETAIL]
+            [other_seen.key for other_seen, what in seen if what is ObservationOutcome.NEEDS_DETAIL]
         )
         await self._flow_runs.notice(seen)
 

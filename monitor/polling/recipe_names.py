@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.contract import StateEntry, legible
+from monitor.bus.contract import StateEntry, decode_entries
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.following import Following
 from monitor.polling.memory import BoundedMemory
@@ -36,7 +36,7 @@ class RecipeNames:
     async def load(self) -> None:
         """Read back what was learned before."""
         noted = await self._following.bus.state_entries(self._following.name, RECIPE)
-        for recipe_id, known in legible(noted, _DECODER, topic=RECIPE).items():
+        for recipe_id, known in decode_entries(noted, _DECODER, topic=RECIPE).items():
             self._put(recipe_id, known)
 
     def learn(self, row: JobGroupRow) -> None:

@@ -1,18 +1,17 @@
 """One thread reads, on a connection of its own, so that no read waits for a write.
 
-The queue of the executor holds the queries that wait. A query belongs to the thread while it runs;
-the loop only withdraws it, which skips a waiting query and interrupts a running one. Both sides
-change ``_running`` and ``is_withdrawn`` under one lock, so an interrupt never reaches the next query.
+The queue of the executor holds the queries that wait. A query belongs to the thread; the loop only
+sets its ``is_withdrawn``, which makes the thread skip it or stop in the middle. `interrupt` of the
+connection is not used: it stops whatever runs by then, which may be the next caller's query.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -23,6 +22,9 @@ T = TypeVar("T")
 
 # Queries that may wait at a time; one more is refused at once.
 _WAITING_BOUND = 1_000
+# SQLite asks so often whether to stop: after some 10 ms. More often would cost more, because each
+# question waits for the interpreter's lock.
+_STEPS_BETWEEN_CHECKS = 1_000_000
 
 
 class _Query(Generic[T]):
@@ -48,15 +50,13 @@ class StoreReader:
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-reader")
         self._db: sqlite3.Connection | None = None
-        self._lock = threading.Lock()
-        self._running: _Query[Any] | None = None
         self._waiting = 0
         self._is_closed = False
 
     async def ask(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Return what ``read`` finds.
 
-        A call that is cancelled or late leaves nothing behind: its query is skipped or interrupted.
+        A call that is cancelled or late leaves nothing behind: its query is skipped or stopped.
 
         Raises:
             BusUnavailableError: there is no answer, or none in time.
@@ -79,7 +79,7 @@ class StoreReader:
                 self._report_damage(exc.__cause__)
             raise
         finally:
-            self._withdraw(query)
+            query.is_withdrawn = True
             self._waiting -= 1
 
     async def close(self) -> None:
@@ -92,45 +92,29 @@ class StoreReader:
         if self.on_damage is not None:
             self.on_damage(error)
 
-    def _withdraw(self, query: _Query[T]) -> None:
-        with self._lock:
-            query.is_withdrawn = True
-            if self._running is query and self._db is not None:
-                self._db.interrupt()
-
     # From here on in the reader's thread.
 
     def _answer(self, query: _Query[T]) -> T:
         try:
             if self._db is None:
                 self._db = self._connect()
-            if not self._begin(query):
+            if query.is_withdrawn:
                 raise BusUnavailableError("the read was withdrawn")
-            try:
-                return self._read(self._db, query)
-            finally:
-                self._end()
+            return self._read(self._db, query)
         except sqlite3.Error as exc:
             self._drop_connection()
             raise unavailable(exc) from exc
         except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
             raise BusSchemaError(f"something in the store cannot be understood: {exc}") from exc
 
-    def _begin(self, query: _Query[T]) -> bool:
-        with self._lock:
-            self._running = None if query.is_withdrawn else query
-            return self._running is not None
-
-    def _end(self) -> None:
-        # From here on nobody interrupts, so the connection may be used again or closed.
-        with self._lock:
-            self._running = None
-
     def _read(self, db: sqlite3.Connection, query: _Query[T]) -> T:
+        db.set_progress_handler(lambda: query.is_withdrawn, _STEPS_BETWEEN_CHECKS)
         db.execute("BEGIN")
         try:
             return query.read(db)
         finally:
+            # The rollback itself must not be stopped.
+            db.set_progress_handler(None, 0)
             db.execute("ROLLBACK")
 
     def _drop_connection(self) -> None:

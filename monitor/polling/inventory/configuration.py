@@ -8,7 +8,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.bus.contract import legible
+from monitor.bus.contract import decode_entries
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
 from monitor.polling.following import Following
 from monitor.polling.inventory.masking import held_settings, secret_names_in
@@ -74,7 +74,7 @@ class ConfigurationWatch:
         following = self._following
         if self._masking is None:
             noted = await following.bus.state_entries(following.name, CONFIGURATION)
-            self._masking = legible(noted, _DECODER, topic=CONFIGURATION).get(_MASKING)
+            self._masking = decode_entries(noted, _DECODER, topic=CONFIGURATION).get(_MASKING)
         known = self._masking or _Masking(salt=secrets.token_bytes(_SALT_BYTES))
         # What was called secret once stays so.
         names = known.secret_names | await self._told_secret()

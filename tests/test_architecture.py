@@ -31,7 +31,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "outputs": (*MODEL, "bus.contract", "tracking.live_state"),
     "web": (*MODEL, "tracking.live_state", "alerting", "outputs.metrics", "bus.contract"),
-    "config": (*MODEL, "catalogue", "schedules", "*.settings", "alerting.rules.defaults"),
+    "config": (*MODEL, "catalogue", "schedules", "*.settings"),
     "logs": MODEL,
     "supervisor": MODEL,
     "app": ("*", "!cli", "!sandbox"),

@@ -100,7 +100,6 @@ EXCEPTIONS = {
     ("sandbox", "wrong"): "a value that is not right, as `_wrong_type`",
     ("cli", "faults"): "the command `sandbox` lists what the sandbox injects",
     ("schedules", "beyond"): "a preposition: behind the last day of a month",
-    ("alerting", "looks"): "a verb: `_looks_like_times` guesses what a text is",
 }
 
 # Names that are still to be renamed; the list is removed with the last of them.

@@ -16,8 +16,8 @@ from monitor import logs
 from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison, compared, firings
 from monitor.alerting.backtest.recorded_store import RecordedPast
 from monitor.alerting.backtest.replay import Backtest, RecordingTimes
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.cli import daemon_client
 from monitor.cli.admin import AdminClient

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.alerting.rules.compiled import Compiled
-from monitor.alerting.settings.rules import Match, RuleKind
+from monitor.alerting.rules.rule_settings import Match, RuleKind
 from tests.config.settings_tables import problems, validated, with_callbacks, workspace
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from monitor.alerting.explain.explanations import SWALLOWED
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings import RuleKind
 from monitor.catalogue.operations import operations
 from monitor.cli.settings_files import weigh_file
 from tests.deploy.documents import ROOT, blocks, code

@@ -11,7 +11,7 @@ from msgspec import Struct
 from monitor.catalogue.capabilities import Capability, capabilities_of, without
 from monitor.catalogue.operations import Edition, operation
 from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
-from monitor.polling.probe import Finding
+from monitor.polling.discovery.probe import Finding
 from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.payloads import Page
 

@@ -33,7 +33,7 @@ from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError, UnauthorizedError, WorkspaceError
-from monitor.polling.probe import probe
+from monitor.polling.discovery.probe import probe
 from monitor.web.settings import ServerSettings
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings

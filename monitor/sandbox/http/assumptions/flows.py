@@ -19,8 +19,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         operations=("copyFlow",),
         says=(
             "Everybody who sees a flow may copy it. The copy has everything but webhooks and "
-            "people, and reads the same data unless `copyDatasources` copies that too. It stays in the "
-            "folder where that is the copier's own."
+            "people, and reads the same data unless `copyDatasources` copies that too. It stays "
+            "in the folder where that is the copier's own."
         ),
     ),
     Assumption(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.alerts.silences import labels_to_match
-from monitor.alerting.explain.explanations import (
+from monitor.alerting.explain.explanation import (
     Explanation,
     ExplanationStage,
     ExplanationStep,
@@ -30,7 +30,7 @@ class Replayed(Struct, frozen=True):
 
 
 class FakeAlerting:
-    """Has a snapshot that a test changes."""
+    """Holds a snapshot that a test changes."""
 
     def __init__(self, *, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -40,7 +40,7 @@ class FakeAlerting:
 
     def requests(self) -> AlertingRequests:
         return AlertingRequests(
-            picture=lambda: self.snapshot,
+            snapshot=lambda: self.snapshot,
             ended=lambda fingerprint: self.over.get(fingerprint, []),
             labels=lambda: labels_to_match(
                 (), rules=[name for name, _ in self.snapshot.rules], workspaces=["acme", "other"]
@@ -132,14 +132,14 @@ class FakeAlerting:
 def _explanation(about: str, *alerts: Alert) -> Explanation:
     step = ExplanationStep(
         stage=ExplanationStage.RULE,
-        word=StepOutcome.PENDING,
-        detail="it is told when it lasts",
+        outcome=StepOutcome.PENDING,
+        detail="fires after 300 s",
         rule="x",
     )
     return Explanation(
-        about=about,
-        answer=f"{about} was not told",
-        swallowed_by=StepOutcome.PENDING,
+        subject=about,
+        answer=f"{about} was not notified",
+        reason=StepOutcome.PENDING,
         steps=(step,),
         alerts=alerts,
     )

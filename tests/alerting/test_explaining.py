@@ -82,7 +82,7 @@ async def test_pending_and_over_before_its_time(alerting: Alerting) -> None:
     assert "it is told when it lasts for 300 s, at 2026-11-21 10:05:01 UTC" in why.answer
     await alerting.happen(state(2, Status.SUCCEEDED, finished_at=END + timedelta(seconds=60)))
     why = await alerting.why(failed())
-    assert (why.swallowed_by, "it was over before its time" in why.answer) == (
+    assert (why.swallowed_by, "it ended while it was pending" in why.answer) == (
         StepOutcome.PENDING,
         True,
     )
@@ -137,7 +137,7 @@ async def test_inhibited(alerting: Alerting) -> None:
         alerting.live_state.confirm("acme", RunKind.JOB_GROUP, now, complete_at=now)
         await alerting.engine.evaluate()
     why = await alerting.why(run)
-    (away,) = [alert for alert in alerting.engine.picture().alerts if alert.name == "away"]
+    (away,) = [alert for alert in alerting.engine.snapshot().alerts if alert.name == "away"]
     assert why.swallowed_by is StepOutcome.INHIBITED
     assert f"alert {away.fingerprint} explains it" in why.answer
 

@@ -58,7 +58,7 @@ async def test_a_pipeline_whose_alert_is_over_names_it_and_who_has_it(alerting: 
     assert flow is not None
     alerting.live_state.name_pipeline("acme", flow.kind, flow.id, flow.name)
     await alerting.happen(failed(1))
-    (alert,) = alerting.engine.picture().alerts
+    (alert,) = alerting.engine.snapshot().alerts
     await alerting.happen(state(2, Status.SUCCEEDED, finished_at=END + timedelta(minutes=1)))
     waits = await alerting.explainer.pipeline("acme", flow.kind, flow.id)
     assert waits is not None
@@ -95,7 +95,7 @@ async def test_a_pipeline_names_what_was_over_before_anybody_was_told(alerting: 
     assert why is not None
     assert why.swallowed_by is StepOutcome.PENDING
     assert "has no open alert; the last, alert run_failed" in why.answer
-    assert "it was over before its time" in why.answer
+    assert "it ended while it was pending" in why.answer
 
 
 async def test_a_pipeline_that_is_told_as_another_is_no_healthy_one(alerting: Alerting) -> None:

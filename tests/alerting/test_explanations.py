@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from monitor.alerting.alerts.outcome import StepWord
 from monitor.alerting.engine.history import EvaluationRecord
 from monitor.alerting.explain.explanations import (
     ExplanationStage,
@@ -74,7 +75,7 @@ def told(transition: str = "fired", position: int = 9) -> Recorded:
     return Recorded(position, event)
 
 
-def said(word: str, detail: str = "") -> EvaluationRecord:
+def said(word: StepWord, detail: str = "") -> EvaluationRecord:
     return EvaluationRecord(
         rule="run_failed", fingerprint="9f86d081884c7d65", at=AT, word=word, detail=detail
     )
@@ -92,16 +93,20 @@ SWALLOWING = [
         "hears run.failed",
     ),
     (
-        RuleQuestion(rule=RULE, heard=said("no verdict")),
+        RuleQuestion(rule=RULE, heard=said(StepWord.NO_RESULT)),
         StepOutcome.NOT_WRONG,
         "asked at 2026-11-21 10:00:00 UTC: found nothing wrong",
     ),
     (
-        RuleQuestion(rule=RULE, heard=said("unclear", "an outage")),
+        RuleQuestion(rule=RULE, heard=said(StepWord.UNKNOWN, "an outage")),
         StepOutcome.UNCLEAR,
-        "unclear (an outage)",
+        "unknown (an outage)",
     ),
-    (RuleQuestion(rule=RULE, heard=said("raised", "KeyError")), StepOutcome.RAISED, "KeyError"),
+    (
+        RuleQuestion(rule=RULE, heard=said(StepWord.RULE_FAILED, "KeyError")),
+        StepOutcome.RAISED,
+        "KeyError",
+    ),
     (RuleQuestion(rule=RULE, is_behind=True), StepOutcome.NOT_JUDGED, "alerting has not come to"),
     (
         RuleQuestion(rule=RULE, alert=alert(state=AlertState.PENDING)),
@@ -112,10 +117,10 @@ SWALLOWING = [
         RuleQuestion(
             rule=RULE,
             alert=alert(state=AlertState.PENDING),
-            ended_word="it was over before its time",
+            ended_word="it ended while it was pending",
         ),
         StepOutcome.PENDING,
-        "it was over before its time",
+        "it ended while it was pending",
     ),
     (
         RuleQuestion(rule=RULE, alert=alert(muted_by=("mute",))),
@@ -150,18 +155,22 @@ SWALLOWING = [
         "70 in",
     ),
     (
-        RuleQuestion(rule=RULE, heard=said("deduplicated", "evidence of aa11")),
+        RuleQuestion(rule=RULE, heard=said(StepWord.DEDUPLICATED, "evidence of aa11")),
         StepOutcome.DEDUPLICATED,
         "aa11",
     ),
     (
-        RuleQuestion(rule=RULE, looked=said("unclear", "an outage")),
+        RuleQuestion(rule=RULE, looked=said(StepWord.UNKNOWN, "an outage")),
         StepOutcome.UNCLEAR,
         "looked at 2026-11-21",
     ),
-    (RuleQuestion(rule=RULE, looked=said("fired")), StepOutcome.NOT_WRONG, "looked at 2026-11-21"),
     (
-        RuleQuestion(rule=RULE, heard=said("postponed", "for its plan")),
+        RuleQuestion(rule=RULE, looked=said(StepWord.FIRED)),
+        StepOutcome.NOT_WRONG,
+        "looked at 2026-11-21",
+    ),
+    (
+        RuleQuestion(rule=RULE, heard=said(StepWord.POSTPONED, "for its plan")),
         StepOutcome.PENDING,
         "for its plan",
     ),

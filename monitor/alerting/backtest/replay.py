@@ -12,7 +12,9 @@ import msgspec
 
 from monitor.alerting.backtest.comparison import NOT_RECORDED
 from monitor.alerting.backtest.recorded_store import RecordedStore
+from monitor.alerting.backtest.recorded_timeline import RecordedTimeline
 from monitor.alerting.engine.engine import Engine
+from monitor.alerting.engine.timeline import LiveTimeline
 from monitor.alerting.settings.engine import AlertingSettings
 from monitor.bus.contract import Recorded, Retention
 from monitor.model.events import AlertEvent, Event, RunEvent
@@ -143,7 +145,7 @@ class Backtest:
             settings=judged_again(settings),
             retention=Retention(),
             guard=_unguarded,
-            by_events=not every_look,
+            timeline=(LiveTimeline if every_look else RecordedTimeline)(live_state.view),
         )
         await engine.restore()
         return cls(
@@ -182,7 +184,7 @@ class Backtest:
         now = self._clock.now()
         if self._every_look:
             return now + self._round
-        next_timers = self._engine.next_timers()
+        next_timers = self._engine.next_evaluation()
         times = [] if next_timers.ours is None else [next_timers.ours]
         if next_timers.theirs is not None and next_timers.theirs <= until:
             times.append(next_timers.theirs)

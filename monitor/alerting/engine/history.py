@@ -1,7 +1,7 @@
-"""What rules said lately, so that somebody who was told nothing can ask why. In memory, bounded.
+"""The newest evaluations, to explain why nobody was notified. In memory, bounded.
 
-Nothing rests on it: what is told follows from the durable state alone. After a restart it is
-empty, and whoever asks is answered from that state.
+Nothing depends on it: alerts follow from the durable state alone. After a restart it is empty, and
+explanations rest on that state.
 """
 
 from __future__ import annotations
@@ -11,60 +11,59 @@ from datetime import datetime
 
 from msgspec import Struct
 
-_EVALUATIONS = 50_000  # of events; 10,000 of them, where five rules hear each
-_LOOKS = 10_000
+from monitor.alerting.alerts.outcome import StepWord
+
+_OF_EVENTS = 50_000  # evaluations: 10,000 events where five rules match each
+_OF_STATE = 10_000
 _PER_EVENT = 100
 
 
 class EvaluationRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """One rule was asked about one subject, and what became of its answer.
-
-    ``word`` is the step's own: "fired", "deduplicated", "pending", "muted", "unclear"...
-    """
+    """One evaluation of a rule for a subject, and what it made of the alert."""
 
     rule: str
     fingerprint: str
-    word: str
+    word: StepWord
     at: datetime  # ours
     detail: str = ""
 
 
 class EvaluationHistory:
-    """The newest evaluations: all of each event, and the last look of each rule and subject."""
+    """All evaluations of the newest events, and the last one of each rule and subject's state."""
 
-    def __init__(self, *, evaluations: int = _EVALUATIONS, looks: int = _LOOKS) -> None:
-        self._most_evaluations = evaluations
-        self._most_looks = looks
-        self._evaluations = 0
-        self._heard: OrderedDict[str, dict[tuple[str, str], EvaluationRecord]] = OrderedDict()
-        self._looked: OrderedDict[tuple[str, str], EvaluationRecord] = OrderedDict()
+    def __init__(self, *, of_events: int = _OF_EVENTS, of_state: int = _OF_STATE) -> None:
+        self._of_events_kept = of_events
+        self._of_state_kept = of_state
+        self._count = 0
+        self._of_events: OrderedDict[str, dict[tuple[str, str], EvaluationRecord]] = OrderedDict()
+        self._of_state: OrderedDict[tuple[str, str], EvaluationRecord] = OrderedDict()
 
-    def record(self, event_id: str | None, said: EvaluationRecord) -> None:
-        """Keep one evaluation; the same one, taken again after a failure, replaces the former.
+    def add(self, event_id: str | None, record: EvaluationRecord) -> None:
+        """Add one evaluation; a repeated one replaces the former.
 
-        ``event_id`` None: the rule was not told anything, it looked by itself.
+        ``event_id`` None: the rule evaluated the state of its subject.
         """
-        identity = (said.rule, said.fingerprint)
+        identity = (record.rule, record.fingerprint)
         if event_id is None:
-            self._looked[identity] = said
-            self._looked.move_to_end(identity)
-            if len(self._looked) > self._most_looks:
-                self._looked.popitem(last=False)
+            self._of_state[identity] = record
+            self._of_state.move_to_end(identity)
+            if len(self._of_state) > self._of_state_kept:
+                self._of_state.popitem(last=False)
             return
-        of_event = self._heard.setdefault(event_id, {})
-        if identity not in of_event:
-            if len(of_event) >= _PER_EVENT:
+        records = self._of_events.setdefault(event_id, {})
+        if identity not in records:
+            if len(records) >= _PER_EVENT:
                 return
-            self._evaluations += 1
-        of_event[identity] = said
-        while self._evaluations > self._most_evaluations:
-            _, oldest = self._heard.popitem(last=False)
-            self._evaluations -= len(oldest)
+            self._count += 1
+        records[identity] = record
+        while self._count > self._of_events_kept:
+            _, oldest = self._of_events.popitem(last=False)
+            self._count -= len(oldest)
 
     def of_event(self, event_id: str) -> tuple[EvaluationRecord, ...]:
-        """Return what the rules said to an event; empty where it is too long ago."""
-        return tuple(self._heard.get(event_id, {}).values())
+        """Return the evaluations of an event; empty where it is too long ago."""
+        return tuple(self._of_events.get(event_id, {}).values())
 
-    def last_look(self, rule: str, fingerprint: str) -> EvaluationRecord | None:
-        """Return what a rule said when it last looked at a subject by itself."""
-        return self._looked.get((rule, fingerprint))
+    def last_of_state(self, rule: str, fingerprint: str) -> EvaluationRecord | None:
+        """Return the last evaluation of a subject's state by a rule."""
+        return self._of_state.get((rule, fingerprint))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from monitor.alerting.attribution.subjects import RootRun
+from monitor.alerting.attribution.lineage import RootRun
 from monitor.alerting.explain.explanations import (
     Explanation,
     ExplanationStage,

@@ -9,8 +9,9 @@ from itertools import chain, islice
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.attribution.lineage import RootRun
 from monitor.alerting.attribution.subjects import (
-    RootRun,
+    RUN_KINDS,
     of_pipeline,
     of_run,
     of_schedule,
@@ -18,7 +19,6 @@ from monitor.alerting.attribution.subjects import (
 )
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.history import EvaluationRecord
-from monitor.alerting.engine.present import KINDS
 from monitor.alerting.explain.delivery_steps import (
     explanation,
     finding,
@@ -95,8 +95,8 @@ class Explainer:
         alerts: list[Alert] = []
         told: list[Recorded] = []
         if recorded:
-            await self._engine.subjects.prepare([run])
-            root = self._engine.subjects.root_run(run)
+            await self._engine.lineage.prepare([run])
+            root = self._engine.lineage.root_run(run)
             steps += inside(run, root)
             asked = [*self._asked(run, root, recorded)]
             steps += rule_steps(
@@ -121,14 +121,14 @@ class Explainer:
 
     async def _found_at_first(self, run: RunState) -> list[Alert]:
         """Return the alerts about a run that was over before anybody could hear of it."""
-        await self._engine.subjects.prepare([run])
-        subject_kind = {other_run.key for other_run in self._engine.subjects.line(run)}
-        alerts = self._engine.picture().alerts
+        await self._engine.lineage.prepare([run])
+        subject_kind = {other_run.key for other_run in self._engine.lineage.line(run)}
+        alerts = self._engine.snapshot().alerts
         return [alert for alert in alerts if is_of_before(alert) and alert.run in subject_kind]
 
     async def alert(self, key: str) -> Explanation | None:
         """Return how the newest episode of a fingerprint came about; None where there is none."""
-        held = AlertIndex.of(self._engine.picture().alerts)
+        held = AlertIndex.of(self._engine.snapshot().alerts)
         alert, ended_word = next(iter(self._instances(held, key)), (None, ""))
         if alert is None:
             return None
@@ -171,9 +171,9 @@ class Explainer:
         pipeline = Pipeline(kind=kind, id=key, name=known.name)
         subjects = [of_pipeline(workspace, pipeline), *self._schedules_of(workspace, pipeline)]
         subjects += [
-            of_run(RunKey(workspace, other_kind, ""), pipeline) for other_kind in KINDS[kind]
+            of_run(RunKey(workspace, other_kind, ""), pipeline) for other_kind in RUN_KINDS[kind]
         ]
-        held = AlertIndex.of(self._engine.picture().alerts)
+        held = AlertIndex.of(self._engine.snapshot().alerts)
         asked = [
             self._standing_of(rule, subject, held)
             for rule in self._engine.compiled.rules
@@ -255,7 +255,7 @@ class Explainer:
 
         A plan whose flow failed first is told as that flow, a flow in a plan as that plan.
         """
-        beginnings = tuple(f"{workspace}:{kind}:" for kind in KINDS[pipeline.kind])
+        beginnings = tuple(f"{workspace}:{kind}:" for kind in RUN_KINDS[pipeline.kind])
         known = {other_alert.fingerprint for other_alert in own}
         parts = (
             (event_id, alert)
@@ -284,7 +284,7 @@ class Explainer:
             misfit=self._engine.compiled.why_not(rule, traits_of(self._view, subject)),
             fingerprint=key,
             alert=alert if is_open else None,
-            looked=self._engine.history.last_look(rule.name, key),
+            looked=self._engine.history.last_of_state(rule.name, key),
             event_types=tuple(rule.definition.event_types),
         )
 
@@ -295,7 +295,7 @@ class Explainer:
         ids = [other_recorded.event.id for other_recorded in recorded]
         is_behind = self._engine.position < recorded[-1].position
         own = RootRun(key=run.key, pipeline=run.pipeline, run=run)
-        held = AlertIndex.of(self._engine.picture().alerts)
+        held = AlertIndex.of(self._engine.snapshot().alerts)
         for rule in self._engine.compiled.rules:
             judged = own if rule.names_kind else root
             for subject, of in self._subjects(rule.definition.subject_kind, judged, run):
@@ -312,7 +312,7 @@ class Explainer:
                     alert=found[0],
                     ended_word=found[1],
                     heard=self._heard(rule.name, key, ids),
-                    looked=self._engine.history.last_look(rule.name, key),
+                    looked=self._engine.history.last_of_state(rule.name, key),
                     event_types=tuple(rule.definition.event_types),
                     is_behind=is_behind,
                 )
@@ -369,7 +369,7 @@ class Explainer:
         return None
 
     def _silences(self) -> dict[str, Silence]:
-        return {silence.id: silence for silence in self._engine.picture().silences}
+        return {silence.id: silence for silence in self._engine.snapshot().silences}
 
     async def _told(self, alerts: Sequence[Alert]) -> list[Recorded]:
         return await self._recorded(

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from monitor.alerting.alerts.outcome import StepWord
 from monitor.alerting.engine.history import EvaluationRecord
 from monitor.alerting.settings.rules import RuleSettings
 from monitor.bus.contract import DeadLetter, Recorded
@@ -75,18 +76,18 @@ SWALLOWED = (
 _TOLD = (StepOutcome.TOLD, StepOutcome.RESOLVED)
 _DELIVERED = StepOutcome.DELIVERED
 # By words of evaluations. What a look has found is about the subject, and not about this run.
-_LOOKED = {"unclear": StepOutcome.UNCLEAR, "raised": StepOutcome.RAISED}
+_LOOKED = {StepWord.UNKNOWN: StepOutcome.UNCLEAR, StepWord.RULE_FAILED: StepOutcome.RAISED}
 _HEARD = {
     **_LOOKED,
-    "postponed": StepOutcome.PENDING,
-    "pending": StepOutcome.PENDING,
-    "muted": StepOutcome.MUTED,
-    "silenced": StepOutcome.SILENCED,
-    "deduplicated": StepOutcome.DEDUPLICATED,
-    "fired": StepOutcome.TOLD,
-    "flapping": StepOutcome.TOLD,
+    StepWord.POSTPONED: StepOutcome.PENDING,
+    StepWord.PENDING: StepOutcome.PENDING,
+    StepWord.MUTED: StepOutcome.MUTED,
+    StepWord.SILENCED: StepOutcome.SILENCED,
+    StepWord.DEDUPLICATED: StepOutcome.DEDUPLICATED,
+    StepWord.FIRED: StepOutcome.TOLD,
+    StepWord.FLAPPING: StepOutcome.TOLD,
 }
-_NOTHING = ("no verdict", "nothing was wrong")
+_NOTHING = (StepWord.NO_RESULT, StepWord.OK)
 
 
 class ExplanationStep(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,8 @@ from monitor.model.errors import (
 
 if TYPE_CHECKING:
     from monitor.config import Configuration
-    from monitor.workspace.calling import Called, Caller
+    from monitor.workspace.calling import Called
+    from monitor.workspace.client import WorkspaceClient
     from monitor.workspace.files import Upload
     from monitor.workspace.settings import WorkspaceSettings
 
@@ -209,7 +210,7 @@ def _content(path: Path) -> bytes:
 def _execution_id(wanted: str | None, called: Called) -> str | None:
     import uuid  # noqa: PLC0415 - help must answer fast
 
-    from monitor.workspace.requesting import STARTS_A_RUN  # noqa: PLC0415
+    from monitor.workspace.requester import STARTS_A_RUN  # noqa: PLC0415
 
     if called.operation.operation_id in STARTS_A_RUN:
         if wanted is not None and not (wanted.isascii() and wanted.isprintable() and wanted):
@@ -226,19 +227,21 @@ async def _call(settings: WorkspaceSettings, request: Request, *, every_page: bo
     from prometheus_client import CollectorRegistry  # noqa: PLC0415
 
     from monitor.model.clock import SystemClock  # noqa: PLC0415
-    from monitor.workspace.calling import Caller  # noqa: PLC0415
+    from monitor.workspace.client import WorkspaceClient  # noqa: PLC0415
 
     # The daemon gives up a list that seems endless sooner than somebody who waits for it.
     patient = msgspec.structs.replace(settings, page_limit=_LONGEST_LIST_PAGES)
-    async with Caller(patient, clock=SystemClock(), registry=CollectorRegistry()) as caller:
-        await (_follow(caller, request) if every_page else _ask(caller, request))
+    async with WorkspaceClient(
+        patient, clock=SystemClock(), registry=CollectorRegistry()
+    ) as client:
+        await (_follow(client, request) if every_page else _ask(client, request))
 
 
-async def _follow(caller: Caller, request: Request) -> None:
+async def _follow(client: WorkspaceClient, request: Request) -> None:
     from monitor.cli.api_output import save_rows, write_rows  # noqa: PLC0415 - help must be fast
     from monitor.workspace.priority import Priority  # noqa: PLC0415
 
-    rows = caller.rows(
+    rows = client.operations.rows(
         request.called.operation.operation_id,
         *request.called.values,
         query=request.query,
@@ -247,13 +250,13 @@ async def _follow(caller: Caller, request: Request) -> None:
     await (write_rows(rows) if request.out is None else save_rows(rows, request.out))
 
 
-async def _ask(caller: Caller, request: Request) -> None:
+async def _ask(client: WorkspaceClient, request: Request) -> None:
     from contextlib import AsyncExitStack  # noqa: PLC0415 - help must answer fast
 
     from monitor.cli.api_output import progress_bar, write_answer  # noqa: PLC0415
     from monitor.workspace.files import FileReceiver  # noqa: PLC0415
     from monitor.workspace.priority import Priority  # noqa: PLC0415
-    from monitor.workspace.requesting import EXECUTION_ID  # noqa: PLC0415
+    from monitor.workspace.requester import EXECUTION_ID  # noqa: PLC0415
 
     operation, out = request.called.operation, request.out
     async with AsyncExitStack() as stack:
@@ -261,7 +264,7 @@ async def _ask(caller: Caller, request: Request) -> None:
         if out is not None:
             show = stack.enter_context(progress_bar(out.name, unit="bytes"))
             receiver = await stack.enter_async_context(FileReceiver(out, on_progress=show))
-        answer = await caller.request(
+        answer = await client.requester.request(
             operation.operation_id,
             *request.called.values,
             query=request.query,

@@ -13,7 +13,7 @@ import msgspec
 from monitor.catalogue.operations import Operation
 from monitor.model.errors import UnreadableAnswerError
 from monitor.workspace.files import FileReceiver
-from monitor.workspace.requesting import Answer
+from monitor.workspace.requester import Answer
 
 # Takes how far something is and where it ends, None where nobody knows.
 Show = Callable[[int, int | None], None]

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from monitor.alerting.alerts.silences import SilenceSettings
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.settings.silences import SilenceSettings
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Retention
 from monitor.model.alerts import Silence
 from monitor.model.errors import BusUnavailableError

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord, Transition
-from monitor.alerting.rules.contract import Firing, Ok, Unknown, Verdict
-from monitor.alerting.settings.rules import RuleSettings
+from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
+from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
 
 _EVIDENCE_KEPT = 50
@@ -43,7 +43,7 @@ class EvaluationMoment(Struct, frozen=True, kw_only=True):
 
 def advance(
     state: FingerprintState,
-    result: Verdict,
+    result: EvaluationResult,
     fresh: Alert,
     rule: RuleSettings,
     moment: EvaluationMoment,

@@ -14,12 +14,11 @@ from functools import lru_cache
 from msgspec import Struct
 
 from monitor.alerting.alerts.pending_step import ALERT, SILENCE, PendingStep
+from monitor.alerting.alerts.silences import Matcher
+from monitor.alerting.alerts.silences import matcher as parse_matcher
+from monitor.alerting.rules.muting import MuteWindow
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS
-from monitor.alerting.rules.workspaces import SEEN_BEFORE_IT
-from monitor.alerting.settings.muting import MuteWindow
-from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.settings.silences import Matcher
-from monitor.alerting.settings.silences import matcher as parse_matcher
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 
 MUTE = "mute"
@@ -30,7 +29,9 @@ _WILDCARDS = frozenset("*?[")
 # fills because of it, do not affect evaluations; they may last for weeks, and must inhibit nothing.
 _VITAL_PARTS = frozenset({"backlog:alerting"})
 # These report what somebody saw happen. Inhibition suppresses only their reminders.
-_OBSERVED = frozenset(SEEN_BEFORE_IT)
+_OBSERVED = frozenset(
+    rule for rule, definition in RULE_DEFINITIONS.items() if definition.reminders_inhibited_by
+)
 # By the word that an alert carries, because every alert is looked up at every step.
 _INHIBITS: dict[str, frozenset[RuleKind]] = {
     str(rule): frozenset(definition.inhibits)

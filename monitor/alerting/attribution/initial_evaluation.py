@@ -167,7 +167,7 @@ class EarlierFailures:
             if judged.key != run.key and self._is_over(run, root):
                 continue
             subject = of_run(judged.key, judged.pipeline)
-            if not rule.takes(traits_of(self._view, subject, judged.run or run)):
+            if not rule.matches(traits_of(self._view, subject, judged.run or run)):
                 continue
             if (rule.name, run.key) in self._skipped:
                 continue

@@ -14,7 +14,7 @@ from monitor.alerting.alerts.pending_step import ALERT, PendingStep
 from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import PIPELINE_REMOVED, SubjectKind
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.store import Store
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, RunState

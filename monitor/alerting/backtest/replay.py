@@ -15,7 +15,7 @@ from monitor.alerting.backtest.recorded_store import RecordedStore
 from monitor.alerting.backtest.recorded_timeline import RecordedTimeline
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.timeline import LiveTimeline
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded, Retention
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.live_state import ActiveRun, Reachability, WorkspaceStatus

@@ -22,7 +22,7 @@ from monitor.alerting.engine.evaluation_facts import OURS
 from monitor.alerting.engine.history import EvaluationHistory, EvaluationRecord
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import Firing, Unknown, Verdict
+from monitor.alerting.rules.contract import EvaluationResult, Firing, Unknown
 from monitor.model.alerts import AlertState
 from monitor.model.runs import RunKey
 from monitor.tracking.live_state import LiveStateView
@@ -134,7 +134,7 @@ class Advancer:
         self,
         context: EvaluationContext,
         target: RuleTarget,
-        result: Verdict,
+        result: EvaluationResult,
         key: str,
         state: FingerprintState,
     ) -> LifecycleOutcome:

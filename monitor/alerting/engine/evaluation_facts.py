@@ -17,8 +17,6 @@ from monitor.alerting.attribution.subjects import RUN_KINDS, key_of, of_run, tra
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
-from monitor.alerting.rules.daemon import parts
-from monitor.alerting.rules.defaults import minimum_of
 from monitor.alerting.rules.facts import (
     DaemonFacts,
     FlowOrPlanFacts,
@@ -28,7 +26,9 @@ from monitor.alerting.rules.facts import (
     TokenFacts,
     WorkspaceFacts,
 )
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.monitor_degraded import parts
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import minimum_of
 from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
@@ -187,7 +187,7 @@ class EvaluationFacts:
         match = rule.settings.match
         if active and (match.owner or match.trigger):
             active = tuple(
-                run for run in active if rule.takes(traits_of(self._view, subject, run.run))
+                run for run in active if rule.matches(traits_of(self._view, subject, run.run))
             )
         limit = None
         if rule.settings.rule is RuleKind.RUN_OVERDUE and active:

@@ -25,14 +25,14 @@ from monitor.alerting.alerts.pending_step import (
     Row,
     StoredRule,
 )
+from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.attribution.subjects import first_key
 from monitor.alerting.engine.evaluation_facts import read_learned
 from monitor.alerting.rules.baselines import is_idle
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import SubjectKind
-from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.settings.silences import SilenceSettings, configured_silence
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.tracking.live_state import LiveStateView

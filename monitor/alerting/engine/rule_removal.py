@@ -47,7 +47,9 @@ def _is_of(rule: Rule, alert: Alert, view: LiveStateView) -> bool:
         return False
     match = rule.settings.match
     # Owner and folder may not have been read yet, and matched when the alert began.
-    return bool(match.owner or match.folder) or rule.takes(traits_of(view, subject_of(rule, alert)))
+    return bool(match.owner or match.folder) or rule.matches(
+        traits_of(view, subject_of(rule, alert))
+    )
 
 
 def _matches_name(rule: Rule, alert: Alert, view: LiveStateView) -> bool:
@@ -58,4 +60,4 @@ def _matches_name(rule: Rule, alert: Alert, view: LiveStateView) -> bool:
     pipeline = msgspec.structs.replace(alert.pipeline, name=name)
     subject = msgspec.structs.replace(subject_of(rule, alert), pipeline=pipeline)
     traits = traits_of(view, subject)
-    return all(demand.takes(traits) for demand in rule.demands if demand.field == "pipeline")
+    return all(field.matches(traits) for field in rule.match_fields if field.name == "pipeline")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from monitor.alerting.alerts.lifecycle import LifecycleLimits
 from monitor.alerting.rules.compiled import Compiled, Rule
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 
 
 class RuleSet(Struct, frozen=True, kw_only=True):

@@ -9,8 +9,9 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
+from monitor.alerting.attribution.lineage import RootRun
 from monitor.alerting.attribution.subjects import (
-    RootRun,
+    RUN_KINDS,
     of_pipeline,
     of_run,
     of_schedule,
@@ -18,7 +19,6 @@ from monitor.alerting.attribution.subjects import (
 )
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.history import EvaluationRecord
-from monitor.alerting.engine.present import KINDS
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
@@ -53,7 +53,7 @@ class Findings:
     """What alerting holds now. Made anew for each question."""
 
     def __init__(self, engine: Engine, view: LiveStateView) -> None:
-        snapshot = engine.picture()
+        snapshot = engine.snapshot()
         self.silences = {silence.id: silence for silence in snapshot.silences}
         self.rules = {rule.name: rule.settings for rule in engine.compiled.rules}
         self.alerts = {alert.fingerprint: alert for alert in snapshot.alerts}
@@ -69,7 +69,7 @@ class Findings:
 
     def preexisting(self, run: RunState) -> list[Alert]:
         """Return the alerts about a run that ended before the monitor followed it."""
-        line = {part.key for part in self._engine.subjects.line(run)}
+        line = {part.key for part in self._engine.lineage.line(run)}
         return [
             alert for alert in self.alerts.values() if is_before_events(alert) and alert.run in line
         ]
@@ -97,7 +97,9 @@ class Findings:
     def of_pipeline(self, workspace: str, pipeline: Pipeline) -> Iterator[RuleFinding]:
         """Yield how each rule judges a flow or plan now, with its open alert."""
         subjects = [of_pipeline(workspace, pipeline), *self._schedules(workspace, pipeline)]
-        subjects += [of_run(RunKey(workspace, kind, ""), pipeline) for kind in KINDS[pipeline.kind]]
+        subjects += [
+            of_run(RunKey(workspace, kind, ""), pipeline) for kind in RUN_KINDS[pipeline.kind]
+        ]
         for rule in self._engine.compiled.rules:
             for subject in subjects:
                 if rule.definition.subject_kind is subject.subject_kind:

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from monitor.alerting.attribution.subjects import RootRun
+from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.attribution.lineage import RootRun
 from monitor.alerting.engine.history import EvaluationRecord
 from monitor.alerting.explain.explanation import (
     FIRED,
@@ -25,18 +26,21 @@ from monitor.model.runs import RunState
 
 _MISMATCHES_SHOWN = 50  # rules
 # What a rule found without an event is about the subject, and not about this run.
-_OF_STATE = {"unclear": StepOutcome.UNKNOWN, "raised": StepOutcome.RULE_FAILED}
+_OF_STATE = {
+    StepWord.UNKNOWN: StepOutcome.UNKNOWN,
+    StepWord.RULE_FAILED: StepOutcome.RULE_FAILED,
+}
 _OF_EVENT = {
     **_OF_STATE,
-    "postponed": StepOutcome.PENDING,
-    "pending": StepOutcome.PENDING,
-    "muted": StepOutcome.MUTED,
-    "silenced": StepOutcome.SILENCED,
-    "deduplicated": StepOutcome.DEDUPLICATED,
-    "fired": StepOutcome.FIRED,
-    "flapping": StepOutcome.FIRED,
+    StepWord.POSTPONED: StepOutcome.PENDING,
+    StepWord.PENDING: StepOutcome.PENDING,
+    StepWord.MUTED: StepOutcome.MUTED,
+    StepWord.SILENCED: StepOutcome.SILENCED,
+    StepWord.DEDUPLICATED: StepOutcome.DEDUPLICATED,
+    StepWord.FIRED: StepOutcome.FIRED,
+    StepWord.FLAPPING: StepOutcome.FIRED,
 }
-_NOT_MET = ("no verdict", "nothing was wrong")
+_NOT_MET = (StepWord.OK, StepWord.NO_RESULT)
 _MUTED_BY = {"silence": StepOutcome.SILENCED, "inhibited": StepOutcome.INHIBITED}
 
 Silences = Mapping[str, Silence]
@@ -187,7 +191,7 @@ def _without_alert(finding: RuleFinding) -> tuple[StepOutcome, str]:
 
 
 def _evaluated(
-    what: str, evaluation: EvaluationRecord, outcomes: Mapping[str, StepOutcome]
+    what: str, evaluation: EvaluationRecord, outcomes: Mapping[StepWord, StepOutcome]
 ) -> tuple[StepOutcome, str]:
     outcome = outcomes.get(evaluation.word, StepOutcome.CONDITION_NOT_MET)
     word = "condition not met" if evaluation.word in _NOT_MET else evaluation.word

@@ -195,5 +195,5 @@ def _unguarded(
     call: Callable[[], Any],
     on_failure: Callable[[str], None],  # noqa: ARG001
 ) -> Any:
-    """Let a rule that raises end the backtest: whoever tries it wants to know."""
+    """Let a rule that raises end the backtest."""
     return call()

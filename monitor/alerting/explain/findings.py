@@ -42,7 +42,7 @@ class RuleFinding(Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     mismatch: str | None = None  # the field of ``match`` that does not fit, as a sentence
     found: FoundAlert | None = None
-    event_ids: Collection[str] | None = None  # of the run; None: no run is asked for
+    event_ids: Collection[str] | None = None  # of the run; None: a pipeline is explained
     event_evaluation: EvaluationRecord | None = None  # of the run's newest event
     state_evaluation: EvaluationRecord | None = None  # the newest one without an event
     event_types: tuple[str, ...] = ()  # that the rule evaluates

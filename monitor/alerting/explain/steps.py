@@ -250,7 +250,7 @@ def _muted(reason: str, silences: Silences) -> str:
 
 
 def _is_first(finding: RuleFinding, alert: Alert) -> bool:
-    """True where the alert began with this run, or where no run is asked for."""
+    """True where the alert began with this run, or where a pipeline is explained."""
     if finding.event_ids is None:
         return True
     # Only the newest evidence is kept: once the first has left, no run is the first any more.

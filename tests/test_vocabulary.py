@@ -100,7 +100,6 @@ EXCEPTIONS = {
     ("sandbox", "wrong"): "a value that is not right, as `_wrong_type`",
     ("cli", "faults"): "the command `sandbox` lists what the sandbox injects",
     ("schedules", "beyond"): "a preposition: behind the last day of a month",
-    ("alerting", "looks"): "a verb: `_looks_like_times` guesses what a text is",
 }
 
 # Names that are still to be renamed; the list is removed with the last of them.
@@ -320,3 +319,11 @@ def test_every_exception_is_still_needed() -> None:
         for word in former_words(name)
     }
     assert set(EXCEPTIONS) - used == set()
+
+
+def test_the_guide_of_the_code_uses_no_former_word() -> None:
+    """The glossary defines words that names may use."""
+    table = (TREE / "monitor" / "README.md").read_text().partition("## The words")[2]
+    terms = re.findall(r"^\| ([^|]+) \|", table.partition("\n## ")[0], re.MULTILINE)
+    assert "refetch queue" in terms
+    assert [term for term in terms if former_words(term) and term != "fault"] == []

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.alerting.alerts.silences import Labels, labels_to_match
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.explain.explainer import Explainer
-from monitor.alerting.settings.nearest import meant
-from monitor.alerting.settings.silences import Labels, labels_to_match
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import Outputs
 from monitor.bus.contract import EventBus
 from monitor.model.alerts import Alert
 from monitor.model.errors import ConfigurationError, NoSuchObjectError
 from monitor.model.runs import RunKey, RunKind
+from monitor.model.suggestions import did_you_mean
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.alerts_api import AlertingRequests
 
@@ -56,7 +56,7 @@ class AdminRequests:
         if workspace is None:
             raise ConfigurationError(f"workspace is not named; it is one of {names}")
         if workspace not in self._followed:
-            hint = meant(workspace, self._followed) or f"; known: {names}"
+            hint = did_you_mean(workspace, self._followed) or f"; known: {names}"
             raise ConfigurationError(f"workspace {workspace!r} is not configured{hint}")
         return self._followed[workspace]
 
@@ -83,7 +83,7 @@ def alerting_requests(
         )
 
     return AlertingRequests(
-        picture=engine.picture,
+        snapshot=engine.picture,
         ended=ended,
         labels=labels,
         add_silence=engine.add_silence,

@@ -74,7 +74,7 @@ def silence_actions() -> list[str]:
 
 def silence_words(ctx: typer.Context) -> list[str]:
     """Offer the labels that a matcher may name. The ids of silences only the daemon knows."""
-    from monitor.alerting.settings.labels import SHOWN_LABELS  # noqa: PLC0415 - few presses
+    from monitor.alerting.alerts.label_names import SHOWN_LABELS  # noqa: PLC0415 - few presses
 
     if ctx.params.get("action") != "add":
         return []
@@ -88,7 +88,7 @@ def explained(ctx: typer.Context) -> list[str]:
 
 def rules(ctx: typer.Context) -> list[str]:
     """Offer the rules that there are, and those of the configuration by their names."""
-    from monitor.alerting.settings.rules import RuleKind  # noqa: PLC0415 - few presses
+    from monitor.alerting.rules.rule_settings import RuleKind  # noqa: PLC0415 - few presses
 
     own = _names(ctx, "alerts")
     return [*own, *(item for item in RuleKind if item not in own)]

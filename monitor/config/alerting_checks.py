@@ -1,4 +1,4 @@
-"""Judges single values of alerting. Each returns what would be right, or None where all is."""
+"""Validate single values of alerting. Each check returns a hint, or None for a valid value."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from monitor.alerting.settings.matching import EXCLUDES, read_globs
-from monitor.alerting.settings.muting import mute_window, zone_names
-from monitor.alerting.settings.nearest import meant
+from monitor.alerting.settings import EXCLUDES, mute_window, read_globs, zone_names
 from monitor.config.cron import quartz_expression
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind, Trigger
+from monitor.model.suggestions import did_you_mean
 
 T = TypeVar("T")
 
@@ -38,7 +37,7 @@ def cron(text: str) -> str | None:
 
 
 def _problems(texts: Iterable[T], read: Callable[[T], object]) -> str | None:
-    """Return what is wrong with each of them, as one text; None where nothing is."""
+    """Return the problems of all texts as one sentence; None without any."""
     found: dict[str, None] = {}
     for text in texts:
         try:
@@ -52,7 +51,7 @@ def time_zone(name: str) -> str | None:
     known = zone_names()
     if name in known:
         return None
-    hint = meant(name, known) or "; write one of the IANA list, such as Europe/Berlin or UTC"
+    hint = did_you_mean(name, known) or "; write one of the IANA list, such as Europe/Berlin or UTC"
     return f"is no time zone{hint}"
 
 
@@ -69,13 +68,13 @@ def triggers(found: str | list[str]) -> str | None:
 
 
 def fits_some(found: str | Iterable[str], words: Iterable[str], what: str) -> str | None:
-    """Return the way out where globs fit none of the words that there are, each once."""
+    """Return a hint for each glob that matches none of the words; None where all match."""
     words = [str(word) for word in words]
 
     def read(text: str) -> None:
         glob = text.removeprefix(EXCLUDES)
         if not any(fnmatch.fnmatchcase(word, glob) for word in words):
-            hint = meant(glob, words) or f"; there are {', '.join(words) or 'none'}"
+            hint = did_you_mean(glob, words) or f"; there are {', '.join(words) or 'none'}"
             raise ConfigurationError(f'no {what} fits "{glob}"{hint}')
 
     return _problems([found] if isinstance(found, str) else found, read)

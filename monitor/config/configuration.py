@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.daemon_keys import LogSettings

@@ -168,8 +168,9 @@ class Observer:
     ) -> list[Outcome]:
         """Apply observations in their order and return what came of each.
 
-        On return the new state, its events, the state entries and the removal of callbacks from the inbox are durable,
-        all by one commit. It waits for a commit that is under way in the same workspace.
+        On return the new state, its events, the state entries and the removal of callbacks from
+        the inbox are durable, all by one commit. It waits for a commit that is under way in the
+        same workspace. A call that is cancelled in its commit is kept waiting until that is done.
 
         Raises:
             BusUnavailableError: nothing was stored and nothing is known that was not before; the

@@ -84,8 +84,8 @@ class WorkspaceChanges:
         """Remember how all things of one kind are; return the names of those that changed.
 
         Each is published as ``kind:name``; the first reading of a kind publishes nothing. Things
-        that could not be read are named by ``unread`` and stay as they were. Things that come and go
-        are published only with ``reports_additions``.
+        that could not be read are named by ``unread`` and stay as they were. What comes and goes
+        is published only with ``reports_additions``.
         """
         async with self._changing:
             stored = (await self._bus.state_entries(workspace, MANY)).get(kind)

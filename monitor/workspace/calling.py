@@ -46,7 +46,7 @@ def resolve(words: Sequence[str]) -> Called:
     try:
         named = operation(first)
     except KeyError as exc:
-        hint = did_you_mean(first, [known.operation_id for known in operations()])
+        hint = did_you_mean(first, [known.operation_id for known in operations()], most=3)
         raise RequestRejectedError(
             f"{first!r} is neither a method nor one of the catalogue's operations{hint}"
         ) from exc

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.config import SecretSource, parse_configuration
 from monitor.model.secrets import Secret
 from monitor.sandbox.engine.engine import Order, Outcome

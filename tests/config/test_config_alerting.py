@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.rules.defaults import DEFAULT_RULES, RULES, default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import Match, RuleKind
-from monitor.alerting.settings.silences import SilenceSettings
+from monitor.alerting.settings import (
+    DEFAULT_RULES,
+    RULE_DEFINITIONS,
+    AlertingSettings,
+    Match,
+    RuleKind,
+    SilenceSettings,
+    default_rule,
+)
 from monitor.model.alerts import Severity
 from tests.config.settings_tables import (
     everything,
@@ -111,7 +116,7 @@ RULE_PROBLEMS: tuple[tuple[dict[str, Any], str], ...] = (
         alert("canceled", annotations={"summary": "{error}"}),
         (
             f'annotations.summary: "{{error}}": there is no field {{error}}; there are '
-            f"{', '.join(RULES[RuleKind.CANCELED].template_fields)}"
+            f"{', '.join(RULE_DEFINITIONS[RuleKind.CANCELED].annotation_fields)}"
         ),
     ),
     (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings import RuleKind
 from monitor.bus.settings import store_path
 from monitor.cli.settings_files import weigh_file
 from monitor.config import ValidationResult

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.alerting.rules.defaults import RULES, Quantity
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings import RuleKind
 from monitor.config import Configuration, SecretSource, parse_configuration
 from monitor.config.__main__ import main
+from monitor.config.alerting_table import rules_table
 from monitor.config.keys import Kind, Section, default_of
 from monitor.config.reference import json_schema, reference_toml, schema_text
 from monitor.config.table import SECTIONS, written_keys
@@ -219,34 +219,20 @@ def test_the_readme_names_every_section() -> None:
     assert [section.path for section in SECTIONS if f"[{section.path}]" not in text] == []
 
 
-def number(quantity: Quantity | None) -> str:
-    if quantity is None:
-        return "-"
-    default = "" if quantity.default is None else f" (**{quantity.default:,.10g}**)"
-    return f"{quantity.about}{default}"
-
-
-def row(kind: RuleKind) -> str:
-    """Return what the page beside the files says of one kind of rule."""
-    rule = RULES[kind]
-    window = f"`window_seconds` {number(rule.window)}" if rule.window else ""
-    minimum = f"`minimum` {number(rule.minimum)}" if rule.minimum else ""
-    cells = (
-        f"`{kind}`" + ("" if rule.is_on else ", off by default"),
-        rule.about,
-        number(rule.threshold),
-        "; ".join(text for text in (window, minimum) if text) or "-",
-        f"{rule.for_seconds:g} s" if rule.for_seconds else "-",
-        str(rule.severity),
-        ", ".join(f"`{field}`" for field in rule.fields),
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-@pytest.mark.parametrize("kind", RuleKind)
-def test_the_readme_tells_every_rule(kind: RuleKind) -> None:
+@pytest.mark.parametrize("row", rules_table(), ids=lambda row: row[2:22])
+def test_the_readme_describes_every_rule(row: str) -> None:
     """When it fires, its numbers with their defaults, and the fields of its templates."""
-    assert row(kind) in (FOLDER / "README.md").read_text().splitlines()
+    assert row in (FOLDER / "README.md").read_text().splitlines()
+
+
+def test_the_table_of_rules_is_written_into_the_readme(tmp_path: Path) -> None:
+    """The generator replaces the table and nothing else; it needs no README."""
+    text = (FOLDER / "README.md").read_text()
+    readme = tmp_path / "README.md"
+    readme.write_text(text.replace("A run failed;", "It is not so;"))
+    assert main([str(tmp_path)]) == 0
+    assert readme.read_text() == text
+    assert len(rules_table()) == len(RuleKind) + 2
 
 
 def examples() -> list[str]:

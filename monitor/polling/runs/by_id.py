@@ -45,7 +45,7 @@ class _Denial(Struct, frozen=True, kw_only=True):
 
 
 class ById:
-    """Reads runs one by one, and ends those whose id the workspace denies in two reconciliations."""
+    """Reads runs one by one, and ends those that two reconciliations find denied."""
 
     def __init__(
         self,

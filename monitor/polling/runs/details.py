@@ -69,8 +69,8 @@ class Details:
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations, in their order, ends enriched by the records that came in time.
 
-        Returns after at most ``detail_wait_seconds``. The others, and those of a cancelled call, are
-        read later and observed by the readers.
+        Returns after at most ``detail_wait_seconds``. The others, and those of a cancelled call,
+        are read later and observed by the readers.
         """
         lacking = await self._lacking(observations)
         if not lacking or self._context.is_unproven():
@@ -187,7 +187,7 @@ class Details:
     def _put_back(self, request: DetailRequest, reason: str) -> None:
         waited = self._context.clock.monotonic() - request.asked_at
         if waited > _PICKED_UP_SECONDS:
-            # Or such requests would fill the queue in the end. A restart would not queue them either.
+            # Or such requests would fill the queue in the end. A restart queues none so old.
             log.warning("job records given up", run=str(request.observation.key), reason=reason)
             self._queue.finish(request)
             return

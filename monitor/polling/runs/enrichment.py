@@ -39,7 +39,7 @@ _ADDED = (
 
 
 class EnrichedRows(Struct, frozen=True, kw_only=True):
-    """Rows with what reads by id added. ``unread`` are still incomplete and must be handled again."""
+    """Rows with what reads by id added. ``unread`` must be handled again: incomplete."""
 
     rows: tuple[JobGroupRow, ...]
     unread: tuple[JobGroupRow, ...] = ()

@@ -92,20 +92,20 @@ class PlanRuns:
         )
 
     async def handle(self, rows: Sequence[PlanRunRow], source: Source) -> bool:
-        """Observe the rows; False where the plan of some is not readable yet: they must be handled again."""
+        """Observe the rows; False where some lack their plan for now and must be handled again."""
         observations: list[Observation] = []
-        taken: list[PlanRunRow] = []
+        handled: list[PlanRunRow] = []
         fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
         for row in fresh:
             observation = await self._try_to_read(row, source)
             if observation is not None:
                 observations.append(observation)
-                taken.append(row)
+                handled.append(row)
         if observations:
             outcomes = await self._context.observer.observe(observations)
-            for row, outcome in zip(taken, outcomes, strict=True):
+            for row, outcome in zip(handled, outcomes, strict=True):
                 self._after(row, outcome)
-        return len(taken) == len(fresh)
+        return len(handled) == len(fresh)
 
     def _after(self, row: PlanRunRow, outcome: Outcome) -> None:
         if not has_ended(row.native_status):

@@ -27,7 +27,7 @@ class PipelineHealthTracker:
     async def load(self, bus: EventBus, workspace: str) -> None:
         """Read back what earlier runs left."""
         stored = await bus.state_entries(workspace, HEALTH)
-        for health in legible(stored, _DECODER, topic=HEALTH).values():
+        for health in decode_entries(stored, _DECODER, topic=HEALTH).values():
             self._live_state.pipeline_health[_identity(health)] = health
             pipeline = health.pipeline
             self._live_state.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)

@@ -61,13 +61,15 @@ class RunTransition(Struct, frozen=True, kw_only=True):
 def advance(known: RunState | None, observation: Observation, boundary: Boundary) -> RunTransition:
     """Apply one observation to what is known of its run. Total: every input has an answer."""
     if known is None and (observation.source is Source.CALLBACK or observation.is_gone):
-        outcome = Outcome.UNCHANGED if observation.is_gone else Outcome.UNCONFIRMED
+        outcome = (
+            ObservationOutcome.UNCHANGED if observation.is_gone else ObservationOutcome.UNCONFIRMED
+        )
         return RunTransition(outcome=outcome, state=None)
     state = _with_status(known, merge(known, observation), observation)
     if known is None and state.status.is_terminal:
         is_old = _is_historical(state, observation, boundary)
         if is_old is None:
-            return RunTransition(outcome=Outcome.NEEDS_DETAIL, state=None)
+            return RunTransition(outcome=ObservationOutcome.NEEDS_DETAIL, state=None)
         state = msgspec.structs.replace(state, historical=is_old)
     return _transition(known, state, observation)
 
@@ -83,7 +85,7 @@ def _transition(known: RunState | None, state: RunState, observation: Observatio
     elif _is_same(known, state):
         outcome = ObservationOutcome.UNCHANGED
     else:
-        outcome = Outcome.ENRICHED
+        outcome = ObservationOutcome.ENRICHED
     return RunTransition(
         outcome=outcome,
         state=state,

@@ -97,7 +97,7 @@ class JobGroups:
             [
                 observation.key
                 for observation, outcome in observed
-                if outcome is Outcome.NEEDS_DETAIL
+                if outcome is ObservationOutcome.NEEDS_DETAIL
             ]
         )
         await self._flow_runs.notice(observed)

@@ -111,7 +111,7 @@ class PlanRuns:
         if not has_ended(row.native_status):
             return
         self._processed.put(row.id, _written(row))
-        if outcome is not Outcome.HISTORICAL and row.plan_id is not None:
+        if outcome is not ObservationOutcome.HISTORICAL and row.plan_id is not None:
             self._plan_children.add(row.id, plan_id=row.plan_id)
 
     async def _try_to_read(self, row: PlanRunRow, source: Source) -> Observation | None:

@@ -34,7 +34,7 @@ class RecipeNames:
     async def load(self) -> None:
         """Read back what was learned before."""
         stored = await self._context.bus.state_entries(self._context.name, RECIPE)
-        for recipe_id, known in legible(stored, _DECODER, topic=RECIPE).items():
+        for recipe_id, known in decode_entries(stored, _DECODER, topic=RECIPE).items():
             self._put(recipe_id, known)
 
     def learn(self, row: JobGroupRow) -> None:

@@ -60,7 +60,7 @@ class ServiceManager:
         return self._watchdog_seconds is not None
 
     def started(self, status: str) -> None:
-        """Say that the daemon does its work; ``standing`` is one line about what that is."""
+        """Say that the daemon does its work; ``status`` is one line about what that is."""
         self._status = status
         self._tell("READY=1", _status(status))
 
@@ -74,7 +74,7 @@ class ServiceManager:
         finally:
             self._tell("READY=1", _status(self._status))
 
-    def change_standing(self, status: str) -> None:
+    def change_status(self, status: str) -> None:
         """Use another line from now on; inside `reloading` it is told at its end."""
         self._status = status
 

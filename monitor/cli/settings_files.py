@@ -111,7 +111,7 @@ def _of_file(path: Path, hint: str) -> ConfigurationError:
     return ConfigurationError(f"configuration file: {json.dumps(str(path))}: {hint}")
 
 
-def weigh_file(path: Path, environment: Mapping[str, str] | None = None) -> ValidationResult:
+def validate_file(path: Path, environment: Mapping[str, str] | None = None) -> ValidationResult:
     """Return the configuration of a file, or all that is wrong with it; raises nothing."""
     environment = os.environ if environment is None else environment
     try:
@@ -130,7 +130,7 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Configurat
     Raises:
         ConfigurationError: with one sentence for every fault.
     """
-    result = weigh_file(path, environment)
+    result = validate_file(path, environment)
     if result.configuration is None:
         raise ConfigurationError([str(problem) for problem in result.problems])
     return result.configuration

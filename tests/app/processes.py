@@ -116,7 +116,7 @@ class Settings:
         text = (
             f'[[workspaces]]\nname = "{watched.name}"\nurl = "{watched.url}"\n'
             f'token_file = "{watched.name}-token"\n\n'
-            "[workspaces.poll]\nactive_seconds = 1\nidle_seconds = 1\naudit_seconds = 10\n"
+            "[workspaces.poll]\nactive_seconds = 1\nidle_seconds = 1\nreconcile_seconds = 10\n"
             "names_seconds = 10\nrequests_per_minute = 60000\n"
         )
         if self.callbacks_port is not None:

@@ -103,7 +103,7 @@ async def asked(
     )
     lines: list[CheckLine] = []
     await examine(
-        configuration, folder / "monitor.toml", clock=clock or SystemClock(), tell=lines.append
+        configuration, folder / "monitor.toml", clock=clock or SystemClock(), report=lines.append
     )
     told = {line.subject: line for line in lines}
     assert len(told) == len(lines), "two lines have the same subject"

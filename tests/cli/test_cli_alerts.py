@@ -136,7 +136,7 @@ async def test_a_silence_until_an_instant(asking: Asking) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "faults"),
+    ("arguments", "problems"),
     [
         (["add", "pipeline=a", "--comment", "why"], ["--for: a silence needs an end"]),
         (["add"], ["MATCHER: name what is", "--for: a silence needs", "--comment: say why"]),

@@ -99,12 +99,12 @@ def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str])
     """A program gets the same as one document on stdout, with the same exit code."""
     assert main(["check", "--json", "-c", written(folder, GOOD)]) == 0
     good = json.loads(capsys.readouterr().out)
-    assert (good["ok"], good["faults"], len(good["config_hash"])) == (True, [], 16)
+    assert (good["ok"], good["problems"], len(good["config_hash"])) == (True, [], 16)
     assert main(["check", "--json", "-c", written(folder, "[mqt]\n")]) == 2
     bad = json.loads(capsys.readouterr().out)
     assert bad["ok"] is False
     assert {"key": "mqt", "value": "(a table)", "hint": "unknown key; did you mean mqtt?"} in (
-        bad["faults"]
+        bad["problems"]
     )
 
 

@@ -115,7 +115,7 @@ async def test_the_address_of_a_page_is_no_api(tmp_path: Path, status: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("seconds", "verdict", "words"),
+    ("seconds", "outcome", "words"),
     [
         (0, "ok", "differs from ours by 0 s"),
         (29, "ok", "differs from ours by"),
@@ -178,7 +178,7 @@ def jwt(expires_at: datetime) -> Secret:
 
 
 @pytest.mark.parametrize(
-    ("days", "verdict", "words"),
+    ("days", "outcome", "words"),
     [(300, "ok", "valid until "), (3, "warning", "3 days from now"), (-1, "failed", "it ended on")],
 )
 async def test_a_token_that_tells_its_end_is_believed(
@@ -193,7 +193,7 @@ async def test_a_token_that_tells_its_end_is_believed(
 
 
 @pytest.mark.parametrize(
-    ("token", "ids", "verdict"),
+    ("token", "ids", "outcome"),
     [
         ("opaque", ["one"], "warning"),  # the only one must be ours
         (base64.b64encode(b'{"tokenId":"two"}').decode(), ["one", "two"], "warning"),
@@ -219,7 +219,7 @@ async def test_a_token_without_an_end_is_ok(workspace: OfferedWorkspace, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("offered", "configured", "verdict", "words"),
+    ("offered", "configured", "outcome", "words"),
     [
         (Edition.RL, Edition.RL, "ok", "RL, as configured"),
         (Edition.LE, None, "ok", "LE is found"),
@@ -254,7 +254,7 @@ async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("edition", "refused", "verdict", "words"),
+    ("edition", "refused", "outcome", "words"),
     [
         (Edition.RL, "listPlans", "warning", "refused to this token: list_plans"),
         (Edition.RL, "listJobLibrary", "failed", "refused to this token: list_changes"),
@@ -302,7 +302,7 @@ async def test_lists_that_are_not_offered_are_no_fault(
     assert told["acme token"].found == "accepted; whose it is, this edition does not tell"
 
 
-@pytest.mark.parametrize(("left", "verdict"), [(40, "ok"), (0, "warning")])
+@pytest.mark.parametrize(("left", "outcome"), [(40, "ok"), (0, "warning")])
 async def test_quotas_are_told_as_the_workspace_tells_them(
     workspace: OfferedWorkspace, tmp_path: Path, left: int, outcome: str
 ) -> None:

@@ -161,7 +161,7 @@ async def encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("believes", "verify", "verdict", "words"),
+    ("believes", "verify", "outcome", "words"),
     [
         (True, True, "ok", "valid until "),
         (False, True, "failed", "the certificate is not believed: self-signed certificate"),

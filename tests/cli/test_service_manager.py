@@ -106,7 +106,7 @@ def test_each_step_is_told_in_the_words_of_the_protocol(
     ours = spoken_to(manager, clock)
     ours.started("following acme")
     with ours.reloading():
-        ours.change_standing("following acme,\nREADY=0 and more")
+        ours.change_status("following acme,\nREADY=0 and more")
     ours.stopping()
     assert manager.heard() == [
         {"READY": "1", "STATUS": "following acme"},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from monitor.alerting.settings.rules import RuleKind
 from monitor.bus.settings import store_path
-from monitor.cli.settings_files import weigh_file
+from monitor.cli.settings_files import validate_file
 from monitor.config import ValidationResult
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
@@ -131,7 +131,7 @@ def test_every_content_of_a_file_gets_a_verdict(
     """Whatever bytes a file holds, by itself or below a workspace: faults or a configuration."""
     path = tmp_path / "monitor.toml"
     path.write_bytes(LEAST + content if keep else content)
-    assert_verdict(weigh_file(path, {}))
+    assert_verdict(validate_file(path, {}))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_read_is_one_fault(
     """The file is named, and what is wrong with it as a whole."""
     path = tmp_path / "monitor.toml"
     path.write_bytes(content)
-    verdict = weigh_file(path, {})
+    verdict = validate_file(path, {})
     assert [str(problem) for problem in verdict.problems] == [
         f'configuration file: "{path}": {sentence}'
     ]

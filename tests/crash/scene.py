@@ -45,7 +45,7 @@ class CrashSettings(Settings):
         self.path.write_text(
             f'[[workspaces]]\nname = "{watched.name}"\nurl = "{watched.url}"\n'
             'token_file = "token"\n'
-            "[workspaces.poll]\nactive_seconds = 1\nidle_seconds = 1\naudit_seconds = 10\n"
+            "[workspaces.poll]\nactive_seconds = 1\nidle_seconds = 1\nreconcile_seconds = 10\n"
             "names_seconds = 10\nrequests_per_minute = 60000\n"
             '[workspaces.callbacks]\nsecret_file = "secret"\n'
             f'[mqtt]\nurl = "{self._broker}"\nreconnect_cap_seconds = 1\n'

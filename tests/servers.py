@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import getpass
 import os
 import shutil
@@ -31,11 +32,26 @@ def program(name: str) -> str:
     return found
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
+    """Return a port that nobody listens on, and that no other test is given.
+
+    The port stays bound until this process ends: the system hands it to nobody who asks for any
+    port, in no process. Servers may listen on it all the same, because they set SO_REUSEADDR.
+    """
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    _reserved.append(reserved)
+    return int(reserved.getsockname()[1])
+
+
+@atexit.register
+def _release_ports() -> None:
+    for reserved in _reserved:
+        reserved.close()
 
 
 class Mosquitto:

@@ -366,7 +366,7 @@ def test_stuck_is_what_the_newest_sign_says(steps: list[tuple[int, bool, bool]])
         assert isinstance(result, Firing) == (now - sign >= 900)
 
 
-@pytest.mark.parametrize("condition", RULE_DEFINITIONS, ids=lambda character: character.rule)
+@pytest.mark.parametrize("definition", RULE_DEFINITIONS, ids=lambda character: character.rule)
 def test_each_rule_names_the_fields_of_its_texts(definition: AnyRuleDefinition) -> None:
     """The table of defaults and the conditions agree."""
     assert definition.template_fields == RULES[definition.rule].fields

@@ -18,7 +18,7 @@ def alert(rule: str, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("rule", "beyond"), [("token_expiring", "tokens"), ("quality_dropped", "profiles")]
+    ("rule", "inventory"), [("token_expiring", "tokens"), ("quality_dropped", "profiles")]
 )
 def test_a_rule_needs_what_it_is_judged_by(rule: str, inventory: str) -> None:
     """Only where nothing that it watches is read at all, and only where it was written."""

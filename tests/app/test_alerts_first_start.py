@@ -66,7 +66,7 @@ async def test_what_had_failed_before_the_first_start_is_told_once(tmp_path: Pat
                 why=lambda: f"told: {alarms(subscriber)}",
                 within_seconds=WITHIN_SECONDS,
             )
-            assert all(item["wasThere"] and not item["evidence"] for item in fired(subscriber))
+            assert all(item["preexisting"] and not item["evidence"] for item in fired(subscriber))
             page = await face.text("/")
             assert page.count("when this rule was judged") == len(recipes)
             alone = next(

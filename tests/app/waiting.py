@@ -13,7 +13,7 @@ _LOOK_SECONDS = 0.05
 
 
 async def eventually(
-    definition: Callable[[], bool | Awaitable[bool]],
+    condition: Callable[[], bool | Awaitable[bool]],
     *,
     why: Callable[[], object] | str,
     within_seconds: float = LIMIT_SECONDS,
@@ -22,7 +22,7 @@ async def eventually(
     loop = asyncio.get_running_loop()
     end = loop.time() + within_seconds
     while True:
-        answer = definition()
+        answer = condition()
         if (await answer) if inspect.isawaitable(answer) else answer:
             return
         if loop.time() >= end:

@@ -258,7 +258,7 @@ async def test_nothing_recorded_is_said(past: Past) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "fault"),
+    ("arguments", "code", "problem"),
     [
         (("--since", "thirty"), 2, "--since: 'thirty' is not an ISO 8601 instant"),
         (("--since", "2026-11-20T10:00:00"), 2, "names no time zone"),

@@ -130,7 +130,7 @@ def test_all_faults_come_at_once_with_key_value_and_way_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "fault"),
+    ("mapping", "problem"),
     [
         ({}, "workspaces: (absent): add a [[workspaces]] with name and url"),
         ({"workspaces": []}, "workspaces: (absent): add a [[workspaces]] with name and url"),
@@ -237,7 +237,7 @@ def test_two_workspaces_may_not_share_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "fault"),
+    ("mapping", "problem"),
     [
         (
             file(

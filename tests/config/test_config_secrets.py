@@ -37,7 +37,7 @@ def test_a_secret_is_read_in_three_ways(token: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "fault"),
+    ("token", "problem"),
     [
         (
             {"token": TOKEN},

@@ -1,4 +1,4 @@
-"""Seeds for the scenarios, and one line about each at the end of a run."""
+"""Seeds for the scenarios, and what one line about each at the end of a run shows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-Say = Callable[..., None]
+from tests.summary import SCENARIO
 
-_LINES = pytest.StashKey[list[str]]()
+Say = Callable[..., None]
 
 
 @pytest.fixture
@@ -27,16 +27,6 @@ def say(request: pytest.FixtureRequest) -> Say:
 
     def note(scenario: str, **counts: int) -> None:
         told = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
-        request.config.stash.setdefault(_LINES, []).append(f"{scenario}: {told}")
+        request.node.user_properties.append((SCENARIO, f"{scenario}: {told}"))
 
     return note
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Show one line for each scenario."""
-    if lines := config.stash.get(_LINES, []):
-        terminalreporter.section("crash scenarios")
-        for line in lines:
-            terminalreporter.write_line(line)

@@ -56,7 +56,7 @@ def test_a_resolved_alert_is_told_with_all_attributes() -> None:
             "evidence": ["w:flow_run:91:failed"],
             "facts": {"error": "no such file"},
             "mutedBy": [],
-            "wasThere": False,
+            "preexisting": False,
             "isFlapping": False,
             "number": 0,
         },

@@ -100,7 +100,7 @@ async def test_a_state_says_what_the_alert_is(broker: Mosquitto, scene: MqttScen
         "evidence": ["w:flow_run:91:failed"],
         "evidenceCount": 1,
         "facts": {"error": "no such file"},
-        "wasThere": False,
+        "preexisting": False,
         "isFlapping": False,
         "mutedBy": ["silence:7"],
         "reminders": 2,

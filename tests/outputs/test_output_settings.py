@@ -17,7 +17,7 @@ WEBHOOK = WebhookSettings(url="https://example.org/hook", secret=Secret(KEY))
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "problem"),
     [
         ({"urls": ()}, "urls: name at least one Alertmanager"),
         ({"urls": ("localhost:9093",)}, "urls: must begin with http:// or https://"),
@@ -43,7 +43,7 @@ def test_each_fault_of_an_alertmanager_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "problem"),
     [
         ({"url": "ftp://example.org"}, "url: must begin with http:// or https://"),
         ({"url": "https://example.org/#a"}, "url: nothing may follow a #"),

@@ -36,7 +36,7 @@ def values_of(operation: Operation) -> tuple[str, ...]:
     return tuple(str(11 + number) for number in range(len(operation.parameters)))
 
 
-@pytest.mark.parametrize("one", operations(), ids=lambda character: character.operation_id)
+@pytest.mark.parametrize("operation", operations(), ids=lambda character: character.operation_id)
 def test_an_operation_is_named_by_id_or_by_method_and_path(operation: Operation) -> None:
     """Both names lead to the same operation with the same values, with or without ``/v4``."""
     values = values_of(operation)

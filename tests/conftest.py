@@ -1,0 +1,36 @@
+"""How many workers a run of tests gets, and what it shows at its end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.summary import SCENARIO
+
+# Tests wait more than they compute.
+_WORKERS_PER_PROCESSOR = 2
+_MOST_WORKERS = 16
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return 0, which starts no workers, where files or tests were named rather than folders."""
+    chosen = (config.invocation_params.dir / argument for argument in config.args)
+    if not all(Path(path).is_dir() for path in chosen):
+        return 0
+    return min(_WORKERS_PER_PROCESSOR * len(os.sched_getaffinity(0)), _MOST_WORKERS)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show one line for each crash scenario that held."""
+    lines = [
+        value
+        for report in terminalreporter.getreports("passed")
+        for name, value in report.user_properties
+        if name == SCENARIO
+    ]
+    if lines:
+        terminalreporter.section("crash scenarios")
+        for line in lines:
+            terminalreporter.write_line(str(line))

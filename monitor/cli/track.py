@@ -9,6 +9,7 @@ import typer
 
 from monitor.cli import daemon_client
 from monitor.cli.options import CONFIG_FILE, ConfigFile, WorkspaceName
+from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKind
 
 
@@ -23,6 +24,11 @@ def track(
 
     While the workspace cannot be asked, the daemon keeps the request, also over a restart.
     """
+    if not is_run_id(run_id):
+        raise typer.BadParameter(
+            f"{run_id[:40]!r} is not the id of a run; name it as the workspace does, as 7827359",
+            param_hint="ID",
+        )
     body = {"kind": kind.value, "id": run_id, "workspace": workspace}
     answer = daemon_client.ask(daemon_client.post(config, "/api/v1/track", body))
     sys.stdout.write(f"{answer['detail']}\n")

@@ -11,6 +11,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
+from monitor.app.store import OpenStore, open_sqlite
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.capabilities import Capability, capabilities_of
@@ -145,12 +146,18 @@ def configuration(
 
 
 @contextlib.asynccontextmanager
-async def daemon(settings: Configuration) -> AsyncIterator[Face]:
+async def daemon(
+    settings: Configuration, *, open_store: OpenStore = open_sqlite
+) -> AsyncIterator[Face]:
     """Run a daemon in this process and yield what it shows."""
-    running = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
+    running = Daemon(
+        settings, clock=SystemClock(), registry=CollectorRegistry(), open_store=open_store
+    )
     addresses: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
-    task = asyncio.create_task(running.run(stop, on_started=addresses.set_result))
+    task = asyncio.create_task(
+        running.run(stop, on_started=addresses.set_result), name="the daemon of a test"
+    )
     await asyncio.wait((task, addresses), return_when=asyncio.FIRST_COMPLETED)
     if not addresses.done():
         await task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,69 +14,19 @@ from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
 from monitor.app.store import OpenStore, open_sqlite
-from monitor.bus.contract import EventBus
 from monitor.bus.settings import StorageSettings
-from monitor.bus.sqlite.store import SqliteBus
 from monitor.config import Configuration, LogLevel, LogSettings, WorkspaceConfiguration
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.secrets import Secret
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app import stage
+from tests.app.refusing_store import RefusingStore
 
 
 def consumers(folder: Path) -> set[str]:
     with sqlite3.connect(folder / "state.db") as db:
         return {name for (name,) in db.execute("SELECT name FROM consumer")}
-
-
-class RefusingStore(SqliteBus):
-    """A store that refuses one call of one task, and, if it ``stays_away``, all after it."""
-
-    _calls: int
-    _refused: int | None  # which call of the task, from 0 on
-    _task: asyncio.Task[Any] | None
-    stays_away: bool
-
-    @classmethod
-    async def opened(
-        cls, settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
-    ) -> RefusingStore:
-        bus = await SqliteBus.open(settings, clock=clock, registry=registry)
-        store = cls.__new__(cls)
-        store.__dict__.update(bus.__dict__)
-        store.refuse(None, stays_away=False)
-        return store
-
-    def refuse(self, call: int | None, *, stays_away: bool) -> None:
-        """Refuse this call that the current task makes from now on; None: answer all."""
-        self._calls, self._refused, self.stays_away = 0, call, stays_away
-        self._task = asyncio.current_task()
-
-    @property
-    def has_refused(self) -> bool:
-        return self._refused is not None and self._calls > self._refused
-
-    def __getattribute__(self, name: str) -> Any:
-        attribute = super().__getattribute__(name)
-        if name not in _STORE_STEPS:
-            return attribute
-
-        async def call(*arguments: Any, **options: Any) -> Any:
-            if self._refused is not None and asyncio.current_task() is self._task:
-                number, self._calls = self._calls, self._calls + 1
-                if number == self._refused or (self.stays_away and number > self._refused):
-                    raise BusUnavailableError(f"{name} is refused")
-            return await attribute(*arguments, **options)
-
-        return call
-
-
-_STORE_STEPS = frozenset(
-    name
-    for name, step in vars(EventBus).items()
-    if inspect.iscoroutinefunction(step) and name != "close"
-)
 
 
 async def during(

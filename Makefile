@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.installed-demo
 TEST := $(VENV)/.installed-test
 
+# Workers and the daemons that tests start import the same files again and again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test bench servers check format clean
 
 help: ## list the targets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "tracking": (*MODEL, "bus.contract"),
     "polling": (*MODEL, "catalogue", "workspace", "tracking", "bus.contract"),
     "callbacks": (*MODEL, "catalogue", "workspace", "tracking", "bus.contract"),
-    "alerting": (*MODEL, "schedules", "tracking.live_state", "bus.contract"),
+    # A backtest derives the pipelines' health from recorded events, as the observer does.
+    "alerting": (
+        *MODEL,
+        "schedules",
+        "tracking.live_state",
+        "tracking.pipeline_health",
+        "bus.contract",
+    ),
     "outputs": (*MODEL, "bus.contract", "tracking.live_state"),
     "web": (*MODEL, "tracking.live_state", "alerting", "outputs.metrics", "bus.contract"),
     "config": (*MODEL, "catalogue", "schedules", "*.settings"),
@@ -148,3 +156,11 @@ def test_no_file_is_named_for_nothing() -> None:
     """A file's name says what lives in it."""
     vague = {"utils", "util", "helpers", "helper", "common", "misc", "stuff"}
     assert [path for path in modules() if path.stem in vague or path.parent.name in vague] == []
+
+
+def test_the_guide_of_the_code_describes_every_room() -> None:
+    """`monitor/README.md` has a row for each room, and none of a room that is gone."""
+    table = (PACKAGE / "README.md").read_text().partition("## The rooms")[2].partition("\n## ")[0]
+    described = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert sorted(described) == sorted(rooms)

@@ -77,9 +77,7 @@ class FollowedWorkspace:
                 bus=bus,
                 observer=observer,
                 clock=clock,
-                complete=self.poller.complete,
-                confirm=self.poller.confirm,
-                wake=self.poller.wake,
+                follower=self.poller,
                 ask_gap_seconds=60.0
                 / (_CONFIRMATION_SHARE * configuration.workspace.requests_per_minute),
                 gather_seconds=configuration.poll.detail_wait_seconds / _GATHERINGS_IN_A_WAIT,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.alerting.alerts.silences import Labels, labels_to_match
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.explain.explainer import Explainer
-from monitor.alerting.settings.silences import Labels, labels_to_match
 from monitor.app.following import FollowedWorkspace
 from monitor.app.outputs import Outputs
 from monitor.bus.contract import EventBus

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 from msgspec import Struct
@@ -15,12 +15,10 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, WorkspaceError
 from monitor.model.observations import Observation, Outcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source
+from monitor.tracking.follower import WorkspaceFollower
 from monitor.tracking.observer import Observer
 
 log = structlog.get_logger()
-
-Complete = Callable[[Sequence[Observation]], Awaitable[list[Observation]]]
-Confirm = Callable[[RunKey], Awaitable[bool | None]]
 
 # Large, because the ends of one batch wait for their job records together.
 _BATCH = 1_000
@@ -45,11 +43,9 @@ class _Waiting(Struct, kw_only=True):
 class InboxReader:
     """Reads one workspace's inbox in order of arrival. Memory is bounded by the inbox's bound.
 
-    ``complete`` adds job records to ends within its own time limit; ``confirm`` reads one run by
-    its id: True when it was observed, False when the workspace denies it, None when it could not
-    be asked; ``wake`` asks for one poll. Runs are asked for one by one, ``ask_gap_seconds`` apart,
-    beside the taking: a slow workspace holds up no callback of a known run, and a thousand forged
-    ids cost what their share of the budget allows.
+    Runs are confirmed by the ``follower`` one by one, ``ask_gap_seconds`` apart, beside the
+    reading: a slow workspace holds up no callback of a known run, and a thousand forged ids cost
+    what their share of the budget allows.
 
     What arrives within ``gather_seconds`` is completed together; up to ``batches`` wait for their
     job records at the same time, and are observed in the order of their arrival.
@@ -63,9 +59,7 @@ class InboxReader:
         bus: EventBus,
         observer: Observer,
         clock: Clock,
-        complete: Complete,
-        confirm: Confirm,
-        wake: Callable[[], None],
+        follower: WorkspaceFollower,
         ask_gap_seconds: float = 1.0,
         gather_seconds: float = 0.0,
         batches: int = 1,
@@ -75,9 +69,7 @@ class InboxReader:
         self._bus = bus
         self._observer = observer
         self._clock = clock
-        self._complete = complete
-        self._confirm = confirm
-        self._wake = wake
+        self._follower = follower
         self._ask_gap_seconds = ask_gap_seconds
         self._gather_seconds = gather_seconds
         self._batches = batches
@@ -94,7 +86,7 @@ class InboxReader:
     def notify(self) -> None:
         """Say that a callback was stored; never waits."""
         self._arrived.set()
-        self._wake()
+        self._follower.wake()
 
     async def run(self) -> None:
         """Take callbacks until cancelled. What an earlier life left is taken first."""
@@ -228,7 +220,7 @@ class InboxReader:
     async def _completed(self, callbacks: Sequence[StoredCallback]) -> list[Observation]:
         observations = [_observation(callback) for callback in callbacks]
         try:
-            return await self._complete(observations)
+            return await self._follower.complete(observations)
         except (WorkspaceError, BusUnavailableError) as exc:
             # An end without its job records is better than none; they are read later.
             log.info("callbacks go on without details", reason=str(exc))
@@ -281,7 +273,9 @@ class InboxReader:
 
     async def _exists(self, callback: StoredCallback) -> bool | None:
         try:
-            return await self._confirm(RunKey(self._workspace, callback.kind, callback.run_id))
+            return await self._follower.confirm(
+                RunKey(self._workspace, callback.kind, callback.run_id)
+            )
         except WorkspaceError as exc:
             log.info("a callback's run cannot be asked for now", reason=str(exc))
             return None

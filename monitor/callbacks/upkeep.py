@@ -67,7 +67,7 @@ class Upkeep:
 
     async def still_exists(self, task: OwnTask) -> bool:
         try:
-            row = await self._client.webhook_task(
+            row = await self._client.webhook_tasks.read(
                 task.task_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
             )
         except NoSuchObjectError:
@@ -106,7 +106,7 @@ class Upkeep:
 
     async def test(self) -> WebhookTest:
         """Let the workspace call our listener once, without any job."""
-        tested = await self._client.test_webhook(
+        tested = await self._client.webhook_tasks.test(
             url=self._url(),
             body=msgspec.json.encode({TEST_FIELD: self._client.name}).decode(),
             headers=self._headers(),
@@ -118,7 +118,7 @@ class Upkeep:
 
     async def _tasks_of(self, flow_id: str) -> tuple[WebhookTaskRow, ...]:
         try:
-            return await self._client.flow_webhook_tasks(
+            return await self._client.webhook_tasks.of_flow(
                 flow_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
             )
         except RequestRejectedError as exc:
@@ -137,7 +137,7 @@ class Upkeep:
         )
 
     async def _create(self, flow_id: str) -> OwnTask:
-        task_id = await self._client.create_webhook_task(
+        task_id = await self._client.webhook_tasks.create(
             flow_id=flow_id,
             name=self._task_name,
             url=self._url(),
@@ -163,7 +163,7 @@ class Upkeep:
         return task
 
     async def _delete(self, task_id: str) -> None:
-        await self._client.delete_webhook_task(
+        await self._client.webhook_tasks.delete(
             task_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
         )
 

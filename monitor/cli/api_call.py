@@ -31,10 +31,11 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceError,
 )
-from monitor.workspace.calling import Called, Caller, resolve
+from monitor.workspace.calling import Called, resolve
+from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.files import FileReceiver, Upload
 from monitor.workspace.priority import Priority
-from monitor.workspace.requesting import EXECUTION_ID, STARTS_A_RUN
+from monitor.workspace.requester import EXECUTION_ID, STARTS_A_RUN
 from monitor.workspace.settings import WorkspaceSettings
 
 _LONGEST_LIST_PAGES = 4_000
@@ -187,12 +188,14 @@ def _execution_id(given: str | None, called: Called) -> str | None:
 async def _call(settings: WorkspaceSettings, request: Request) -> None:
     # The daemon gives up an endless list sooner than a user who waits for it.
     patient = msgspec.structs.replace(settings, page_limit=_LONGEST_LIST_PAGES)
-    async with Caller(patient, clock=SystemClock(), registry=CollectorRegistry()) as caller:
-        await (_follow(caller, request) if request.every_page else _ask(caller, request))
+    async with WorkspaceClient(
+        patient, clock=SystemClock(), registry=CollectorRegistry()
+    ) as client:
+        await (_follow(client, request) if request.every_page else _ask(client, request))
 
 
-async def _follow(caller: Caller, request: Request) -> None:
-    rows = caller.rows(
+async def _follow(client: WorkspaceClient, request: Request) -> None:
+    rows = client.operations.rows(
         request.called.operation.operation_id,
         *request.called.values,
         query=request.query,
@@ -201,14 +204,14 @@ async def _follow(caller: Caller, request: Request) -> None:
     await (write_rows(rows) if request.out is None else save_rows(rows, request.out))
 
 
-async def _ask(caller: Caller, request: Request) -> None:
+async def _ask(client: WorkspaceClient, request: Request) -> None:
     operation, out = request.called.operation, request.out
     async with AsyncExitStack() as stack:
         receiver = None
         if out is not None:
             show = stack.enter_context(progress_bar(out.name, unit="bytes"))
             receiver = await stack.enter_async_context(FileReceiver(out, on_progress=show))
-        answer = await caller.request(
+        answer = await client.requester.request(
             operation.operation_id,
             *request.called.values,
             query=request.query,

@@ -14,7 +14,7 @@ from monitor.catalogue.operations import Operation
 from monitor.cli import lazy
 from monitor.model.errors import UnreadableAnswerError
 from monitor.workspace.files import FileReceiver
-from monitor.workspace.requesting import Answer
+from monitor.workspace.requester import Answer
 
 # Takes the progress and its end, None where the end is not known.
 Show = Callable[[int, int | None], None]

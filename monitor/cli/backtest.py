@@ -16,14 +16,14 @@ from monitor import logs
 from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison, compared, firings
 from monitor.alerting.backtest.recorded_store import RecordedPast
 from monitor.alerting.backtest.replay import Backtest, RecordingTimes
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.cli import daemon_client
 from monitor.cli.admin import AdminClient
 from monitor.cli.settings_files import read_toml
 from monitor.cli.tables import print_json, print_table
-from monitor.config import SecretSource, judge
+from monitor.config import SecretSource, parse_configuration
 from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.model.events import RunEvent
 from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
@@ -53,7 +53,7 @@ def backtest(config: Path, *, daemon: Path, since: str, as_json: bool) -> None:
     """Judge the recorded events by the rules of a file and print what would have been told."""
     # What the private engine logs is of a past that is over.
     logs.configure(level="error")
-    settings = judge(read_toml(config), os.environ, locations=_Unread()).alerting
+    settings = parse_configuration(read_toml(config), os.environ, locations=_Unread()).alerting
     start = daemon_client.since(since)
     rows = asyncio.run(_compare(settings, daemon, start))
     if as_json:

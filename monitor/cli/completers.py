@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from monitor.alerting.settings.labels import SHOWN_LABELS
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.alerts.label_names import SHOWN_LABELS
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
 from monitor.cli import lazy
 from monitor.model.runs import PipelineKind, RunKind

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from monitor.cli.options import FILE_VARIABLE
-from monitor.config import Configuration, Problem, SecretForm, SecretSource, ValidationResult, weigh
+from monitor.config import (
+    Configuration,
+    Problem,
+    SecretForm,
+    SecretSource,
+    ValidationResult,
+    validate,
+)
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 
@@ -30,10 +37,10 @@ class DiskLocations:
 
     def read_secret(self, source: SecretSource) -> Secret:
         if source.form is SecretForm.ENV:
-            return self._from_variable(source.place)
+            return self._from_variable(source.location)
         if source.form is SecretForm.CREDENTIAL:
-            return self._from_credential(source.place)
-        return _secret_in(self._folder / source.place)
+            return self._from_credential(source.location)
+        return _secret_in(self._folder / source.location)
 
     def find_file(self, path: str) -> str:
         found = (self._folder / path).absolute()
@@ -121,7 +128,7 @@ def validate_file(path: Path, environment: Mapping[str, str] | None = None) -> V
         problem = Problem(key=key, value=value, hint=hint)
         return ValidationResult(configuration=None, problems=(problem,))
     locations = DiskLocations(folder=path.absolute().parent, environment=environment)
-    return weigh(mapping, environment, locations=locations)
+    return validate(mapping, environment, locations=locations)
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> Configuration:

@@ -1,10 +1,10 @@
-"""Judges a parsed configuration and gathers all its faults. Reads no file and no environment."""
+"""Validates a parsed configuration and gathers all its problems. Reads no file or environment."""
 
 from monitor.config.configuration import Configuration, WorkspaceConfiguration, config_hash
 from monitor.config.daemon_keys import LogForm, LogLevel, LogSettings
 from monitor.config.locations import Locations, NoLocations, SecretForm, SecretSource
 from monitor.config.problems import Problem
-from monitor.config.validation import ValidationResult, judge, weigh
+from monitor.config.validation import ValidationResult, parse_configuration, validate
 
 __all__ = [
     "Configuration",
@@ -19,6 +19,6 @@ __all__ = [
     "ValidationResult",
     "WorkspaceConfiguration",
     "config_hash",
-    "judge",
-    "weigh",
+    "parse_configuration",
+    "validate",
 ]

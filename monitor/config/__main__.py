@@ -5,17 +5,22 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from monitor.config.alerting_table import with_rules_table
 from monitor.config.reference import reference_toml, schema_text
 
 
 def main(arguments: list[str]) -> int:
-    """Write the reference and the schema into the folder named; 2 without exactly one."""
+    """Write the reference, the schema and the README's rules; return 2 unless given one folder."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m monitor.config FOLDER\n")
         return 2
     folder = Path(arguments[0])
     (folder / "monitor.toml").write_text(reference_toml(), encoding="utf-8")
     (folder / "monitor.schema.json").write_text(schema_text(), encoding="utf-8")
+    readme = folder / "README.md"
+    if readme.exists():
+        text = with_rules_table(readme.read_text(encoding="utf-8"))
+        readme.write_text(text, encoding="utf-8")
     return 0
 
 

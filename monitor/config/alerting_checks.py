@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from monitor.alerting.settings.matching import EXCLUDES, read_globs
-from monitor.alerting.settings.muting import mute_window, zone_names
-from monitor.alerting.settings.nearest import meant
+from monitor.alerting.settings import EXCLUDES, mute_window, read_globs, zone_names
 from monitor.config.cron import quartz_expression
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind, Trigger
+from monitor.model.suggestions import did_you_mean
 
 T = TypeVar("T")
 
@@ -52,7 +51,7 @@ def time_zone(name: str) -> str | None:
     known = zone_names()
     if name in known:
         return None
-    hint = meant(name, known) or "; write one of the IANA list, such as Europe/Berlin or UTC"
+    hint = did_you_mean(name, known) or "; write one of the IANA list, such as Europe/Berlin or UTC"
     return f"is no time zone{hint}"
 
 
@@ -75,7 +74,7 @@ def fits_some(found: str | Iterable[str], words: Iterable[str], what: str) -> st
     def read(text: str) -> None:
         glob = text.removeprefix(EXCLUDES)
         if not any(fnmatch.fnmatchcase(word, glob) for word in words):
-            hint = meant(glob, words) or f"; there are {', '.join(words) or 'none'}"
+            hint = did_you_mean(glob, words) or f"; there are {', '.join(words) or 'none'}"
             raise ConfigurationError(f'no {what} fits "{glob}"{hint}')
 
     return _problems([found] if isinstance(found, str) else found, read)

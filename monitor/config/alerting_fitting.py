@@ -1,4 +1,4 @@
-"""Finds rules and silences that are right in each value and wrong as a whole; builds the others."""
+"""Find rules and silences whose values do not fit together; build the others."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.rules.defaults import DEFAULT_RULES, RULES, Quantity, combined, default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.labels import SHOWN_LABELS
-from monitor.alerting.settings.matching import read_globs
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
-from monitor.alerting.settings.silences import (
+from monitor.alerting.settings import (
+    DEFAULT_RULES,
+    RULE_DEFINITIONS,
+    SHOWN_LABELS,
+    AlertingSettings,
+    AnyRuleDefinition,
     Labels,
+    Match,
+    Quantity,
+    RuleKind,
+    RuleSettings,
     SilenceSettings,
+    combined,
+    default_rule,
     labels_to_match,
+    read_globs,
     silence_problems,
+    template,
 )
-from monitor.alerting.settings.templates import template
 from monitor.config.alerting_checks import fits_some
 from monitor.config.problems import Problems
 from monitor.config.reading import ReadTable
@@ -28,34 +35,23 @@ from monitor.model.errors import ConfigurationError
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _LONGEST_LABEL = 200  # characters of a value
 
-# Rules that see nothing where the reading behind them is off: the table and its key, both below
-# a workspace, and what to do.
-_NEEDS = {
-    RuleKind.TOKEN_EXPIRING: ("inventory", "tokens", "set tokens = true in [workspaces.inventory]"),
-    RuleKind.QUALITY_DROPPED: (
-        "inventory",
-        "profiles",
-        "set profiles = true in [workspaces.inventory]",
-    ),
-    RuleKind.CALLBACKS_MISSED: ("callbacks", "", "add [workspaces.callbacks]"),
-}
-
 
 def find_alerting_misfits(
     repeated: Mapping[str, list[ReadTable]], alerting: ReadTable | None, problems: Problems
 ) -> None:
-    """Add a fault for everything about rules and silences that does not fit together."""
+    """Add a problem for everything about rules and silences that does not fit together."""
     alerts, workspaces = repeated["alerts"], repeated["workspaces"]
     _names(alerts, problems)
     for part in alerts:
         _labels(part, problems)
         kind = part.get("rule")
         if kind is not None:
-            _numbers(part, kind, problems)
-            _annotations(part, kind, problems)
-            _match(part, kind, workspaces, problems)
+            definition = RULE_DEFINITIONS[kind]
+            _numbers(part, definition, problems)
+            _annotations(part, definition, problems)
+            _match(part, definition, workspaces, problems)
             _expected(part, kind, problems)
-            _needs(part, kind, workspaces, problems)
+            _requirement(part, definition, workspaces, problems)
     with_defaults = alerting is None or alerting.get("with_defaults")
     labels = _labels_to_match(alerts, workspaces, problems, with_defaults=with_defaults)
     for part in repeated["silences"]:
@@ -65,7 +61,7 @@ def find_alerting_misfits(
 def alerting_settings(
     part: ReadTable, alerts: list[ReadTable], silences: list[ReadTable]
 ) -> AlertingSettings:
-    """Return the settings; call only where no fault was found."""
+    """Return the settings; call only where no problem was found."""
     own = tuple(_rule(alert) for alert in alerts)
     settings: AlertingSettings = part.build(
         rules=combined(own, with_defaults=part.get("with_defaults")),
@@ -120,15 +116,15 @@ def _label_name_problem(name: str) -> str | None:
     return f"a label is letters, digits and _, with no digit and not __ first{hint}"
 
 
-def _numbers(part: ReadTable, kind: RuleKind, problems: Problems) -> None:
-    defaults, given = RULES[kind], part.of(RuleSettings)
+def _numbers(part: ReadTable, definition: AnyRuleDefinition, problems: Problems) -> None:
+    given = part.of(RuleSettings)
     for name, quantity in (
-        ("threshold", defaults.threshold),
-        ("window_seconds", defaults.window),
-        ("minimum", defaults.minimum),
+        ("threshold", definition.threshold),
+        ("window_seconds", definition.window),
+        ("minimum", definition.minimum),
     ):
         value = given.get(name)
-        hint = None if value is None else _number_problem(value, quantity, kind)
+        hint = None if value is None else _number_problem(value, quantity, definition.rule)
         if hint is not None:
             problems.add(f"{part.path}.{name}", value, hint)
 
@@ -136,47 +132,47 @@ def _numbers(part: ReadTable, kind: RuleKind, problems: Problems) -> None:
 def _number_problem(value: float, quantity: Quantity | None, kind: RuleKind) -> str | None:
     if quantity is None:
         return f"the rule {kind} has no such number; remove it"
-    if quantity.holds(value):
+    if quantity.accepts(value):
         return None
     if quantity.counts(value) and quantity.least <= value <= quantity.most:
         return f"must be whole from 1 on, such as {round(value)}, for {kind}: {quantity.about}"
     return f"must be {quantity.least:,.10g} to {quantity.most:,.10g} for {kind}: {quantity.about}"
 
 
-def _annotations(part: ReadTable, kind: RuleKind, problems: Problems) -> None:
+def _annotations(part: ReadTable, definition: AnyRuleDefinition, problems: Problems) -> None:
     for name, text in (part.get("annotations") or {}).items():
         key = f"{part.path}.annotations.{name}"
         if (hint := _label_name_problem(name)) is not None:
-            # Alertmanager asks the same of both.
+            # Alertmanager has the same limits for both.
             problems.add(key, text, hint.replace("a label", "the name of an annotation", 1))
             continue
         try:
-            template(text, RULES[kind].template_fields)
+            template(text, definition.annotation_fields)
         except ConfigurationError as exc:
             problems.add(key, text, exc.problems[0])
 
 
 def _match(
-    part: ReadTable, kind: RuleKind, workspaces: list[ReadTable], problems: Problems
+    part: ReadTable,
+    definition: AnyRuleDefinition,
+    workspaces: list[ReadTable],
+    problems: Problems,
 ) -> None:
-    match = part.parts.get("match")
+    match, kind, known = part.parts.get("match"), definition.rule, definition.match
     if match is None:
         return
     for name, globs in match.of(Match).items():
-        known = RULES[kind].match
         if globs and name not in known:
-            said = f"only {', '.join(known)}" if known else "nothing to match by"
-            problems.add(f"{match.path}.{name}", list(globs), f"{kind} has {said}; remove this")
+            fields = f"only {', '.join(known)}" if known else "nothing to match by"
+            problems.add(f"{match.path}.{name}", list(globs), f"{kind} has {fields}; remove this")
     names = [workspace.get("name") for workspace in workspaces if workspace.get("name")]
     for name, words, what in (
         ("workspace", names, "workspace"),
-        ("kind", RULES[kind].kinds, f"kind of run of {kind}"),
+        ("kind", definition.run_kinds, f"kind of run of {kind}"),
     ):
         globs = match.get(name)
-        if name in RULES[kind].match and words:
-            hint = fits_some(globs, words, what)
-            if hint is not None:
-                problems.add(f"{match.path}.{name}", list(globs), hint)
+        if name in known and words and (hint := fits_some(globs, words, what)) is not None:
+            problems.add(f"{match.path}.{name}", list(globs), hint)
 
 
 def _expected(part: ReadTable, kind: RuleKind, problems: Problems) -> None:
@@ -195,22 +191,24 @@ def _expected(part: ReadTable, kind: RuleKind, problems: Problems) -> None:
         problems.add(f"{part.path}.expect", given["expect"], hint)
 
 
-def _needs(
-    part: ReadTable, kind: RuleKind, workspaces: list[ReadTable], problems: Problems
+def _requirement(
+    part: ReadTable,
+    definition: AnyRuleDefinition,
+    workspaces: list[ReadTable],
+    problems: Problems,
 ) -> None:
-    if kind not in _NEEDS or part.get("is_enabled") is False or "match" not in part.parts:
+    requires = definition.requires
+    if requires is None or part.get("is_enabled") is False or "match" not in part.parts:
         return
-    table, key, hint = _NEEDS[kind]
     globs = read_globs(part.parts["match"].get("workspace"))
-    watched = [workspace for workspace in workspaces if globs.take([workspace.get("name") or ""])]
-    if watched and not any(_has(item, table, key) for item in watched):
-        names = ", ".join(item.get("name") or item.path for item in watched)
-        problems.add(f"{part.path}.rule", kind.value, f"sees nothing of {names}; {hint}")
-
-
-def _has(workspace: ReadTable, table: str, key: str) -> bool:
-    part = workspace.parts.get(table)
-    return part is not None and (not key or bool(part.get(key)))
+    matched = [workspace for workspace in workspaces if globs.match([workspace.get("name") or ""])]
+    tables = [workspace.parts.get(requires.table) for workspace in matched]
+    if matched and not any(
+        table is not None and (not requires.key or table.get(requires.key)) for table in tables
+    ):
+        names = ", ".join(workspace.get("name") or workspace.path for workspace in matched)
+        hint = f"sees nothing of {names}; {requires.hint}"
+        problems.add(f"{part.path}.rule", definition.rule.value, hint)
 
 
 def _labels_to_match(
@@ -219,12 +217,12 @@ def _labels_to_match(
     rules = [rule.name for rule in DEFAULT_RULES] if with_defaults else []
     rules += [str(name) for part in alerts if (name := part.get("name") or part.get("rule"))]
     own = {label for part in alerts for label in part.get("labels") or {}}
-    # Where the name of one is at fault itself, that is told and nothing that follows from it.
-    watched = [workspace.get("name") for workspace in workspaces]
+    # Where a name itself has a problem, that is reported and nothing that follows from it.
+    names = [workspace.get("name") for workspace in workspaces]
     labels = labels_to_match(
         own,
         rules=() if _has_problem(alerts, problems) else rules,
-        workspaces=() if _has_problem(workspaces, problems) else watched,
+        workspaces=() if _has_problem(workspaces, problems) else names,
     )
     return dict(sorted(labels.items()))
 
@@ -244,6 +242,6 @@ def _silence(part: ReadTable, labels: Labels, problems: Problems) -> None:
         labels=labels,
     ):
         name, _, hint = sentence.partition(": ")
-        if name in given:  # what is absent, or of another type, was told already
+        if name in given:  # what is absent, or of another type, was reported already
             value = list(given[name]) if name == "matchers" else given[name]
             problems.add(f"{part.path}.{name}", value, hint)

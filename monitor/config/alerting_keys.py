@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
-from monitor.alerting.settings.silences import SilenceSettings
+from monitor.alerting.settings import (
+    AlertingSettings,
+    Match,
+    RuleKind,
+    RuleSettings,
+    SilenceSettings,
+)
 from monitor.config import alerting_checks as checks
 from monitor.config.cron import quartz_expression
 from monitor.config.keys import Key, Kind, Section

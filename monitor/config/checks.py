@@ -1,4 +1,4 @@
-"""Judges single values. Each check returns what would be right, or None where nothing is wrong."""
+"""Checks of single values. A check returns what the value must be, or None where it is valid."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def workspace_name(name: str) -> str | None:
 
 
 def _split(url: str) -> SplitResult | None:
-    """Return the parts of a URL that names a host which can be asked for, None for any other."""
+    """Return the parts of a URL whose host can be requested, None for any other."""
     if not is_plain(url):
         return None
     try:
@@ -75,12 +75,12 @@ def split_address(text: str) -> tuple[str, int]:
     Raises:
         ValueError: it is not that.
     """
-    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})", text)
-    if found is None or int(found[3]) > 65_535:  # noqa: PLR2004 - a port has two bytes
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})", text)
+    if match is None or int(match[3]) > 65_535:  # noqa: PLR2004 - a port has two bytes
         raise ValueError(f"{text!r} is not HOST:PORT")
-    if not is_host(found[1] or found[2]):
+    if not is_host(match[1] or match[2]):
         raise ValueError(f"{text!r} is not HOST:PORT")
-    return found[1] or found[2], int(found[3])
+    return match[1] or match[2], int(match[3])
 
 
 def joined_address(host: str, port: int) -> str:

@@ -1,14 +1,15 @@
-"""The judged configuration: the settings of every room, and nothing that could still be wrong."""
+"""The validated configuration: the settings of every room."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.config.daemon_keys import LogSettings
@@ -55,20 +56,18 @@ class Configuration(Struct, frozen=True, kw_only=True):
 
     def secrets(self) -> tuple[Secret, ...]:
         """Return every secret in it, for the log's redaction."""
-        found: list[Secret] = []
-        _gather(self, found)
-        return tuple(found)
+        return tuple(_secrets_of(self))
 
 
-def _gather(value: Any, found: list[Secret]) -> None:
+def _secrets_of(value: Any) -> Iterator[Secret]:
     if isinstance(value, Secret):
-        found.append(value)
+        yield value
     elif isinstance(value, Struct):
         for name in value.__struct_fields__:
-            _gather(getattr(value, name), found)
+            yield from _secrets_of(getattr(value, name))
     elif isinstance(value, tuple):
         for item in value:
-            _gather(item, found)
+            yield from _secrets_of(item)
 
 
 def config_hash(configuration: Configuration) -> str:
@@ -78,6 +77,6 @@ def config_hash(configuration: Configuration) -> str:
 
 
 def _without_secret(value: Any) -> None:
-    # That there is one belongs to the settings; what it says does not reach the hash.
+    # Whether a secret is set belongs to the settings; its text does not reach the hash.
     if not isinstance(value, Secret):
         raise TypeError(f"{type(value).__name__} has no place in a configuration")

@@ -1,12 +1,12 @@
-"""Cron expressions of the file: Quartz as it stands, plain cron in Quartz's words."""
+"""Cron expressions of the file: Quartz expressions, and plain cron converted to Quartz."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 
-from monitor.alerting.settings.nearest import meant
 from monitor.model.errors import ConfigurationError
+from monitor.model.suggestions import did_you_mean
 from monitor.model.triggers import CronTrigger
 from monitor.schedules import BadTriggerError, check, next_after
 
@@ -23,10 +23,10 @@ _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def quartz_expression(text: str) -> str:
-    """Return what a cron expression of six or seven fields, or a plain one of five, says in Quartz.
+    """Return a cron expression of six or seven fields, or a plain one of five, in Quartz.
 
     Raises:
-        ConfigurationError: it says nothing, or never comes true; one sentence with the way out.
+        ConfigurationError: it is invalid or never fires; one sentence with its hint.
     """
     fields = text.upper().split()
     if len(fields) == _PLAIN_FIELDS:
@@ -55,10 +55,10 @@ def _quartz_fields(minute: str, hour: str, day: str, month: str, weekday: str) -
         )
     weekday = re.sub(r"(?<!\d)0-7(?!\d)", "*", weekday)  # Sunday is both 0 and 7
     # A number behind / or # counts something else.
-    named = re.sub(r"(?<![#/\d])[0-7](?!\d)", lambda item: _PLAIN_DAYS[int(item[0])], weekday)
+    named = re.sub(r"(?<![#/\d])[0-7](?!\d)", lambda match: _PLAIN_DAYS[int(match[0])], weekday)
     return ["0", minute, hour, "?", month, named]
 
 
 def _hint(expression: str) -> str:
-    words = [item for item in re.findall(r"[A-Z]+", expression) if item not in (*_NAMES, *_MARKS)]
-    return next((hint for word in words if (hint := meant(word, _NAMES))), "")
+    words = [word for word in re.findall(r"[A-Z]+", expression) if word not in (*_NAMES, *_MARKS)]
+    return next((hint for word in words if (hint := did_you_mean(word, _NAMES))), "")

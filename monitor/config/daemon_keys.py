@@ -14,7 +14,7 @@ from monitor.web.settings import ServerSettings
 
 
 class LogForm(StrEnum):
-    """How log lines look. ``auto`` is ``console`` on a terminal and ``json`` elsewhere."""
+    """Format of log lines. ``auto`` is ``console`` on a terminal and ``json`` elsewhere."""
 
     AUTO = "auto"
     CONSOLE = "console"
@@ -31,7 +31,7 @@ class LogLevel(StrEnum):
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
-    """What is logged, and how it looks."""
+    """What is logged, and in which format."""
 
     level: LogLevel = LogLevel.INFO
     form: LogForm = LogForm.AUTO
@@ -48,31 +48,31 @@ SERVER = Section(
             check=checks.listen_address,
             spread=checks.listen_fields,
             written_default="127.0.0.1:9876",
-            about="HOST:PORT. On an address that others can reach, it needs a token or password.",
+            about="HOST:PORT. Outside loopback it needs a token or a password.",
         ),
         Key(
             name="token",
             kind=Kind.SECRET,
             example="dataprep-monitor-token",
-            about="Asked for as Authorization: Bearer.",
+            about="Bearer token that clients must send as Authorization: Bearer.",
         ),
         Key(
             name="username",
             kind=Kind.TEXT,
             check=checks.one_line,
             example="operator",
-            about="Basic auth, which browsers can ask for; together with the password.",
+            about="User name of basic auth, for browsers; needs the password.",
         ),
         Key(
             name="password",
             kind=Kind.SECRET,
             example="dataprep-monitor-password",
-            about="Basic auth, together with the username.",
+            about="Password of basic auth; needs the username.",
         ),
         Key(
             name="allow_anonymous",
             kind=Kind.BOOLEAN,
-            about="Let everybody who can reach the address in; for networks that are guarded.",
+            about="Allow access without authentication; for trusted networks only.",
         ),
         Key(
             name="stale_after_seconds",
@@ -80,7 +80,7 @@ SERVER = Section(
             unit="seconds",
             minimum=10,
             maximum=86_400,
-            about="An active run that was not confirmed for so long is shown as unknown.",
+            about="An active run that was not confirmed within this time is shown as unknown.",
         ),
     ),
 )
@@ -89,7 +89,7 @@ LISTENER = Section(
     path="callbacks",
     target=ListenerSettings,
     is_optional=True,
-    about="The listener for callbacks and nothing else; without the table there is none.",
+    about="Listener for callbacks only. Without this table the daemon accepts no callbacks.",
     keys=(
         Key(
             name="listen",
@@ -97,7 +97,7 @@ LISTENER = Section(
             check=checks.listen_address,
             spread=checks.listen_fields,
             written_default="127.0.0.1:9877",
-            about="HOST:PORT. Loopback suits a reverse proxy, which should end TLS.",
+            about="HOST:PORT. Use loopback behind a reverse proxy that terminates TLS.",
         ),
         Key(
             name="body_limit_bytes",
@@ -105,7 +105,7 @@ LISTENER = Section(
             unit="bytes",
             minimum=256,
             maximum=1_048_576,
-            about="The largest body that is read; a longer one is answered 413.",
+            about="Maximum size of a callback body; a larger one is answered 413.",
         ),
         Key(
             name="body_timeout_seconds",
@@ -113,14 +113,15 @@ LISTENER = Section(
             unit="seconds",
             minimum=0.1,
             maximum=30,
-            about="For a sender to send its body.",
+            about="Timeout for receiving the body of a callback.",
         ),
         Key(
             name="in_flight_limit",
             kind=Kind.WHOLE,
             minimum=1,
             maximum=100_000,
-            about="Callbacks in work at once; more are answered 503 with Retry-After.",
+            about="Maximum number of callbacks in progress; more are answered 503 with "
+            "Retry-After.",
         ),
         Key(
             name="commit_timeout_seconds",
@@ -128,7 +129,7 @@ LISTENER = Section(
             unit="seconds",
             minimum=0.1,
             maximum=25,
-            about="For a callback to become durable. The workspace itself gives up after 30.",
+            about="Timeout for storing a callback. The workspace itself gives up after 30 seconds.",
         ),
     ),
 )
@@ -136,14 +137,14 @@ LISTENER = Section(
 STORAGE = Section(
     path="storage",
     target=StorageSettings,
-    about="The store: run states, events and positions, in one file.",
+    about="The store: run states, events and consumer positions, in one file.",
     fixed=("prune_seconds", "read_timeout_seconds", "retention"),
     keys=(
         Key(
             name="url",
             kind=Kind.TEXT,
             check=checks.storage_url,
-            about="sqlite:// and an absolute path. The folder must be writable for the daemon.",
+            about="sqlite:// and an absolute path. The daemon needs write access to the folder.",
         ),
         Key(
             name="commit_timeout_seconds",
@@ -151,7 +152,7 @@ STORAGE = Section(
             unit="seconds",
             minimum=0.1,
             maximum=600,
-            about="How long a write may wait for the disk.",
+            about="Timeout of a write to the store.",
         ),
         Key(
             name="stall_seconds",
@@ -159,14 +160,15 @@ STORAGE = Section(
             unit="seconds",
             minimum=1,
             maximum=3_600,
-            about="How much longer a begun write is awaited before the daemon ends.",
+            about="Additional time for a write that has begun; then the daemon exits with an "
+            "error.",
         ),
         Key(
             name="queue_bound",
             kind=Kind.WHOLE,
             minimum=100,
             maximum=10_000_000,
-            about="Writes that may wait at a time; one more is refused at once.",
+            about="Maximum number of queued writes; further writes are refused at once.",
         ),
     ),
 )
@@ -175,7 +177,7 @@ RETENTION = Section(
     path="storage.retention",
     # The type itself lives in the store's contract, which settings do not reach.
     target=type(StorageSettings().retention),
-    about="How long things are kept.",
+    about="Retention of events and runs.",
     fixed=("callbacks_seconds",),
     keys=(
         Key(
@@ -184,21 +186,23 @@ RETENTION = Section(
             unit="seconds",
             minimum=60,
             maximum=3_650 * 86_400,
-            about="Events older than this leave, once every output has taken them.",
+            about="Events older than this are deleted once every output has consumed them.",
         ),
         Key(
             name="events_count",
             kind=Kind.WHOLE,
             minimum=1_000,
             maximum=1_000_000_000,
-            about="Events beyond this number leave, oldest first, once every output has them.",
+            about="More events than this are deleted, oldest first, once every output has "
+            "consumed them.",
         ),
         Key(
             name="events_hard_cap",
             kind=Kind.WHOLE,
             minimum=1_000,
             maximum=1_000_000_000,
-            about="Events beyond this number leave although an output still needs them; counted.",
+            about="More events than this are deleted even if an output still needs them; "
+            "dataprep_monitor_events_lost_total counts that.",
         ),
         Key(
             name="runs_seconds",
@@ -206,7 +210,7 @@ RETENTION = Section(
             unit="seconds",
             minimum=86_400,
             maximum=3_650 * 86_400,
-            about="Finished runs are remembered so long; an older one is historical if seen again.",
+            about="Retention of finished runs. An older run that changes again makes no events.",
         ),
     ),
 )
@@ -214,19 +218,19 @@ RETENTION = Section(
 LOG = Section(
     path="log",
     target=LogSettings,
-    about="What is logged, to stderr.",
+    about="Logging, to stderr.",
     keys=(
         Key(
             name="level",
             kind=Kind.TEXT,
             choices=tuple(LogLevel),
-            about="The least important events that are still logged.",
+            about="Minimum level of log lines.",
         ),
         Key(
             name="form",
             kind=Kind.TEXT,
             choices=tuple(LogForm),
-            about="auto is console on a terminal and json elsewhere.",
+            about="Format of log lines; auto is console on a terminal and json elsewhere.",
         ),
     ),
 )

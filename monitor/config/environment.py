@@ -1,4 +1,4 @@
-"""Settings from environment variables, laid over those of the file.
+"""Settings from environment variables, which override those of the file.
 
 ``DATAPREP_MONITOR__SECTION__KEY`` sets a scalar outside the list of workspaces;
 ``DATAPREP_MONITOR__WORKSPACES__NAME__URL`` and ``..._TOKEN`` set those two of a workspace, its name
@@ -12,22 +12,23 @@ from typing import Any
 
 from monitor.config.keys import Key, Kind
 from monitor.config.locations import secret_keys
-from monitor.config.problems import Problems, suggestion
+from monitor.config.problems import Problems
 from monitor.config.table import SECTIONS, is_repeated, section, written_keys
 from monitor.config.workspace_keys import WORKSPACES
 from monitor.model.secrets import Secret
+from monitor.model.suggestions import suggestion
 
 PREFIX = "DATAPREP_MONITOR__"
 OF_A_WORKSPACE = ("url", "token")
 
-_DEPTH = 4  # of the tables that a variable can reach; what lies deeper is not touched
+_DEPTH = 4  # of the tables that a variable can reach
 _BOOLEANS = {"true": True, "false": False}
 
 
 def overlaid(
     mapping: Mapping[str, Any], environment: Mapping[str, str], problems: Problems
 ) -> dict[str, Any]:
-    """Return the mapping with the variables applied; the mapping itself stays as it is."""
+    """Return a copy of the mapping with the variables applied."""
     result: dict[str, Any] = _copy(mapping)
     for variable, text in sorted(environment.items()):
         if variable.startswith(PREFIX):
@@ -58,19 +59,17 @@ def _set_in_section(
     result: dict[str, Any], variable: str, parts: list[str], text: str, problems: Problems
 ) -> None:
     path, name = ".".join(parts[:-1]), parts[-1]
-    found = section(path)
-    if found is None:
-        names = [
-            other_section.path for other_section in SECTIONS if not is_repeated(other_section.path)
-        ]
+    target = section(path)
+    if target is None:
+        names = [known.path for known in SECTIONS if not is_repeated(known.path)]
         meant = suggestion(path, names)
         hint = f"did you mean {variable_of(meant, name)}?" if meant else "remove the variable"
         problems.add_hidden(variable, f"there is no section {path or 'of that name'}; {hint}")
         return
-    key = found.key(name) or found.key(name.rpartition("_")[0])
-    if key is None or name not in (key.name, *written_keys(found)):
-        secrets = [other_key.name for other_key in found.keys if other_key.kind is Kind.SECRET]
-        meant = suggestion(name, [*written_keys(found), *secrets])
+    key = target.key(name) or target.key(name.rpartition("_")[0])
+    if key is None or name not in (key.name, *written_keys(target)):
+        secrets = [known.name for known in target.keys if known.kind is Kind.SECRET]
+        meant = suggestion(name, [*written_keys(target), *secrets])
         hint = f"did you mean {variable_of(path, meant)}?" if meant else "remove the variable"
         problems.add_hidden(variable, f"[{path}] has no such key; {hint}")
         return
@@ -98,10 +97,8 @@ def _set_in_workspace(
                 _put(table, key_name, _parsed(key, key_name, variable, text, problems))
                 problems.origins[path] = variable
             return
-    names = [
-        _spelled(other_table.get("name")) for other_table in tables if isinstance(other_table, dict)
-    ]
-    known = ", ".join(sorted(other_name for other_name in names if other_name)) or "none"
+    names = [_spelled(table.get("name")) for table in tables if isinstance(table, dict)]
+    known = ", ".join(sorted(filter(None, names))) or "none"
     problems.add_hidden(variable, f"no workspace has that name; configured are: {known}")
 
 
@@ -110,7 +107,7 @@ def _spelled(name: object) -> str | None:
 
 
 def _table(result: dict[str, Any], parts: list[str]) -> dict[str, Any] | None:
-    """Return the table of a path, made where it is absent; None where something else is there."""
+    """Return the table of a path, created where it is absent; None where it is no table."""
     table: Any = result
     for part in parts:
         table = table.setdefault(part, {})
@@ -120,13 +117,12 @@ def _table(result: dict[str, Any], parts: list[str]) -> dict[str, Any] | None:
 
 
 def _put(table: dict[str, Any], name: str, value: Any) -> None:
-    # A secret from here replaces every way in which the file gives it.
-    for secret, ways in (
-        (other_secret.name, secret_keys(other_secret.name)) for other_secret in _secrets()
-    ):
-        if name == secret or name in ways:
-            for way in (secret, *ways):
-                table.pop(way, None)
+    # A secret from the environment replaces every form in which the file gives it.
+    for secret in _secrets():
+        forms = (secret.name, *secret_keys(secret.name))
+        if name in forms:
+            for form in forms:
+                table.pop(form, None)
     if value is not None:
         table[name] = value
 
@@ -136,7 +132,7 @@ def _secrets() -> list[Key]:
 
 
 def _parsed(key: Key, name: str, variable: str, text: str, problems: Problems) -> Any:
-    """Return the value in the key's type, None and a fault where the text is no such value."""
+    """Return the value in the key's type, None and a problem where the text is no such value."""
     if key.kind is Kind.SECRET:
         return Secret(text) if name == key.name else text
     if key.kind is Kind.TEXT:

@@ -1,4 +1,4 @@
-"""Finds settings that are right each by itself and wrong together."""
+"""Finds settings that are valid alone and do not fit together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Parts = Mapping[str, ReadTable]
 
 
 def find_misfits(workspaces: list[ReadTable], parts: Parts, problems: Problems) -> None:
-    """Add a fault for everything that does not fit together."""
+    """Add a problem for all settings that do not fit together."""
     _names(workspaces, problems)
     for workspace in workspaces:
         _intervals(workspace, problems)
@@ -105,7 +105,7 @@ def _mqtt(part: ReadTable, problems: Problems) -> None:
 
 
 def _own_problems(part: ReadTable, more: Mapping[str, msgspec.Struct], problems: Problems) -> None:
-    """Add what the settings find wrong with themselves, as sentences ``key: way out``."""
+    """Add the problems that the settings report themselves, as sentences ``key: hint``."""
     for sentence in part.build(**more).problems():
         name, _, hint = sentence.partition(": ")
         if isinstance(part.get(name), Secret):

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 
 class Kind(Enum):
-    """The type that a value has in the file: what to call it, and its name in a JSON Schema."""
+    """The type of a value in the file: its name for people, and its name in a JSON Schema."""
 
     TEXT = ("a text in quotes", "string")
     TEXTS = ("a list of texts", "array")
@@ -29,7 +29,7 @@ class Kind(Enum):
         "a date and time with its offset, without quotes, such as 2026-11-21T18:00:00Z",
         "string",
     )
-    SECRET = ("a secret", "string")  # never in the file: see `places`
+    SECRET = ("a secret", "string")  # never in the file: see `locations`
 
     @property
     def title(self) -> str:
@@ -74,7 +74,7 @@ _FITS: Mapping[Kind, Callable[[object], bool]] = {
 }
 
 
-# Returns what would be right, or None where the value is right already.
+# Returns what the value must be, or None where it is valid.
 Check = Callable[[Any], str | None]
 # Returns the fields that a value of the file stands for.
 Spread = Callable[[Any], Mapping[str, Any]]
@@ -85,20 +85,20 @@ class Key(Struct, frozen=True, kw_only=True):
 
     name: str
     kind: Kind
-    about: str  # what it does and why one would change it; one sentence or two
+    about: str  # what it does and why to change it; one sentence or two
     unit: str = ""
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
-    pattern: str = ""  # for editors, of a text that ``check`` judges
+    pattern: str = ""  # for editors, of a text that ``check`` validates
     check: Check | None = None
     is_required: bool = False
-    is_file: bool = False  # names a file, which must be there
+    is_file: bool = False  # names a file, which must exist
     example: Any = None  # for the reference, where there is no default
     target: type[Struct] | None = None  # where it is not the section's
     field: str = ""  # where it is not the key's name
     spread: Spread | None = None  # where one key sets several fields, or another type
-    written_default: Any = None  # where the file writes the default otherwise than the field
+    written_default: Any = None  # where the file writes the default in another form than the field
     varies: bool = False  # the field's default is none: another key sets it, or it must be given
 
     @property

@@ -1,4 +1,4 @@
-"""Where secrets and files come from. The configuration only says where; reading is handed in."""
+"""Locations of secrets and files. The configuration names them; who reads them is handed in."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ class SecretForm(StrEnum):
 
 
 class SecretSource(Struct, frozen=True, kw_only=True):
-    """A place that holds one secret: a path, a variable's name or a credential's name."""
+    """Location of one secret: a path, a variable's name or a credential's name."""
 
     form: SecretForm
-    place: str
+    location: str
 
 
 class Locations(Protocol):
     """Reads what the configuration names.
 
-    What is wrong there, and what would help, is raised as a `ConfigurationError` of one sentence,
-    which names neither the key nor the place.
+    A problem is raised as a `ConfigurationError` of one sentence with its hint, which names
+    neither the key nor the location.
     """
 
     def read_secret(self, source: SecretSource) -> Secret:
-        """Return the secret that lies there."""
+        """Return the secret at that location."""
 
     def find_file(self, path: str) -> str:
         """Return the absolute path of a file that can be read."""
 
 
 class NoLocations:
-    """Reads nothing: for settings that need no secret and whose files are looked for later."""
+    """Reads nothing: for settings that need no secret and whose files are checked later."""
 
     def read_secret(self, source: SecretSource) -> Secret:
         raise ConfigurationError(f"nothing can be read from a {source.form} here")
@@ -59,7 +59,7 @@ ABOUT_FORMS = {
     SecretForm.CREDENTIAL: "the name of a systemd credential of the service",
 }
 
-_LIKELY_PLACE = {
+_LIKELY_LOCATION = {
     SecretForm.FILE: re.compile(r".{0,40}|.*/.*|.*\.\w{1,8}"),
     SecretForm.ENV: re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}"),
     SecretForm.CREDENTIAL: re.compile(r"[\w.:-]{1,64}"),
@@ -74,13 +74,13 @@ def secret_keys(name: str) -> dict[str, SecretForm]:
 def read_secret_key(
     name: str, table: Mapping[str, Any], *, path: str, locations: Locations, problems: Problems
 ) -> Secret | None:
-    """Return the secret ``name`` of a table, None where it is not given or cannot be had."""
-    ways = ", ".join(secret_keys(name))
+    """Return the secret ``name`` of a table, None where it is absent or cannot be read."""
+    keys = ", ".join(secret_keys(name))
     literal = table.get(name)
     if isinstance(literal, Secret):  # the environment gave it
         return _usable(literal, f"{path}.{name}", problems)
     if literal is not None:
-        problems.add_hidden(f"{path}.{name}", f"a secret may not stand in the file; use {ways}")
+        problems.add_hidden(f"{path}.{name}", f"a secret may not stand in the file; use {keys}")
     given = [(key, form) for key, form in secret_keys(name).items() if key in table]
     if len(given) > 1:
         names = ", ".join(key for key, _ in given)
@@ -92,19 +92,19 @@ def read_secret_key(
 
 
 def _read(
-    key: str, form: SecretForm, place: Any, *, locations: Locations, problems: Problems
+    key: str, form: SecretForm, location: Any, *, locations: Locations, problems: Problems
 ) -> Secret | None:
-    if not isinstance(place, str) or not place:
-        problems.add(key, place, f"must be {ABOUT_FORMS[form]}")
+    if not isinstance(location, str) or not location:
+        problems.add(key, location, f"must be {ABOUT_FORMS[form]}")
         return None
-    if not _LIKELY_PLACE[form].fullmatch(place):
+    if not _LIKELY_LOCATION[form].fullmatch(location):
         # Most likely the secret itself was pasted here, so it is not shown.
         problems.add_hidden(key, f"must be {ABOUT_FORMS[form]}")
         return None
     try:
-        secret = locations.read_secret(SecretSource(form=form, place=place))
+        secret = locations.read_secret(SecretSource(form=form, location=location))
     except ConfigurationError as exc:
-        problems.add(key, place, exc.problems[0])
+        problems.add(key, location, exc.problems[0])
         return None
     return _usable(secret, key, problems)
 

@@ -1,4 +1,4 @@
-"""The settings of the outputs: who is told, and what metrics are served."""
+"""The settings of the outputs: MQTT, Alertmanager, webhook and metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MQTT = Section(
     path="mqtt",
     target=MqttSettings,
     is_optional=True,
-    about="The broker that is told every event; without the table none is.",
+    about="MQTT broker that every event is published to. Without this table, MQTT is off.",
     fixed=(
         "delivery",
         "reconnect_base_seconds",
@@ -29,20 +29,20 @@ MQTT = Section(
         Key(
             name="url",
             kind=Kind.TEXT,
-            about="mqtt://HOST:PORT, or mqtts:// for TLS; the ports are 1883 and 8883 if left out.",
+            about="mqtt://HOST:PORT, or mqtts:// for TLS. Default ports are 1883 and 8883.",
         ),
         Key(
             name="username",
             kind=Kind.TEXT,
             check=checks.one_line,
             example="dataprep-monitor",
-            about="Who we are at the broker.",
+            about="User name at the broker.",
         ),
         Key(
             name="password",
             kind=Kind.SECRET,
             example="mqtt-password",
-            about="The password that belongs to it.",
+            about="Password of that user.",
         ),
         Key(
             name="ca_file",
@@ -50,7 +50,7 @@ MQTT = Section(
             is_file=True,
             check=checks.not_empty,
             example="/etc/ssl/certs/company-ca.pem",
-            about="PEM with the authorities to trust instead of the system's.",
+            about="PEM file with certificate authorities to trust instead of the system's.",
         ),
         Key(
             name="certificate_file",
@@ -58,7 +58,7 @@ MQTT = Section(
             is_file=True,
             check=checks.not_empty,
             example="/etc/dataprep-monitor/client.pem",
-            about="PEM with our own certificate, where the broker asks for one.",
+            about="PEM file with the client certificate, if the broker requires one.",
         ),
         Key(
             name="key_file",
@@ -66,28 +66,28 @@ MQTT = Section(
             is_file=True,
             check=checks.not_empty,
             example="/etc/dataprep-monitor/client.key",
-            about="PEM with its key, where the certificate's file does not hold it.",
+            about="PEM file with the key of that certificate, if it is in a separate file.",
         ),
         Key(
             name="verify_tls",
             kind=Kind.BOOLEAN,
-            about="Whether the broker's certificate is checked.",
+            about="Verify the broker's certificate.",
         ),
         Key(
             name="prefix",
             kind=Kind.TEXT,
-            about="What every topic begins with.",
+            about="Prefix of every topic.",
         ),
         Key(
             name="instance",
             kind=Kind.TEXT,
-            about="Our name at the broker. It must survive restarts; two daemons need two.",
+            about="Client id and topic level. Keep it across restarts; each daemon needs its own.",
         ),
         Key(
             name="protocol",
             kind=Kind.TEXT,
             choices=tuple(MqttProtocol),
-            about="The version of MQTT; auto asks for 5 and falls back to 3.1.1.",
+            about="MQTT version; auto tries 5 and falls back to 3.1.1.",
         ),
         Key(
             name="keepalive_seconds",
@@ -95,7 +95,7 @@ MQTT = Section(
             unit="seconds",
             minimum=1,
             maximum=65_535,
-            about="After so long without traffic the link is tested.",
+            about="MQTT keep-alive: after this time without traffic the client sends a ping.",
         ),
         Key(
             name="connect_timeout_seconds",
@@ -103,7 +103,7 @@ MQTT = Section(
             unit="seconds",
             minimum=0.1,
             maximum=300,
-            about="To reach the broker, with TLS.",
+            about="Timeout for connecting to the broker, TLS included.",
         ),
         Key(
             name="acknowledge_timeout_seconds",
@@ -111,7 +111,7 @@ MQTT = Section(
             unit="seconds",
             minimum=0.1,
             maximum=600,
-            about="A message that is not acknowledged for so long means that the link is lost.",
+            about="Timeout of an acknowledgement (PUBACK); after it the client reconnects.",
         ),
         Key(
             name="reconnect_cap_seconds",
@@ -119,7 +119,7 @@ MQTT = Section(
             unit="seconds",
             minimum=1,
             maximum=3_600,
-            about="The longest wait between two attempts to connect again.",
+            about="Maximum wait between two attempts to reconnect.",
         ),
         Key(
             name="event_expiry_seconds",
@@ -127,7 +127,7 @@ MQTT = Section(
             unit="seconds",
             minimum=1,
             maximum=4_294_967_295,
-            about="After which the broker drops an event that waits for an absent subscriber.",
+            about="Message expiry: the broker drops an event that waits longer for a subscriber.",
         ),
         Key(
             name="state_refresh_seconds",
@@ -135,7 +135,7 @@ MQTT = Section(
             unit="seconds",
             minimum=1,
             maximum=86_400,
-            about="How old the time of knowledge in a retained state may become.",
+            about="Interval at which retained states are refreshed with the time of confirmation.",
         ),
         Key(
             name="state_stale_seconds",
@@ -143,7 +143,7 @@ MQTT = Section(
             unit="seconds",
             minimum=10,
             maximum=86_400,
-            about="What was not confirmed for so long is unknown in retained states.",
+            about="Runs that were not confirmed within this time are unknown in retained states.",
         ),
         Key(
             name="window",
@@ -151,7 +151,7 @@ MQTT = Section(
             minimum=1,
             maximum=1_000,
             target=DeliverySettings,
-            about="Messages that may be on their way without an acknowledgement.",
+            about="Maximum number of unacknowledged messages in flight.",
         ),
         Key(
             name="attempts",
@@ -159,7 +159,7 @@ MQTT = Section(
             minimum=1,
             maximum=100,
             target=DeliverySettings,
-            about="Failures of one event, while others pass, after which it is a dead letter.",
+            about="Attempts for one event, while others succeed, before it becomes a dead letter.",
         ),
     ),
 )
@@ -170,7 +170,7 @@ _TIMEOUT = Key(
     unit="seconds",
     minimum=0.1,
     maximum=300,
-    about="For one request with its answer.",
+    about="Timeout for one request with its response.",
 )
 _CA_FILE = Key(
     name="ca_file",
@@ -178,12 +178,12 @@ _CA_FILE = Key(
     is_file=True,
     check=checks.not_empty,
     example="/etc/ssl/certs/company-ca.pem",
-    about="PEM with the authorities to trust instead of the system's.",
+    about="PEM file with certificate authorities to trust instead of the system's.",
 )
 _VERIFY_TLS = Key(
     name="verify_tls",
     kind=Kind.BOOLEAN,
-    about="Whether the receiver's certificate is checked.",
+    about="Verify the receiver's certificate.",
 )
 
 ALERTMANAGER = Section(
@@ -191,8 +191,9 @@ ALERTMANAGER = Section(
     target=AlertmanagerSettings,
     is_optional=True,
     is_example=True,
-    about="Alertmanagers that are told every alert; without the table none is. Mail, chat and "
-    "pagers are their routes.",
+    about="Alertmanagers that receive every alert. Configure mail, chat and pagers there, as "
+    "routes. "
+    "Without this table, none is notified.",
     fixed=("delivery",),
     keys=(
         Key(
@@ -201,26 +202,27 @@ ALERTMANAGER = Section(
             is_required=True,
             varies=True,
             example=["http://127.0.0.1:9093"],
-            about="Each of them, also those of one cluster; a path is a prefix of /api/v2.",
+            about="URLs of all Alertmanagers, each member of a cluster too; a path is put before "
+            "/api/v2.",
         ),
         Key(
             name="username",
             kind=Kind.TEXT,
             check=checks.one_line,
             example="dataprep-monitor",
-            about="Basic auth, together with the password.",
+            about="User name of basic auth; needs the password.",
         ),
         Key(
             name="password",
             kind=Kind.SECRET,
             example="alertmanager-password",
-            about="The password that belongs to it.",
+            about="Password of that user.",
         ),
         Key(
             name="token",
             kind=Kind.SECRET,
             example="alertmanager-token",
-            about="Sent as Authorization: Bearer, instead of the two.",
+            about="Bearer token, sent as Authorization: Bearer instead of basic auth.",
         ),
         Key(
             name="resend_seconds",
@@ -228,8 +230,9 @@ ALERTMANAGER = Section(
             unit="seconds",
             minimum=1,
             maximum=3_600,
-            about="An alert that fires is sent again so often; four times that without a word "
-            "from us and it is over there. Each is told by its own clock, as its answers show it.",
+            about="Interval at which a firing alert is sent again. Alertmanager ends an alert "
+            "that it "
+            "has not received for four intervals. Times follow each Alertmanager's own clock.",
         ),
         _TIMEOUT,
         _CA_FILE,
@@ -242,8 +245,8 @@ WEBHOOK = Section(
     target=WebhookSettings,
     is_optional=True,
     is_example=True,
-    about="A receiver of CloudEvents, signed by the rules of Standard Webhooks; without the table "
-    "there is none.",
+    about="Receiver of CloudEvents, signed as Standard Webhooks specifies. Without this table, "
+    "no webhook is called.",
     fixed=("delivery",),
     keys=(
         Key(
@@ -251,32 +254,32 @@ WEBHOOK = Section(
             kind=Kind.TEXT,
             is_required=True,
             example="https://hooks.example.com/dataprep",
-            about="Where events are posted to.",
+            about="URL that events are posted to.",
         ),
         Key(
             name="secret",
             kind=Kind.SECRET,
             is_required=True,
             example="dataprep-webhook-secret",
-            about="What signs them: echo whsec_$(openssl rand -base64 32).",
+            about="Signing secret: echo whsec_$(openssl rand -base64 32).",
         ),
         Key(
             name="former_secret",
             kind=Kind.SECRET,
             example="dataprep-webhook-former-secret",
-            about="Signs beside it while receivers change over.",
+            about="Previous signing secret; signs too while receivers switch to the new one.",
         ),
         Key(
             name="events",
             kind=Kind.TEXTS,
-            about='Types of events with * and ?, such as "alert.*" or "run.failed".',
+            about='Event types to send, as globs with * and ?: "alert.*" or "run.failed".',
         ),
         Key(
             name="workers",
             kind=Kind.WHOLE,
             minimum=1,
             maximum=100,
-            about="Requests at the same time; what is about one subject stays in order.",
+            about="Maximum number of parallel requests; events of one subject stay in order.",
         ),
         _TIMEOUT,
         _CA_FILE,
@@ -287,7 +290,7 @@ WEBHOOK = Section(
 METRICS = Section(
     path="metrics",
     target=MetricsSettings,
-    about="What GET /metrics of [server] serves.",
+    about="Metrics that [server] serves at /metrics.",
     fixed=(
         "batch_size",
         "commit_timeout_seconds",
@@ -304,7 +307,8 @@ METRICS = Section(
             kind=Kind.WHOLE,
             minimum=100,
             maximum=10_000_000,
-            about='Series of watched pipelines; the rest is summed up as pipeline="__other__".',
+            about="Maximum number of series of pipelines; the rest is summed as "
+            'pipeline="__other__".',
         ),
         Key(
             name="stale_after_seconds",
@@ -312,7 +316,7 @@ METRICS = Section(
             unit="seconds",
             minimum=10,
             maximum=86_400,
-            about="Active runs that were not confirmed for so long are no longer shown.",
+            about="Active runs that were not confirmed within this time are left out.",
         ),
         Key(
             name="forget_pipelines_seconds",
@@ -320,7 +324,8 @@ METRICS = Section(
             unit="seconds",
             minimum=3_600,
             maximum=3_650 * 86_400,
-            about="A pipeline silent for so long gives up its series when the budget is used up.",
+            about="When the series budget is used up, pipelines without runs for this time lose "
+            "theirs.",
         ),
         Key(
             name="render_timeout_seconds",
@@ -328,7 +333,8 @@ METRICS = Section(
             unit="seconds",
             minimum=0.1,
             maximum=300,
-            about="For one answer; keep it below the scraper's own limit, which is often 10.",
+            about="Timeout of a scrape; keep it below scrape_timeout of Prometheus (10 by "
+            "default).",
         ),
     ),
 )

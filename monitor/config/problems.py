@@ -1,8 +1,7 @@
-"""What is wrong with a configuration, gathered instead of raised one by one."""
+"""Problems of a configuration, gathered instead of raised one by one."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -11,21 +10,22 @@ from typing import Any
 from msgspec import Struct
 
 from monitor.model.secrets import Secret
+from monitor.model.suggestions import suggestion
 
 ABSENT = "(absent)"
 MASK = "***"
 MAX_SHOWN_CHARACTERS = 80
 
-# A key of ours that is mistyped may still hold a secret: what its name suggests is not shown.
+# A mistyped key may still hold a secret: a value whose key's name suggests that is not shown.
 _SECRET_NAME = re.compile(r"tok|secret|pass|pwd|auth|cred|key", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"://.*@")  # a password may hold anything, spaces and quotes too
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong. ``hint`` says what would be right."""
+    """One problem, its key and value. ``hint`` says how to solve it."""
 
     key: str  # "workspaces[0].url", or the name of an environment variable
-    value: str  # as it was found, never a secret
+    value: str  # as the file writes it, never a secret
     hint: str
 
     def __str__(self) -> str:
@@ -33,21 +33,21 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class Problems:
-    """Gathers faults. ``origins`` names the variable behind a key that the environment set."""
+    """Gathers problems. ``origins`` names the variable behind a key that the environment set."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
         self.origins: dict[str, str] = {}
 
     def add(self, key: str, value: object, hint: str) -> None:
-        """Note a fault; ``value`` is shown as `shown` does."""
+        """Add a problem; ``value`` is shown as `shown` does."""
         self._add(key, shown(value), hint)
 
     def add_absent(self, key: str, hint: str) -> None:
         self._add(key, ABSENT, hint)
 
     def add_hidden(self, key: str, hint: str) -> None:
-        """Note a fault whose value may be a secret."""
+        """Add a problem whose value may be a secret."""
         self._add(key, MASK, hint)
 
     def _add(self, key: str, value: str, hint: str) -> None:
@@ -57,12 +57,12 @@ class Problems:
             self.found.append(problem)
 
     def holds(self, key: str) -> bool:
-        """True where something is wrong with the value of that key."""
+        """True where the value of that key has a problem."""
         named = _one_line(self.origins.get(key, key))
-        return any(run.key == named for run in self.found)
+        return any(problem.key == named for problem in self.found)
 
     def add_unknown(self, key: str, value: object, known: Iterable[str]) -> None:
-        """Note a key that nobody knows, and the known one that was probably meant."""
+        """Add an unknown key, and the known key that was probably meant."""
         leaf = re.split(r"\.|__", key)[-1]
         meant = suggestion(leaf, known)
         hint = f"unknown key; did you mean {meant}?" if meant else "unknown key; remove it"
@@ -70,12 +70,6 @@ class Problems:
             self.add_hidden(key, hint)
         else:
             self.add(key, value, hint)
-
-
-def suggestion(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that ``name`` most resembles, None if it resembles none."""
-    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
-    return close[0] if close else None
 
 
 def shown(value: object) -> str:
@@ -93,12 +87,12 @@ def shown(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return ``text`` with whatever could begin a line or a colour of its own written out."""
+    """Return ``text`` with line ends and control characters escaped."""
     if text.isprintable():
         return text
     return "".join(
-        other_text if other_text.isprintable() else other_text.encode("unicode_escape").decode()
-        for other_text in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 

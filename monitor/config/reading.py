@@ -1,4 +1,4 @@
-"""Reads the tables of a parsed file into the fields of the settings types, gathering all faults."""
+"""Reads the tables of a parsed file into fields of the settings types; gathers all problems."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from monitor.config.keys import Key, Kind, Section, converted, in_toml, number
 from monitor.config.locations import Locations, read_secret_key, secret_keys
-from monitor.config.problems import Problems, suggestion
+from monitor.config.problems import Problems
 from monitor.config.table import SECTIONS, below, written_keys
 from monitor.model.errors import ConfigurationError
+from monitor.model.suggestions import did_you_mean
 
 Fields = dict[str, Any]
 
@@ -20,7 +21,7 @@ Fields = dict[str, Any]
 class ReadTable(Struct, frozen=True, kw_only=True):
     """What was read of one table: for each settings type the fields that the file sets.
 
-    A field that is absent, or whose value is at fault, is not there; its default stands for it.
+    A field that is absent, or whose value has a problem, is left out; its default applies.
     """
 
     section: Section
@@ -29,12 +30,12 @@ class ReadTable(Struct, frozen=True, kw_only=True):
     parts: dict[str, ReadTable]  # of the tables below, by their last name
 
     def build(self, **more: Any) -> Any:
-        """Return the section's settings; call only where no fault was found."""
+        """Return the section's settings; call only where no problem was found."""
         return self.section.target(**self.fields.get(self.section.target, {}), **more)
 
     @property
     def is_whole(self) -> bool:
-        """True where nothing is missing that the settings need."""
+        """True where no required field of the settings is missing."""
         fields = self.fields.get(self.section.target, {})
         return all(key.field_name in fields for key in self.section.keys if key.is_required)
 
@@ -54,7 +55,7 @@ class ReadTable(Struct, frozen=True, kw_only=True):
 
 
 class ConfigurationReader:
-    """Reads one configuration. Faults go into ``faults``; nothing is raised."""
+    """Reads one configuration. Problems go into ``problems``; nothing is raised."""
 
     def __init__(self, *, locations: Locations, problems: Problems) -> None:
         self._locations = locations
@@ -65,10 +66,10 @@ class ConfigurationReader:
     ) -> tuple[dict[str, list[ReadTable]], dict[str, ReadTable]]:
         """Return the lists of tables, and the single tables; an absent optional one is not."""
         known = below("")
-        for name in [text for text in mapping if text not in known]:
+        for name in [name for name in mapping if name not in known]:
             self._problems.add_unknown(name, mapping[name], known)
         lists = {name: known.pop(name) for name in list(known) if known[name].is_repeated}
-        repeated = {name: self._repeated(list_, mapping) for name, list_ in lists.items()}
+        repeated = {name: self._repeated(section, mapping) for name, section in lists.items()}
         return repeated, self._tables(known, mapping, path="")
 
     def _repeated(self, section: Section, mapping: Mapping[str, Any]) -> list[ReadTable]:
@@ -110,9 +111,9 @@ class ConfigurationReader:
         self._refuse_unknown(section, table, path, sections)
         fields: dict[type[Struct], Fields] = {}
         for key in section.keys:
-            found = self._value(section, key, table, path)
-            if found is not None:
-                fields.setdefault(section.target_of(key), {}).update(found)
+            values = self._value(section, key, table, path)
+            if values is not None:
+                fields.setdefault(section.target_of(key), {}).update(values)
         parts = self._tables(sections, table, path=f"{path}.")
         return ReadTable(section=section, path=path, fields=fields, parts=parts)
 
@@ -129,9 +130,9 @@ class ConfigurationReader:
             if name in written or name in sections or name in literal:
                 continue
             elsewhere = [
-                f"[{other_section.path}] {name}"
-                for other_section in SECTIONS
-                if name in (*written_keys(other_section), other_section.path)
+                f"[{known_section.path}] {name}"
+                for known_section in SECTIONS
+                if name in (*written_keys(known_section), known_section.path)
             ]
             if elsewhere:
                 hint = f"belongs elsewhere: {elsewhere[0]}"
@@ -142,40 +143,40 @@ class ConfigurationReader:
     def _value(
         self, section: Section, key: Key, table: Mapping[str, Any], path: str
     ) -> Mapping[str, Any] | None:
-        """Return the fields that one key sets, None where it is absent or at fault."""
+        """Return the fields that one key sets, None where it is absent or has a problem."""
         if key.kind is Kind.SECRET:
             secret = read_secret_key(
                 key.name, table, path=path, locations=self._locations, problems=self._problems
             )
-            ways = secret_keys(key.name)
-            if key.is_required and not table.keys() & {key.name, *ways}:
-                self._problems.add_absent(f"{path}.{key.name}", f"give it as {' or '.join(ways)}")
+            names = secret_keys(key.name)
+            if key.is_required and not table.keys() & {key.name, *names}:
+                self._problems.add_absent(f"{path}.{key.name}", f"give it as {' or '.join(names)}")
             return None if secret is None else converted(section, key, secret)
         if key.name not in table:
             if key.is_required:
-                hint = f"is needed, such as {key.name} = {in_toml(key.example)}"
-                self._problems.add_absent(f"{path}.{key.name}", hint)
+                example = f"{key.name} = {in_toml(key.example)}"
+                self._problems.add_absent(f"{path}.{key.name}", f"is needed, such as {example}")
             return None
         value = table[key.name]
         if key.kind is Kind.TABLE and isinstance(value, Mapping):
             return self._texts(section, key, value, f"{path}.{key.name}")
-        special_hint = special_hint_of(key, value)
-        if special_hint is not None:
-            self._problems.add(f"{path}.{key.name}", value, special_hint)
+        hint = hint_of(key, value)
+        if hint is not None:
+            self._problems.add(f"{path}.{key.name}", value, hint)
             return None
         if key.is_file:
-            value = self._found_file(f"{path}.{key.name}", value)
+            value = self._file(f"{path}.{key.name}", value)
         return None if value is None else converted(section, key, value)
 
     def _texts(
         self, section: Section, key: Key, table: Mapping[str, Any], path: str
     ) -> Mapping[str, Any] | None:
-        wrong = {name: value for name, value in table.items() if not Kind.TEXT.fits(value)}
-        for name, value in wrong.items():
+        misfits = {name: value for name, value in table.items() if not Kind.TEXT.fits(value)}
+        for name, value in misfits.items():
             self._problems.add(f"{path}.{name}", value, f"must be {Kind.TEXT.title}")
-        return None if wrong else converted(section, key, dict(table))
+        return None if misfits else converted(section, key, dict(table))
 
-    def _found_file(self, key: str, path: str) -> str | None:
+    def _file(self, key: str, path: str) -> str | None:
         try:
             return self._locations.find_file(path)
         except ConfigurationError as exc:
@@ -183,13 +184,12 @@ class ConfigurationReader:
             return None
 
 
-def special_hint_of(key: Key, value: Any) -> str | None:
-    """Return what would be right, None where the value is."""
+def hint_of(key: Key, value: Any) -> str | None:
+    """Return what the value must be, None where the value is valid."""
     if not key.kind.fits(value):
         return f"must be {key.kind.title}"
     if key.choices and value not in key.choices:
-        meant = suggestion(value, key.choices) if isinstance(value, str) else None
-        hint = f"; did you mean {meant}?" if meant else ""
+        hint = did_you_mean(value, key.choices) if isinstance(value, str) else ""
         return f"must be one of {', '.join(key.choices)}{hint}"
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _out_of_range(key, value)

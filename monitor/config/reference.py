@@ -17,7 +17,8 @@ _HEAD = """\
 # Every setting of dataprep-monitor with its default, unit and reason.
 #
 # What has a default is written with it; what has none is written as an example behind a #.
-# config/minimal.toml is the least that runs. `dataprep-monitor check -c FILE` tells every fault.
+# config/minimal.toml is a minimal configuration.
+# `dataprep-monitor check -c FILE` lists every problem at once.
 #
 # A secret never stands in this file. For each one give exactly one of
 #   <key>_file        a file that holds nothing else; a line end behind it is ignored
@@ -123,7 +124,7 @@ def _section_schema(section: Section) -> dict[str, Any]:
                 properties[f"{key.name}_{form}"] = {"type": "string", "description": about}
         else:
             properties[key.name] = _key_schema(section, key)
-    table = _table_schema(_asked_for(section), properties, below(section.path))
+    table = _table_schema(_required_keys(section), properties, below(section.path))
     table = {"description": section.about, **table}
     if not section.is_repeated:
         return table
@@ -131,8 +132,8 @@ def _section_schema(section: Section) -> dict[str, Any]:
     return {"type": "array", **least, "items": table}
 
 
-def _asked_for(section: Section) -> set[str]:
-    """Return the keys that an editor misses: those that nothing but the file can give."""
+def _required_keys(section: Section) -> set[str]:
+    """Return the keys that an editor must require: those that only the file can give."""
     if section is WORKSPACES:  # the token and the URL may come from the environment
         return {"name"}
     return {key.name for key in section.keys if key.is_required and section.is_repeated}

@@ -1,4 +1,4 @@
-"""Judges a parsed configuration as a whole: single values first, then what must fit together."""
+"""Validates a parsed configuration: single values first, then values that must fit together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from monitor.workspace.settings import WorkspaceSettings
 
 
 class ValidationResult(Struct, frozen=True, kw_only=True):
-    """Either a configuration, or everything that is wrong with what was given."""
+    """Either a configuration, or every problem of what was given."""
 
     configuration: Configuration | None
     problems: tuple[Problem, ...]
@@ -31,13 +31,13 @@ class ValidationResult(Struct, frozen=True, kw_only=True):
 NO_LOCATIONS = NoLocations()
 
 
-def weigh(
+def validate(
     mapping: Mapping[str, Any],
     environment: Mapping[str, str],
     *,
     locations: Locations = NO_LOCATIONS,
 ) -> ValidationResult:
-    """Return the settings that a parsed file and the environment make, or all their faults."""
+    """Return the settings that a parsed file and the environment make, or all their problems."""
     problems = Problems()
     reader = ConfigurationReader(locations=locations, problems=problems)
     repeated, parts = reader.root(overlaid(mapping, environment, problems))
@@ -48,7 +48,7 @@ def weigh(
     return ValidationResult(configuration=_built(repeated, parts), problems=())
 
 
-def judge(
+def parse_configuration(
     mapping: Mapping[str, Any],
     environment: Mapping[str, str],
     *,
@@ -57,24 +57,24 @@ def judge(
     """Return the settings that a parsed file and the environment make.
 
     Raises:
-        ConfigurationError: with one sentence ``key: value: way out`` for every fault there is.
+        ConfigurationError: with one sentence ``key: value: hint`` for each problem.
     """
-    verdict = weigh(mapping, environment, locations=locations)
-    if verdict.configuration is None:
-        raise ConfigurationError([str(problem) for problem in verdict.problems])
-    return verdict.configuration
+    result = validate(mapping, environment, locations=locations)
+    if result.configuration is None:
+        raise ConfigurationError([str(problem) for problem in result.problems])
+    return result.configuration
 
 
 def _built(
     repeated: Mapping[str, list[ReadTable]], parts: Mapping[str, ReadTable]
 ) -> Configuration:
-    built = tuple(_workspace(part) for part in repeated["workspaces"])
+    workspaces = tuple(_workspace(part) for part in repeated["workspaces"])
     storage = parts["storage"]
     retention = storage.parts["retention"]
-    waits = [workspace.callbacks.give_up_seconds for workspace in built if workspace.callbacks]
+    waits = [workspace.callbacks.give_up_seconds for workspace in workspaces if workspace.callbacks]
     mqtt = parts.get("mqtt")
     return Configuration(
-        workspaces=built,
+        workspaces=workspaces,
         alerting=alerting_settings(parts["alerting"], repeated["alerts"], repeated["silences"]),
         mqtt=None if mqtt is None else _mqtt(mqtt),
         alertmanager=parts["alertmanager"].build() if "alertmanager" in parts else None,
@@ -87,7 +87,7 @@ def _built(
                 callbacks_seconds=max([retention.get("callbacks_seconds"), *waits])
             )
         ),
-        # One horizon: a run that the store forgets may not be told a second time.
+        # The same horizon: a run that the store has deleted must not make its events again.
         tracking=TrackingSettings(forget_seconds=retention.get("runs_seconds")),
         metrics=parts["metrics"].build(),
         log=parts["log"].build(),

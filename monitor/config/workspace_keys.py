@@ -22,7 +22,7 @@ WORKSPACES = Section(
     path="workspaces",
     target=WorkspaceSettings,
     is_repeated=True,
-    about="One workspace. Repeat the table for each further one; one daemon watches many.",
+    about="One workspace. Repeat the table to watch several workspaces with one daemon.",
     fixed=("page_limit", "retry_total_seconds"),
     keys=(
         Key(
@@ -32,7 +32,7 @@ WORKSPACES = Section(
             example="marketing",
             check=checks.workspace_name,
             pattern=checks.WORKSPACE_NAME,
-            about="The label, topic level and path segment. A new name is a new workspace.",
+            about="Label, topic level and path segment. Renaming it starts a new workspace.",
         ),
         Key(
             name="url",
@@ -40,14 +40,15 @@ WORKSPACES = Section(
             is_required=True,
             example="https://api.clouddataprep.com",
             check=checks.http_url,
-            about="The base of the API, with or without /v4 at its end.",
+            about="Base URL of the API, with or without /v4 at its end.",
         ),
         Key(
             name="token",
             kind=Kind.SECRET,
             is_required=True,
             example="dataprep-token",
-            about="The access token. It sees what its owner sees, so take a user who sees all.",
+            about="Access token. It shows what its owner can see, so use a user who can see "
+            "everything.",
         ),
         Key(
             name="edition",
@@ -55,7 +56,7 @@ WORKSPACES = Section(
             choices=(AUTO, *Edition),
             spread=_edition,
             written_default=AUTO,
-            about="What the product offers; auto finds it out by reads. open refuses nothing.",
+            about="Product edition; auto detects it by test reads. open allows every operation.",
         ),
         Key(
             name="connect_timeout_seconds",
@@ -63,7 +64,7 @@ WORKSPACES = Section(
             unit="seconds",
             minimum=0.1,
             maximum=300,
-            about="To reach the workspace, with TLS.",
+            about="Timeout for connecting to the workspace, TLS included.",
         ),
         Key(
             name="read_timeout_seconds",
@@ -71,7 +72,7 @@ WORKSPACES = Section(
             unit="seconds",
             minimum=0.1,
             maximum=600,
-            about="The longest silence inside one answer.",
+            about="Timeout between two reads of one response.",
         ),
         Key(
             name="total_timeout_seconds",
@@ -79,14 +80,14 @@ WORKSPACES = Section(
             unit="seconds",
             minimum=0.1,
             maximum=3_600,
-            about="One request with its whole answer.",
+            about="Timeout for one request with its whole response.",
         ),
         Key(
             name="retries",
             kind=Kind.WHOLE,
             minimum=0,
             maximum=10,
-            about="Tries after the first, for network faults, 429 and 5xx only.",
+            about="Retries after the first attempt; only for network errors, 429 and 5xx.",
         ),
         Key(
             name="body_limit_bytes",
@@ -94,26 +95,26 @@ WORKSPACES = Section(
             unit="bytes",
             minimum=65_536,
             maximum=1_073_741_824,
-            about="The largest answer that is read, after decompression.",
+            about="Maximum size of a response, after decompression.",
         ),
         Key(
             name="page_size",
             kind=Kind.WHOLE,
             minimum=2,
             maximum=1_000,
-            about="Rows asked for at once. At least 2, so that pages can overlap.",
+            about="Rows per page. At least 2, so that pages can overlap.",
         ),
         Key(
             name="connections",
             kind=Kind.WHOLE,
             minimum=1,
             maximum=100,
-            about="Connections that are open at the same time.",
+            about="Maximum number of open connections.",
         ),
         Key(
             name="verify_tls",
             kind=Kind.BOOLEAN,
-            about="Whether the certificate is checked. false gives the token to anybody between.",
+            about="Verify the certificate. false exposes the token to anyone on the network path.",
         ),
         Key(
             name="ca_file",
@@ -121,7 +122,7 @@ WORKSPACES = Section(
             is_file=True,
             check=checks.not_empty,
             example="/etc/ssl/certs/company-ca.pem",
-            about="PEM with further authorities to trust, for certificates of one's own.",
+            about="PEM file with additional certificate authorities to trust.",
         ),
     ),
 )
@@ -129,7 +130,7 @@ WORKSPACES = Section(
 POLL = Section(
     path="workspaces.poll",
     target=PollSettings,
-    about="How often this workspace is asked, and for what.",
+    about="What is polled from this workspace, and how often.",
     fixed=(
         "attempts",
         "connect_wait_cap_seconds",
@@ -146,7 +147,7 @@ POLL = Section(
             unit="seconds",
             minimum=1,
             maximum=3_600,
-            about="Between two polls for changes while something runs.",
+            about="Interval of polls for changes while runs are active.",
         ),
         Key(
             name="idle_seconds",
@@ -154,7 +155,7 @@ POLL = Section(
             unit="seconds",
             minimum=1,
             maximum=3_600,
-            about="The same while nothing runs; how late a start may be noticed.",
+            about="Interval of polls for changes while nothing runs; a start is noticed that late.",
         ),
         Key(
             name="reconcile_seconds",
@@ -162,7 +163,8 @@ POLL = Section(
             unit="seconds",
             minimum=10,
             maximum=86_400,
-            about="Between two checks of everything that is active, for what polls cannot see.",
+            about="Interval of reconciliation: active runs are compared with what the workspace "
+            "lists.",
         ),
         Key(
             name="relist_seconds",
@@ -170,7 +172,7 @@ POLL = Section(
             unit="seconds",
             minimum=60,
             maximum=86_400,
-            about="Between two lists of all that was created in the last day.",
+            about="Interval at which reconciliation lists every run created in the last day.",
         ),
         Key(
             name="overlap_seconds",
@@ -178,7 +180,7 @@ POLL = Section(
             unit="seconds",
             minimum=0,
             maximum=86_400,
-            about="How far each poll looks behind the one before; covers late commits over there.",
+            about="How far each poll reaches back before the previous one; covers late commits.",
         ),
         Key(
             name="first_look_seconds",
@@ -186,7 +188,7 @@ POLL = Section(
             unit="seconds",
             minimum=0,
             maximum=30 * 86_400,
-            about="How far back the very first poll looks; what ended before makes no event.",
+            about="How far back the very first poll reads; runs that ended before make no events.",
         ),
         Key(
             name="requests_per_minute",
@@ -195,7 +197,7 @@ POLL = Section(
             minimum=1,
             maximum=60_000,
             target=WorkspaceSettings,
-            about="The budget of all requests; the workspace's own limits can only lower it.",
+            about="Request budget; rate limits of the workspace can only lower it.",
         ),
         Key(
             name="names_seconds",
@@ -203,7 +205,7 @@ POLL = Section(
             unit="seconds",
             minimum=10,
             maximum=86_400,
-            about="Between two readings of the names of flows and plans.",
+            about="Interval of polls for the names of flows and plans.",
         ),
         Key(
             name="schedules_seconds",
@@ -211,7 +213,8 @@ POLL = Section(
             unit="seconds",
             minimum=10,
             maximum=86_400,
-            about="Between two readings of the schedules; a missed start is told after the next.",
+            about="Interval of polls for schedules; a missed start is reported after the next "
+            "poll.",
         ),
         Key(
             name="progress_seconds",
@@ -219,19 +222,21 @@ POLL = Section(
             unit="seconds",
             minimum=1,
             maximum=86_400,
-            about="An active job group's progress is read at most so often, budget permitting.",
+            about="Minimum interval between reads of an active job group's progress.",
         ),
         Key(
             name="ranfor",
             kind=Kind.TEXTS,
             check=checks.not_empty,
-            about="What job groups are followed for, in the workspace's words; others are counted.",
+            about="Values of ranfor whose job groups are followed as runs; others are only "
+            "counted.",
         ),
         Key(
             name="follow",
             kind=Kind.TEXTS,
             check=checks.followed_runs,
-            about='Single runs to follow by id, as "job_group/123"; needed where none are listed.',
+            about='Runs to follow by id, as "job_group/123"; needed where the API cannot list '
+            "runs.",
         ),
     ),
 )
@@ -239,7 +244,8 @@ POLL = Section(
 INVENTORY = Section(
     path="workspaces.inventory",
     target=InventorySettings,
-    about="What is read beyond runs, slowly, behind all else, and only where it is offered.",
+    about="Inventory: objects, connections, tokens, usage and quality. Polled last, and only where "
+    "the edition supports it.",
     fixed=("connections_at_once", "outputs", "profiles_at_once", "settings"),
     keys=(
         Key(
@@ -248,43 +254,44 @@ INVENTORY = Section(
             unit="seconds",
             minimum=300,
             maximum=86_400,
-            about="Between two readings of each of the following.",
+            about="Poll interval of each of the following.",
         ),
         Key(
             name="objects",
             kind=Kind.BOOLEAN,
-            about="How many flows, plans, datasets and so on there are: dataprep_objects.",
+            about="Count flows, plans, datasets and other objects: dataprep_objects.",
         ),
         Key(
             name="connections",
             kind=Kind.BOOLEAN,
-            about="Whether connections can be opened: dataprep_connection_up, and an event for "
-            "each change. Each look opens them, which may wake and cost what lies behind.",
+            about="Test connections: dataprep_connection_up, and an event for each change. Each "
+            "test "
+            "opens the connection, which may start a paused database and cost money.",
         ),
         Key(
             name="tokens",
             kind=Kind.BOOLEAN,
-            about="When access tokens expire: dataprep_token_expiry_timestamp_seconds.",
+            about="Read the expiry of access tokens: dataprep_token_expiry_timestamp_seconds.",
         ),
         Key(
             name="schedules",
             kind=Kind.BOOLEAN,
-            about="An event when a schedule is enabled or disabled; schedules are read anyway.",
+            about="Emit an event when a schedule is enabled or disabled.",
         ),
         Key(
             name="configuration",
             kind=Kind.BOOLEAN,
-            about="An event for each change of the workspace's own settings, secrets masked.",
+            about="Emit an event for each change of the workspace's settings; secrets are masked.",
         ),
         Key(
             name="usage",
             kind=Kind.BOOLEAN,
-            about="What was used in this month, as the workspace tells it: dataprep_usage.",
+            about="Read this month's usage as the workspace reports it: dataprep_usage.",
         ),
         Key(
             name="profiles",
             kind=Kind.BOOLEAN,
-            about="Valid, mismatched and missing values of profiled outputs: "
+            about="Read valid, mismatched and missing values of profiled outputs: "
             "dataprep_output_values_ratio.",
         ),
     ),
@@ -294,7 +301,7 @@ CALLBACKS = Section(
     path="workspaces.callbacks",
     target=CallbackSettings,
     is_optional=True,
-    about="Callbacks of this workspace; without the table none is accepted. Needs [callbacks].",
+    about="Callbacks of this workspace. Without this table they are refused. Needs [callbacks].",
     fixed=(),
     keys=(
         Key(
@@ -302,32 +309,33 @@ CALLBACKS = Section(
             kind=Kind.TEXT,
             check=checks.public_url,
             example="https://monitor.example.com",
-            about="How the workspace reaches [callbacks]. Without it no webhook task is created.",
+            about="URL at which the workspace reaches [callbacks]. Without it no webhook task is "
+            "created.",
         ),
         Key(
             name="flows",
             kind=Kind.TEXTS,
             check=checks.no_empty_text,
-            about='Flows that get a webhook task of ours: ids, names, or "*" for all.',
+            about='Flows in which the daemon registers a webhook task: ids, names, or "*" for all.',
         ),
         Key(
             name="secret",
             kind=Kind.SECRET,
             is_required=True,
             example="dataprep-callback-secret",
-            about="What callbacks must carry. 16 characters or more: openssl rand -hex 32.",
+            about="Shared secret of callbacks, at least 16 characters: openssl rand -hex 32.",
         ),
         Key(
             name="signature",
             kind=Kind.TEXT,
             choices=tuple(SignatureMode),
-            about="A wrong signature is ignored (off), counted (observe) or refused (require).",
+            about="Bad signatures are ignored (off), counted (observe) or refused (require).",
         ),
         Key(
             name="signing_secret",
             kind=Kind.SECRET,
             example="dataprep-signing-secret",
-            about="The key that webhook tasks sign with; without it nothing is verified.",
+            about="Key that webhook tasks sign with. Without it no signature is verified.",
         ),
         Key(
             name="detail_wait_seconds",
@@ -336,14 +344,15 @@ CALLBACKS = Section(
             minimum=0,
             maximum=60,
             target=PollSettings,
-            about="How long an end may wait for its job records; 0 tells it at once, without.",
+            about="How long the event of an ended run may wait for its job records; 0 emits it at "
+            "once.",
         ),
         Key(
             name="inbox_bound",
             kind=Kind.WHOLE,
             minimum=1,
             maximum=10_000_000,
-            about="Callbacks that may wait for their runs to be confirmed; more are answered 503.",
+            about="Maximum number of callbacks waiting for confirmation; more are answered 503.",
         ),
         Key(
             name="give_up_seconds",
@@ -351,7 +360,7 @@ CALLBACKS = Section(
             unit="seconds",
             minimum=60,
             maximum=7 * 86_400,
-            about="After which a callback whose run was never confirmed is dropped.",
+            about="A callback whose run is not confirmed within this time is dropped.",
         ),
         Key(
             name="verify_seconds",
@@ -359,7 +368,7 @@ CALLBACKS = Section(
             unit="seconds",
             minimum=30,
             maximum=86_400,
-            about="Between two checks that our webhook tasks still exist.",
+            about="Interval of checks that the registered webhook tasks still exist.",
         ),
         Key(
             name="miss_after_seconds",
@@ -367,7 +376,7 @@ CALLBACKS = Section(
             unit="seconds",
             minimum=1,
             maximum=86_400,
-            about="After which a callback that should have come counts as missed.",
+            about="An expected callback that is later than this counts as missed.",
         ),
     ),
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -58,20 +60,24 @@ class Source(StrEnum):
     TRACK = "track"  # a run that the operator named
 
 
-_STATUSES = {
-    "created": Status.PENDING,
-    "pending": Status.PENDING,
-    "inprogress": Status.RUNNING,
-    "complete": Status.SUCCEEDED,
-    "failed": Status.FAILED,
-    "canceled": Status.CANCELED,
-    "cancelled": Status.CANCELED,
-}
+# The only list of the workspace's words, spelled as it spells them, those of a run's life first.
+NATIVE_STATUSES: Mapping[str, Status] = MappingProxyType(
+    {
+        "InProgress": Status.RUNNING,
+        "Created": Status.PENDING,
+        "Pending": Status.PENDING,
+        "Complete": Status.SUCCEEDED,
+        "Failed": Status.FAILED,
+        "Canceled": Status.CANCELED,
+        "Cancelled": Status.CANCELED,
+    }
+)
+_BY_LOWER_CASE = {word.lower(): status for word, status in NATIVE_STATUSES.items()}
 
 
 def status_of(native_status: str | None) -> Status | None:
-    """Translate the workspace's word; None for a word that we do not know, and for none."""
-    return None if native_status is None else _STATUSES.get(native_status.strip().lower())
+    """Translate the workspace's word in any case; None for an unknown word, and for none."""
+    return None if native_status is None else _BY_LOWER_CASE.get(native_status.strip().lower())
 
 
 class RunKey(Struct, frozen=True, order=True, gc=False):

@@ -9,8 +9,8 @@ from typing import TypeVar
 from aiohttp import web
 from msgspec import Struct
 
+from monitor.alerting.alerts.silences import Labels, instant, made_silence
 from monitor.alerting.explain.explanations import Explanation
-from monitor.alerting.settings.silences import Labels, instant, made_silence
 from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError

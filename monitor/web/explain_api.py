@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from monitor.alerting.settings.nearest import meant
+from monitor.model.suggestions import did_you_mean
 from monitor.web.problems import ProblemDetails
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def choice(request: web.Request, name: str, words: type[E]) -> E | None:
 
 def unknown(asked: str, known: Collection[str]) -> str:
     """Return the sentence that a name is not known, with the nearest one that is."""
-    hint = meant(asked[:_SHOWN], known)
+    hint = did_you_mean(asked[:_SHOWN], known)
     if not hint and 0 < len(known) <= _KNOWN_SHOWN:
         hint = f"; known: {', '.join(known)}"
     return f"{asked[:_SHOWN]!r} is not known{hint}"

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from monitor.model.clock import Clock
 from monitor.model.errors import BudgetExhaustedError
 from monitor.model.live_state import BudgetStatus
+from monitor.model.waits import happens_within
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
 from monitor.workspace.quotas import LONGEST_PAUSE_SECONDS, Quota
@@ -186,15 +187,12 @@ class RequestBudget:
     async def _rest(self, waiter: _Waiter, seconds: float) -> None:
         """Wait until ``seconds`` have passed or the queue has changed."""
         waiter.nudge.clear()
-        sleep = asyncio.create_task(
-            self._clock.sleep(seconds), name=f"budget of {self._workspace}: sleep"
+        await happens_within(
+            waiter.nudge.wait(),
+            clock=self._clock,
+            seconds=seconds,
+            name=f"budget of {self._workspace}: turn",
         )
-        nudge = asyncio.create_task(waiter.nudge.wait(), name=f"budget of {self._workspace}: nudge")
-        try:
-            await asyncio.wait({sleep, nudge}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleep.cancel()
-            nudge.cancel()
 
     def _delay_of(self, waiter: _Waiter) -> float:
         """Return 0 if it is this caller's turn, else the seconds until it may be."""

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from http import HTTPStatus
 from pathlib import Path
-from random import Random
 from urllib.parse import unquote
 
 import msgspec
 from msgspec import Raw, Struct
-from prometheus_client import CollectorRegistry
 
 from monitor.catalogue.operations import METHODS, Operation, find, operation, operations
-from monitor.model.clock import Clock
 from monitor.model.errors import RequestRejectedError, UnreadableAnswerError
+from monitor.model.suggestions import did_you_mean
 from monitor.workspace.decoding import RowKind, Rows, decode_rows
 from monitor.workspace.files import FileReceiver, OnProgress
+from monitor.workspace.list_reads import ListReader
 from monitor.workspace.paging import Ask, is_end, read_pages
 from monitor.workspace.payloads import Page
 from monitor.workspace.priority import Priority
-from monitor.workspace.requesting import Answer, QueryValue, Requester, reading
-from monitor.workspace.settings import WorkspaceSettings
+from monitor.workspace.requester import Answer, QueryValue, Requester, reading
+from monitor.workspace.specification import operations_in
 
 _LONGEST_NUMBER = 10
 
@@ -49,8 +46,7 @@ def resolve(words: Sequence[str]) -> Called:
     try:
         one = operation(first)
     except KeyError as exc:
-        near = difflib.get_close_matches(first, [known.operation_id for known in operations()])
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = did_you_mean(first, [known.operation_id for known in operations()], most=3)
         raise RequestRejectedError(
             f"{first!r} is neither a method nor one of the catalogue's operations{hint}"
         ) from exc
@@ -90,19 +86,22 @@ def _with_values(operation: Operation, values: tuple[str, ...]) -> Called:
     return Called(operation=operation, values=values)
 
 
-class Caller(Requester):
-    """Asks for operations that have no typed method of their own."""
+class OperationCaller:
+    """Calls operations that have no typed read of their own."""
 
-    def __init__(
-        self,
-        settings: WorkspaceSettings,
-        *,
-        clock: Clock,
-        registry: CollectorRegistry,
-        random: Random | None = None,
-    ) -> None:
-        super().__init__(settings, clock=clock, registry=registry, random=random)
-        self._unsorted: set[str] = set()  # lists that refuse our order
+    def __init__(self, requester: Requester, lists: ListReader) -> None:
+        self._requester = requester
+        self._lists = lists
+
+    async def open_api_spec(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> frozenset[tuple[str, str]]:
+        """Read which methods and paths the served document names; see `operations_in`."""
+        answer = await self._requester.request(
+            "getOpenApiSpec", priority=priority, wait_seconds=wait_seconds
+        )
+        with reading("getOpenApiSpec"):
+            return operations_in(answer.body)
 
     async def download(
         self,
@@ -121,7 +120,7 @@ class Caller(Requester):
             LocalFileError: the file cannot be written.
         """
         async with FileReceiver(into, on_progress=on_progress) as receiver:
-            return await self.request(
+            return await self._requester.request(
                 operation_id,
                 *path_values,
                 query=query,
@@ -153,12 +152,12 @@ class Caller(Requester):
             raise RequestRejectedError(f"{operation_id} is no list", operation_id=operation_id)
         asked = dict(query or {})
         is_paged = "limit" in one.query
-        size = _whole_number(asked.pop("limit", self.settings.page_size), "limit")
+        size = _whole_number(asked.pop("limit", self._requester.settings.page_size), "limit")
         start = _whole_number(asked.pop("offset", 0), "offset")
 
         async def ask(limit: int, offset: int) -> tuple[Rows[Raw], datetime | None]:
             place = {"limit": limit, "offset": start + offset} if is_paged else {}
-            answer = await (self.ask_sorted if is_paged else self.request)(
+            answer = await (self._lists.ask_sorted if is_paged else self._requester.request)(
                 operation_id,
                 *path_values,
                 query={**place, **asked},
@@ -175,42 +174,11 @@ class Caller(Requester):
         pages = reads(
             ask,
             page_size=size,
-            page_limit=self.settings.page_limit if is_paged else 1,
+            page_limit=self._requester.settings.page_limit if is_paged else 1,
             operation_id=operation_id,
         )
         async for row in _each_once(pages):
             yield row
-
-    async def ask_sorted(
-        self,
-        operation_id: str,
-        *path_values: object,
-        query: Mapping[str, QueryValue],
-        priority: Priority,
-        wait_seconds: float,
-    ) -> Answer:
-        """Ask for a page in ascending ids, unless the query names an order of its own.
-
-        Where the workspace refuses that, its own order is taken from then on.
-        """
-        if operation_id not in self._unsorted and "sort" not in query:
-            try:
-                return await self.request(
-                    operation_id,
-                    *path_values,
-                    query={"sort": "id", **query},
-                    priority=priority,
-                    wait_seconds=wait_seconds,
-                )
-            except RequestRejectedError as error:
-                if error.status_code != HTTPStatus.BAD_REQUEST:
-                    raise
-        answer = await self.request(
-            operation_id, *path_values, query=query, priority=priority, wait_seconds=wait_seconds
-        )
-        if "sort" not in query:
-            self._unsorted.add(operation_id)
-        return answer
 
 
 _ROW: RowKind[Raw] = RowKind(Raw, lambda row: row)

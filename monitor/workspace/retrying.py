@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from monitor.model.clock import Clock
 from monitor.model.errors import WorkspaceError
+from monitor.model.waits import backoff_seconds
 
 log = structlog.get_logger()
 
@@ -52,14 +53,12 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     cap_seconds: float = 30.0
 
 
-def backoff_seconds(attempt: int, *, policy: RetryPolicy, random: Random) -> float:
-    """Return the wait before retry ``attempt``, which counts from 1: half fixed, half chance.
+def jittered(seconds: float, random: Random) -> float:
+    """Return between half of ``seconds`` and all of it.
 
-    Chance keeps the workspaces of one outage, and the daemons of one company, from returning
-    in step.
+    Keeps the workspaces of one outage, and the daemons of one company, from retrying in step.
     """
-    full = min(policy.base_seconds * 2.0 ** min(attempt - 1, 60), policy.cap_seconds)
-    return full / 2 + random.uniform(0, full / 2)
+    return seconds / 2 + random.uniform(0, seconds / 2)
 
 
 class Retrying:
@@ -103,7 +102,13 @@ class Retrying:
     def _wait_seconds(self, failure: Failure, tries: int, began: float) -> float | None:
         if failure.reason is None or tries > self._policy.retries:
             return None
-        wait_seconds = backoff_seconds(tries, policy=self._policy, random=self._random)
+        policy = self._policy
+        wait_seconds = jittered(
+            backoff_seconds(
+                tries, base_seconds=policy.base_seconds, cap_seconds=policy.cap_seconds
+            ),
+            self._random,
+        )
         if failure.wait_seconds is not None:
             wait_seconds = max(wait_seconds, failure.wait_seconds)
         spent = self._clock.monotonic() - began

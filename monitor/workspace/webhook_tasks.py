@@ -16,15 +16,18 @@ from monitor.model.secrets import Secret
 from monitor.workspace import rows
 from monitor.workspace.payloads import WebhookTaskRow, WebhookTest
 from monitor.workspace.priority import Priority
-from monitor.workspace.requesting import Requester, decoded
+from monitor.workspace.requester import Requester, decoded
 
 _NO_HEADERS: Mapping[str, Secret | str] = MappingProxyType({})
 
 
-class WebhookTaskRequester(Requester):
-    """Adds what concerns registered callbacks."""
+class WebhookTasks:
+    """Creates, reads, tests and deletes registered callbacks."""
 
-    async def create_webhook_task(
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
+
+    async def create(
         self,
         *,
         flow_id: str,
@@ -52,7 +55,7 @@ class WebhookTaskRequester(Requester):
             **_target(url, body, headers, secret_key),
             "sslVerification": ssl_verification,
         }
-        answer = await self.request(
+        answer = await self._requester.request(
             "createWebhookFlowTask",
             body=sent,
             secrets=_secrets(url, headers, secret_key),
@@ -61,27 +64,25 @@ class WebhookTaskRequester(Requester):
         )
         return decoded(rows.CREATED, answer, "createWebhookFlowTask")
 
-    async def webhook_task(
+    async def read(
         self, task_id: str, *, priority: Priority, wait_seconds: float = 30.0
     ) -> WebhookTaskRow:
         """Read one task."""
-        answer = await self.request(
+        answer = await self._requester.request(
             "getWebhookFlowTask", task_id, priority=priority, wait_seconds=wait_seconds
         )
         return decoded(rows.WEBHOOK_TASK, answer, "getWebhookFlowTask")
 
-    async def delete_webhook_task(
-        self, task_id: str, *, priority: Priority, wait_seconds: float = 30.0
-    ) -> None:
+    async def delete(self, task_id: str, *, priority: Priority, wait_seconds: float = 30.0) -> None:
         """Return when the workspace has no such task, whether or not it had one before."""
         try:
-            await self.request(
+            await self._requester.request(
                 "deleteWebhookFlowTask", task_id, priority=priority, wait_seconds=wait_seconds
             )
         except NoSuchObjectError:
             return
 
-    async def test_webhook(
+    async def test(
         self,
         *,
         url: Secret | str,
@@ -97,7 +98,7 @@ class WebhookTaskRequester(Requester):
             **_target(url, body, headers, secret_key),
             "sslVerification": ssl_verification,
         }
-        answer = await self.request(
+        answer = await self._requester.request(
             "testWebhook",
             body=sent,
             secrets=_secrets(url, headers, secret_key),
@@ -106,11 +107,11 @@ class WebhookTaskRequester(Requester):
         )
         return decoded(rows.WEBHOOK_TEST, answer, "testWebhook")
 
-    async def flow_webhook_tasks(
+    async def of_flow(
         self, flow_id: str, *, priority: Priority, wait_seconds: float = 30.0
     ) -> tuple[WebhookTaskRow, ...]:
         """Return the readable tasks of a flow; empty also where the answer leaves them out."""
-        answer = await self.request(
+        answer = await self._requester.request(
             "getFlow",
             flow_id,
             query={"embed": "webhookflowtasks"},
@@ -149,6 +150,7 @@ def _secrets(
     return [part for part in parts if isinstance(part, Secret)]
 
 
-def _number_or_text(one_id: str) -> int | str:
+def _number_or_text(object_id: str) -> int | str:
     # Ids are text here and mostly numbers there; newer objects have ids of letters.
-    return int(one_id) if one_id.isascii() and one_id.isdigit() else one_id
+    is_number = object_id.isascii() and object_id.isdigit()
+    return int(object_id) if is_number else object_id

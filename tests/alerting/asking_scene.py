@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.explain.explainer import Explainer
 from monitor.alerting.explain.explanations import Explanation
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Retention, Start, Step
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import Severity

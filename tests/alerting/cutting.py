@@ -11,9 +11,9 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Retention, Start, Step
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.alerts import Alert, Silence

@@ -16,8 +16,8 @@ from monitor.alerting.alerts.lifecycle import (
     judge,
     pass_time,
 )
-from monitor.alerting.rules.contract import Firing, Ok, Unknown, Verdict
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -114,7 +114,7 @@ class Story:
         assert isinstance(self.held, AlertInstance)
         return self._took(end(self.held, self.now, now=self.now, reason="rule removed"))
 
-    def _judge(self, result: Verdict, *, is_event: bool = False) -> str:
+    def _judge(self, result: EvaluationResult, *, is_event: bool = False) -> str:
         fresh = self.held.alert if isinstance(self.held, AlertInstance) else alert(self.now)
         if isinstance(result, Firing):
             fresh = alert(result.since, evidence=result.evidence)

@@ -9,9 +9,9 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
 from monitor.model.live_state import ScheduleKnown, WorkspaceStatus

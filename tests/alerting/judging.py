@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import STATUS_EVENTS, AlertEvent, RunEvent, run_event_id

@@ -7,10 +7,16 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.rules.contract import Firing, Ok, StateInput, Subject, Unknown, Verdict
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.rules.table import RULE_DEFINITIONS
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.contract import (
+    EvaluationResult,
+    Firing,
+    Ok,
+    StateInput,
+    Subject,
+    Unknown,
+)
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import RULE_DEFINITIONS, default_rule
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 WORDS: dict[type | None, str] = {Firing: "wrong", Ok: "right", Unknown: "unclear", None: "none"}
@@ -31,7 +37,7 @@ class Looking:
             subject_kind=self.definition.subject_kind, workspace="marketing", thing=thing
         )
         self.memory_bytes = b""
-        self.last: Verdict | None = None
+        self.last: EvaluationResult | None = None
         self.first_evaluated_at: datetime | None = BEGAN
         self.again_at: datetime | None = None
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from monitor.alerting.rules.contract import EventInput, StateInput, Subject, SubjectKind
 from monitor.alerting.rules.facts import PipelineFacts
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
 from monitor.model.live_state import ActiveRun
 from monitor.model.runs import (

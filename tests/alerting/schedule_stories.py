@@ -8,6 +8,7 @@ import msgspec
 
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
 from monitor.alerting.rules.contract import (
+    EvaluationResult,
     EventInput,
     Firing,
     Ok,
@@ -15,12 +16,11 @@ from monitor.alerting.rules.contract import (
     StateInput,
     Subject,
     SubjectKind,
-    Verdict,
 )
-from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.rules.facts import FlowOrPlanFacts
-from monitor.alerting.rules.schedules import SCHEDULE_MISSED
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.schedule_missed import DEFINITION as SCHEDULE_MISSED
+from monitor.alerting.rules.table import default_rule
 from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown
 from monitor.model.runs import (
@@ -131,7 +131,7 @@ class Story:
         self.pipeline_health: tuple[PipelineHealth, ...] = ()
         self.memory_bytes = b""
         self.told: list[str] = []
-        self.last: Verdict | None = None
+        self.last: EvaluationResult | None = None
         self.evidence: tuple[str, ...] = ()
         self.is_firing = False
         self.missed: set[datetime] = set()  # every expected time that was ever found missed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from monitor.alerting.rules.awaited_starts import AwaitedStarts, settled, with_start
+from monitor.alerting.rules.awaited_starts import AwaitedStarts, match_starts, with_start
 from monitor.alerting.rules.expected_starts import ScheduleDefinition
 from monitor.alerting.rules.observed_starts import ObservedStart
 from monitor.model.triggers import CronTrigger
@@ -31,5 +31,5 @@ def test_more_starts_than_are_kept_raise_no_alert() -> None:
 
     end = BEGAN + timedelta(minutes=1_500)
     for _ in range(5):
-        memory = settled(memory, as_of=end, due_at=end).memory
+        memory = match_starts(memory, as_of=end, due_at=end).memory
     assert (memory.judged_until, memory.count, memory.missed) == (end, 0, ())

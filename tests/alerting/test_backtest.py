@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from monitor.alerting.backtest.comparison import NOT_RECORDED, BacktestFiring, compared
 from monitor.alerting.backtest.replay import RecordingTimes, judged_again
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.settings import AlertingSettings
 
 ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
 FAILED = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED)

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.alerting.backtest.recorded_store import RecordedPast, RecordedStore
 from monitor.alerting.backtest.replay import Backtest, RecordingTimes
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Recorded
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent, run_event_id

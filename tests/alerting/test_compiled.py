@@ -17,8 +17,8 @@ from monitor.alerting.rules.contract import (
     StateInput,
     SubjectKind,
 )
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
 from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
 from monitor.model.runs import RunKind

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.alerting.rules.compiled import Compiled
-from monitor.alerting.settings.rules import Match, RuleKind
-from tests.config.settings_tables import problems, weighed, with_callbacks, workspace
+from monitor.alerting.rules.rule_settings import Match, RuleKind
+from tests.config.settings_tables import problems, validated, with_callbacks, workspace
 
 
 def alert(rule: str, **changes: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ RULE_TABLES = st.fixed_dictionaries(
 @given(tables=st.lists(RULE_TABLES, max_size=2))
 def test_what_is_taken_compiles(tables: list[dict[str, Any]]) -> None:
     """No rule that `check` takes is refused when the daemon starts, and none is lost."""
-    result = weighed({**with_callbacks(), "alerts": tables})
+    result = validated({**with_callbacks(), "alerts": tables})
     if result.configuration is None:
         assert result.problems
         return

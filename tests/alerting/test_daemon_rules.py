@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.alerting.rules.daemon import parts
 from monitor.alerting.rules.facts import DaemonFacts
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.monitor_degraded import parts
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.bus.contract import ConsumerStatus, Retention, StoreStatus
 from tests.alerting.looking import Looking, at
 

@@ -1,51 +1,67 @@
-"""The rules that are there without any configuration."""
+"""Every kind of rule, and the rules that are there without any configuration."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from monitor.alerting.rules.defaults import DEFAULT_RULES, RULES, combined, default_rule
-from monitor.alerting.rules.table import RULE_DEFINITIONS
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
-from monitor.alerting.settings.templates import COMMON_FIELDS, template
-
-
-def test_every_kind_of_rule_is_described() -> None:
-    """A new kind fails here until it has its defaults."""
-    assert set(RULES) == set(RuleKind)
+from monitor.alerting.rules import table
+from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.table import DEFAULT_RULES, RULE_DEFINITIONS, combined, default_rule
+from monitor.alerting.rules.templates import COMMON_FIELDS, template
 
 
 @pytest.mark.parametrize("kind", RuleKind)
-def test_templates_may_name_what_the_condition_tells(kind: RuleKind) -> None:
-    """The fields that `check` knows are those that alerts of the kind have; none is left out."""
+def test_a_kind_of_rule_is_defined_in_the_module_of_its_name(kind: RuleKind) -> None:
+    """Nothing else names it: the table, `check` and the documentation read its definition."""
     definition = RULE_DEFINITIONS[kind]
 
     assert definition.rule is kind
-    assert sorted(definition.template_fields) == sorted(RULES[kind].fields)
+    assert definition.about.endswith(".")
+    assert definition.on_event is not None or definition.evaluate is not None
     assert not set(definition.template_fields) & set(COMMON_FIELDS)
 
 
-def test_only_cancellations_are_not_told_by_default() -> None:
-    """All else is told without a word of configuration: people cancel on purpose."""
+def test_no_definition_is_left_out_of_the_list() -> None:
+    """A module with a definition is one of `RuleKind`."""
+    folder = Path(table.__file__).parent
+    defining = {path.stem for path in folder.glob("*.py") if "\nDEFINITION = " in path.read_text()}
+    assert defining == set(RuleKind)
+
+
+def test_an_alert_inhibits_what_names_it() -> None:
+    """Each rule names what inhibits it; the table holds both directions."""
+    for rule, definition in RULE_DEFINITIONS.items():
+        for other in (*definition.inhibited_by, *definition.reminders_inhibited_by):
+            assert rule in RULE_DEFINITIONS[other].inhibits
+    outage = RULE_DEFINITIONS[RuleKind.WORKSPACE_UNREACHABLE].inhibits
+    assert {RuleKind.RUN_FAILED, RuleKind.NOT_FRESH} <= set(outage)
+    assert RuleKind.TOKEN_EXPIRING not in outage
+
+
+def test_only_cancellations_are_not_alerted_by_default() -> None:
+    """All else is without a word of configuration: people cancel on purpose."""
     assert set(RuleKind) - {rule.rule for rule in DEFAULT_RULES} == {RuleKind.CANCELED}
 
 
 @pytest.mark.parametrize("kind", RuleKind)
 def test_a_default_is_within_its_own_limits(kind: RuleKind) -> None:
     """What is set by default could also be configured."""
-    defaults = RULES[kind]
-    for quantity in (defaults.threshold, defaults.window, defaults.minimum):
+    definition = RULE_DEFINITIONS[kind]
+    for quantity in (definition.threshold, definition.window, definition.minimum):
         if quantity is not None and quantity.default is not None:
-            assert quantity.holds(quantity.default)
-    assert set(defaults.match) <= set(Match.__struct_fields__)
+            assert quantity.accepts(quantity.default)
+    assert set(definition.match) <= set(Match.__struct_fields__)
 
 
 @pytest.mark.parametrize("kind", RuleKind)
 def test_a_default_text_names_only_fields_that_its_alerts_have(kind: RuleKind) -> None:
     """Every kind of rule has a summary and a description that can be filled in."""
     annotations = default_rule(kind).annotations
+    fields = RULE_DEFINITIONS[kind].annotation_fields
     assert set(annotations) == {"summary", "description"}
-    assert all(template(text, RULES[kind].template_fields) for text in annotations.values())
+    assert all(text and template(text, fields) for text in annotations.values())
 
 
 def test_an_own_rule_replaces_the_default_of_its_name() -> None:
@@ -64,5 +80,5 @@ def test_a_default_can_be_removed_alone_or_with_all_others() -> None:
     off = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, is_enabled=False)
     own = RuleSettings(name="mine", rule=RuleKind.CANCELED)
 
-    assert "run_failed" not in {item.name for item in combined((off,), with_defaults=True)}
+    assert "run_failed" not in {rule.name for rule in combined((off,), with_defaults=True)}
     assert combined((off, own), with_defaults=False) == (own,)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import AnyRuleDefinition, Firing, Ok, Verdict
-from monitor.alerting.rules.defaults import RULES
-from monitor.alerting.rules.ended_runs import CANCELED, RULE_DEFINITIONS, RUN_FAILED
-from monitor.alerting.rules.repeated_failures import FAILING_REPEATEDLY
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.canceled import DEFINITION as CANCELED
+from monitor.alerting.rules.contract import AnyRuleDefinition, EvaluationResult, Firing, Ok
+from monitor.alerting.rules.failing_repeatedly import DEFINITION as FAILING_REPEATEDLY
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.run_failed import DEFINITION as RUN_FAILED
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunKey, RunKind, Status
 from tests.alerting.run_stories import at, heard, key, rule, run_event, state
@@ -33,7 +33,9 @@ class Story:
         self.is_wrong = False
         self.changes: list[str] = []
 
-    def on_event(self, event: RunEvent, *, root_run: RunKey | None = None) -> Verdict | None:
+    def on_event(
+        self, event: RunEvent, *, root_run: RunKey | None = None
+    ) -> EvaluationResult | None:
         if event.type not in self.definition.event_types:
             return None
         assert self.definition.on_event is not None
@@ -59,7 +61,7 @@ class Story:
 
     def end(
         self, number: int, status: Status, *, recipe: str | None = None, after: float = -1.0
-    ) -> Verdict | None:
+    ) -> EvaluationResult | None:
         """Run ``number`` ends so many minutes after zero, by default as many as its number."""
         minutes = number if after < 0 else after
         run = state(
@@ -290,15 +292,22 @@ def test_the_order_of_telling_does_not_matter_in_the_end(
     story = by_share(0.5)
     for number, status in told:
         story.end(number, status)
-    assert [end[2] for end in story.memory.parts[""].ends] == [
+    assert [end.run_id for end in story.memory.parts[""].ends] == [
         str(other_number) for other_number in range(9)
     ]
 
 
-def test_each_rule_names_the_fields_that_its_texts_may_use() -> None:
-    """The table of defaults and the conditions agree."""
-    for definition in RULE_DEFINITIONS:
-        assert definition.template_fields == RULES[definition.rule].fields
+@pytest.mark.parametrize(
+    ("definition", "status"), [(RUN_FAILED, BAD), (CANCELED, OFF), (FAILING_REPEATEDLY, BAD)]
+)
+def test_a_firing_rule_fills_the_fields_that_its_texts_may_use(
+    definition: AnyRuleDefinition, status: Status
+) -> None:
+    """What annotations may name is what the rule reports."""
+    story = Story(definition)
+    results = [story.end(number, status) for number in range(3)]
+    assert isinstance(results[-1], Firing)
+    assert tuple(results[-1].facts) == definition.template_fields
 
 
 def test_what_is_not_about_a_run_is_passed_over() -> None:

@@ -11,9 +11,9 @@ import pytest
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.explain.explainer import Explainer
 from monitor.alerting.explain.explanations import ExplanationStage, StepOutcome
-from monitor.alerting.rules.defaults import DEFAULT_RULES
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.table import DEFAULT_RULES
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, DeadLetter, Retention, Step
 from monitor.model.alerts import Silence
 from monitor.model.live_state import ActiveRun, Reachability

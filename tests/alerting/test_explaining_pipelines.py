@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from monitor.alerting.explain.explanations import StepOutcome
-from monitor.alerting.rules.defaults import DEFAULT_RULES
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.table import DEFAULT_RULES
 from monitor.bus.contract import Change
 from monitor.model.runs import (
     Parents,

@@ -20,7 +20,7 @@ from monitor.alerting.explain.explanations import (
     observation_steps,
     rule_step,
 )
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.bus.contract import DeadLetter, Recorded
 from monitor.model.alerts import Alert, AlertState, Severity, Silence, alert_event_id
 from monitor.model.events import AlertEvent, EventType, RunEvent

@@ -11,9 +11,9 @@ import pytest
 
 from monitor.alerting.alerts.pending_step import FIRST, RULE, FirstEvaluated
 from monitor.alerting.engine.engine import CONSUMER
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import Match, RuleKind
+from monitor.alerting.rules.rule_settings import Match, RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Start, Step
 from monitor.model.alerts import Alert
 from monitor.model.events import AlertEvent, EventType, run_event_id

@@ -6,8 +6,8 @@ import msgspec
 
 from monitor.alerting.rules.contract import Ok
 from monitor.alerting.rules.facts import FlowOrPlanFacts
-from monitor.alerting.rules.freshness import last_success
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.not_fresh import last_success
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind
 from tests.alerting.looking import Looking, at

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import Match, RuleKind
+from monitor.alerting.rules.rule_settings import Match, RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.model.live_state import PollStatus, ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.model.triggers import HourlyTrigger

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monitor.alerting.alerts.silences import SilenceSettings, made_silence
 from monitor.alerting.alerts.suppression import is_muted
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.muting import mute_window
-from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.settings.silences import SilenceSettings, made_silence
+from monitor.alerting.rules.muting import mute_window
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import Silence
 from monitor.model.runs import Status
 from tests.alerting.judging import Judging, judging

@@ -16,8 +16,8 @@ from monitor.alerting.alerts.pending_step import (
 )
 from monitor.alerting.engine.retention import forget_rules, sweep
 from monitor.alerting.rules.compiled import Compiled
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 

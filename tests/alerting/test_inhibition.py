@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.alerts.suppression import Suppression
-from monitor.alerting.settings.muting import mute_window
-from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.settings.silences import SilenceSettings, configured_silence
+from monitor.alerting.rules.muting import mute_window
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Alert, AlertState
 from tests.alerting.firing import STARTED, an_alert
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import AlertState
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind, Status

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.events import AlertEvent
 from monitor.model.live_state import PollStatus
 from monitor.model.observations import Observation

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.alerts.suppression import is_muted
-from monitor.alerting.settings.muting import DAYS, MINUTES_OF_DAY, mute_window
+from monitor.alerting.rules.muting import DAYS, MINUTES_OF_DAY, mute_window
 from monitor.model.errors import ConfigurationError
 
 # Zone, and the two nights of a year in which its clocks were changed; Nepal knows none.

@@ -14,8 +14,8 @@ from monitor.alerting.engine.history import EvaluationHistory
 from monitor.alerting.engine.snapshots import Snapshots
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
 from monitor.alerting.rules.compiled import Compiled
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import default_rule
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.runs import RunKind
 from monitor.tracking.live_state import LiveState

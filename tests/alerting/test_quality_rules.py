@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.rules.facts import OutputFacts
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.inventory import OutputQuality, ValueCounts
 from monitor.model.runs import Pipeline, PipelineKind
 from tests.alerting.looking import Looking, at

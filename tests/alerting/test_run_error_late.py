@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from monitor.alerting.rules.contract import Firing
-from monitor.alerting.rules.ended_runs import RUN_FAILED
-from monitor.alerting.rules.repeated_failures import FAILING_REPEATEDLY
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.failing_repeatedly import DEFINITION as FAILING_REPEATEDLY
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.run_failed import DEFINITION as RUN_FAILED
 from monitor.model.events import EventType
 from monitor.model.runs import Parents, RunKind, Status
 from tests.alerting.run_stories import END, heard, key, rule, run_event, state

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.rules import Match, RuleKind
+from monitor.alerting.rules.rule_settings import Match, RuleKind
+from monitor.alerting.rules.table import default_rule
 from monitor.model.alerts import fingerprint
 from monitor.model.events import EventType
 from monitor.model.runs import JobDetails, Parents, RunKind, RunState, Status

@@ -6,7 +6,7 @@ import msgspec
 
 from monitor.alerting.rules.contract import Ok
 from monitor.alerting.rules.facts import ScheduleFacts
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.triggers import OneTimeTrigger

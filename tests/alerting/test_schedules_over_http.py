@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Retention
 from monitor.model.events import AlertEvent, EventType
 from monitor.model.runs import PipelineKind

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.alerts.suppression import Suppression, fits
-from monitor.alerting.settings.labels import SHOWN_LABELS
-from monitor.alerting.settings.silences import (
+from monitor.alerting.alerts.label_names import SHOWN_LABELS
+from monitor.alerting.alerts.silences import (
     LONGEST_WORDS,
     MOST_MATCHERS,
     SilenceSettings,
@@ -21,6 +20,7 @@ from monitor.alerting.settings.silences import (
     matcher,
     silence_problems,
 )
+from monitor.alerting.alerts.suppression import Suppression, fits
 from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
 from tests.alerting.firing import an_alert

@@ -12,9 +12,9 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import Match, RuleKind
+from monitor.alerting.rules.rule_settings import Match, RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Retention
 from monitor.model.alerts import AlertState
 from monitor.model.live_state import PipelineHealth

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from monitor.alerting.settings.templates import (
+from monitor.alerting.rules.templates import (
     COMMON_FIELDS,
     LONGEST_TEMPLATE,
     LONGEST_TEXT,

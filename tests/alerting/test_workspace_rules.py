@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.rules.facts import TokenFacts, WorkspaceFacts
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import BudgetStatus, PollStatus, Reachability, WorkspaceStatus
 from tests.alerting.looking import Looking, at
 

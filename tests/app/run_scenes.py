@@ -11,8 +11,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox

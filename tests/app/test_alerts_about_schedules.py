@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import SystemClock
 from monitor.model.triggers import CronTrigger, DailyTrigger, Trigger

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.config import SecretSource, judge
+from monitor.alerting.settings import AlertingSettings
+from monitor.config import SecretSource, parse_configuration
 from monitor.model.secrets import Secret
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
@@ -68,7 +68,9 @@ class TokenPlaces:
 
 
 def written(**values: str) -> AlertingSettings:
-    return judge(tomllib.loads(RULES.format(**values)), {}, locations=TokenPlaces()).alerting
+    return parse_configuration(
+        tomllib.loads(RULES.format(**values)), {}, locations=TokenPlaces()
+    ).alerting
 
 
 def fail(workspace: Sandbox, recipe: Recipe) -> None:

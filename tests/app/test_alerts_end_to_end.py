@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.catalogue.operations import Edition
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox

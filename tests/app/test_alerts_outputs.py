@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from standardwebhooks.webhooks import Webhook
 
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import WebhookSettings

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration
 from monitor.sandbox.records.objects import Flow, OutputObject, Recipe
 from monitor.sandbox.sandbox import Sandbox

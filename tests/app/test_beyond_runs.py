@@ -74,6 +74,8 @@ async def test_a_workspace_is_told_beyond_its_runs(
         await eventually(
             lambda: face.shows("dataprep_objects", flows, type="flow"), why="flows not counted"
         )
+        await shown(face, "dataprep_objects", type="connection")
+        await shown(face, "dataprep_connection_up", workspace="acme")
         up = await face.total("dataprep_connection_up", workspace="acme")
         assert up == await face.total("dataprep_objects", type="connection") > 0
         workspace.world.options.connections_down = 1.0

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerting.rules.defaults import default_rule
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe, Token
 from monitor.sandbox.sandbox import Sandbox

@@ -25,9 +25,9 @@ from prometheus_client import CollectorRegistry
 
 from monitor import logs
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.rules.defaults import DEFAULT_RULES
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import RuleSettings
+from monitor.alerting.rules.rule_settings import RuleSettings
+from monitor.alerting.rules.table import DEFAULT_RULES
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Retention
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.clock import SystemClock

@@ -25,9 +25,9 @@ from monitor.alerting.rules.contract import (
     Subject,
     SubjectKind,
 )
-from monitor.alerting.rules.defaults import default_rule
 from monitor.alerting.rules.facts import PipelineFacts
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
 from monitor.model.events import EventType, RunEvent, run_event_id
 from monitor.model.runs import (
     Pipeline,

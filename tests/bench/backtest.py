@@ -20,7 +20,7 @@ from msgspec import Struct
 from monitor import logs
 from monitor.alerting.backtest.recorded_store import RecordedPast
 from monitor.alerting.backtest.replay import Backtest
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.model.events import STATUS_EVENTS, AlertEvent, RunEvent, run_event_id
 from monitor.model.live_state import ScheduleKnown, WorkspaceStatus

@@ -116,7 +116,7 @@ class Scene:
 
     async def list_flows(self) -> None:
         """Do what the poll of the names does."""
-        async for page in self.client.flows(priority=Priority.NAMES):
+        async for page in self.client.pipelines.flows(priority=Priority.NAMES):
             for row in page.rows:
                 self.live_state.name_pipeline("acme", PipelineKind.FLOW, row.id, row.name)
         now = self.clock.now()

@@ -161,9 +161,7 @@ async def monitor(
         bus=bus,
         observer=observer,
         clock=clock,
-        complete=poller.complete,
-        confirm=poller.confirm,
-        wake=poller.wake,
+        follower=poller,
     )
     listener = CallbackListener(
         settings=ListenerSettings(port=0),

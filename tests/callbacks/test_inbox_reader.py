@@ -64,9 +64,7 @@ def reader(
         bus=bus,
         observer=observer,
         clock=clock,
-        complete=workspace.complete,
-        confirm=workspace.confirm,
-        wake=workspace.wake,
+        follower=workspace,
     )
 
 

@@ -32,6 +32,18 @@ class Inbox:
     asked: set[str] = field(default_factory=set)
     notify: Callable[[], None] = lambda: None
 
+    def wake(self) -> None:
+        """Nothing polls here."""
+
+    async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
+        self.asked.update(observation.key.id for observation in observations)
+        if [observation.key.id for observation in observations] != ["8"]:
+            await self.clock.sleep(WAIT_SECONDS)
+        return list(observations)
+
+    async def confirm(self, _key: RunKey) -> bool | None:
+        return None
+
     async def take_in(self, number: int) -> None:
         """Let a callback arrive, and be gathered with whatever came just before."""
         await self.arrive(number)
@@ -57,24 +69,13 @@ async def inbox(bus: SqliteBus, observer: Observer, clock: ManualClock) -> Async
     """Read an inbox whose job records take a second, except for run 8: it has them at once."""
     inbox = Inbox(bus, clock)
 
-    async def complete(observations: Sequence[Observation]) -> list[Observation]:
-        inbox.asked.update(observation.key.id for observation in observations)
-        if [observation.key.id for observation in observations] != ["8"]:
-            await clock.sleep(WAIT_SECONDS)
-        return list(observations)
-
-    async def confirm(_: RunKey) -> bool | None:
-        return None
-
     made = InboxReader(
         "acme",
         settings=CallbackSettings(give_up_seconds=3_600),
         bus=bus,
         observer=observer,
         clock=clock,
-        complete=complete,
-        confirm=confirm,
-        wake=lambda: None,
+        follower=inbox,
         gather_seconds=GATHER_SECONDS,
         batches=3,
     )

@@ -47,7 +47,7 @@ async def ask(living: Living, operation: Operation, folder: Path) -> str | None:
     async with WorkspaceClient(
         settings, clock=living.workspace.clock, registry=CollectorRegistry()
     ) as client:
-        answer = await client.request(
+        answer = await client.requester.request(
             operation.operation_id,
             *sample.path(living),
             query=sample.query,

@@ -1,4 +1,4 @@
-"""Parsed configurations to judge, and places that hold the secrets they name."""
+"""Parsed tables to validate, and the secrets that they name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from monitor.config import Configuration, SecretSource, ValidationResult, judge, weigh
+from monitor.config import (
+    Configuration,
+    SecretSource,
+    ValidationResult,
+    parse_configuration,
+    validate,
+)
 from monitor.model.errors import ConfigurationError
 from monitor.model.secrets import Secret
 
@@ -14,10 +20,10 @@ TOKEN = "token-of-the-workspace"
 CALLBACK_SECRET = "callback-secret-of-32-characters"
 WEBHOOK_SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
-# A place in the file, a value that does not belong there, and what is said behind the place.
+# A key of the file, a value that it refuses, and the sentence behind the key.
 Row = tuple[str, object, str]
 
-HELD = {
+KNOWN_SECRETS = {
     "/run/secrets/token": TOKEN,
     "/run/secrets/callbacks": CALLBACK_SECRET,
     "/run/secrets/webhook": WEBHOOK_SECRET,
@@ -29,13 +35,13 @@ HELD = {
 }
 
 
-class HeldPlaces:
-    """Places that exist in memory only."""
+class KnownLocations:
+    """Locations that exist in memory only."""
 
     def read_secret(self, source: SecretSource) -> Secret:
-        if source.place not in HELD:
+        if source.location not in KNOWN_SECRETS:
             raise ConfigurationError("there is no such file; create it or name another")
-        return Secret(HELD[source.place])
+        return Secret(KNOWN_SECRETS[source.location])
 
     def find_file(self, path: str) -> str:
         if path.startswith("/missing"):
@@ -60,14 +66,16 @@ def with_callbacks(**changes: Any) -> dict[str, Any]:
     return file(workspaces=[workspace(callbacks=callbacks)], callbacks={})
 
 
-def judged(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> Configuration:
-    """Judge with the held secrets."""
-    return judge(mapping, environment or {}, locations=HeldPlaces())
+def parsed(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> Configuration:
+    """Parse with the known secrets."""
+    return parse_configuration(mapping, environment or {}, locations=KnownLocations())
 
 
-def weighed(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> ValidationResult:
-    """Weigh with the held secrets."""
-    return weigh(mapping, environment or {}, locations=HeldPlaces())
+def validated(
+    mapping: dict[str, Any], environment: dict[str, str] | None = None
+) -> ValidationResult:
+    """Validate with the known secrets."""
+    return validate(mapping, environment or {}, locations=KnownLocations())
 
 
 def with_rules(*rules: dict[str, Any], **sections: Any) -> dict[str, Any]:
@@ -122,5 +130,5 @@ def changed(place: str, value: object) -> dict[str, Any]:
 
 
 def problems(mapping: dict[str, Any], environment: dict[str, str] | None = None) -> list[str]:
-    """Return the faults as they are shown."""
-    return [str(problem) for problem in weighed(mapping, environment).problems]
+    """Return the problems as `check` prints them."""
+    return [str(problem) for problem in validated(mapping, environment).problems]

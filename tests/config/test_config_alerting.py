@@ -1,4 +1,4 @@
-"""Rules and silences: each fault is one sentence with a way out, and what has none can be used."""
+"""Rules and silences: each problem is one sentence with a hint, and what has none can be used."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.rules.defaults import DEFAULT_RULES, RULES, default_rule
-from monitor.alerting.settings.engine import AlertingSettings
-from monitor.alerting.settings.rules import Match, RuleKind
-from monitor.alerting.settings.silences import SilenceSettings
+from monitor.alerting.settings import (
+    DEFAULT_RULES,
+    RULE_DEFINITIONS,
+    AlertingSettings,
+    Match,
+    RuleKind,
+    SilenceSettings,
+    default_rule,
+)
 from monitor.model.alerts import Severity
 from tests.config.settings_tables import (
     everything,
     file,
-    judged,
+    parsed,
     problems,
     silence,
     with_rules,
@@ -31,7 +36,7 @@ def alert(rule: str, **changes: Any) -> dict[str, Any]:
     return {"rule": rule, **changes}
 
 
-RULE_FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
+RULE_PROBLEMS: tuple[tuple[dict[str, Any], str], ...] = (
     (
         alert("run_failed", threshold=3),
         "threshold: 3.0: the rule run_failed has no such number; remove it",
@@ -111,7 +116,7 @@ RULE_FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
         alert("canceled", annotations={"summary": "{error}"}),
         (
             f'annotations.summary: "{{error}}": there is no field {{error}}; there are '
-            f"{', '.join(RULES[RuleKind.CANCELED].template_fields)}"
+            f"{', '.join(RULE_DEFINITIONS[RuleKind.CANCELED].annotation_fields)}"
         ),
     ),
     (
@@ -204,11 +209,11 @@ RULE_FAULTS: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("table", "sentence"), RULE_FAULTS, ids=lambda text: str(text)[:60])
+@pytest.mark.parametrize(("table", "sentence"), RULE_PROBLEMS, ids=lambda text: str(text)[:60])
 def test_a_rule_that_cannot_be_meant_is_told_in_one_sentence(
     table: dict[str, Any], sentence: str
 ) -> None:
-    """Key, value and way out; and nothing else is held against the file."""
+    """Key, value and hint; and no other problem."""
     assert problems(with_rules(table)) == [f"alerts[0].{sentence}"]
 
 
@@ -290,13 +295,13 @@ def test_a_rule_that_cannot_be_meant_is_told_in_one_sentence(
         ),
     ],
 )
-def test_lists_and_silences_are_judged_too(mapping: dict[str, Any], sentence: str) -> None:
+def test_lists_and_silences_are_validated_too(mapping: dict[str, Any], sentence: str) -> None:
     """A list that is none, two rules of one name, and a silence that never is."""
     assert problems(mapping) == [sentence]
 
 
 def test_the_keys_of_the_webhook_stay_unseen() -> None:
-    """What is wrong with a secret is told without it."""
+    """A problem of a secret is reported without the secret."""
     mapping = everything()
     mapping["webhook"]["secret_file"] = "/run/secrets/short"
     assert problems(mapping) == [
@@ -309,13 +314,13 @@ def test_the_keys_of_the_webhook_stay_unseen() -> None:
 
 def test_without_configuration_the_default_rules_are_there() -> None:
     """Nothing has to be written for alerts that are useful."""
-    assert judged(file()).alerting == AlertingSettings()
-    assert judged(file()).alerting.rules == DEFAULT_RULES
+    assert parsed(file()).alerting == AlertingSettings()
+    assert parsed(file()).alerting.rules == DEFAULT_RULES
 
 
 def test_a_rule_takes_from_its_kind_what_it_does_not_set() -> None:
     """Annotations are laid over those of the default; all else is as written or as in it."""
-    (rule,) = judged(
+    (rule,) = parsed(
         with_rules(
             alert(
                 "failing_repeatedly",
@@ -340,7 +345,7 @@ def test_a_rule_takes_from_its_kind_what_it_does_not_set() -> None:
 
 def test_a_rule_named_like_a_default_replaces_or_removes_it() -> None:
     """The others stay, in their order."""
-    configuration = judged(
+    configuration = parsed(
         with_rules(
             alert("run_failed", severity="warning"),
             alert("not_fresh", enabled=False),
@@ -356,9 +361,9 @@ def test_a_silence_may_name_a_rule_of_ones_own() -> None:
     """The names of the file are known, beside those of the default rules where these are there."""
     own = alert("run_failed", name="sales_failed")
     named = [silence(matchers=["alertname=sales_failed"])]
-    assert len(judged(with_rules(own, silences=named)).alerting.silences) == 1
+    assert len(parsed(with_rules(own, silences=named)).alerting.silences) == 1
     default = [silence(matchers=["alertname=run_failed"])]
-    assert len(judged(with_rules(own, silences=default)).alerting.silences) == 1
+    assert len(parsed(with_rules(own, silences=default)).alerting.silences) == 1
     (problem,) = problems(with_rules(own, silences=default, alerting={"defaults": False}))
     assert "no alertname fits 'run_failed'; did you mean sales_failed?" in problem
 
@@ -372,7 +377,7 @@ def test_expected_times_arrive_in_quartz() -> None:
         expect_timezone="Europe/Berlin",
         match={"pipeline": "Orders"},
     )
-    found = judged(with_rules(rule)).alerting.rules[-1]
+    found = parsed(with_rules(rule)).alerting.rules[-1]
     assert (found.expect, found.expect_timezone) == ("0 30 6 ? * MON-FRI", "Europe/Berlin")
 
 
@@ -381,6 +386,6 @@ def test_a_silence_is_as_it_was_written() -> None:
     over = datetime(2020, 1, 1, tzinfo=UTC)
     mapping = with_rules(alert("run_failed", labels={"team": "sales"}))
     mapping["silences"] = [silence(matchers=["team=sales"], ends_at=over)]
-    assert judged(mapping).alerting.silences == (
+    assert parsed(mapping).alerting.silences == (
         SilenceSettings(matchers=("team=sales",), comment="The warehouse moves.", ends_at=over),
     )

@@ -31,7 +31,7 @@ def test_plain_cron_says_the_same_in_quartz(text: str, quartz: str) -> None:
     assert quartz_expression(text) == quartz
 
 
-CRON_FAULTS = (
+CRON_PROBLEMS = (
     ("0 25 * * *", "cron hour '25': expected 0 to 23"),
     ("0 6 * foo *", "cron month 'FOO': expected 1 to 12"),
     ("0 6 * jann *", "cron month 'JANN': expected 1 to 12; did you mean JAN?"),
@@ -39,9 +39,9 @@ CRON_FAULTS = (
 )
 
 
-@pytest.mark.parametrize(("text", "sentence"), CRON_FAULTS)
+@pytest.mark.parametrize(("text", "sentence"), CRON_PROBLEMS)
 def test_a_cron_expression_that_says_nothing_is_refused(text: str, sentence: str) -> None:
-    """In the words of the field that is wrong, with the nearest name of a day or month."""
+    """In the words of the wrong field, with the nearest name of a day or month."""
     with pytest.raises(ConfigurationError) as raised:
         quartz_expression(text)
     assert raised.value.problems == [sentence]
@@ -52,8 +52,8 @@ WORDS = st.text(st.sampled_from("0123456789*/-,?LW#MONSUJA"), max_size=6)
 
 @settings(max_examples=200, deadline=None)
 @given(text=st.lists(WORDS, min_size=4, max_size=8).map(" ".join) | st.text(max_size=20))
-def test_every_text_is_an_expression_or_one_fault(text: str) -> None:
-    """What is taken can be read again and says the same; what is not is told in one sentence."""
+def test_every_text_is_an_expression_or_one_problem(text: str) -> None:
+    """What is taken can be read again and says the same; what is refused gets one sentence."""
     try:
         expression = quartz_expression(text)
     except ConfigurationError as exc:

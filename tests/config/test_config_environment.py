@@ -10,7 +10,7 @@ from monitor.config.table import SECTIONS, is_repeated
 from monitor.model.secrets import Secret
 from tests.config.broken_rules import BROKEN_RULES
 from tests.config.out_of_range import OUT_OF_RANGE
-from tests.config.settings_tables import TOKEN, everything, file, judged, problems, workspace
+from tests.config.settings_tables import TOKEN, everything, file, parsed, problems, workspace
 from tests.config.wrong_types import WRONG_TYPES
 
 P = "DATAPREP_MONITOR__"
@@ -18,7 +18,7 @@ P = "DATAPREP_MONITOR__"
 
 def test_variables_win_over_the_file() -> None:
     """Texts, numbers and booleans are set in their own types, in tables of any depth."""
-    configuration = judged(
+    configuration = parsed(
         file(server={"listen": "127.0.0.1:1"}, storage={"retention": {"events_count": 2_000}}),
         {
             f"{P}SERVER__LISTEN": "127.0.0.1:2",
@@ -37,22 +37,22 @@ def test_variables_win_over_the_file() -> None:
 
 def test_a_variable_switches_an_absent_section_on() -> None:
     """A broker can be given to an image whose file names none."""
-    assert judged(file()).mqtt is None
-    configuration = judged(file(), {f"{P}MQTT__URL": "mqtt://broker:1884"})
+    assert parsed(file()).mqtt is None
+    configuration = parsed(file(), {f"{P}MQTT__URL": "mqtt://broker:1884"})
     assert configuration.mqtt is not None
     assert str(configuration.mqtt.broker) == "broker:1884"
 
 
 def test_the_url_and_token_of_a_workspace_can_be_set() -> None:
     """The workspace is named in capitals, with an underscore for a hyphen."""
-    configuration = judged(
+    configuration = parsed(
         file(workspaces=[workspace("a"), workspace("my-team")]),
         {
             f"{P}WORKSPACES__MY_TEAM__URL": "https://other.example.com",
             f"{P}WORKSPACES__MY_TEAM__TOKEN": "another-token",
         },
     )
-    first, second = (other_workspace.workspace for other_workspace in configuration.workspaces)
+    first, second = (watched.workspace for watched in configuration.workspaces)
     assert (first.url, first.token) == ("https://api.example.com", Secret(TOKEN))
     assert (second.url, second.token) == ("https://other.example.com", Secret("another-token"))
 
@@ -60,18 +60,18 @@ def test_the_url_and_token_of_a_workspace_can_be_set() -> None:
 def test_a_secret_from_the_environment_replaces_every_form_in_the_file() -> None:
     """The variable wins although the file names an unreadable secret in another form."""
     mapping = file(mqtt={"username": "monitor", "password_file": "/missing"})
-    configuration = judged(mapping, {f"{P}MQTT__PASSWORD_ENV": "MQTT_PASSWORD"})
+    configuration = parsed(mapping, {f"{P}MQTT__PASSWORD_ENV": "MQTT_PASSWORD"})
     assert configuration.mqtt is not None
     assert configuration.mqtt.password == Secret("password-of-the-broker")
-    configuration = judged(mapping, {f"{P}MQTT__PASSWORD": "given here"})
+    configuration = parsed(mapping, {f"{P}MQTT__PASSWORD": "given here"})
     assert configuration.mqtt is not None
     assert configuration.mqtt.password == Secret("given here")
 
 
 def test_the_file_itself_is_not_changed() -> None:
-    """A mapping that was judged with variables can be judged again without them."""
+    """A mapping that was validated with variables can be validated again without them."""
     mapping = file()
-    judged(mapping, {f"{P}WORKSPACES__MARKETING__TOKEN": "x", f"{P}LOG__LEVEL": "debug"})
+    parsed(mapping, {f"{P}WORKSPACES__MARKETING__TOKEN": "x", f"{P}LOG__LEVEL": "debug"})
     assert mapping == file()
 
 
@@ -114,7 +114,7 @@ def test_the_file_itself_is_not_changed() -> None:
         ),
     ],
 )
-def test_a_wrong_variable_is_a_fault_under_its_own_name(
+def test_a_wrong_variable_is_a_problem_under_its_own_name(
     variable: str, text: str, problem: str
 ) -> None:
     """Unknown sections and keys, and values of the wrong type, name the variable."""
@@ -122,7 +122,7 @@ def test_a_wrong_variable_is_a_fault_under_its_own_name(
 
 
 def test_a_variable_over_a_broken_section_changes_nothing() -> None:
-    """Where the file has no table, only the file's own fault is told."""
+    """Where the file has no table, only the file's own problem is reported."""
     assert problems(file(mqtt=3), {f"{P}MQTT__URL": "mqtt://broker"}) == [
         "mqtt: 3: must be a table: write [mqtt] above its keys"
     ]
@@ -142,9 +142,9 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("where", [item for item, (_, kind) in SETTABLE.items() if kind in WORDS])
+@pytest.mark.parametrize("where", [key for key, (_, kind) in SETTABLE.items() if kind in WORDS])
 def test_every_variable_has_a_type(where: str) -> None:
-    """A word where the key wants a number or a boolean is told under the variable's name."""
+    """A word where the key wants a number or a boolean is reported under the variable's name."""
     variable, kind = SETTABLE[where]
 
     assert problems(everything(), {variable: "x"}) == [f"{variable}: {WORDS[kind]}"]
@@ -164,17 +164,17 @@ def test_every_variable_keeps_the_rules_of_its_key(row: tuple[str, object, str])
 
 
 @pytest.mark.parametrize(
-    "where", [item for item, (_, kind) in SETTABLE.items() if kind is Kind.SECRET]
+    "where", [key for key, (_, kind) in SETTABLE.items() if kind is Kind.SECRET]
 )
-def test_every_secret_is_judged_wherever_a_variable_says_it_is(where: str) -> None:
-    """Empty itself, or said to be in a place without a name: a fault in the words of the file."""
+def test_every_secret_is_validated_wherever_a_variable_says_it_is(where: str) -> None:
+    """Empty itself, or read from a location without a name: a problem in the words of the file."""
     variable, _ = SETTABLE[where]
-    said = {wrong_type_: sentence for wrong_type_, _, sentence in WRONG_TYPES}
+    sentences = {key: sentence for key, _, sentence in WRONG_TYPES}
 
     assert f"{variable}: ***: the secret is empty; put it there" in problems(
         everything(), {variable: ""}
     )
     for form in ("file", "env", "credential"):
-        sentence = said[f"{where}_{form}"].replace("5:", '"":', 1)
+        sentence = sentences[f"{where}_{form}"].replace("5:", '"":', 1)
         named = f"{variable}_{form.upper()}"
         assert f"{named}: {sentence}" in problems(everything(), {named: ""})

@@ -1,4 +1,4 @@
-"""Whatever a file or the environment holds, judging it ends with a verdict."""
+"""Whatever a file or the environment holds, validation ends with a result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings import RuleKind
 from monitor.bus.settings import store_path
 from monitor.cli.settings_files import validate_file
 from monitor.config import ValidationResult
@@ -18,7 +18,7 @@ from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
 from monitor.config.table import SECTIONS, below, written_keys
 from monitor.polling.settings import followed_run
-from tests.config.settings_tables import everything, weighed, workspace
+from tests.config.settings_tables import everything, validated, workspace
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.dates()
@@ -40,11 +40,7 @@ FILES = st.dictionaries(
 )
 VARIABLES = st.dictionaries(
     st.sampled_from(
-        [
-            variable_of(other_section.path, name)
-            for other_section in SECTIONS
-            for name in written_keys(other_section)
-        ]
+        [variable_of(section.path, name) for section in SECTIONS for name in written_keys(section)]
         + ["DATAPREP_MONITOR__", "DATAPREP_MONITOR____", "DATAPREP_MONITOR__WORKSPACES__A__URL"]
     ),
     st.text(max_size=10),
@@ -53,21 +49,21 @@ VARIABLES = st.dictionaries(
 
 
 @given(mapping=FILES, environment=VARIABLES)
-def test_every_file_gets_a_verdict(mapping: dict[str, Any], environment: dict[str, str]) -> None:
-    """There is either a configuration or a fault, and each fault is one line."""
-    assert_verdict(weighed(mapping, environment))
+def test_every_file_is_validated(mapping: dict[str, Any], environment: dict[str, str]) -> None:
+    """There is either a configuration or a problem, and each problem is one line."""
+    assert_complete(validated(mapping, environment))
 
 
-def assert_verdict(verdict: ValidationResult) -> None:
-    assert (verdict.configuration is None) == bool(verdict.problems)
-    assert all(len(str(problem).splitlines()) == 1 for problem in verdict.problems)
+def assert_complete(result: ValidationResult) -> None:
+    assert (result.configuration is None) == bool(result.problems)
+    assert all(len(str(problem).splitlines()) == 1 for problem in result.problems)
 
 
 @given(changes=TABLES)
-def test_a_fault_in_one_workspace_leaves_the_other_alone(changes: dict[str, Any]) -> None:
-    """Faults name the workspace that they are in."""
-    verdict = weighed({"workspaces": [workspace("a"), {**workspace("b"), **changes}]})
-    assert all(problem.key.startswith("workspaces[1]") for problem in verdict.problems)
+def test_a_problem_in_one_workspace_leaves_the_other_alone(changes: dict[str, Any]) -> None:
+    """Problems name the workspace that they are in."""
+    result = validated({"workspaces": [workspace("a"), {**workspace("b"), **changes}]})
+    assert all(problem.key.startswith("workspaces[1]") for problem in result.problems)
 
 
 def keys_of(path: str) -> st.SearchStrategy[dict[str, Any]]:
@@ -87,19 +83,19 @@ def keys_of(path: str) -> st.SearchStrategy[dict[str, Any]]:
     webhook=keys_of("webhook"),
     kind=st.sampled_from(sorted(RuleKind)),
 )
-def test_every_rule_silence_and_webhook_gets_a_verdict(
+def test_every_rule_silence_and_webhook_is_validated(
     rule: dict[str, Any],
     match: dict[str, Any],
     silence: dict[str, Any],
     webhook: dict[str, Any],
     kind: str,
 ) -> None:
-    """Whatever stands behind their keys: faults or a configuration."""
+    """Whatever stands behind their keys: problems or a configuration."""
     mapping = everything()
     mapping["alerts"] = [{"rule": kind, **rule, "match": match}]
     mapping["silences"][0].update(silence)
     mapping["webhook"].update(webhook)
-    assert_verdict(weighed(mapping))
+    assert_complete(validated(mapping))
 
 
 LEAST = b'[[workspaces]]\nname = "a"\nurl = "https://x.example"\n'
@@ -125,13 +121,13 @@ WORDS = st.sampled_from([
 @example(content=b'ca_file = "a\\u0000b"', keep=True)
 @example(content=b'token_file = "a\\u0000b"', keep=True)
 @example(content=b'ca_file = "' + b"a/" * 5_000 + b'"', keep=True)
-def test_every_content_of_a_file_gets_a_verdict(
+def test_every_content_of_a_file_is_validated(
     tmp_path: Path, *, content: bytes, keep: bool
 ) -> None:
-    """Whatever bytes a file holds, by itself or below a workspace: faults or a configuration."""
+    """Whatever bytes a file holds, by itself or below a workspace: problems or a configuration."""
     path = tmp_path / "monitor.toml"
     path.write_bytes(LEAST + content if keep else content)
-    assert_verdict(validate_file(path, {}))
+    assert_complete(validate_file(path, {}))
 
 
 @pytest.mark.parametrize(
@@ -146,14 +142,14 @@ def test_every_content_of_a_file_gets_a_verdict(
         ),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_fault(
+def test_a_file_that_cannot_be_read_is_one_problem(
     tmp_path: Path, content: bytes, sentence: str
 ) -> None:
-    """The file is named, and what is wrong with it as a whole."""
+    """The file is named, and the problem of it as a whole."""
     path = tmp_path / "monitor.toml"
     path.write_bytes(content)
-    verdict = validate_file(path, {})
-    assert [str(problem) for problem in verdict.problems] == [
+    result = validate_file(path, {})
+    assert [str(problem) for problem in result.problems] == [
         f'configuration file: "{path}": {sentence}'
     ]
 
@@ -175,7 +171,7 @@ def test_an_address_is_used_as_it_is_written_or_not_at_all(
     tables = {"workspaces": [workspace()], section: {key: text}}
     if section == "workspaces":
         tables = {"workspaces": [workspace(url=text)]}
-    taken = weighed(tables).configuration
+    taken = validated(tables).configuration
     if taken is None:
         return
     assert text.isprintable()
@@ -194,11 +190,11 @@ def test_an_address_is_used_as_it_is_written_or_not_at_all(
 
 
 @given(text=st.text(st.sampled_from("jobgruplanfw_/1a.-%\0é "), max_size=40) | st.text(max_size=20))
-def test_a_followed_run_is_one_id_or_a_fault(text: str) -> None:
+def test_a_followed_run_is_one_id_or_a_problem(text: str) -> None:
     """An entry of ``follow`` that is taken is asked for under exactly that id."""
     for entry in (text, f"job_group/{text}"):
         mapping = {"workspaces": [workspace(poll={"follow": [entry]})]}
-        taken = weighed(mapping).configuration
+        taken = validated(mapping).configuration
         if taken is not None:
             key = followed_run("a", entry)
             assert f"{key.kind}/{key.id}" == entry

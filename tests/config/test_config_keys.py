@@ -30,7 +30,7 @@ def shown(row: Row) -> str:
 
 @pytest.mark.parametrize("row", [*WRONG_TYPES, *OUT_OF_RANGE, *BROKEN_RULES], ids=shown)
 def test_a_wrong_value_gives_exactly_its_sentence(row: Row) -> None:
-    """The key, the value and what would be right; and nothing else is held against the file."""
+    """The key, the value and what would be right; and no other problem."""
     where, value, sentence = row
 
     assert problems(changed(where, value)) == [f"{where}: {sentence}"]
@@ -73,7 +73,7 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
     broken = {where for where, _, _ in BROKEN_RULES}
     missing = {where for where, _, sentence in BROKEN_RULES if sentence.endswith("or name another")}
 
-    # The settings of outputs and silences judge these by themselves.
+    # The settings of outputs and silences parse_configuration these by themselves.
     assert broken - ruled == {
         *("mqtt.url", "mqtt.prefix", "mqtt.instance"),
         *("alertmanager.urls", "webhook.url", "webhook.events"),
@@ -106,7 +106,7 @@ def test_every_check_choice_and_file_is_broken_once() -> None:
     ],
 )
 def test_what_is_needed_is_missed(where: str, sentence: str) -> None:
-    """Without it the file has one fault, which names the key."""
+    """Without it the file has one problem, which names the key."""
     mapping = changed(where, None)
     del table_of(mapping, where)[where.rpartition(".")[2]]
 

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from monitor.alerting.rules.defaults import RULES, Quantity
-from monitor.alerting.settings.rules import RuleKind
-from monitor.config import Configuration, SecretSource, judge
+from monitor.alerting.settings import RuleKind
+from monitor.config import Configuration, SecretSource, parse_configuration
 from monitor.config.__main__ import main
+from monitor.config.alerting_table import rules_table
 from monitor.config.keys import Kind, Section, default_of
 from monitor.config.reference import json_schema, reference_toml, schema_text
 from monitor.config.table import SECTIONS, written_keys
@@ -31,15 +31,15 @@ class AnyPlaces:
     """Every secret and every file is there."""
 
     def read_secret(self, source: SecretSource) -> Secret:
-        is_key = "webhook" in source.place.lower()
-        return Secret(WEBHOOK_SECRET if is_key else f"a secret from {source.place}")
+        is_key = "webhook" in source.location.lower()
+        return Secret(WEBHOOK_SECRET if is_key else f"a secret from {source.location}")
 
     def find_file(self, path: str) -> str:
         return path
 
 
-def judged(text: str) -> Configuration:
-    return judge(tomllib.loads(text), {}, locations=AnyPlaces())
+def parsed(text: str) -> Configuration:
+    return parse_configuration(tomllib.loads(text), {}, locations=AnyPlaces())
 
 
 def test_the_reference_is_the_one_that_the_code_makes() -> None:
@@ -51,7 +51,7 @@ def test_the_reference_is_the_one_that_the_code_makes() -> None:
 def test_the_generated_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
     """The generator writes both files into a folder, and refuses to guess which."""
     assert main([str(tmp_path)]) == 0
-    assert sorted(item.name for item in tmp_path.iterdir()) == [
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
         "monitor.schema.json",
         "monitor.toml",
     ]
@@ -71,11 +71,11 @@ def test_the_reference_names_every_key_once() -> None:
 
 
 def test_the_reference_can_be_used_and_changes_no_default() -> None:
-    """Judged as it stands, it has no fault and equals a file that sets nothing."""
+    """It is valid as it stands and equals a file that sets nothing."""
     text = (FOLDER / "monitor.toml").read_text()
-    configuration = judged(text)
+    configuration = parsed(text)
     (one,) = configuration.workspaces
-    least = judged((FOLDER / "minimal.toml").read_text())
+    least = parsed((FOLDER / "minimal.toml").read_text())
     assert one.poll == least.workspaces[0].poll
     assert one.workspace == least.workspaces[0].workspace
     assert configuration == msgspec.structs.replace(
@@ -103,7 +103,7 @@ def section_at(at: int) -> tuple[int, Section]:
 def in_force(section: Section, lines: list[str]) -> list[str]:
     """Return the lines from the head of a section on, with what the section needs in force."""
     needed = {key.name for key in section.keys if key.is_required}
-    heads = [n for n, other_line in enumerate(lines) if re.match(r"#?\[", other_line)]
+    heads = [n for n, line in enumerate(lines) if re.match(r"#?\[", line)]
     end = heads[1] if len(heads) > 1 else len(lines)
     for index, line in enumerate(lines[:end]):
         written = line[1:].split(" = ", maxsplit=1)[0]
@@ -140,12 +140,12 @@ def put_in_force(at: int) -> list[str]:
 @pytest.mark.parametrize("at", [n for n, line in enumerate(LINES) if re.match(r"#\w+ = ", line)])
 def test_every_example_can_be_used(at: int) -> None:
     """Each line behind a # may be put in force, in place of another form of the same secret."""
-    assert judged("\n".join(put_in_force(at)))
+    assert parsed("\n".join(put_in_force(at)))
 
 
 def test_the_least_runs_and_hides_nothing() -> None:
-    """``minimal.toml`` is judged without a fault."""
-    assert judged((FOLDER / "minimal.toml").read_text()).mqtt is not None
+    """``minimal.toml`` is valid."""
+    assert parsed((FOLDER / "minimal.toml").read_text()).mqtt is not None
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda character: character.path)
@@ -194,7 +194,7 @@ def test_names_carry_their_unit(section: Section) -> None:
             assert key.maximum is not None, key.name
 
 
-def test_the_schema_knows_what_the_judge_knows() -> None:
+def test_the_schema_knows_what_validation_knows() -> None:
     """Every section and key of the table is in the schema, and nothing else is allowed."""
     schema = json_schema()
     assert schema["additionalProperties"] is False
@@ -219,34 +219,20 @@ def test_the_readme_names_every_section() -> None:
     assert [section.path for section in SECTIONS if f"[{section.path}]" not in text] == []
 
 
-def number(quantity: Quantity | None) -> str:
-    if quantity is None:
-        return "-"
-    default = "" if quantity.default is None else f" (**{quantity.default:,.10g}**)"
-    return f"{quantity.about}{default}"
-
-
-def row(kind: RuleKind) -> str:
-    """Return what the page beside the files says of one kind of rule."""
-    rule = RULES[kind]
-    window = f"`window_seconds` {number(rule.window)}" if rule.window else ""
-    minimum = f"`minimum` {number(rule.minimum)}" if rule.minimum else ""
-    cells = (
-        f"`{kind}`" + ("" if rule.is_on else ", off by default"),
-        rule.about,
-        number(rule.threshold),
-        "; ".join(item for item in (window, minimum) if item) or "-",
-        f"{rule.for_seconds:g} s" if rule.for_seconds else "-",
-        str(rule.severity),
-        ", ".join(f"`{field}`" for field in rule.fields),
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-@pytest.mark.parametrize("kind", RuleKind)
-def test_the_readme_tells_every_rule(kind: RuleKind) -> None:
+@pytest.mark.parametrize("row", rules_table(), ids=lambda row: row[2:22])
+def test_the_readme_describes_every_rule(row: str) -> None:
     """When it fires, its numbers with their defaults, and the fields of its templates."""
-    assert row(kind) in (FOLDER / "README.md").read_text().splitlines()
+    assert row in (FOLDER / "README.md").read_text().splitlines()
+
+
+def test_the_table_of_rules_is_written_into_the_readme(tmp_path: Path) -> None:
+    """The generator replaces the table and nothing else; it needs no README."""
+    text = (FOLDER / "README.md").read_text()
+    readme = tmp_path / "README.md"
+    readme.write_text(text.replace("A run failed;", "It is not so;"))
+    assert main([str(tmp_path)]) == 0
+    assert readme.read_text() == text
+    assert len(rules_table()) == len(RuleKind) + 2
 
 
 def examples() -> list[str]:
@@ -257,9 +243,9 @@ def examples() -> list[str]:
 
 
 def test_the_examples_of_the_readme_can_be_used() -> None:
-    """Each block of settings is judged without a fault."""
+    """Each block of settings is valid."""
     assert len(examples()) == 4
-    assert all(judged(text) for text in examples())
+    assert all(parsed(text) for text in examples())
 
 
 def test_an_editor_finds_nothing_wrong_in_what_can_be_used(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A secret stands outside the file, and what is wrong with it is told without showing it."""
+"""A secret stands outside the file, and its problems are reported without showing it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from monitor.model.secrets import Secret
 from tests.config.settings_tables import (
     TOKEN,
     file,
-    judged,
+    parsed,
     problems,
-    weighed,
+    validated,
     with_callbacks,
     workspace,
 )
@@ -33,7 +33,7 @@ def named(**token: Any) -> dict[str, Any]:
 )
 def test_a_secret_is_read_in_three_ways(token: dict[str, str]) -> None:
     """A file, a variable and a systemd credential each hold a secret."""
-    assert judged(named(**token)).workspaces[0].workspace.token
+    assert parsed(named(**token)).workspaces[0].workspace.token
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_secret_is_read_in_three_ways(token: dict[str, str]) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_secret_is_a_fault(token: dict[str, Any], problem: str) -> None:
+def test_what_is_wrong_with_a_secret_is_a_problem(token: dict[str, Any], problem: str) -> None:
     """A literal, an absent file, an empty or broken secret: each has its sentence."""
     assert problems(named(**token)) == [problem]
 
@@ -116,15 +116,15 @@ def test_what_is_wrong_with_a_secret_is_a_fault(token: dict[str, Any], problem: 
     ],
 )
 def test_a_misplaced_secret_is_never_shown(mapping: dict[str, Any]) -> None:
-    """Pasted into the wrong key, a mistyped key or a URL, a secret stays out of the faults."""
+    """Pasted into the wrong key, a mistyped key or a URL, a secret stays out of the problems."""
     found = problems(mapping)
     assert found
     assert TOKEN not in "\n".join(found)
 
 
-def test_a_judgement_shows_no_secret() -> None:
-    """What is printed of a whole judgement holds no secret."""
-    verdict = weighed(named(token_file="/run/secrets/token"))
-    assert verdict.configuration is not None
-    assert verdict.configuration.workspaces[0].workspace.token == Secret(TOKEN)
-    assert TOKEN not in repr(verdict)
+def test_a_result_shows_no_secret() -> None:
+    """What is printed of a whole result holds no secret."""
+    result = validated(named(token_file="/run/secrets/token"))
+    assert result.configuration is not None
+    assert result.configuration.workspaces[0].workspace.token == Secret(TOKEN)
+    assert TOKEN not in repr(result)

@@ -36,9 +36,7 @@ class Door:
             bus=scene.bus,
             observer=scene.observer,
             clock=scene.clock,
-            complete=it.poller.complete,
-            confirm=it.poller.confirm,
-            wake=it.poller.wake,
+            follower=it.poller,
         )
         self.listener = CallbackListener(
             settings=ListenerSettings(port=0),

@@ -108,4 +108,4 @@ async def test_a_poison_row_holds_the_watermark(tmp_path: Path, poison: str) -> 
         assert [await it.told(run.id) for run in runs] == [ALL] * 4
         behind = it.sandbox.world.now().timestamp() - max(asked) / 1_000
         assert behind < 60 + it.scene.settings.overlap_seconds
-        assert len(it.scene.parts.refetch_queue) == 0
+        assert len(it.scene.polls.refetch_queue) == 0

@@ -8,9 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from monitor.alerting.rules.table import RULE_DEFINITIONS
-from monitor.alerting.settings.labels import SHOWN_LABELS
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings import RULE_DEFINITIONS, SHOWN_LABELS, RuleKind
 from monitor.model.alerts import Severity
 from tests.app.waiting import eventually
 from tests.deploy.prometheus_files import PROMETHEUS, document, rules

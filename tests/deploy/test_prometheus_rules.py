@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from monitor.alerting.rules.daemon import BACKLOG, DEAD_LETTERS
-from monitor.alerting.rules.defaults import RULES as OWN_RULES
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.monitor_degraded import BACKLOG, DEAD_LETTERS
+from monitor.alerting.settings import RULE_DEFINITIONS, RuleKind
 from monitor.model.alerts import Severity
 from tests.deploy.prometheus_files import (
     PROMETHEUS,
@@ -114,7 +113,7 @@ def test_an_alert_for_one_of_our_rules_is_as_grave(rule: dict[str, Any]) -> None
     """Whoever changes from Prometheus' alerts to the monitor's own is woken by the same things."""
     kind = rule["labels"].get("rule")
     if kind:
-        own = OWN_RULES[RuleKind(kind)]
+        own = RULE_DEFINITIONS[RuleKind(kind)]
         assert rule["labels"]["severity"] == own.severity
         assert not own.for_seconds or rule["for"] == f"{own.for_seconds / 60:.0f}m"
     else:

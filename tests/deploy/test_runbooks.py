@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from monitor.alerting.explain.explanations import SWALLOWED
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.settings import RuleKind
 from monitor.catalogue.operations import operations
 from monitor.cli.settings_files import validate_file
 from tests.deploy.documents import ROOT, blocks, code
@@ -17,7 +17,7 @@ from tests.deploy.promql import FOREIGN, series
 
 RUNBOOKS = ROOT / "deploy" / "runbooks.md"
 ALERTS = [rule["alert"] for rule in rules("alert")]
-PARTS = ("**Means**", "**Costs**", "**Look**", "**Do**")
+PARTS = ("**Meaning**", "**Impact**", "**Diagnosis**", "**Action**")
 
 
 def headings(path: Path) -> list[str]:
@@ -41,7 +41,7 @@ def test_runbooks_are_about_what_there_is() -> None:
 
 @pytest.mark.parametrize("kind", RuleKind)
 def test_each_of_our_rules_has_a_whole_runbook(kind: RuleKind) -> None:
-    """What it means, what it costs, where to look and what to do."""
+    """Meaning, impact, diagnosis and action."""
     assert [part for part in PARTS if part not in section(kind)] == []
 
 

@@ -18,9 +18,12 @@ from monitor.catalogue.operations import Edition
 from monitor.model.clock import Clock
 from monitor.model.events import RunEvent, WorkspaceEvent
 from monitor.model.runs import RunKey, RunKind, RunState
-from monitor.polling.following import Following
-from monitor.polling.parts import WorkspacePolls, build
+from monitor.polling.context import PollContext
+from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
+from monitor.polling.poll import Poll
+from monitor.polling.poll_list import WorkspacePolls, build, declared_polls
 from monitor.polling.poller import WorkspacePoller
+from monitor.polling.running.reachability import ReachabilityJudge
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
@@ -54,8 +57,9 @@ class Scene:
     live_state: LiveState = field(init=False)
     observer: Observer = field(init=False)
     client: WorkspaceClient = field(init=False)
-    following: Following = field(init=False)
-    parts: WorkspacePolls = field(init=False)
+    context: PollContext = field(init=False)
+    polls: WorkspacePolls = field(init=False)
+    declared: dict[str, Poll] = field(init=False)
 
     async def open(self) -> None:
         self.registry = CollectorRegistry()
@@ -83,7 +87,7 @@ class Scene:
             clock=self.clock,
             registry=self.registry,
         )
-        self.following = Following(
+        self.context = PollContext(
             client=self.client,
             observer=self.observer,
             live_state=self.live_state,
@@ -92,20 +96,26 @@ class Scene:
             settings=self.settings,
             inventory=self.inventory,
         )
-        self.parts = build(self.following)
+        self.polls = build(self.context)
+        discovery = CapabilityDiscovery(self.context, ReachabilityJudge(self.context))
+        self.declared = {poll.name: poll for poll in declared_polls(self.polls, discovery)}
+
+    async def poll(self, name: str) -> object:
+        """Run one declared poll once."""
+        return await self.declared[name].run()
 
     async def begin(self, edition: Edition = Edition.RL) -> None:
         """Take up the work as a poller does, without probing: the edition is as told."""
-        self.client.edition = edition
+        self.client.requester.edition = edition
         self.live_state.update_workspace(
             NAME,
             edition=str(edition),
             capabilities=frozenset(str(capability) for capability in capabilities_of(edition)),
         )
         if await self.observer.open(NAME) is None:
-            await self.client.request("getOpenApiSpec", priority=0)  # type: ignore[arg-type]  # any request tells the time
-            await self.observer.follow_since(NAME, self.following.workspace_now())
-        await self.parts.load()
+            await self.client.requester.request("getOpenApiSpec", priority=0)  # type: ignore[arg-type]  # any request tells the time
+            await self.observer.follow_since(NAME, self.context.workspace_now())
+        await self.polls.load()
 
     async def restart(self, edition: Edition = Edition.RL) -> None:
         await self.close()

@@ -28,8 +28,8 @@ async def test_a_bare_row_is_read_once(
     workspace.hidden = BARE
     for status in ("Created", "InProgress", "Complete"):
         workspace.put_job_group(1, status, flowRun={"id": 71})
-        await scene.parts.changes.poll()
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
+        await scene.polls.changes.poll()
         await clock.advance(5)
 
     assert workspace.count("jobGroups/1") == 1
@@ -40,10 +40,10 @@ async def test_a_bare_row_is_read_once(
 async def test_the_recipe_tells_the_flow(scene: Scene, workspace: TinyWorkspace) -> None:
     """Once a recipe's flow is known, rows that name the recipe alone need no read."""
     workspace.put_job_group(1, "Complete")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     await scene.restart()
     workspace.put_job_group(2, "Complete", wrangledDataset={"id": 45})
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert await pipeline_of(scene, 2) == "11"
     assert workspace.count("jobGroups/.") == 0
@@ -55,7 +55,7 @@ async def test_a_sample_is_found_out_by_its_read(scene: Scene, workspace: TinyWo
     workspace.hidden = BARE
     for status in ("InProgress", "Complete"):
         workspace.put_job_group(1, status, ranfor="sampling")
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
 
     assert await scene.told() == []
     assert workspace.count("jobGroups/1") == 1
@@ -65,8 +65,8 @@ async def test_a_run_is_not_told_without_its_flow_while_that_may_be_read(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The watermark waits for the read, other runs do not, and after some attempts nobody."""
-    await scene.parts.changes.poll()
-    stood_at = scene.parts.changes.watermark.at
+    await scene.polls.changes.poll()
+    stood_at = scene.polls.changes.watermark.at
     await clock.advance(60)
     workspace.faults["jobGroups/1"] = OVERLOADED
     workspace.hidden = ("wrangledDataset",)
@@ -74,15 +74,15 @@ async def test_a_run_is_not_told_without_its_flow_while_that_may_be_read(
     workspace.put_job_group(2, "InProgress")
     for _ in range(scene.settings.attempts - 1):
         with pytest.raises(TryLaterError):
-            await scene.parts.changes.poll()
+            await scene.polls.changes.poll()
         assert {item.split(":")[0] for item in await scene.told()} == {"2"}
-        assert scene.parts.changes.watermark.at == stood_at
+        assert scene.polls.changes.watermark.at == stood_at
 
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert "1:started" in await scene.told()
     workspace.faults.clear()
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     assert await pipeline_of(scene, 1) == "11"
 
 
@@ -93,7 +93,7 @@ async def test_a_refused_read_leaves_the_row_as_it_is(
     workspace.faults["jobGroups/1"] = FORBIDDEN
     for status in ("InProgress", "Complete"):
         workspace.put_job_group(1, status, wrangledDataset={"id": 46})
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
 
     assert "1:succeeded" in await scene.told()
     assert await pipeline_of(scene, 1) is None
@@ -109,7 +109,7 @@ async def test_old_rows_cost_one_read_for_each_recipe(
         workspace.tables["jobLibrary"][number]["flowRun"] = None
     await clock.advance(60)
     await unbegun.begin()
-    await unbegun.parts.changes.poll()
+    await unbegun.polls.changes.poll()
 
     assert workspace.count("jobGroups/.*") == 3
 
@@ -122,12 +122,8 @@ async def test_a_row_that_two_lists_show_is_read_once(
     for number in range(1, 7):
         workspace.put_job_group(number, "InProgress")
     async with asyncio.TaskGroup() as group:
-        for poll in (
-            scene.parts.changes.poll,
-            scene.parts.reconciliation.poll,
-            scene.parts.reconciliation.relist,
-        ):
-            group.create_task(poll(), name="poll")
+        for name in ("changes", "reconciliation", "relist"):
+            group.create_task(scene.poll(name), name=name)
 
     assert workspace.count("jobGroups/.") == 6
     told = await scene.told()

@@ -14,9 +14,9 @@ from monitor.model.errors import TryLaterError
 from monitor.model.inventory import Figures
 from monitor.polling.inventory.connections import Connections
 from monitor.polling.inventory.objects import Objects
-from monitor.polling.inventory.slow_polls import slow_polls
 from monitor.polling.inventory.tokens import Tokens
 from monitor.polling.inventory.usage import Usage
+from monitor.polling.poll import Poll
 from monitor.polling.settings import InventorySettings, PollSettings
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, until
@@ -69,9 +69,9 @@ async def test_every_type_is_counted_once(reading: Scene, workspace: TinyWorkspa
     """A count is a number, or the whole or the sum of its parts; everybody's objects count."""
     asked: dict[str, dict[str, str]] = {}
     workspace.before_answer = lambda path, query: asked.update({path: dict(query)})
-    await Objects(reading.following).poll()
+    await Objects(reading.context).poll()
 
-    assert told(reading.following.live_state.workspaces[NAME].inventory.objects) == {
+    assert told(reading.context.live_state.workspaces[NAME].inventory.objects) == {
         "connection": 4,
         "dataset": 9,
         "flow": 3,
@@ -95,11 +95,11 @@ async def test_one_count_that_fails_costs_no_other(
 ) -> None:
     """What is refused is absent and not asked again; what fails for now makes the poll fail."""
     workspace.faults = {"plans/count": FORBIDDEN, "flows/count": OVERLOADED}
-    objects = Objects(reading.following)
+    objects = Objects(reading.context)
     for _ in range(2):
         with pytest.raises(TryLaterError):
             await objects.poll()
-    found = told(reading.following.live_state.workspaces[NAME].inventory.objects)
+    found = told(reading.context.live_state.workspaces[NAME].inventory.objects)
 
     assert len(found) == 9
     assert not {"plan", "flow"} & found.keys()
@@ -110,7 +110,7 @@ async def test_a_connection_that_goes_down_is_told_once(
     reading: Scene, workspace: TinyWorkspace
 ) -> None:
     """Up and down are known of each; only a change of one that was known makes an event."""
-    connections = Connections(reading.following, at_once=10)
+    connections = Connections(reading.context, at_once=10)
     connect(workspace, c7="SUCCESS", c8="SUCCESS")
     await connections.poll()
     connect(workspace, c7="FAILURE", c8="success", c9="FAILURE")
@@ -133,7 +133,7 @@ async def test_a_connection_that_nobody_can_judge_is_left_out(
 
     One that the workspace refuses to open is down.
     """
-    connections = Connections(reading.following, at_once=10)
+    connections = Connections(reading.context, at_once=10)
     connect(workspace, c1="SUCCESS", c2="SUCCESS", c3="SUCCESS", c4="SUCCESS", c5="SUCCESS")
     await connections.poll()
     workspace.faults = {
@@ -160,7 +160,7 @@ async def test_very_many_connections_cost_a_bounded_number_of_requests(
 ) -> None:
     """The lowest ids are asked, as numbers; the others are left out, not taken for gone."""
     connect(workspace, c9="SUCCESS", c10="SUCCESS", c100="SUCCESS")
-    await Connections(reading.following, at_once=2).poll()
+    await Connections(reading.context, at_once=2).poll()
 
     assert [
         connection.id for connection in reading.live_state.workspaces[NAME].inventory.connections
@@ -176,7 +176,7 @@ async def test_tokens_that_expire_are_known(reading: Scene, workspace: TinyWorks
             {"tokenId": "for ever", "expiredAt": None},
         ]
     }
-    await Tokens(reading.following).poll()
+    await Tokens(reading.context).poll()
 
     expiry = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
     assert told(reading.live_state.workspaces[NAME].inventory.tokens) == {"a-b": expiry}
@@ -196,8 +196,8 @@ async def test_usage_of_this_month_is_known_as_served(
     """Numbers of the answer, or sums over its rows; an id is no measure."""
     path = "usages/jobMetrics/compute/from/2026-11-01/to/2026-11-21"
     workspace.documents[path] = body
-    reading.client.edition = Edition.PL
-    await Usage(reading.following).poll()
+    reading.client.requester.edition = Edition.PL
+    await Usage(reading.context).poll()
 
     found = told(reading.live_state.workspaces[NAME].inventory.usage)
     assert found == {"jobs": 3, "computeSeconds": 12.5}
@@ -214,15 +214,20 @@ async def test_a_schedule_that_is_disabled_is_told_with_its_reason(
         {"enabled": True, "disableReason": None},
     ):
         workspace.tables["schedules"][5] = {**row, **change}
-        await reading.parts.schedules.poll()
+        await reading.poll("schedules")
         workspace.tables["schedules"][6] = {**row, "id": 6}
     await reading.restart()
-    await reading.parts.schedules.poll()
+    await reading.poll("schedules")
 
     assert await reading.changes() == [
         ("schedule:5", "enabled", "disabled: owner left"),
         ("schedule:5", "disabled: owner left", "enabled"),
     ]
+
+
+def inventory_polls(scene: Scene) -> dict[str, Poll]:
+    names = ("objects", "connections", "tokens", "configuration", "usage", "profiles")
+    return {name: scene.declared[name] for name in names}
 
 
 @pytest.mark.parametrize("switch", ["objects", "connections", "tokens", "usage", "profiles"])
@@ -231,7 +236,7 @@ async def test_each_is_switched_off_by_itself(scene: Scene, switch: str) -> None
     await scene.close()
     scene.inventory = InventorySettings(**{"connections": True, switch: False})
     await scene.open()
-    names = {slow_poll.name for slow_poll in slow_polls(scene.following) if slow_poll.is_on}
+    names = {name for name, poll in inventory_polls(scene).items() if poll.is_on}
     every = {"objects", "connections", "tokens", "configuration", "usage", "profiles"}
 
     assert names == every - {switch}
@@ -243,7 +248,7 @@ async def test_connections_are_opened_only_when_somebody_asked_for_it(scene: Sce
     scene.inventory = InventorySettings()
     await scene.open()
 
-    polls = {slow_poll.name: slow_poll.is_on for slow_poll in slow_polls(scene.following)}
+    polls = {name: poll.is_on for name, poll in inventory_polls(scene).items()}
     assert polls.pop("connections") is False
     assert all(polls.values())
 
@@ -266,9 +271,9 @@ async def test_only_what_the_edition_offers_is_asked_for(
     await unbegun.open()
     await unbegun.begin(edition)
     able = {
-        slow_poll.name
-        for slow_poll in slow_polls(unbegun.following)
-        if unbegun.following.can(slow_poll.needs)
+        name
+        for name, poll in inventory_polls(unbegun).items()
+        if poll.needs is not None and unbegun.context.can(poll.needs)
     }
 
     assert able == names
@@ -296,7 +301,7 @@ async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
         for _ in range(100):
             await clock.advance(20)
         second = workspace.count("flows/count")
-        await until(lambda: not scene.following.can(Capability.COUNT_OBJECTS))
+        await until(lambda: not scene.context.can(Capability.COUNT_OBJECTS))
         for _ in range(100):
             await clock.advance(10)
         await until(lambda: scene.live_state.workspaces[NAME].inventory.objects is None)
@@ -313,7 +318,7 @@ async def test_what_was_switched_off_is_not_shown_any_more(
     reading: Scene, workspace: TinyWorkspace
 ) -> None:
     """A reload may take a switch away; what was read before it goes."""
-    await Objects(reading.following).poll()
+    await Objects(reading.context).poll()
     assert reading.live_state.workspaces[NAME].inventory.objects is not None
     reading.inventory = None
     running = asyncio.create_task(reading.poller().run())
@@ -343,11 +348,11 @@ async def test_runs_are_read_before_all_this(
         workspace.documents[f"{path}/count"] = {"count": count}
     await scene.begin()
     await clock.advance(60)
-    counting = asyncio.create_task(Objects(scene.following).poll())
+    counting = asyncio.create_task(Objects(scene.context).poll())
     try:
         await until(lambda: workspace.count(".*/count") == 1)
         began = clock.monotonic()
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
         assert clock.monotonic() == began
         assert workspace.count(".*/count") == 1
         while not counting.done():

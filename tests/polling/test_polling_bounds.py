@@ -37,13 +37,13 @@ async def test_a_flow_that_came_and_went_between_two_lists_is_forgotten(
     workspace.tables["flows"][11] = {"id": 11, "name": "flow 11"}
     run_in(workspace, 1, flow=11, recipe=45)
     run_in(workspace, 2, flow=12, recipe=46)
-    await scene.parts.changes.poll()
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.changes.poll()
+    await scene.polls.pipeline_names.poll()
     await clock.advance(HORIZON_SECONDS - 10)
-    await scene.parts.pipeline_names.forget_idle()
+    await scene.polls.pipeline_names.forget_idle()
     before = await kept(scene)
     await clock.advance(600)
-    await scene.parts.pipeline_names.forget_idle()
+    await scene.polls.pipeline_names.forget_idle()
 
     assert before == {"job_group/11/45", "job_group/12/46"}
     assert await kept(scene) == {"job_group/11/45"}
@@ -56,12 +56,12 @@ async def test_a_recipe_that_is_no_longer_used_does_not_speak_for_its_flow(
     """Its old failure is not shown as the flow's worst for ever, once others have run on."""
     workspace.tables["flows"][11] = {"id": 11, "name": "flow 11"}
     run_in(workspace, 1, flow=11, recipe=45, status="Failed")
-    await scene.parts.changes.poll()
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.changes.poll()
+    await scene.polls.pipeline_names.poll()
     await clock.advance(HORIZON_SECONDS + 600)
     run_in(workspace, 2, flow=11, recipe=46)
-    await scene.parts.changes.poll()
-    await scene.parts.pipeline_names.forget_idle()
+    await scene.polls.changes.poll()
+    await scene.polls.pipeline_names.forget_idle()
 
     assert await kept(scene) == {"job_group/11/46"}
 
@@ -72,12 +72,12 @@ async def test_what_runs_and_what_is_not_listed_yet_stays(
     """A run of many weeks keeps its pipeline; before the first list nothing is judged missing."""
     run_in(workspace, 1, flow=11, recipe=45)
     run_in(workspace, 2, flow=12, recipe=46, status="InProgress")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     await clock.advance(HORIZON_SECONDS + 600)
-    await scene.parts.pipeline_names.forget_idle()
+    await scene.polls.pipeline_names.forget_idle()
     before = await kept(scene)
-    await scene.parts.pipeline_names.poll()
-    await scene.parts.pipeline_names.forget_idle()
+    await scene.polls.pipeline_names.poll()
+    await scene.polls.pipeline_names.forget_idle()
 
     assert before == {"job_group/11/45", "job_group/12/46"}
     assert await kept(scene) == {"job_group/12/46"}
@@ -91,9 +91,9 @@ async def test_where_nothing_is_listed_the_horizon_alone_decides(
     await clock.advance(60)
     for number in (1, 2):
         run_in(workspace, number, flow=10 + number, recipe=45)
-        await unbegun.parts.by_id.confirm(unbegun.key(number))
+        await unbegun.polls.by_id.confirm(unbegun.key(number))
         await clock.advance(HORIZON_SECONDS / 2 + 300)
-    await unbegun.parts.pipeline_names.forget_idle()
+    await unbegun.polls.pipeline_names.forget_idle()
 
     assert await kept(unbegun) == {"job_group/12/45"}
     assert {status[1] for status in unbegun.live_state.pipeline_health} == {RunKind.JOB_GROUP}

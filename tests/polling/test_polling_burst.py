@@ -22,15 +22,15 @@ async def test_more_ends_than_may_wait_are_all_told_and_none_is_forgotten(
     """Beyond the bound only the job records come later; a restart asks for all that lack them."""
     for number in range(1, ENDS + 1):
         workspace.put_job_group(number, "Complete")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     first = await scene.told()
-    await scene.parts.changes.poll()
-    waiting = scene.parts.details.waiting
+    await scene.polls.changes.poll()
+    waiting = scene.polls.details.waiting
     scene.settings = PollSettings(detail_wait_seconds=0.0)
     await scene.restart()
-    await scene.parts.details.pick_up()
+    await scene.polls.details.pick_up()
 
     assert len(first) == len(set(first)) == 3 * ENDS
     assert len(await scene.told()) == len(first)
     assert waiting == 1_000
-    assert scene.parts.details.waiting == ENDS
+    assert scene.polls.details.waiting == ENDS

@@ -33,10 +33,10 @@ async def test_a_followed_run_is_followed_to_its_end(
     workspace.put_job_group(1, "Created", flowRun={"id": 71})
     for status in ("Created", "InProgress", "Complete"):
         workspace.put_job_group(1, status)
-        await legacy.parts.by_id.poll()
+        await legacy.polls.by_id.poll()
         await clock.advance(5)
     reads = workspace.count("jobGroups/1")
-    assert await legacy.parts.by_id.poll() is False
+    assert await legacy.polls.by_id.poll() is False
 
     assert await legacy.told() == ["1:queued", "1:started", "1:succeeded"]
     assert workspace.count("jobGroups/1") == reads <= 4
@@ -50,20 +50,46 @@ async def test_the_oldest_knowledge_is_renewed_first(
     """When the workspace fails in the middle, the next round begins where this one ended."""
     for number in range(1, 9):
         workspace.put_job_group(number, "InProgress")
-        await legacy.parts.by_id.confirm(legacy.key(number))
+        await legacy.polls.by_id.confirm(legacy.key(number))
         await clock.advance(1)
     workspace.asked.clear()
     workspace.faults["jobGroups/5"] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await legacy.parts.by_id.poll()
+        await legacy.polls.by_id.poll()
     first = [path for path, _ in workspace.asked]
     workspace.asked.clear()
     workspace.faults.clear()
     await clock.advance(5)
-    await legacy.parts.by_id.poll()
+    await legacy.polls.by_id.poll()
 
     assert "jobGroups/1" in first
     assert workspace.asked[0][0] == "jobGroups/5"
+
+
+async def test_runs_that_cannot_be_read_hold_up_no_other_for_good(
+    legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """With four that always fail, a run whose own failures have passed is read again."""
+    for number in range(1, 6):
+        workspace.put_job_group(number, "InProgress")
+        await legacy.polls.by_id.confirm(legacy.key(number))
+    broken = {f"jobGroups/{number}": OVERLOADED for number in range(1, 5)}
+    all_broken = {**broken, "jobGroups/5": OVERLOADED}
+    for faults in (broken, broken, broken, all_broken, all_broken, all_broken):
+        workspace.faults = faults
+        if faults is broken:
+            workspace.put_job_group(5, "InProgress")
+        with pytest.raises(TryLaterError):
+            await legacy.polls.by_id.poll()
+        await clock.advance(5)
+    workspace.faults = broken
+    workspace.put_job_group(5, "Complete")
+    for _ in range(6):
+        with pytest.raises(TryLaterError):
+            await legacy.polls.by_id.poll()
+        await clock.advance(5)
+
+    assert "5:succeeded" in await legacy.told()
 
 
 async def test_a_gone_run_needs_two_audits_here_too(
@@ -71,15 +97,15 @@ async def test_a_gone_run_needs_two_audits_here_too(
 ) -> None:
     """Rounds follow each other quickly; a run is lost only when an audit's time lies between."""
     workspace.put_job_group(1, "InProgress")
-    await legacy.parts.by_id.poll()
+    await legacy.polls.by_id.poll()
     del workspace.tables["jobLibrary"][1]
     for _ in range(10):
         await clock.advance(5)
-        await legacy.parts.by_id.poll()
+        await legacy.polls.by_id.poll()
     assert "1:lost" not in await legacy.told()
 
     await clock.advance(300)
-    await legacy.parts.by_id.poll()
+    await legacy.polls.by_id.poll()
 
     assert (await legacy.told())[-1] == "1:lost"
 
@@ -89,12 +115,12 @@ async def test_a_refused_run_ends_nothing(
 ) -> None:
     """403 on a run that was seen before is a failure of the poll, not an end."""
     workspace.put_job_group(1, "InProgress")
-    await legacy.parts.by_id.poll()
+    await legacy.polls.by_id.poll()
     workspace.faults["jobGroups/1"] = FORBIDDEN
     for _ in range(3):
         await clock.advance(300)
         with pytest.raises(NotAvailableError):
-            await legacy.parts.by_id.poll()
+            await legacy.polls.by_id.poll()
 
     assert await legacy.told() == ["1:queued", "1:started"]
 
@@ -107,7 +133,7 @@ async def test_confirm_says_what_the_workspace_says(
     workspace.put_job_group(4, "Complete", ranfor="sampling")
     workspace.put_job_group(5, "Complete")
     workspace.faults = {"jobGroups/3": FORBIDDEN, "jobGroups/5": OVERLOADED}
-    confirm = legacy.parts.by_id.confirm
+    confirm = legacy.polls.by_id.confirm
 
     answers = [await confirm(legacy.key(number)) for number in (2, 3, 4, 5, 666)]
     plan_run = await confirm(legacy.key(7, RunKind.PLAN_RUN))
@@ -124,9 +150,9 @@ async def test_what_cannot_be_tracked_now_is_tracked_later(
     workspace.put_job_group(1, "Complete")
     workspace.put_job_group(9, "InProgress")
     workspace.faults["jobGroups/9"] = OVERLOADED
-    assert await legacy.parts.by_id.track(legacy.key(9)) is None
+    assert await legacy.polls.by_id.track(legacy.key(9)) is None
     workspace.faults.clear()
-    await legacy.parts.by_id.poll()
+    await legacy.polls.by_id.poll()
 
     assert "9:started" in await legacy.told()
 
@@ -136,8 +162,8 @@ async def test_a_named_run_is_followed_in_every_edition(
 ) -> None:
     """Where changes are listed, a named run is read once and then seen in the changes."""
     workspace.put_job_group(1, "InProgress")
-    assert await scene.parts.by_id.poll() is True
-    assert await scene.parts.by_id.poll() is False
+    assert await scene.polls.by_id.poll() is True
+    assert await scene.polls.by_id.poll() is False
 
     assert await scene.told() == ["1:queued", "1:started"]
     assert workspace.count("jobGroups/1") == 1

@@ -23,8 +23,8 @@ async def test_a_run_is_told_from_its_rows(
     """A job group that is seen waiting, running and over tells each transition once."""
     for status in ("Created", "InProgress", "Complete"):
         workspace.put_job_group(1, status)
-        await scene.parts.changes.poll()
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
+        await scene.polls.changes.poll()
         await clock.advance(5)
 
     assert await scene.told() == [f"1:{item}" for item in ALL]
@@ -44,14 +44,14 @@ async def test_the_watermark_is_workspace_time(
     workspace.offset = timedelta(seconds=offset_seconds)
     await scene.begin()
     await clock.advance(60)
-    await scene.parts.changes.poll()
-    at = scene.parts.changes.watermark.at
+    await scene.polls.changes.poll()
+    at = scene.polls.changes.watermark.at
     assert at is not None
     assert abs((at - workspace.now()).total_seconds()) < 5
 
     await clock.advance(600)
     workspace.put_job_group(1, "Complete")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert await scene.told() == [f"1:{item}" for item in ALL]
 
@@ -60,18 +60,18 @@ async def test_a_failed_page_does_not_move_the_watermark(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """What stands on a page that failed is taken by a later poll, however much later."""
-    await scene.parts.changes.poll()
-    stood_at = scene.parts.changes.watermark.at
+    await scene.polls.changes.poll()
+    stood_at = scene.polls.changes.watermark.at
     workspace.put_job_group(1, "Failed")
     workspace.faults["jobLibrary"] = OVERLOADED
     for _ in range(3):
         await clock.advance(600)
         with pytest.raises(TryLaterError):
-            await scene.parts.changes.poll()
-    assert scene.parts.changes.watermark.at == stood_at
+            await scene.polls.changes.poll()
+    assert scene.polls.changes.watermark.at == stood_at
 
     workspace.faults.clear()
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert "1:failed" in await scene.told()
 
@@ -80,10 +80,10 @@ async def test_the_watermark_waits_for_the_last_page(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Pages before the failing one are kept; those behind it are asked for again."""
-    scene.client.settings = scene.client.settings.__class__(
+    scene.client.requester.settings = scene.client.settings.__class__(
         name=NAME, url=workspace.url, page_size=4, retries=0, requests_per_minute=60_000
     )
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     for number in range(1, 10):
         workspace.put_job_group(number, "Complete")
 
@@ -92,14 +92,14 @@ async def test_the_watermark_waits_for_the_last_page(
 
     workspace.before_answer = fail_the_second
     with pytest.raises(TryLaterError):
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
     first = await scene.told()
     assert "1:succeeded" in first
     assert "9:succeeded" not in first
 
     workspace.before_answer, workspace.faults = None, {}
     await clock.advance(3_600)
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     told = await scene.told()
     assert [f"{number}:succeeded" in told for number in range(1, 10)] == [True] * 9
@@ -117,9 +117,9 @@ async def test_the_watermark_is_when_the_poll_began(
 
     began_at = workspace.now()
     workspace.before_answer = change_meanwhile
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
-    at = scene.parts.changes.watermark.at
+    at = scene.polls.changes.watermark.at
     assert at is not None
     assert at <= began_at + timedelta(seconds=2)
 
@@ -128,11 +128,11 @@ async def test_the_watermark_survives_a_restart(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """What happened while the monitor was off is asked for when it is back."""
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     workspace.put_job_group(1, "Complete")
     await clock.advance(50_000)
     await scene.restart()
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert "1:succeeded" in await scene.told()
     _, query = next(item for item in reversed(workspace.asked) if item[0] == "jobLibrary")
@@ -145,13 +145,13 @@ async def test_a_clock_set_back_hides_nothing(
 ) -> None:
     """After the workspace's clock was set back, stamps before the watermark are still seen."""
     workspace.offset = timedelta(hours=2)
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     workspace.offset = timedelta()
     await clock.advance(300)
     workspace.put_job_group(1, "Complete")
     await clock.advance(600)
     for _ in range(2):
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
 
     assert "1:succeeded" in await scene.told()
 
@@ -160,11 +160,11 @@ async def test_a_row_that_appears_late_is_seen(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A stamp that is older than the last poll, yet within the overlap, is asked for again."""
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     await clock.advance(30)
     late = stamp(workspace.now() - timedelta(seconds=100))
     workspace.put_job_group(1, "Complete", createdAt=late, updatedAt=late)
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert "1:succeeded" in await scene.told()
 
@@ -176,8 +176,8 @@ async def test_without_a_date_header_the_newest_stamp_is_the_watermark(
     workspace.sends_date = False
     await clock.advance(7_200)
     workspace.put_job_group(1, "Complete")
-    await scene.parts.changes.poll()
-    at = scene.parts.changes.watermark.at
+    await scene.polls.changes.poll()
+    at = scene.polls.changes.watermark.at
 
     assert at is not None
     assert at <= clock.now()
@@ -190,19 +190,19 @@ async def test_an_unreadable_row_holds_nobody_up(
     workspace.put_job_group(1, "Complete")
     workspace.put_job_group(2, "Complete")["wrangledDataset"] = "not an object"
     workspace.put_job_group(3, "Complete")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert {"1:succeeded", "3:succeeded"} <= set(await scene.told())
-    assert len(scene.parts.refetch_queue) == 1
+    assert len(scene.polls.refetch_queue) == 1
     await clock.advance(600)
     await scene.restart()
-    assert len(scene.parts.refetch_queue) == 1
+    assert len(scene.polls.refetch_queue) == 1
 
     workspace.tables["jobLibrary"][2]["wrangledDataset"] = {"id": 45, "flow": {"id": 11}}
-    await scene.parts.refetch_queue.poll(scene.parts.by_id.read_queued)
+    await scene.polls.refetch_queue.poll(scene.polls.by_id.read_queued)
 
     assert "2:succeeded" in await scene.told()
-    assert len(scene.parts.refetch_queue) == 0
+    assert len(scene.polls.refetch_queue) == 0
 
 
 async def test_a_run_that_stays_unreadable_is_given_up(
@@ -211,14 +211,14 @@ async def test_a_run_that_stays_unreadable_is_given_up(
     """It is tried a bounded number of times, and its row does not start that anew."""
     workspace.put_job_group(2, "Complete")["wrangledDataset"] = "not an object"
     for _ in range(20):
-        await scene.parts.changes.poll()
-        if scene.parts.refetch_queue.seconds_until_due() == 0:
+        await scene.polls.changes.poll()
+        if scene.polls.refetch_queue.seconds_until_due() == 0:
             with suppress(UnreadableAnswerError):
-                await scene.parts.refetch_queue.poll(scene.parts.by_id.read_queued)
+                await scene.polls.refetch_queue.poll(scene.polls.by_id.read_queued)
         await clock.advance(60)
 
     assert workspace.count("jobGroups/2") == scene.settings.attempts
-    assert len(scene.parts.refetch_queue) == 0
+    assert len(scene.polls.refetch_queue) == 0
 
 
 async def test_samples_never_become_runs(scene: Scene, workspace: TinyWorkspace) -> None:
@@ -226,7 +226,7 @@ async def test_samples_never_become_runs(scene: Scene, workspace: TinyWorkspace)
     for number, ran_for in enumerate(("sampling", "pendingDatasource", "refresh"), start=1):
         workspace.put_job_group(number, "Complete", ranfor=ran_for)
     for _ in range(3):
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
 
     assert await scene.told() == []
     ignored = scene.sample("dataprep_monitor_observations_total", source="poll", outcome="ignored")
@@ -239,11 +239,11 @@ async def test_a_complete_poll_confirms_what_is_known(
     """Only a poll that came to its end says that all runs of its kind are as they are known."""
     workspace.faults["jobLibrary"] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
     assert (NAME, RunKind.JOB_GROUP) not in scene.live_state.confirmed
 
     workspace.faults.clear()
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
 
@@ -252,10 +252,10 @@ async def test_equal_stamps_on_the_edge_are_seen(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A run written in the very second of the last poll, after it, is in the next one."""
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     workspace.put_job_group(1, "Complete", updatedAt=stamp(workspace.now()))
     await clock.advance(30)
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert "1:succeeded" in await scene.told()
 
@@ -264,20 +264,20 @@ async def test_a_failed_commit_holds_the_watermark(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """When the store fails, nothing is known that is not stored, and all of it is taken again."""
-    await scene.parts.changes.poll()
-    stood_at = scene.parts.changes.watermark.at
+    await scene.polls.changes.poll()
+    stood_at = scene.polls.changes.watermark.at
     await clock.advance(30)
     workspace.put_job_group(1, "Complete", flowRun={"id": 71})
     workspace.put_flow_run(71)
     await scene.bus.close()
     with pytest.raises(BusUnavailableError):
-        await scene.parts.changes.poll()
-    assert scene.parts.changes.watermark.at == stood_at
+        await scene.polls.changes.poll()
+    assert scene.polls.changes.watermark.at == stood_at
     assert not scene.live_state.active
 
     await clock.advance(3_600)
     await scene.restart()
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert "1:succeeded" in await scene.told()
     assert "71:started" in await scene.told()

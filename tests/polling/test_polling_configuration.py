@@ -23,7 +23,7 @@ SCHEMA = "workspaces/current/configuration-schema"
 async def look(scene: Scene, workspace: TinyWorkspace, most: int = 2_000, **values: Any) -> None:
     """Let the settings be these, and read them as after a start."""
     workspace.documents[PATH] = {name.replace("_", "."): value for name, value in values.items()}
-    await ConfigurationWatch(scene.following, most=most).poll()
+    await ConfigurationWatch(scene.context, most=most).poll()
 
 
 async def test_a_change_is_told_with_its_old_and_new_value(
@@ -100,7 +100,7 @@ async def test_no_secret_leaves_the_reading(
     with structlog.testing.capture_logs() as lines:
         for secret in secrets:
             workspace.documents[PATH] = {name: secret, "other": len(lines)}
-            await ConfigurationWatch(scene.following, most=100).poll()
+            await ConfigurationWatch(scene.context, most=100).poll()
     told = json.dumps([await scene.changes(), repr(lines), repr(scene.live_state.workspaces)])
     stored = b"".join(file.read_bytes() for file in _files(scene.folder))
 

@@ -16,8 +16,8 @@ DAMAGED = (
     ("inventory", "neither", b'["1"]'),
     ("snapshot", "1", b"\xff"),
     ("standing", "1", b"null"),
-    ("wanted", "nothing/7", b"1"),
-    ("wanted", "job_group/", b"1"),
+    ("refetch_queue", "nothing/7", b"1"),
+    ("refetch_queue", "job_group/", b"1"),
 )
 
 
@@ -41,5 +41,5 @@ async def test_damaged_notes_stop_no_poll(scene: Scene) -> None:
         "standing '1'",
     ):
         assert any(f"stored as {named} cannot be understood" in item for item in left_out), named
-    assert "wanted 'nothing/7' names no run" in left_out
-    assert "wanted 'job_group/' names no run" in left_out
+    assert "refetch_queue 'nothing/7' names no run" in left_out
+    assert "refetch_queue 'job_group/' names no run" in left_out

@@ -30,7 +30,7 @@ def settings() -> PollSettings:
 @asynccontextmanager
 async def readers(scene: Scene) -> AsyncIterator[None]:
     """Let the readers of job records run."""
-    running = asyncio.create_task(scene.parts.details.run(), name="details")
+    running = asyncio.create_task(scene.polls.details.run(), name="details")
     try:
         yield
     finally:
@@ -60,7 +60,7 @@ async def test_an_end_carries_its_job_records(
     await clock.advance(20)
     workspace.put_job_group(1, "Failed", createdAt=stamp(created_at))
     async with readers(scene):
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
 
     state = await scene.state(1)
     assert state is not None
@@ -84,7 +84,7 @@ async def test_an_end_waits_only_so_long(
     workspace.put_job_group(1, "Complete")
     workspace.holds["jobGroups/1/jobs"] = asyncio.Event()
     async with readers(scene):
-        polling = asyncio.create_task(scene.parts.changes.poll(), name="poll")
+        polling = asyncio.create_task(scene.polls.changes.poll(), name="poll")
         await until(lambda: workspace.count("jobGroups/1/jobs") > 0)
         await clock.advance(1)
         await polling
@@ -106,8 +106,8 @@ async def test_failures_come_first(scene: Scene, workspace: TinyWorkspace) -> No
     for number in range(1, 13):
         workspace.put_job_group(number, "Failed" if number > 8 else "Complete")
         workspace.put_job(number)
-    polling = asyncio.create_task(scene.parts.changes.poll(), name="poll")
-    await until(lambda: len(scene.parts.details._queue) > 0)
+    polling = asyncio.create_task(scene.polls.changes.poll(), name="poll")
+    await until(lambda: len(scene.polls.details._queue) > 0)
     async with readers(scene):
         await polling
     asked = [int(path.split("/")[1]) for path, _ in workspace.asked if path.endswith("/jobs")]
@@ -126,7 +126,7 @@ async def test_a_callback_alone_reads_nothing(scene: Scene, workspace: TinyWorks
         inbox_id=1,
     )
     async with readers(scene):
-        assert await scene.parts.details.complete((forged,)) == [forged]
+        assert await scene.polls.details.complete((forged,)) == [forged]
 
     assert workspace.count("jobGroups/666.*") == 0
 
@@ -136,7 +136,7 @@ async def test_a_callback_of_a_known_run_is_completed(
 ) -> None:
     """The end that a callback tells carries the records and still settles that callback."""
     workspace.put_job_group(1, "InProgress")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     workspace.put_job(1)
     told = Observation(
         key=scene.key(1),
@@ -146,7 +146,7 @@ async def test_a_callback_of_a_known_run_is_completed(
         inbox_id=1,
     )
     async with readers(scene):
-        (complete,) = await scene.parts.details.complete((told,))
+        (complete,) = await scene.polls.details.complete((told,))
 
     assert complete.is_detail_final
     assert complete.jobs is not None
@@ -158,13 +158,13 @@ async def test_refused_records_are_final(scene: Scene, workspace: TinyWorkspace)
     workspace.faults["jobGroups/1/jobs"] = FORBIDDEN
     workspace.put_job_group(1, "Complete")
     async with readers(scene):
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
 
     state = await scene.state(1)
     assert state is not None
     assert state.detailed
-    assert await scene.parts.details.pick_up() is False
-    assert len(scene.parts.details._queue) == 0
+    assert await scene.polls.details.pick_up() is False
+    assert len(scene.polls.details._queue) == 0
 
 
 async def test_unread_records_are_picked_up_after_a_restart(
@@ -173,13 +173,13 @@ async def test_unread_records_are_picked_up_after_a_restart(
     """A stop between the end and its records loses only time."""
     workspace.put_job(1)
     workspace.put_job_group(1, "Complete")
-    polling = asyncio.create_task(scene.parts.changes.poll(), name="poll")
-    await until(lambda: len(scene.parts.details._queue) > 0)
+    polling = asyncio.create_task(scene.polls.changes.poll(), name="poll")
+    await until(lambda: len(scene.polls.details._queue) > 0)
     await clock.advance(1)
     await polling
     await clock.advance(600)
     await scene.restart()
-    await scene.parts.details.pick_up()
+    await scene.polls.details.pick_up()
     async with readers(scene):
         await detailed(scene, 1)
 
@@ -194,7 +194,7 @@ async def test_failing_reads_are_repeated(
     workspace.put_job_group(1, "Complete")
     workspace.faults["jobGroups/1/jobs"] = OVERLOADED
     async with readers(scene):
-        polling = asyncio.create_task(scene.parts.changes.poll(), name="poll")
+        polling = asyncio.create_task(scene.polls.changes.poll(), name="poll")
         await until(lambda: workspace.count("jobGroups/1/jobs") > 0)
         await clock.advance(1)
         await polling
@@ -209,15 +209,15 @@ async def test_the_line_is_bounded(
     clock: ManualClock, scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """Ends beyond the bound are told at once and read later."""
-    object.__setattr__(scene.parts.details._queue, "_bound", 2)
+    object.__setattr__(scene.polls.details._queue, "_bound", 2)
     for number in range(1, 6):
         workspace.put_job_group(number, "Complete")
-    polling = asyncio.create_task(scene.parts.changes.poll(), name="poll")
-    await until(lambda: len(scene.parts.details._queue) > 0)
+    polling = asyncio.create_task(scene.polls.changes.poll(), name="poll")
+    await until(lambda: len(scene.polls.details._queue) > 0)
     await clock.advance(1)
     await polling
 
-    assert len(scene.parts.details._queue) == 2
+    assert len(scene.polls.details._queue) == 2
     assert sum(item.endswith("succeeded") for item in await scene.told()) == 5
 
 
@@ -230,12 +230,12 @@ async def test_progress_is_read_oldest_first_from_what_is_left(
         workspace.put_job(
             number, "InProgress", percentComplete=40, lastHeartbeatAt=stamp(workspace.now())
         )
-    await scene.parts.changes.poll()
-    assert await scene.parts.progress.poll() is True
-    assert await scene.parts.progress.poll() is False
+    await scene.polls.changes.poll()
+    assert await scene.poll("progress") is True
+    assert await scene.poll("progress") is False
 
     active = scene.live_state.active[scene.key(1)]
     assert (active.percent_complete, active.heartbeat_at) == (40, workspace.now())
     assert active.run.started_at is None
     await clock.advance(61)
-    assert await scene.parts.progress.poll() is True
+    assert await scene.poll("progress") is True

@@ -13,7 +13,7 @@ from monitor.catalogue.capabilities import capabilities_of
 from monitor.catalogue.operations import Edition, operation
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
-from monitor.polling.probe import PROBED, probe
+from monitor.polling.discovery.probe import PROBED, probe
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorldOptions
 from monitor.workspace.client import WorkspaceClient

@@ -11,11 +11,11 @@ from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
 
 
 async def look(scene: Scene) -> None:
-    await scene.parts.changes.poll()
-    await scene.parts.plan_runs.poll()
-    await scene.parts.reconciliation.poll()
+    await scene.polls.changes.poll()
+    await scene.polls.plan_runs.poll()
+    await scene.poll("reconciliation")
     for _ in range(3):
-        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
 
 async def test_old_runs_seed_state_and_tell_nothing(
@@ -52,7 +52,7 @@ async def test_a_restart_tells_no_old_run(
     workspace.put_job_group(1, "Complete", flowRun={"id": 71})
     await clock.advance(30)
     await unbegun.begin()
-    await unbegun.parts.changes.poll()
+    await unbegun.polls.changes.poll()
     await unbegun.restart()
     await look(unbegun)
 
@@ -70,7 +70,7 @@ async def test_what_runs_at_the_first_look_is_followed(
     assert await unbegun.told() == ["1:queued", "1:started"]
 
     workspace.put_job_group(1, "Complete")
-    await unbegun.parts.changes.poll()
+    await unbegun.polls.changes.poll()
 
     assert (await unbegun.told())[-1] == "1:succeeded"
 
@@ -90,13 +90,13 @@ async def test_an_end_that_only_job_records_can_date(
     for group in (1, 2):
         workspace.put_job_group(group, "Complete", name="edited")
     workspace.faults["jobGroups/./jobs"] = OVERLOADED
-    await unbegun.parts.changes.poll()
+    await unbegun.polls.changes.poll()
     assert await unbegun.told() == []
 
     await clock.advance(600)
     await unbegun.restart()
     workspace.faults.clear()
-    await unbegun.parts.refetch_queue.poll(unbegun.parts.by_id.read_queued)
+    await unbegun.polls.refetch_queue.poll(unbegun.polls.by_id.read_queued)
 
     assert {item.split(":")[0] for item in await unbegun.told()} == {"2"}
     state = await unbegun.state(1)
@@ -129,6 +129,6 @@ async def test_the_old_flow_runs_that_wait_are_bounded(
         workspace.put_job_group(number, "Complete", flowRun={"id": 10_000 + number})
     await clock.advance(60)
     await unbegun.begin()
-    await unbegun.parts.changes.poll()
+    await unbegun.polls.changes.poll()
 
-    assert len(unbegun.parts.flow_runs._tracked) == 1_000
+    assert len(unbegun.polls.flow_runs._tracked) == 1_000

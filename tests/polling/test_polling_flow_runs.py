@@ -21,8 +21,8 @@ BEGUN = ["71:queued", "71:started"]
 
 async def look(scene: Scene) -> None:
     """Poll for changes, then look at every flow run whose time has come."""
-    await scene.parts.changes.poll()
-    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    await scene.polls.changes.poll()
+    await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
 
 def put(workspace: TinyWorkspace, number: int, status: str, **fields: object) -> None:
@@ -68,12 +68,12 @@ async def test_a_record_that_is_read_before_the_start_is_durable_is_told(
     for number in ids:
         workspace.put_flow_run(number)
         workspace.put_job_group(number, "InProgress", flowRun={"id": number})
-    changes = asyncio.create_task(scene.parts.changes.poll())
+    changes = asyncio.create_task(scene.polls.changes.poll())
     while not changes.done():
-        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
         await pause(0.0)
     await changes
-    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
     active = scene.live_state.active
     assert [active[scene.key(id_, FLOW_RUN)].run.created_at for id_ in ids] == [
@@ -115,11 +115,11 @@ async def test_the_waits_grow_up_to_the_cap(
     await look(scene)
     waits = []
     for _ in range(9):
-        wait = scene.parts.flow_runs.seconds_until_due()
+        wait = scene.polls.flow_runs.seconds_until_due()
         assert wait is not None
         waits.append(wait)
         await clock.advance(wait)
-        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
@@ -131,7 +131,7 @@ async def test_an_unseen_listed_job_group_is_told_before_the_end(
     workspace.put_flow_run(71, "Complete")
     put(workspace, 1, "Complete")
     late = stamp(workspace.now() - timedelta(seconds=600))
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     await clock.advance(600)
     put(workspace, 2, "Complete", createdAt=late, updatedAt=late)
     await look(scene)
@@ -151,7 +151,7 @@ async def test_a_restart_finds_the_end(
     workspace.put_flow_run(71, "Canceled")
     await clock.advance(40_000)
     await scene.restart()
-    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
     assert await scene.told(FLOW_RUN) == [*BEGUN, "71:canceled"]
 
@@ -163,13 +163,13 @@ async def test_a_late_list_does_not_open_an_ended_group(
     workspace.put_flow_run(71)
     put(workspace, 1, "InProgress")
     await look(scene)
-    late = await scene.client.job_group("1", priority=Priority.RECONCILIATION)
+    late = await scene.client.runs.job_group("1", priority=Priority.RECONCILIATION)
     put(workspace, 1, "Complete")
-    await scene.parts.changes.poll()
-    await scene.parts.intake.take((late,), Source.RECONCILIATION)
+    await scene.polls.changes.poll()
+    await scene.polls.job_groups.handle((late,), Source.RECONCILIATION)
     workspace.put_flow_run(71, "Complete")
     await clock.advance(1)
-    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
     assert await scene.told(FLOW_RUN) == [*BEGUN, "71:succeeded"]
 
@@ -197,18 +197,18 @@ async def test_a_failing_look_is_told_and_repeated(
         workspace.put_flow_run(flow_run, "Complete")
         workspace.put_job_group(group, "Complete", flowRun={"id": flow_run})
     workspace.faults["flowRuns/71.*"] = OVERLOADED
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     with pytest.raises(WorkspaceUnreachableError):
-        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
     assert "72:succeeded" in await scene.told()
-    assert not scene.parts.flow_runs.knows_all_ends()
+    assert not scene.polls.flow_runs.knows_all_ends()
 
     workspace.faults.clear()
     await clock.advance(2)
-    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
     assert "71:succeeded" in await scene.told()
-    assert scene.parts.flow_runs.knows_all_ends()
+    assert scene.polls.flow_runs.knows_all_ends()
 
 
 async def test_a_refused_flow_run_never_ends_by_itself(
@@ -217,10 +217,10 @@ async def test_a_refused_flow_run_never_ends_by_itself(
     """403 on its status leaves it active, however often it is tried."""
     workspace.faults["flowRuns/71.*"] = FORBIDDEN
     put(workspace, 1, "Complete")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     for _ in range(3):
         with pytest.raises(NotAvailableError):
-            await scene.parts.flow_runs.poll(scene.parts.intake.take)
+            await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
         await clock.advance(301)
 
     assert await scene.told(FLOW_RUN) == BEGUN
@@ -238,7 +238,7 @@ async def test_an_unfinished_sample_does_not_hide_the_end(
 
     put(workspace, 2, "Complete", ranfor="sampling")
     await clock.advance(61)
-    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
     assert await scene.told() != []
     state = await scene.state(71, FLOW_RUN)
@@ -252,11 +252,11 @@ async def test_a_tracked_flow_run_needs_no_job_group(
 ) -> None:
     """A flow run that the operator names is followed before any job group has shown it."""
     workspace.put_flow_run(71, "Created")
-    assert await scene.parts.by_id.track(scene.key(71, FLOW_RUN)) is True
+    assert await scene.polls.by_id.track(scene.key(71, FLOW_RUN)) is True
     assert await scene.told(FLOW_RUN) == ["71:queued"]
 
     workspace.put_flow_run(71, "Canceled")
-    await scene.parts.flow_runs.poll(scene.parts.intake.take)
+    await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
     assert await scene.told(FLOW_RUN) == [*BEGUN, "71:canceled"]
 

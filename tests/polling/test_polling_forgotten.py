@@ -23,7 +23,7 @@ def knows(scene: Scene) -> bool:
 
 async def list_all(scene: Scene, times: int = _TIMES) -> None:
     for _ in range(times):
-        await scene.parts.pipeline_names.poll()
+        await scene.polls.pipeline_names.poll()
 
 
 async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
@@ -31,23 +31,23 @@ async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
 ) -> None:
     """Neither the hourly list of the last day does, nor a late detail, nor a restart."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
     workspace.put_job_group(1, "Failed")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     del workspace.tables["flows"][11]
     await list_all(scene)
     assert not knows(scene)
 
     await clock.advance(600)
-    await scene.parts.reconciliation.relist()
+    await scene.poll("relist")
     assert not knows(scene)
     workspace.put_job_group(1, "Failed", ranfrom="schedule")  # written once more
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     assert not knows(scene)
     assert scene.live_state.view.pipeline_health() == ()
     await scene.restart()
-    await scene.parts.changes.poll()
-    await scene.parts.reconciliation.relist()
+    await scene.polls.changes.poll()
+    await scene.poll("relist")
     assert not knows(scene)
     state = await scene.state(1)
     assert state is not None
@@ -60,15 +60,15 @@ async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
 ) -> None:
     """What runs is known for as long as it does, and its end is told."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
     workspace.put_job_group(1)
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     del workspace.tables["flows"][11]
     await list_all(scene)
     assert knows(scene)
 
     workspace.put_job_group(1, "Failed")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     assert await scene.told() == ["1:queued", "1:started", "1:failed"]
     await list_all(scene, 1)
     assert not knows(scene)
@@ -82,7 +82,7 @@ async def test_what_only_history_has_named_is_forgotten(
     old = stamp(workspace.now() - timedelta(hours=2))
     workspace.put_job_group(1, "Failed", createdAt=old, updatedAt=old)
     await unbegun.begin()
-    await unbegun.parts.changes.poll()
+    await unbegun.polls.changes.poll()
     assert knows(unbegun)
     await list_all(unbegun, 1)
     assert knows(unbegun)  # one list is no proof
@@ -91,12 +91,12 @@ async def test_what_only_history_has_named_is_forgotten(
     assert unbegun.live_state.view.pipeline_health() == ()
 
     await unbegun.restart()
-    await unbegun.parts.changes.poll()
-    await unbegun.parts.reconciliation.relist()
+    await unbegun.polls.changes.poll()
+    await unbegun.poll("relist")
     assert not knows(unbegun)
     await clock.advance(60)
     workspace.put_job_group(2)  # it is there after all
-    await unbegun.parts.changes.poll()
+    await unbegun.polls.changes.poll()
     assert knows(unbegun)
 
 
@@ -105,7 +105,7 @@ async def test_what_was_never_listed_is_forgotten_a_month_after_its_newest_run(
 ) -> None:
     """It may be somebody else's, or may have come and gone between two lists."""
     workspace.put_job_group(1, "Failed")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     await clock.advance(29 * 86_400)
     await list_all(scene)
     assert knows(scene)
@@ -123,7 +123,7 @@ async def test_what_a_schedule_names_stays(
     schedule = ScheduleKnown(id="5", name="s", is_enabled=True, triggers=(), pipelines=(flow,))
     scene.live_state.update_workspace(NAME, schedules=(schedule,))
     workspace.put_job_group(1, "Failed")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     await clock.advance(100_000)
     await list_all(scene)
 
@@ -136,7 +136,7 @@ async def test_where_no_inventory_is_offered_nothing_is_forgotten(
     """What runs have named is all there is to know then."""
     scene.live_state.update_workspace(NAME, capabilities=frozenset({"list_changes"}))
     workspace.put_job_group(1, "Failed")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     await clock.advance(100_000)
     await list_all(scene)
 
@@ -148,11 +148,11 @@ async def test_a_list_that_fails_forgets_nothing_that_runs_have_named(
 ) -> None:
     """Only a complete list shows what is not there."""
     workspace.put_job_group(1, "Failed")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     await clock.advance(100_000)
     workspace.faults["flows"] = OVERLOADED
     for _ in range(_TIMES):
         with pytest.raises(TryLaterError):
-            await scene.parts.pipeline_names.poll()
+            await scene.polls.pipeline_names.poll()
 
     assert knows(scene)

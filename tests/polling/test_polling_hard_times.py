@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BudgetExhaustedError, MonitorError, NotAvailableError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
-from monitor.polling.capability_discovery import CapabilityDiscovery
-from monitor.polling.pace import rest_after_reads, rest_between_lists
-from monitor.polling.reachability import ReachabilityJudge
+from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
+from monitor.polling.running.intervals import wait_after_reads, wait_between_lists
+from monitor.polling.running.reachability import ReachabilityJudge
 from monitor.workspace.budget import RequestBudget
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
@@ -50,7 +50,7 @@ class Spending:
 
 @pytest.mark.parametrize(
     ("loops", "at_once", "rest_seconds"),
-    [(2, 1, rest_between_lists(10, lists=2)), (1, 50, rest_after_reads(10, reads=50))],
+    [(2, 1, wait_between_lists(10, lists=2)), (1, 50, wait_after_reads(10, reads=50))],
     ids=["two lists", "50 active runs"],
 )
 async def test_a_small_budget_is_not_spent_on_looking_alone(
@@ -75,37 +75,35 @@ async def test_a_small_budget_is_not_spent_on_looking_alone(
 
 def test_a_usual_budget_rests_no_longer_than_is_set() -> None:
     """With the default of 120 a minute the polls keep their five seconds."""
-    assert rest_between_lists(120, lists=2) < 5
-    assert rest_after_reads(120, reads=20) < 5
+    assert wait_between_lists(120, lists=2) < 5
+    assert wait_after_reads(120, reads=20) < 5
 
 
 async def test_a_right_withdrawn_for_a_while_is_asked_for_again(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Within a minute, then less and less often, at least four times an hour."""
-    capability_discovery = CapabilityDiscovery(
-        unbegun.following, ReachabilityJudge(unbegun.following)
-    )
-    await capability_discovery.find_out()
+    capability_discovery = CapabilityDiscovery(unbegun.context, ReachabilityJudge(unbegun.context))
+    await capability_discovery.discover()
     first = capability_discovery.seconds_until_due()
     workspace.faults["jobLibrary"] = FORBIDDEN
     await unbegun.observer.open(NAME)
     with pytest.raises(NotAvailableError):
-        await unbegun.parts.changes.poll()
-    await capability_discovery.heed()
+        await unbegun.polls.changes.poll()
+    await capability_discovery.switch_off_refused()
     waits = [capability_discovery.seconds_until_due()]
-    assert not unbegun.following.can(Capability.LIST_CHANGES)
+    assert not unbegun.context.can(Capability.LIST_CHANGES)
     for _ in range(4):
         await clock.advance(waits[-1])
-        await capability_discovery.find_out()
+        await capability_discovery.discover()
         waits.append(capability_discovery.seconds_until_due())
     workspace.faults.clear()
     await clock.advance(waits[-1])
-    await capability_discovery.find_out()
+    await capability_discovery.discover()
 
     assert first == 21_600
     assert waits == [60, 300, 600, 900, 900]
-    assert unbegun.following.can(Capability.LIST_CHANGES)
+    assert unbegun.context.can(Capability.LIST_CHANGES)
     assert capability_discovery.seconds_until_due() == 21_600
 
 
@@ -120,13 +118,13 @@ async def test_a_token_that_is_renewed_late_costs_no_pipeline(
     workspace.put_plan_run(7, plan={"id": 900})
     workspace.faults = {"jobGroups/1": TOKEN_REVOKED, "plans/900/full": TOKEN_REVOKED}
     for _ in range(2 * scene.settings.attempts):
-        for poll in (scene.parts.changes.poll, scene.parts.plan_runs.poll):
+        for poll in (scene.polls.changes.poll, scene.polls.plan_runs.poll):
             with pytest.raises(MonitorError):
                 await poll()
         await clock.advance(5)
     workspace.faults.clear()
-    await scene.parts.changes.poll()
-    await scene.parts.plan_runs.poll()
+    await scene.polls.changes.poll()
+    await scene.polls.plan_runs.poll()
 
     group, plan_run = await scene.state(1), await scene.state(7, RunKind.PLAN_RUN)
     assert group is not None
@@ -146,7 +144,7 @@ async def test_a_plan_that_ran_in_the_same_second_is_not_taken_for_another(
         "name": "Other",
         "latestPlanSnapshotRun": {"id": 8, "createdAt": row["createdAt"]},
     }
-    await scene.parts.plan_runs.poll()
+    await scene.polls.plan_runs.poll()
     state = await scene.state(7, RunKind.PLAN_RUN)
 
     assert state is not None
@@ -158,7 +156,7 @@ async def test_a_plan_run_whose_children_are_linked_is_not_read_again(
 ) -> None:
     """Old plan runs that a restart or a long list shows once more cost no read each."""
     workspace.put_job_group(1, "Complete")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     workspace.tables["plans"][13] = {"id": 13, "name": "Nightly"}
     task_run = {
         "id": 1,
@@ -168,12 +166,12 @@ async def test_a_plan_run_whose_children_are_linked_is_not_read_again(
     node = {"id": 55, "taskType": "flow", "planTaskSnapshotRuns": {"data": [task_run]}}
     workspace.full_plans[13] = {"id": 13, "planNodes": {"data": [node]}}
     workspace.put_plan_run(7, "Complete", plan={"id": 13}, finishedAt=stamp(workspace.now()))
-    await scene.parts.plan_runs.poll()
-    await scene.parts.plan_runs.link_children()
+    await scene.polls.plan_runs.poll()
+    await scene.polls.plan_children.poll()
     reads = workspace.count("plans/13/full")
     await scene.restart()
-    await scene.parts.reconciliation.relist()
-    await scene.parts.plan_runs.link_children()
+    await scene.poll("relist")
+    await scene.polls.plan_children.poll()
 
     assert reads == 1
     assert workspace.count("plans/13/full") == 1

@@ -22,9 +22,9 @@ async def test_names_follow_a_rename(scene: Scene, workspace: TinyWorkspace) -> 
     """Flows and plans carry the names that the workspace shows now."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
     workspace.tables["plans"] = {13: {"id": 13, "name": "Nightly"}}
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
     workspace.tables["flows"][11]["name"] = "Revenue"
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
 
     assert names(scene) == {("11", "Revenue"), ("13", "Nightly")}
 
@@ -34,12 +34,12 @@ async def test_a_deleted_pipeline_is_forgotten_after_two_lists(
 ) -> None:
     """One short list forgets nothing, the second does, also when a restart lay between."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A"}, 12: {"id": 12, "name": "B"}}
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
     del workspace.tables["flows"][12]
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
     assert ("12", "B") in names(scene)
 
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
     assert names(scene) == {("11", "A")}
 
 
@@ -55,30 +55,54 @@ async def test_a_schedule_does_not_bring_a_deleted_flow_back(
         "tasks": [{"runFlow": {"flowId": 12}}, {"runFlow": {"flowId": 13}}],
     }
     for _ in range(2):
-        await scene.parts.pipeline_names.poll()
-        await scene.parts.schedules.poll()
+        await scene.polls.pipeline_names.poll()
+        await scene.poll("schedules")
     assert names(scene) == {("12", "B"), ("13", None)}
     del workspace.tables["flows"][12]
     for _ in range(3):
-        await scene.parts.pipeline_names.poll()
-        await scene.parts.schedules.poll()
+        await scene.polls.pipeline_names.poll()
+        await scene.poll("schedules")
     assert names(scene) == {("13", None)}
 
     gone = {"flowId": 12, "id": 12, "name": "B", "deleted_at": "2026-11-21T10:00:00.000Z"}
     workspace.tables["schedules"][5]["tasks"] = [{"runFlow": gone}]
     await scene.restart()
-    await scene.parts.schedules.poll()
+    await scene.poll("schedules")
     assert names(scene) == set()
+
+
+async def test_folders_that_cannot_be_listed_hold_up_no_owner(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Flows get their owners, and keep the folder names that are known; the poll still fails."""
+    owner = {"email": "ada@example.org"}
+    workspace.tables["flows"] = {
+        11: {"id": 11, "name": "A", "folder": {"id": 3}, "creator": owner},
+    }
+    workspace.documents["folders"] = {"data": [{"id": 3, "name": "Finance"}]}
+    await scene.polls.pipeline_names.poll()
+    workspace.faults["folders"] = OVERLOADED
+    workspace.tables["flows"][12] = {
+        "id": 12, "name": "B", "folder": {"id": 4}, "creator": owner,
+    }  # fmt: skip
+    with pytest.raises(TryLaterError):
+        await scene.polls.pipeline_names.poll()
+
+    placed = {
+        pipeline.id: (pipeline.folder, pipeline.owner)
+        for pipeline in scene.live_state.view.pipelines()
+    }
+    assert placed == {"11": ("Finance", "ada@example.org"), "12": (None, "ada@example.org")}
 
 
 async def test_a_failed_list_forgets_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
     """An outage is not a deletion."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A"}}
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
     workspace.faults["flows"] = OVERLOADED
     for _ in range(3):
         with pytest.raises(TryLaterError):
-            await scene.parts.pipeline_names.poll()
+            await scene.polls.pipeline_names.poll()
 
     assert names(scene) == {("11", "A")}
 
@@ -88,9 +112,9 @@ async def test_a_pipeline_that_was_never_listed_stays(
 ) -> None:
     """Somebody else's flow, which runs but which the list does not show, keeps its name."""
     workspace.put_job_group(1, "Complete")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     for _ in range(3):
-        await scene.parts.pipeline_names.poll()
+        await scene.polls.pipeline_names.poll()
 
     assert scene.live_state.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
 
@@ -109,10 +133,10 @@ async def test_schedules_are_known_with_what_they_start(
         "tasks": [{"runFlow": {"flowId": 11}}],
         "status": "",
     }
-    await scene.parts.schedules.poll()
+    await scene.poll("schedules")
     (known,) = scene.live_state.workspaces["marketing"].schedules
     workspace.tables["schedules"].clear()
-    await scene.parts.schedules.poll()
+    await scene.poll("schedules")
 
     assert (known.name, known.is_enabled, known.disable_reason) == (
         "every night",
@@ -144,7 +168,7 @@ async def test_a_flow_has_its_folders_name_and_its_owner(
     }
     workspace.tables["folders"] = {5: {"id": 5, "name": "Finance"}}
     workspace.tables["plans"] = {16: {"id": 16, "name": "P", "creator": ann}}
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
 
     assert place(scene, "11") == ("Finance", "ann@example.com")
     assert place(scene, "12") == ("Told", None)
@@ -160,12 +184,12 @@ async def test_folders_are_asked_for_only_where_they_are_needed(
 ) -> None:
     """No flow in a folder: no list of folders. No such list: the id stands for the name."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "A", "folder": None}}
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
     assert workspace.count("folders") == 0
 
     workspace.faults["folders"] = NO_ROUTE
     workspace.tables["flows"][11]["folder"] = {"id": 5}
-    await scene.parts.pipeline_names.poll()
+    await scene.polls.pipeline_names.poll()
     assert place(scene, "11") == ("5", None)
 
 
@@ -186,9 +210,9 @@ async def test_a_reading_of_schedules_tells_when_it_began_and_whose_they_are(
             "tasks": [],
         }
     }
-    await scene.client.request("getOpenApiSpec", priority=Priority.CHANGES)
-    before = scene.following.workspace_now()
-    await scene.parts.schedules.poll()
+    await scene.client.requester.request("getOpenApiSpec", priority=Priority.CHANGES)
+    before = scene.context.workspace_now()
+    await scene.poll("schedules")
     status = scene.live_state.workspaces["marketing"]
     (known,) = status.schedules
 
@@ -199,7 +223,7 @@ async def test_a_reading_of_schedules_tells_when_it_began_and_whose_they_are(
     await clock.advance(300)
     workspace.faults["schedules"] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await scene.parts.schedules.poll()
+        await scene.poll("schedules")
     assert scene.live_state.workspaces["marketing"].schedules_read_at == before
     assert workspace.count("people/current") == 1
 
@@ -213,14 +237,14 @@ async def test_a_schedule_that_cannot_be_read_is_not_gone(
         for number in (1, 2)
     }
     workspace.tables["schedules"] = rows
-    await scene.parts.schedules.poll()
+    await scene.poll("schedules")
     rows[1]["name"] = {"no": "name"}
-    await scene.parts.schedules.poll()
+    await scene.poll("schedules")
     assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {
         "1",
         "2",
     }
 
     del rows[1]
-    await scene.parts.schedules.poll()
+    await scene.poll("schedules")
     assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {"2"}

@@ -35,14 +35,14 @@ async def test_a_named_run_that_fails_keeps_no_other_from_being_followed(
 ) -> None:
     """The other named run and the active ones are read all the same, in the same round."""
     workspace.put_job_group(1, "InProgress")
-    await legacy.parts.by_id.confirm(legacy.key(1))
+    await legacy.polls.by_id.confirm(legacy.key(1))
     workspace.put_job_group(901)
     workspace.put_job_group(902)
     workspace.faults["jobGroups/901"] = OVERLOADED
     await clock.advance(5)
     workspace.put_job_group(1, "Complete")
     with pytest.raises(TryLaterError):
-        await legacy.parts.by_id.poll()
+        await legacy.polls.by_id.poll()
 
     assert (await legacy.told())[2:] == ["902:queued", "902:started", "1:succeeded"]
 
@@ -58,7 +58,7 @@ async def test_a_named_run_that_always_fails_is_given_up(
     for _ in range(10):
         await clock.advance(5)
         try:
-            await legacy.parts.by_id.poll()
+            await legacy.polls.by_id.poll()
         except TryLaterError:
             failures += 1
 
@@ -72,18 +72,18 @@ async def test_active_runs_that_fail_come_last(
     """As many as are read at once may fail for good; all others are still read each round."""
     for number in range(1, 9):
         workspace.put_job_group(number, "InProgress")
-        await legacy.parts.by_id.confirm(legacy.key(number))
+        await legacy.polls.by_id.confirm(legacy.key(number))
         await clock.advance(1)
     workspace.faults["jobGroups/[1-4]"] = OVERLOADED
     for _ in range(3):
         await clock.advance(5)
         with pytest.raises(TryLaterError):
-            await legacy.parts.by_id.poll()
+            await legacy.polls.by_id.poll()
     for number in range(5, 9):
         workspace.put_job_group(number, "Complete")
     await clock.advance(5)
     with pytest.raises(TryLaterError):
-        await legacy.parts.by_id.poll()
+        await legacy.polls.by_id.poll()
 
     ended = {item for item in await legacy.told() if item.endswith("succeeded")}
     assert ended == {f"{number}:succeeded" for number in range(5, 9)}
@@ -96,15 +96,15 @@ async def test_the_audit_goes_on_behind_a_run_that_fails(
     for number in (1, 2):
         workspace.put_job_group(number)
     workspace.put_plan_run(3)
-    await scene.parts.changes.poll()
-    await scene.parts.plan_runs.poll()
+    await scene.polls.changes.poll()
+    await scene.polls.plan_runs.poll()
     workspace.tables["jobLibrary"].clear()
     workspace.tables["planSnapshotRuns"].clear()
     workspace.faults["jobGroups/1"] = OVERLOADED
     for _ in range(2):
         await clock.advance(300)
         with pytest.raises(TryLaterError):
-            await scene.parts.reconciliation.poll()
+            await scene.poll("reconciliation")
 
     assert [item for item in await scene.told() if item.endswith("lost")] == ["2:lost", "3:lost"]
 
@@ -116,9 +116,9 @@ async def test_a_list_that_fails_keeps_no_other_list_from_being_audited(
     await clock.advance(60)
     workspace.put_plan_run(3)
     workspace.faults["jobLibrary"] = OVERLOADED
-    for look in (scene.parts.reconciliation.poll, scene.parts.reconciliation.relist):
+    for name in ("reconciliation", "relist"):
         with pytest.raises(TryLaterError):
-            await look()
+            await scene.poll(name)
 
     assert await scene.told() == ["3:queued", "3:started"]
     assert {query.get("status") for path, query in workspace.asked if "plan" in path} > {None}
@@ -131,7 +131,7 @@ async def test_flows_that_cannot_be_listed_keep_no_plan_from_being_named(
     workspace.tables["plans"][5] = {"id": 5, "name": "Nightly"}
     workspace.faults["flows"] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await scene.parts.pipeline_names.poll()
+        await scene.polls.pipeline_names.poll()
 
     assert [pipeline.name for pipeline in scene.live_state.view.pipelines()] == ["Nightly"]
 
@@ -145,11 +145,11 @@ async def test_progress_is_read_although_some_job_records_cannot_be(
         workspace.put_job_group(number)
         workspace.put_job(number, "InProgress", percentComplete=40)
     workspace.faults = {f"jobGroups/{number}/jobs": fault for number in range(1, 13)}
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     for _ in range(3):
         await clock.advance(5)
         try:
-            await scene.parts.progress.poll()
+            await scene.poll("progress")
         except MonitorError:
             continue
 
@@ -164,13 +164,13 @@ async def test_an_old_flow_run_that_is_gone_is_not_looked_for_again(
     before = stamp(scene.since() - timedelta(hours=2))
     row = workspace.put_job_group(1, "Complete", createdAt=before, flowRun={"id": 71})
     row["updatedAt"] = before
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     for _ in range(20):
         await clock.advance(60)
-        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
     assert workspace.count("flowRuns/71") == 1
-    assert scene.parts.flow_runs.seconds_until_due() is None
+    assert scene.polls.flow_runs.seconds_until_due() is None
     assert await scene.told(RunKind.FLOW_RUN) == []
 
 
@@ -182,11 +182,11 @@ async def test_an_old_flow_run_that_cannot_be_read_is_given_up(
     row = workspace.put_job_group(1, "Complete", createdAt=before, flowRun={"id": 71})
     row["updatedAt"] = before
     workspace.faults["flowRuns/71"] = OVERLOADED
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     for _ in range(20):
         await clock.advance(60)
         try:
-            await scene.parts.flow_runs.poll(scene.parts.intake.take)
+            await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
         except TryLaterError:
             continue
 
@@ -199,11 +199,11 @@ async def test_a_flow_run_that_is_refused_makes_no_other_unknown(
     """Somebody's private flow run grows old by itself; the rest is confirmed as before."""
     workspace.put_job_group(1, flowRun={"id": 71})
     workspace.faults["flowRuns/71"] = FORBIDDEN
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     with pytest.raises(MonitorError):
-        await scene.parts.flow_runs.poll(scene.parts.intake.take)
+        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
     await clock.advance(5)
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
     assert scene.live_state.confirmed[NAME, RunKind.FLOW_RUN] == clock.now()
 
@@ -214,8 +214,8 @@ async def test_job_records_that_never_come_are_not_asked_for_for_ever(
     """A day after the end nobody waits for them any more, so the line cannot fill with such."""
     workspace.put_job_group(1, "Complete")
     workspace.faults["jobGroups/1/jobs"] = OVERLOADED
-    await scene.parts.changes.poll()
-    reading = asyncio.create_task(scene.parts.details.run())
+    await scene.polls.changes.poll()
+    reading = asyncio.create_task(scene.polls.details.run())
     with capture_logs() as logs:
         await until(lambda: any(log["event"] == "job records come later" for log in logs))
         await clock.advance(90_000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from monitor.model.errors import TryLaterError
@@ -40,7 +42,7 @@ async def test_times_and_trigger_are_the_workspaces(
         plan={"id": 13},
     )
     await clock.advance(5)
-    await scene.parts.plan_runs.poll()
+    await scene.polls.plan_runs.poll()
 
     state = await scene.state(7, PLAN_RUN)
     assert state is not None
@@ -53,7 +55,7 @@ async def test_a_listed_plan_is_itself(scene: Scene, workspace: TinyWorkspace) -
     """Where the run names a plan of the list, nothing else is read."""
     put_plan(workspace, 13, "Nightly")
     workspace.put_plan_run(7, plan={"id": 13})
-    await scene.parts.plan_runs.poll()
+    await scene.polls.plan_runs.poll()
 
     assert await plan_of(scene, 7) == Pipeline(kind=PipelineKind.PLAN, id="13", name="Nightly")
     assert workspace.count("plans/13/full") == 0
@@ -67,10 +69,10 @@ async def test_a_snapshot_is_read_once_and_kept(scene: Scene, workspace: TinyWor
     }  # fmt: skip
     for run_id in (7, 8):
         workspace.put_plan_run(run_id, plan={"id": 900})
-        await scene.parts.plan_runs.poll()
+        await scene.polls.plan_runs.poll()
     await scene.restart()
     workspace.put_plan_run(9, plan={"id": 900})
-    await scene.parts.plan_runs.poll()
+    await scene.polls.plan_runs.poll()
 
     plans = {(await plan_of(scene, run_id)) for run_id in (7, 8, 9)}
     assert plans == {Pipeline(kind=PipelineKind.PLAN, id="13", name="Nightly")}
@@ -86,7 +88,7 @@ async def test_a_refused_snapshot_is_found_by_the_latest_run(
     put_plan(workspace, 13, "Nightly", latestPlanSnapshotRun={"createdAt": created})
     put_plan(workspace, 14, "Weekly")
     workspace.put_plan_run(7, plan={"id": 900})
-    await scene.parts.plan_runs.poll()
+    await scene.polls.plan_runs.poll()
 
     plan = await plan_of(scene, 7)
     assert plan is not None
@@ -102,7 +104,7 @@ async def test_a_snapshots_id_is_never_handed_out(scene: Scene, workspace: TinyW
             workspace, plan_id, "Twin", latestPlanSnapshotRun={"status": "x", "createdAt": created}
         )
     workspace.put_plan_run(7, plan={"id": 900})
-    await scene.parts.plan_runs.poll()
+    await scene.polls.plan_runs.poll()
 
     assert await plan_of(scene, 7) is None
     assert "900" not in {pipeline.id for pipeline in scene.live_state.view.pipelines()}
@@ -116,16 +118,16 @@ async def test_a_plan_that_cannot_be_asked_for_yet_holds_the_run(
     workspace.faults["plans/900/full"] = OVERLOADED
     workspace.put_plan_run(7, plan={"id": 900})
     workspace.put_plan_run(8, plan={"id": 13})
-    stood_at = scene.parts.plan_runs.watermark.at
+    stood_at = scene.polls.plan_runs.watermark.at
     with pytest.raises(TryLaterError):
-        await scene.parts.plan_runs.poll()
+        await scene.polls.plan_runs.poll()
     assert await scene.told() == ["8:queued", "8:started"]
-    assert scene.parts.plan_runs.watermark.at == stood_at
+    assert scene.polls.plan_runs.watermark.at == stood_at
 
     for _ in range(scene.settings.attempts - 2):
         with pytest.raises(TryLaterError):
-            await scene.parts.plan_runs.poll()
-    await scene.parts.plan_runs.poll()
+            await scene.polls.plan_runs.poll()
+    await scene.polls.plan_runs.poll()
 
     assert "7:started" in await scene.told()
 
@@ -142,7 +144,7 @@ async def test_an_end_without_its_time_is_read_by_id(
             workspace.tables["planSnapshotRuns"][7] = whole
 
     workspace.before_answer = finish
-    await scene.parts.plan_runs.poll()
+    await scene.polls.plan_runs.poll()
 
     state = await scene.state(7, PLAN_RUN)
     assert state is not None
@@ -157,11 +159,11 @@ async def test_runs_inside_a_plan_run_learn_their_parent(
     put_plan(workspace, 13, "Nightly")
     workspace.put_flow_run(71)
     workspace.put_job_group(1, "InProgress", flowRun={"id": 71}, ranfor="plan")
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     workspace.put_plan_run(7, "Complete", finishedAt=stamp(workspace.now()), plan={"id": 13})
-    await scene.parts.plan_runs.poll()
+    await scene.polls.plan_runs.poll()
     workspace.full_plans[13] = plan_with_children(plan_run_id=7, job_group_ids=(1, 99))
-    await scene.parts.plan_runs.link_children()
+    await scene.polls.plan_children.poll()
 
     group, flow_run = await scene.state(1), await scene.state(71, RunKind.FLOW_RUN)
     assert group is not None
@@ -169,7 +171,69 @@ async def test_runs_inside_a_plan_run_learn_their_parent(
     assert (group.parents.plan_run, flow_run.parents.plan_run) == ("7", "7")
     assert group.trigger is Trigger.PLAN
     assert await scene.state(99) is None
-    assert await scene.parts.plan_runs.link_children() is False
+    assert await scene.polls.plan_children.poll() is False
+
+
+async def test_a_plan_that_cannot_be_read_holds_up_no_other(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """The runs of the other plans are linked; this plan is retried ever more rarely, for a day."""
+    for plan_run_id, plan_id in ((7, 13), (8, 14)):
+        put_plan(workspace, plan_id, f"Plan {plan_id}")
+        workspace.put_job_group(plan_run_id + 100, "Complete", ranfor="plan")
+        workspace.put_plan_run(
+            plan_run_id, "Complete", finishedAt=stamp(workspace.now()), plan={"id": plan_id}
+        )
+        workspace.full_plans[plan_id] = plan_with_children(
+            plan_run_id=plan_run_id, job_group_ids=(plan_run_id + 100,)
+        )
+    workspace.faults["plans/13/full"] = OVERLOADED
+    await scene.polls.changes.poll()
+    await scene.polls.plan_runs.poll()
+    with pytest.raises(TryLaterError):
+        await scene.polls.plan_children.poll()
+    assert await parent_of(scene, 108) == "8"
+    assert await parent_of(scene, 107) is None
+
+    reads = []
+    for _ in range(3):
+        before = workspace.count("plans/13/full")
+        for _ in range(100):
+            await clock.advance(6)
+            with suppress(TryLaterError):
+                await scene.polls.plan_children.poll()
+        reads.append(workspace.count("plans/13/full") - before)
+    assert reads[0] < 12
+    assert reads[1:] == [2, 2]
+
+    workspace.faults.clear()
+    await clock.advance(scene.settings.reconcile_seconds)
+    await scene.polls.plan_children.poll()
+    assert await parent_of(scene, 107) == "7"
+
+
+async def test_a_plan_that_can_never_be_read_is_given_up(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """After a day nothing more is asked for it."""
+    put_plan(workspace, 13, "Nightly")
+    workspace.put_plan_run(7, "Complete", finishedAt=stamp(workspace.now()), plan={"id": 13})
+    workspace.faults["plans/13/full"] = OVERLOADED
+    await scene.polls.plan_runs.poll()
+    for _ in range(2):
+        with suppress(TryLaterError):
+            await scene.polls.plan_children.poll()
+        await clock.advance(86_401)
+    reads = workspace.count("plans/13/full")
+
+    assert await scene.polls.plan_children.poll() is False
+    assert workspace.count("plans/13/full") == reads
+
+
+async def parent_of(scene: Scene, job_group_id: int) -> str | None:
+    state = await scene.state(job_group_id)
+    assert state is not None
+    return state.parents.plan_run
 
 
 def plan_with_children(*, plan_run_id: int, job_group_ids: tuple[int, ...]) -> dict[str, object]:

@@ -195,7 +195,7 @@ async def polls_in(seconds: int, workspace: TinyWorkspace, clock: ManualClock) -
 
 async def test_in_pc_it_says_why_nothing_is_followed(live: Scene, workspace: TinyWorkspace) -> None:
     """Flows and the specification are read on; the reason is one clear sentence."""
-    live.client.settings = type(live.client.settings)(
+    live.client.requester.settings = type(live.client.settings)(
         name=NAME, url=workspace.url, retries=0, requests_per_minute=60_000, edition=Edition.PC
     )
     workspace.tables["flows"][11] = {"id": 11, "name": "Sales"}

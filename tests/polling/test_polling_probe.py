@@ -10,9 +10,9 @@ from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import Edition, operations
 from monitor.model.errors import NotAvailableError, UnauthorizedError, WorkspaceUnreachableError
 from monitor.model.events import WorkspaceEvent
-from monitor.polling.capability_discovery import CapabilityDiscovery
-from monitor.polling.probe import Proof, judge, probe
-from monitor.polling.reachability import ReachabilityJudge
+from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
+from monitor.polling.discovery.probe import Proof, judge, probe
+from monitor.polling.running.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace
@@ -102,7 +102,7 @@ def test_with_no_read_at_all_the_document_decides() -> None:
 
 async def test_a_workspace_shows_its_edition(unbegun: Scene, workspace: TinyWorkspace) -> None:
     """The reads go over the wire, and what is refused is not among the capabilities."""
-    unbegun.client.settings = type(unbegun.client.settings)(
+    unbegun.client.requester.settings = type(unbegun.client.settings)(
         name=NAME, url=workspace.url, retries=0, requests_per_minute=60_000
     )
     for path in ("people/current", "plans", "schedules", "planSnapshotRuns", "open-api-spec"):
@@ -110,7 +110,7 @@ async def test_a_workspace_shows_its_edition(unbegun: Scene, workspace: TinyWork
     finding = await probe(unbegun.client)
 
     assert finding.edition is Edition.PL
-    assert unbegun.client.edition is Edition.PL
+    assert unbegun.client.requester.edition is Edition.PL
     assert Capability.LIST_CHANGES in finding.capabilities
     assert Capability.LIST_PLAN_RUNS not in finding.capabilities
 
@@ -144,15 +144,15 @@ async def test_an_outage_proves_nothing(
 
 async def test_a_loss_is_told_once_and_a_return_too(scene: Scene, workspace: TinyWorkspace) -> None:
     """What is missing is switched off with one event, however often it is found missing."""
-    capability_discovery = CapabilityDiscovery(scene.following, ReachabilityJudge(scene.following))
-    await capability_discovery.find_out()
+    capability_discovery = CapabilityDiscovery(scene.context, ReachabilityJudge(scene.context))
+    await capability_discovery.discover()
     workspace.faults["plans/.*"] = NO_ROUTE
     for fault in (NO_ROUTE, NO_ROUTE, None):
         workspace.faults.clear()
         if fault is not None:
             workspace.faults["schedules"] = fault
-        await capability_discovery.find_out()
-        await capability_discovery.heed()
+        await capability_discovery.discover()
+        await capability_discovery.switch_off_refused()
     recorded = [event.event for event in await scene.bus.events(after=0, limit=100)]
     told = [(event.what, event.after) for event in recorded if isinstance(event, WorkspaceEvent)]
 
@@ -166,38 +166,38 @@ async def test_a_refused_read_switches_off_what_rests_on_it(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """An operation that turns out to be absent later is heeded without a new probe."""
-    capability_discovery = CapabilityDiscovery(scene.following, ReachabilityJudge(scene.following))
-    await capability_discovery.find_out()
+    capability_discovery = CapabilityDiscovery(scene.context, ReachabilityJudge(scene.context))
+    await capability_discovery.discover()
     workspace.faults["flowRuns/.*"] = NO_ROUTE
     workspace.put_job_group(1, "Complete", flowRun={"id": 71})
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
     with pytest.raises(Exception, match="getFlowRun"):
-        await scene.parts.flow_runs.poll(scene.parts.intake.take)
-    await capability_discovery.heed()
+        await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
+    await capability_discovery.switch_off_refused()
 
-    assert not scene.following.can(Capability.FOLLOW_FLOW_RUNS)
-    assert scene.following.can(Capability.LIST_CHANGES)
+    assert not scene.context.can(Capability.FOLLOW_FLOW_RUNS)
+    assert scene.context.can(Capability.LIST_CHANGES)
 
 
 async def test_no_poll_waits_for_a_look_that_another_began(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A look may take long in a small budget; one is enough, and the other polls go on."""
-    capability_discovery = CapabilityDiscovery(scene.following, ReachabilityJudge(scene.following))
-    await capability_discovery.find_out()
+    capability_discovery = CapabilityDiscovery(scene.context, ReachabilityJudge(scene.context))
+    await capability_discovery.discover()
     await clock.advance(3_600)
     workspace.faults["schedules"] = NO_ROUTE
     with pytest.raises(NotAvailableError):
-        await scene.parts.schedules.poll()
+        await scene.poll("schedules")
     workspace.holds["flows"] = asyncio.Event()
-    looking = asyncio.create_task(capability_discovery.heed())
+    looking = asyncio.create_task(capability_discovery.switch_off_refused())
     await until(lambda: workspace.count("flows") == 2)
-    await capability_discovery.heed()
+    await capability_discovery.switch_off_refused()
     assert not looking.done()
     workspace.holds["flows"].set()
     await looking
 
-    assert not scene.following.can(Capability.READ_SCHEDULES)
+    assert not scene.context.can(Capability.READ_SCHEDULES)
     assert workspace.count("flows") == 2
 
 

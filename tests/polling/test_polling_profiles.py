@@ -41,7 +41,7 @@ async def run(
         "flow": {"id": 11, "name": "Sales"},
     }
     workspace.put_job_group(number, status, wrangledDataset=dataset)
-    await scene.parts.changes.poll()
+    await scene.polls.changes.poll()
 
 
 def read(scene: Scene) -> dict[str, tuple[str, ValueCounts]]:
@@ -51,7 +51,7 @@ def read(scene: Scene) -> dict[str, tuple[str, ValueCounts]]:
 
 @pytest.fixture
 def profiles(scene: Scene) -> Profiles:
-    return Profiles(scene.following, at_once=10, outputs=100)
+    return Profiles(scene.context, at_once=10, outputs=100)
 
 
 async def test_the_newest_profile_of_each_output_is_read_once(
@@ -151,7 +151,7 @@ async def test_a_name_that_lists_leave_out_is_asked_for_once(
     seen = []
     for number in (1, 2, 3):
         workspace.put_job_group(number, "Complete", wrangledDataset=incomplete)
-        await scene.parts.changes.poll()
+        await scene.polls.changes.poll()
         named = {**incomplete, "recipe": {"name": "Clean sales"}}
         workspace.put_job_group(number, wrangledDataset=named, status="Complete")
         await profiles.poll()
@@ -171,7 +171,7 @@ async def test_a_round_costs_a_bounded_number_of_requests(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """The others are read in the next rounds, each once."""
-    few = Profiles(scene.following, at_once=2, outputs=100)
+    few = Profiles(scene.context, at_once=2, outputs=100)
     for number in range(1, 6):
         workspace.documents[f"jobGroups/{number}/profileResults"] = profile((number, 0, 0))
         await run(scene, workspace, number, recipe=number)
@@ -188,7 +188,7 @@ async def test_only_so_many_outputs_are_kept_in_mind(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Those that were made last; the others are neither kept nor asked for again."""
-    few = Profiles(scene.following, at_once=10, outputs=2)
+    few = Profiles(scene.context, at_once=10, outputs=2)
     for number in range(1, 4):
         workspace.documents[f"jobGroups/{number}/profileResults"] = profile((number, 0, 0))
         await run(scene, workspace, number, recipe=number)
@@ -199,3 +199,22 @@ async def test_only_so_many_outputs_are_kept_in_mind(
 
     assert set(read(scene)) == {"recipe 2", "recipe 3"}
     assert workspace.count("jobGroups/./profileResults") == 3
+
+
+async def test_a_profile_that_cannot_be_read_holds_up_no_other(
+    scene: Scene, workspace: TinyWorkspace, profiles: Profiles
+) -> None:
+    """The other outputs are read; this one is asked for a bounded number of times."""
+    workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
+    workspace.faults["jobGroups/2/profileResults"] = OVERLOADED
+    await run(scene, workspace, 1)
+    await run(scene, workspace, 2, recipe=46)
+    for _ in range(scene.settings.attempts - 1):
+        with pytest.raises(TryLaterError):
+            await profiles.poll()
+        assert read(scene) == {"recipe 45": ("1", ValueCounts(valid=1))}
+    for _ in range(3):
+        await profiles.poll()
+
+    assert workspace.count("jobGroups/1/profileResults") == 1
+    assert workspace.count("jobGroups/2/profileResults") == scene.settings.attempts

@@ -16,7 +16,7 @@ from monitor.model.errors import (
     WorkspaceUnreachableError,
 )
 from monitor.model.live_state import Reachability
-from monitor.polling.reachability import ReachabilityJudge
+from monitor.polling.running.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 
@@ -28,7 +28,7 @@ def down(operation_id: str, status_code: int | None = 503) -> WorkspaceUnreachab
 @pytest.fixture
 def judge(unbegun: Scene) -> ReachabilityJudge:
     """A judge who has seen three polls succeed."""
-    made = ReachabilityJudge(unbegun.following)
+    made = ReachabilityJudge(unbegun.context)
     for poll in ("changes", "plan_runs", "reconciliation"):
         made.succeeded(poll)
     return made

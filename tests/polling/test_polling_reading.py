@@ -8,8 +8,8 @@ import pytest
 
 from monitor.model.observations import Observation
 from monitor.model.runs import JobCount, RunKind, Source, Status, Trigger, status_of
-from monitor.polling.memory import BoundedMemory
-from monitor.polling.reading import flow_run_begun, job_group_observation, job_summary
+from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.runs.run_observations import flow_run_begun, job_group_observation, job_summary
 from monitor.workspace.payloads import JobGroupRow, JobRow
 from tests.polling.conftest import Scene
 
@@ -148,8 +148,8 @@ async def test_the_page_of_a_cloud_drops_the_api_label(unbegun: Scene) -> None:
         "https://us1.alteryxcloud.com",
         "http://h:3005",
     ):
-        unbegun.client.settings = type(settings)(name="w", url=url)
-        urls[url] = unbegun.following.page_url
+        unbegun.client.requester.settings = type(settings)(name="w", url=url)
+        urls[url] = unbegun.context.page_url
 
     assert list(urls.values()) == [
         "https://clouddataprep.com",

@@ -17,8 +17,8 @@ from monitor.model.errors import NotAvailableError
 from monitor.model.inventory import Figures
 from monitor.model.live_state import Reachability
 from monitor.model.secrets import Secret
-from monitor.polling.capability_discovery import CapabilityDiscovery
-from monitor.polling.polls import Polls
+from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
+from monitor.polling.running.attempts import PollAttempts
 from monitor.polling.settings import PollSettings
 from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
@@ -36,15 +36,15 @@ class Followed:
     def __init__(self, scene: Scene, sandbox: Sandbox) -> None:
         self.scene = scene
         self.sandbox = sandbox
-        self.polls = Polls(scene.following, CollectorRegistry())
-        self.capability_discovery = CapabilityDiscovery(scene.following, self.polls.reachability)
+        self.attempts = PollAttempts(scene.context, CollectorRegistry())
+        self.capability_discovery = CapabilityDiscovery(scene.context, self.attempts.reachability)
 
     async def poll(self) -> None:
         """Read the schedules as a running poller does, and heed what was refused."""
-        if self.scene.following.can(Capability.READ_SCHEDULES):
-            poll = self.scene.parts.schedules.poll
-            await self.polls.attempt("schedules", poll, again_seconds=60)
-        await self.capability_discovery.heed()
+        if self.scene.context.can(Capability.READ_SCHEDULES):
+            poll = self.scene.declared["schedules"].run
+            await self.attempts.attempt("schedules", poll, again_seconds=60)
+        await self.capability_discovery.switch_off_refused()
 
     async def told(self, since: int) -> list[tuple[str, str | None]]:
         return [(what, after) for what, _, after in (await self.scene.changes())[since:]]
@@ -76,7 +76,7 @@ async def followed(
     )
     await scene.open()
     made = Followed(scene, sandbox)
-    await made.capability_discovery.find_out()
+    await made.capability_discovery.discover()
     await scene.observer.open(NAME)
     await clock.advance(3_600)
     yield made
@@ -112,7 +112,7 @@ async def test_a_lost_operation_is_told_by_one_line_and_one_event(
     del followed.sandbox.world.options.lose["listSchedules"]
     await clock.advance(followed.capability_discovery.seconds_until_due())
     with structlog.testing.capture_logs() as lines:
-        await followed.capability_discovery.find_out()
+        await followed.capability_discovery.discover()
         await followed.poll()
     assert [(line["event"], line["regained"]) for line in loud(lines)] == [
         (LINE, ["read_schedules"])
@@ -124,14 +124,14 @@ async def test_a_second_loss_does_not_put_off_the_look(
     followed: Followed, clock: ManualClock
 ) -> None:
     """What is lost just behind a look is looked into within a minute, however much follows."""
-    await followed.capability_discovery.find_out()
+    await followed.capability_discovery.discover()
     followed.sandbox.world.options.lose.update({"listSchedules": 0.0, "listPlans": 0.0})
     await followed.poll()
     first = followed.capability_discovery.seconds_until_due()
     await clock.advance(20)
     with pytest.raises(NotAvailableError):
-        await followed.scene.client.request("listPlans", priority=Priority.CHANGES)
-    await followed.capability_discovery.heed()
+        await followed.scene.client.requester.request("listPlans", priority=Priority.CHANGES)
+    await followed.capability_discovery.switch_off_refused()
 
     assert first <= 60
     assert followed.capability_discovery.seconds_until_due() == first - 20
@@ -139,9 +139,9 @@ async def test_a_second_loss_does_not_put_off_the_look(
 
 async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> None:
     """Figures and schedules of a lost ability are not shown until they grow old; others stay."""
-    following = followed.scene.following
-    figures = Figures(values={"flow": 8.0}, until=following.clock.now())
-    following.update_inventory(objects=figures, usage=figures)
+    context = followed.scene.context
+    figures = Figures(values={"flow": 8.0}, until=context.clock.now())
+    context.update_inventory(objects=figures, usage=figures)
     await followed.poll()
     held = followed.scene.live_state.workspaces[NAME].schedules
     lose = followed.sandbox.world.options.lose
@@ -155,8 +155,8 @@ async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> 
     assert status.inventory.usage is None  # this edition has none
 
     lose.clear()
-    await followed.capability_discovery.find_out()
-    following.update_inventory(objects=figures)
+    await followed.capability_discovery.discover()
+    context.update_inventory(objects=figures)
     lose["listSchedules"] = 0.0
     await followed.poll()
     assert followed.scene.live_state.workspaces[NAME].inventory.objects == figures
@@ -173,7 +173,7 @@ async def test_a_loss_is_looked_for_at_least_four_times_an_hour(
     for _ in range(6):
         waits.append(followed.capability_discovery.seconds_until_due())
         await clock.advance(waits[-1])
-        await followed.capability_discovery.find_out()
+        await followed.capability_discovery.discover()
 
     assert idle == 21_600 - 3_600
     assert max(waits) <= 900
@@ -204,7 +204,7 @@ async def test_a_renewal_is_told_in_one_line(
     assert not {"capability:follow_by_id", "capability:read_profiles"} - gone
 
     followed.sandbox.world.options.renewal = None
-    await followed.capability_discovery.find_out()
+    await followed.capability_discovery.discover()
     offered = followed.scene.live_state.workspaces[NAME]
     assert (offered.edition, offered.capabilities) == ("RL", capabilities_of(Edition.RL))
 
@@ -229,15 +229,15 @@ async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
     body: object = {} if operation_id in ("createWebhookFlowTask", "testWebhook") else None
     values = () if body is not None else ("1",)
     with pytest.raises(NotAvailableError):
-        await client.request(operation_id, *values, body=body, priority=Priority.CHANGES)
+        await client.requester.request(operation_id, *values, body=body, priority=Priority.CHANGES)
     for _ in range(3):
-        await followed.capability_discovery.heed()
+        await followed.capability_discovery.switch_off_refused()
         await clock.advance(followed.capability_discovery.seconds_until_due())
-        await followed.capability_discovery.find_out()
+        await followed.capability_discovery.discover()
     assert await followed.told(0) == [(f"capability:{capability}", "unavailable")]
 
     followed.sandbox.world.options.lose.clear()
-    await followed.capability_discovery.find_out()
+    await followed.capability_discovery.discover()
     assert (await followed.told(0))[1:] == [(f"capability:{capability}", "available")]
     assert len(list(followed.sandbox.world.shelf(WebhookFlowTask).live())) == tasks
 
@@ -247,14 +247,14 @@ async def test_an_outage_in_the_middle_of_a_loss_still_switches_off(
 ) -> None:
     """The look that would tell more fails; what is known already is made known."""
     followed.sandbox.world.options.lose["listSchedules"] = 0.0
-    poll = followed.scene.parts.schedules.poll
-    await followed.polls.attempt("schedules", poll, again_seconds=60)
+    poll = followed.scene.declared["schedules"].run
+    await followed.attempts.attempt("schedules", poll, again_seconds=60)
     followed.sandbox.world.options.status_503 = 1.0
-    await followed.capability_discovery.heed()
-    assert not followed.scene.following.can(Capability.READ_SCHEDULES)
+    await followed.capability_discovery.switch_off_refused()
+    assert not followed.scene.context.can(Capability.READ_SCHEDULES)
 
     followed.sandbox.world.options.status_503 = 0.0
     followed.sandbox.world.options.lose.clear()
     await clock.advance(followed.capability_discovery.seconds_until_due())
-    await followed.capability_discovery.find_out()
-    assert followed.scene.following.can(Capability.READ_SCHEDULES)
+    await followed.capability_discovery.discover()
+    assert followed.scene.context.can(Capability.READ_SCHEDULES)

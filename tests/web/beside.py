@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.alerts.silences import labels_to_match
 from monitor.alerting.explain.explanations import (
     Explanation,
     ExplanationStage,
     ExplanationStep,
     StepOutcome,
 )
-from monitor.alerting.settings.silences import labels_to_match
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity, Silence
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
 from monitor.web.alerts_api import AlertingRequests

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from monitor.model.clock import SystemClock
 from monitor.model.errors import UnreadableAnswerError
 from monitor.workspace.client import WorkspaceClient
-from monitor.workspace.inventory_requests import ProfileCounts
+from monitor.workspace.inventory_reads import ProfileCounts
 from monitor.workspace.settings import WorkspaceSettings
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import TinyWorkspace
@@ -24,12 +24,14 @@ from tests.polling.tiny_workspace import TinyWorkspace
 DAY = date(2026, 11, 21)
 USAGE = "usages/jobMetrics/compute/from/2026-11-21/to/2026-11-21"
 READS: dict[str, Callable[[WorkspaceClient], Awaitable[object]]] = {
-    "flows/count": lambda client: client.count("countFlows"),
-    "connections/7/status": lambda client: client.connection_status("7"),
-    "workspaces/current/configuration": lambda client: client.configuration(),
-    "workspaces/current/configuration-schema": lambda client: client.configuration_schema(),
-    USAGE: lambda client: client.compute_usage(DAY, DAY),
-    "jobGroups/7/profileResults": lambda client: client.profile("7"),
+    "flows/count": lambda client: client.inventory.count("countFlows"),
+    "connections/7/status": lambda client: client.inventory.connection_status("7"),
+    "workspaces/current/configuration": lambda client: client.inventory.configuration(),
+    "workspaces/current/configuration-schema": lambda client: (
+        client.inventory.configuration_schema()
+    ),
+    USAGE: lambda client: client.inventory.compute_usage(DAY, DAY),
+    "jobGroups/7/profileResults": lambda client: client.inventory.profile("7"),
 }
 KEYS = st.sampled_from(
     ["count", "all", "data", "result", "profilerTypeCheckHistograms", "key", "VALID", "EMPTY", "x"]
@@ -90,7 +92,7 @@ async def test_a_count_is_a_number_or_the_sum_of_its_parts(
 ) -> None:
     """Where the whole is told, it is not added up."""
     workspace.documents["flows/count"] = body
-    assert await client.count("countFlows") == count
+    assert await client.inventory.count("countFlows") == count
 
 
 @pytest.mark.parametrize(
@@ -106,4 +108,4 @@ async def test_a_profile_counts_by_the_words_that_are_known(
     """In either form of a histogram; another word is none of the three."""
     told = {"profilerTypeCheckHistograms": {"a": column, "b": column}}
     workspace.documents["jobGroups/7/profileResults"] = msgspec.to_builtins(told)
-    assert await client.profile("7") == ProfileCounts(valid=10, mismatched=0, missing=2)
+    assert await client.inventory.profile("7") == ProfileCounts(valid=10, mismatched=0, missing=2)

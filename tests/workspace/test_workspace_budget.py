@@ -300,8 +300,8 @@ async def test_the_client_learns_from_headers() -> None:
         serving(answer({"id": 1}, headers=headers)) as workspace,
         client_of(workspace.url, clock=clock, registry=registry) as client,
     ):
-        await client.job_group("1", priority=Priority.RECONCILIATION)
-        told = [budget for budget in client.budgets() if budget.scope == "workspace"]
+        await client.runs.job_group("1", priority=Priority.RECONCILIATION)
+        told = [budget for budget in client.requester.budgets() if budget.scope == "workspace"]
     assert [(item.limit, item.remaining) for item in told] == [(60, 12)]
     labels = {"workspace": "north", "scope": "workspace"}
     name = "dataprep_monitor_api_rate_limit_remaining"
@@ -317,9 +317,9 @@ async def test_a_429_pauses_the_other_callers_too() -> None:
         client_of(workspace.url, clock=clock, retries=0) as client,
     ):
         with pytest.raises(Exception, match="429"):
-            await client.job_group("1", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("1", priority=Priority.RECONCILIATION)
         before = clock.monotonic()
-        await client.job_group("2", priority=Priority.CHANGES)
+        await client.runs.job_group("2", priority=Priority.CHANGES)
     assert clock.monotonic() - before == pytest.approx(20)
 
 
@@ -329,6 +329,6 @@ async def test_two_workspaces_share_one_registry() -> None:
     async with serving(answer({"id": 1})) as workspace:
         for _ in range(2):
             async with client_of(workspace.url, registry=registry) as client:
-                await client.job_group("1", priority=Priority.RECONCILIATION)
+                await client.runs.job_group("1", priority=Priority.RECONCILIATION)
     labels = {"workspace": "north", "operation": "getJobGroup", "code": "200"}
     assert registry.get_sample_value("dataprep_monitor_api_requests_total", labels) == 2

@@ -36,7 +36,7 @@ def values_of(operation: Operation) -> tuple[str, ...]:
     return tuple(str(11 + number) for number in range(len(operation.parameters)))
 
 
-@pytest.mark.parametrize("operation", operations(), ids=lambda character: character.operation_id)
+@pytest.mark.parametrize("operation", operations(), ids=lambda operation: operation.operation_id)
 def test_an_operation_is_named_by_id_or_by_method_and_path(operation: Operation) -> None:
     """Both names lead to the same operation with the same values, with or without ``/v4``."""
     values = values_of(operation)
@@ -52,14 +52,16 @@ async def test_every_operation_is_sent_as_the_catalogue_has_it() -> None:
     async with serving(answer({})) as workspace, client_of(workspace.url) as client:
         for operation in operations():
             values = [ODD for _ in operation.parameters]
-            await client.request(operation.operation_id, *values, priority=Priority.CHANGES)
+            await client.requester.request(
+                operation.operation_id, *values, priority=Priority.CHANGES
+            )
     sent = [(request.method, request.path.count("/")) for request in workspace.requests]
     raw = [request.raw_path for request in workspace.requests]
     assert len(raw) == 186
     assert [operation.method for operation in operations()] == [method for method, _ in sent]
-    for raw_path, path in zip(operations(), raw, strict=True):
-        called = resolve([raw_path.method, path])
-        assert called.values == tuple(ODD for _ in raw_path.parameters)
+    for operation, raw_path in zip(operations(), raw, strict=True):
+        called = resolve([operation.method, raw_path])
+        assert called.values == tuple(ODD for _ in operation.parameters)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ async def test_every_operation_is_sent_as_the_catalogue_has_it() -> None:
         (["getFlow", ""], "'' is no id of getFlow"),
     ],
 )
-def test_what_names_no_operation_is_told_with_the_way_out(words: list[str], sentence: str) -> None:
+def test_an_unknown_operation_is_refused_with_a_hint(words: list[str], sentence: str) -> None:
     """The refusal says what was meant perhaps, or what is missing; nothing could be sent."""
     with pytest.raises(RequestRejectedError) as caught:
         resolve(words)
@@ -96,7 +98,9 @@ async def test_what_an_edition_lacks_is_refused_before_it_is_sent(edition: Editi
     ):
         for item in lacking:
             with pytest.raises(NotAvailableError) as caught:
-                await client.request(item.operation_id, *values_of(item), priority=Priority.CHANGES)
+                await client.requester.request(
+                    item.operation_id, *values_of(item), priority=Priority.CHANGES
+                )
             told = str(caught.value)
             assert told.startswith(f"{item.operation_id} is not part of edition {edition}; ")
             assert all(str(other) in told.split(";")[1] for other in item.editions)
@@ -111,7 +115,7 @@ async def test_every_try_of_a_run_carries_one_execution_id(operation_id: str) ->
     ill, well = refusal(503, ""), answer({"id": 1}, 201)
     async with serving(ill, ill, well) as workspace, client_of(workspace.url) as client:
         for headers in (None, None, {"X-Execution-Id": "mine"}):
-            await client.request(
+            await client.requester.request(
                 operation_id, *values, body={}, headers=headers, priority=Priority.CHANGES
             )
     ids = [request.headers["x-execution-id"] for request in workspace.requests]
@@ -137,7 +141,9 @@ async def test_a_run_whose_answer_was_lost_is_started_once() -> None:
     try:
         flow = next(iter(sandbox.world.flows.live()))
         async with client_of(url, token=Secret(sandbox.token)) as client:
-            found = await client.request("runFlow", flow.id, body={}, priority=Priority.CHANGES)
+            found = await client.requester.request(
+                "runFlow", flow.id, body={}, priority=Priority.CHANGES
+            )
         runs = len(list(sandbox.world.flow_runs.live()))
     finally:
         await sandbox.stop()
@@ -164,7 +170,9 @@ async def test_a_thousand_rows_of_a_real_list_come_once_each() -> None:
             query = {"flowsFilter": "all"}
             rows = [
                 msgspec.json.decode(row)["id"]
-                async for row in client.rows("listFlows", query=query, priority=Priority.CHANGES)
+                async for row in client.operations.rows(
+                    "listFlows", query=query, priority=Priority.CHANGES
+                )
             ]
         known = {flow.id for flow in sandbox.world.flows.live()}
     finally:
@@ -214,7 +222,7 @@ async def test_a_page_is_asked_for_when_its_rows_are_wanted() -> None:
         serving(answer(page(*range(10)))) as workspace,
         client_of(workspace.url, page_size=10) as client,
     ):
-        rows = client.rows("listFlows", priority=Priority.CHANGES)
+        rows = client.operations.rows("listFlows", priority=Priority.CHANGES)
         assert [await anext(rows) for _ in range(2)]
         assert len(workspace.requests) == 1
         assert dict(workspace.requests[0].query) == {"sort": "id", "limit": "10", "offset": "0"}
@@ -229,7 +237,10 @@ async def test_rows_of_two_kinds_may_share_an_id() -> None:
         serving(answer(both), answer(again), answer(page())) as workspace,
         client_of(workspace.url, page_size=2) as client,
     ):
-        rows = [row async for row in client.rows("listFlowsLibrary", priority=Priority.CHANGES)]
+        rows = [
+            row
+            async for row in client.operations.rows("listFlowsLibrary", priority=Priority.CHANGES)
+        ]
     assert [msgspec.json.decode(row)["id"] for row in rows] == [3, 3, 4]
 
 
@@ -241,7 +252,12 @@ async def test_a_list_without_ids_is_read_in_steps() -> None:
         client_of(workspace.url, page_size=3) as client,
     ):
         query = {"fields": "name"}
-        rows = [row async for row in client.rows("listFlows", query=query, priority=Priority.NAMES)]
+        rows = [
+            row
+            async for row in client.operations.rows(
+                "listFlows", query=query, priority=Priority.NAMES
+            )
+        ]
     assert rows == [b'{"name":"x"}'] * 7
     assert [request.query["offset"] for request in workspace.requests] == ["0", "3", "6"]
 
@@ -251,7 +267,12 @@ async def test_the_callers_own_order_and_place_are_kept() -> None:
     first, end = answer({**page(9, 8, 7), "count": 5}), answer({**page(7), "count": 5})
     async with serving(first, end) as workspace, client_of(workspace.url) as client:
         query = {"sort": "-id", "limit": ["3"], "offset": "2", "includeCount": "true"}
-        rows = [row async for row in client.rows("listFlows", query=query, priority=Priority.NAMES)]
+        rows = [
+            row
+            async for row in client.operations.rows(
+                "listFlows", query=query, priority=Priority.NAMES
+            )
+        ]
     assert [msgspec.json.decode(row)["id"] for row in rows] == [9, 8, 7]
     asked = dict(workspace.requests[0].query)
     assert asked == {**query, "limit": "3"}
@@ -265,7 +286,7 @@ async def test_a_workspace_that_refuses_the_order_is_asked_in_its_own() -> None:
         client_of(workspace.url) as client,
     ):
         for _ in range(2):
-            rows = client.rows("listFlows", priority=Priority.CHANGES)
+            rows = client.operations.rows("listFlows", priority=Priority.CHANGES)
             assert len([row async for row in rows]) == 2
     assert ["sort" in request.query for request in workspace.requests] == [True, False, False]
 
@@ -274,7 +295,7 @@ async def test_a_list_without_pages_is_asked_for_once() -> None:
     """Where the catalogue knows no ``limit`` none is sent, in an envelope or bare."""
     for body in (page(1, 2), page(1, 2)["data"]):
         async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
-            rows = client.rows("getJobsForJobGroup", 7, priority=Priority.CHANGES)
+            rows = client.operations.rows("getJobsForJobGroup", 7, priority=Priority.CHANGES)
             assert len([row async for row in rows]) == 2
         assert [dict(request.query) for request in workspace.requests] == [{}]
 
@@ -294,7 +315,7 @@ async def test_what_is_no_list_is_refused_before_it_is_sent(
 ) -> None:
     """Rows are asked for lists only, and from a place that is a number."""
     async with serving(answer({})) as workspace, client_of(workspace.url) as client:
-        rows = client.rows(operation_id, *values, query=query, priority=Priority.CHANGES)
+        rows = client.operations.rows(operation_id, *values, query=query, priority=Priority.CHANGES)
         with pytest.raises(RequestRejectedError):
             await anext(rows)
     assert workspace.requests == []
@@ -304,7 +325,7 @@ async def test_an_answer_that_is_no_list_is_unreadable() -> None:
     """One object where rows were asked for is an error, not an empty list."""
     async with serving(answer({"files": []})) as workspace, client_of(workspace.url) as client:
         with pytest.raises(UnreadableAnswerError):
-            await anext(client.rows("getJobGroupOutputs", 7, priority=Priority.CHANGES))
+            await anext(client.operations.rows("getJobGroupOutputs", 7, priority=Priority.CHANGES))
     assert len(workspace.requests) == 1
 
 
@@ -315,7 +336,7 @@ async def test_details_reach_the_caller_without_secrets() -> None:
     told = {"exception": {"name": "ValidationFailed", "message": "bad", "details": details}}
     async with serving(answer(told, 400)) as workspace, client_of(workspace.url) as client:
         with pytest.raises(RequestRejectedError) as caught:
-            await client.request("createFlow", body={}, priority=Priority.CHANGES)
+            await client.requester.request("createFlow", body={}, priority=Priority.CHANGES)
     assert caught.value.details == '{"errors":[{"field":"name","got":"***"}]}'
     assert "field" not in str(caught.value)
 
@@ -325,7 +346,7 @@ async def test_a_code_stands_before_the_details() -> None:
     told = {"exception": {"name": "ValidationFailed", "code": "SCHEDULE_NAME_TOO_LONG"}}
     async with serving(answer(told, 400)) as workspace, client_of(workspace.url) as client:
         with pytest.raises(RequestRejectedError) as caught:
-            await client.request("createSchedule", body={}, priority=Priority.CHANGES)
+            await client.requester.request("createSchedule", body={}, priority=Priority.CHANGES)
     assert caught.value.details == "SCHEDULE_NAME_TOO_LONG"
 
 
@@ -336,8 +357,8 @@ async def test_a_file_is_asked_for_as_any_type() -> None:
         return web.Response(body=b"%PDF", content_type=request.headers["Accept"] and "x/pdf")
 
     async with serving(pdf) as workspace, client_of(workspace.url) as client:
-        await client.request("getJobGroupPdfResults", 7, priority=Priority.CHANGES)
-        await client.request("getJobGroup", 7, priority=Priority.CHANGES)
+        await client.requester.request("getJobGroupPdfResults", 7, priority=Priority.CHANGES)
+        await client.requester.request("getJobGroup", 7, priority=Priority.CHANGES)
     assert [other_request.headers["Accept"] for other_request in workspace.requests] == [
         "*/*",
         "application/json",

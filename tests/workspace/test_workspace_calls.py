@@ -27,11 +27,11 @@ AT = datetime(2026, 11, 21, 9, 0, 0, 250_000, tzinfo=UTC)
 async def test_runs_are_asked_for_by_change_and_status() -> None:
     """Dates go out in bracketed epoch milliseconds, the status as the workspace's word."""
     async with serving(answer({"data": []})) as workspace, client_of(workspace.url) as client:
-        async for _ in client.job_library(
+        async for _ in client.runs.job_library(
             updated_since=AT, status="InProgress", priority=Priority.CHANGES
         ):
             pass
-        async for _ in client.plan_runs(created_since=AT, priority=Priority.RECONCILIATION):
+        async for _ in client.runs.plan_runs(created_since=AT, priority=Priority.RECONCILIATION):
             pass
         first, second = (request.query for request in workspace.requests)
     assert first["dateFilter[updatedAt][gte]"] == "1795251600250"
@@ -44,7 +44,7 @@ async def test_a_page_keeps_its_bad_rows_apart() -> None:
     """A row that cannot be read is told by its id beside the good ones."""
     body = {"data": [{"id": 1, "status": "Complete"}, {"id": 2, "updatedAt": "soon"}]}
     async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
-        (page,) = [page async for page in client.job_library(priority=Priority.CHANGES)]
+        (page,) = [page async for page in client.runs.job_library(priority=Priority.CHANGES)]
     assert [row.id for row in page.rows] == ["1"]
     assert [bad.id for bad in page.bad_rows] == ["2"]
 
@@ -77,7 +77,7 @@ async def test_a_job_group_with_its_flow(
     async with serving(embeds(*known)) as workspace, client_of(workspace.url) as client:
         for sent in requests:
             before = len(workspace.requests)
-            row = await client.job_group("1", with_flow=True, priority=Priority.DETAILS)
+            row = await client.runs.job_group("1", with_flow=True, priority=Priority.DETAILS)
             assert (row.flow_id, row.recipe_id) == (flow_id, "9")
             assert len(workspace.requests) - before == sent
 
@@ -90,8 +90,8 @@ async def test_an_unknown_id_does_not_cost_the_embed() -> None:
         client_of(workspace.url) as client,
     ):
         with pytest.raises(RequestRejectedError):
-            await client.job_group("404", with_flow=True, priority=Priority.DETAILS)
-        row = await client.job_group("1", with_flow=True, priority=Priority.DETAILS)
+            await client.runs.job_group("404", with_flow=True, priority=Priority.DETAILS)
+        row = await client.runs.job_group("1", with_flow=True, priority=Priority.DETAILS)
     assert row.flow_id == "5"
 
 
@@ -100,7 +100,7 @@ async def test_jobs_that_cannot_be_read_are_left_out_and_logged() -> None:
     body = {"data": [{"id": 1, "status": "Failed"}, {"id": 2, "percentComplete": "half"}]}
     async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
         with structlog.testing.capture_logs() as lines:
-            jobs = await client.jobs("77", priority=Priority.DETAILS)
+            jobs = await client.runs.jobs("77", priority=Priority.DETAILS)
     assert [job.id for job in jobs] == ["1"]
     (line,) = [other_line for other_line in lines if other_line["log_level"] == "warning"]
     assert (line["workspace"], line["job_group"], line["unreadable"]) == ("north", "77", 1)
@@ -114,9 +114,9 @@ async def test_a_flow_run_is_read_in_three_operations() -> None:
         serving(answer(row), answer("InProgress"), answer(job_groups)) as workspace,
         client_of(workspace.url) as client,
     ):
-        run = await client.flow_run("71", priority=Priority.ENDS)
-        status = await client.flow_run_status("71", priority=Priority.ENDS)
-        page = await client.flow_run_job_groups("71", priority=Priority.ENDS)
+        run = await client.runs.flow_run("71", priority=Priority.ENDS)
+        status = await client.runs.flow_run_status("71", priority=Priority.ENDS)
+        page = await client.runs.flow_run_job_groups("71", priority=Priority.ENDS)
         paths = [request.path for request in workspace.requests]
     assert (run.flow_id, run.flow_name, run.schedule_execution_id) == ("5", "sales", "3")
     assert status == "InProgress"
@@ -140,9 +140,9 @@ async def test_plans_and_people() -> None:
         ) as workspace,
         client_of(workspace.url) as client,
     ):
-        run = await client.plan_run("7", priority=Priority.ENDS)
-        plan = await client.plan_full("13", priority=Priority.NAMES)
-        who = await client.current_person(priority=Priority.INVENTORY)
+        run = await client.runs.plan_run("7", priority=Priority.ENDS)
+        plan = await client.pipelines.plan_full("13", priority=Priority.NAMES)
+        who = await client.inventory.current_person(priority=Priority.INVENTORY)
         paths = [request.path for request in workspace.requests]
     assert (run.id, plan.id) == ("7", "13")
     assert (who.email, who.is_disabled) == ("ann@example.org", False)
@@ -163,7 +163,7 @@ async def test_the_specification_is_told_in_the_catalogues_spelling() -> None:
         },
     }
     async with serving(answer(document)) as workspace, client_of(workspace.url) as client:
-        found = await client.open_api_spec(priority=Priority.INVENTORY)
+        found = await client.operations.open_api_spec(priority=Priority.INVENTORY)
     assert found - known == {("GET", "/v4/unheardOf/:thing")}
     assert found & known == {
         ("GET", "/v4/jobGroups/:id"),
@@ -176,7 +176,7 @@ async def test_the_specification_is_told_in_the_catalogues_spelling() -> None:
 async def test_a_webhook_task_is_created_with_its_secrets() -> None:
     """Secrets are written out into the request and nowhere else; the id comes back as text."""
     async with serving(answer({"id": 12}, 201)) as workspace, client_of(workspace.url) as client:
-        task_id = await client.create_webhook_task(
+        task_id = await client.webhook_tasks.create(
             flow_id="5",
             name="monitor",
             url=Secret("https://monitor.example.org/hooks/north/hush"),
@@ -217,7 +217,7 @@ TASK = {
 async def test_a_webhook_task_hides_what_it_holds() -> None:
     """A task that is read shows neither its URL nor its headers' values."""
     async with serving(answer(TASK)) as workspace, client_of(workspace.url) as client:
-        task = await client.webhook_task("12", priority=Priority.INVENTORY)
+        task = await client.webhook_tasks.read("12", priority=Priority.INVENTORY)
     assert (task.id, task.flow_id, task.method) == ("12", "5", "post")
     assert task.url.reveal().endswith("hush")
     assert task.headers["X-Monitor-Secret"].matches("hush")
@@ -234,8 +234,8 @@ async def test_a_flow_tells_its_webhook_tasks(key: str) -> None:
         serving(answer(told), answer({"id": 5})) as workspace,
         client_of(workspace.url) as client,
     ):
-        tasks = await client.flow_webhook_tasks("5", priority=Priority.INVENTORY)
-        none = await client.flow_webhook_tasks("5", priority=Priority.INVENTORY)
+        tasks = await client.webhook_tasks.of_flow("5", priority=Priority.INVENTORY)
+        none = await client.webhook_tasks.of_flow("5", priority=Priority.INVENTORY)
         assert workspace.requests[0].query["embed"] == "webhookflowtasks"
     assert [task.id for task in tasks] == ["12"]
     assert none == ()
@@ -247,7 +247,7 @@ async def test_a_flow_tells_its_webhook_tasks(key: str) -> None:
 async def test_a_deleted_webhook_task_is_gone(handler: Any) -> None:
     """204, 200 with a body, and "no such object" all mean that the task is gone."""
     async with serving(handler) as workspace, client_of(workspace.url) as client:
-        await client.delete_webhook_task("12", priority=Priority.INVENTORY)
+        await client.webhook_tasks.delete("12", priority=Priority.INVENTORY)
         assert workspace.requests[0].method == "DELETE"
 
 
@@ -263,7 +263,7 @@ async def test_a_deleted_webhook_task_is_gone(handler: Any) -> None:
 async def test_a_webhook_url_is_tested(told: Any, found: WebhookTest, is_ok: int) -> None:
     """The workspace tells what it got when it called the URL."""
     async with serving(answer(told)) as workspace, client_of(workspace.url) as client:
-        test = await client.test_webhook(url="https://x.org", priority=Priority.INVENTORY)
+        test = await client.webhook_tasks.test(url="https://x.org", priority=Priority.INVENTORY)
     assert test == found
     assert test.is_ok == is_ok
 
@@ -275,9 +275,9 @@ async def test_a_missing_object_is_told_apart() -> None:
         client_of(workspace.url) as client,
     ):
         with pytest.raises(NoSuchObjectError):
-            await client.plan_run("7", priority=Priority.ENDS)
+            await client.runs.plan_run("7", priority=Priority.ENDS)
         with pytest.raises(UnreadableAnswerError):
-            await client.plan_run("7", priority=Priority.ENDS)
+            await client.runs.plan_run("7", priority=Priority.ENDS)
 
 
 async def test_a_retry_is_logged_once_and_quietly() -> None:
@@ -288,6 +288,6 @@ async def test_a_retry_is_logged_once_and_quietly() -> None:
             client_of(workspace.url, retries=1) as client,
         ):
             with pytest.raises(Exception, match="503"):
-                await client.plan_run("7", priority=Priority.ENDS)
+                await client.runs.plan_run("7", priority=Priority.ENDS)
     told = [(line["event"], line["log_level"], line["operation"]) for line in lines]
     assert told == [("request is tried again", "debug", "getPlanSnapshotRun")]

@@ -67,7 +67,7 @@ async def package(
             arrived.set()
 
     async with asyncio.timeout(20):
-        await client.download(
+        await client.operations.download(
             "getFlowPackage", 7, into=into, on_progress=show, priority=Priority.CHANGES
         )
 
@@ -144,7 +144,7 @@ async def test_a_cancelled_download_leaves_nothing(tmp_path: Path) -> None:
 
     async with serving(stuck) as workspace, client_of(workspace.url) as client:
         task = asyncio.create_task(
-            client.download(
+            client.operations.download(
                 "getFlowPackage",
                 7,
                 into=tmp_path / "flow.zip",
@@ -235,7 +235,7 @@ async def test_a_large_answer_that_is_no_file_is_still_refused() -> None:
         client_of(workspace.url, body_limit_bytes=len(PIECE)) as client,
     ):
         with pytest.raises(UnreadableAnswerError):
-            await client.request("getFlowPackage", 7, priority=Priority.CHANGES)
+            await client.requester.request("getFlowPackage", 7, priority=Priority.CHANGES)
     assert len(workspace.requests) == 1
 
 
@@ -248,7 +248,7 @@ async def test_an_upload_is_sent_whole_by_each_try(tmp_path: Path) -> None:
         serving(refusal(429, "", {"x-retry-after": "1"}), answer({}, 201)) as workspace,
         client_of(workspace.url) as client,
     ):
-        done = await client.request(
+        done = await client.requester.request(
             "importPackage", body=Upload(path=path), priority=Priority.CHANGES
         )
     assert done.status_code == 201
@@ -265,7 +265,7 @@ async def test_an_upload_that_is_not_there_is_named(tmp_path: Path) -> None:
     """A file that cannot be read is told before anything is sent."""
     async with serving(answer({})) as workspace, client_of(workspace.url) as client:
         with pytest.raises(LocalFileError, match=r"none\.zip cannot be read: No such file"):
-            await client.request(
+            await client.requester.request(
                 "importPackage", body=Upload(path=tmp_path / "none.zip"), priority=Priority.CHANGES
             )
     assert workspace.requests == []
@@ -282,7 +282,7 @@ async def test_a_real_result_arrives_as_a_file(tmp_path: Path) -> None:
         await clock.advance(2_000)
         group = next(iter(sandbox.world.job_groups.live()))
         async with client_of(url, token=Secret(sandbox.token)) as client:
-            done = await client.download(
+            done = await client.operations.download(
                 "getJobGroupPdfResults",
                 group.id,
                 into=tmp_path / "result.pdf",

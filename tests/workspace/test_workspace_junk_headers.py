@@ -142,7 +142,7 @@ async def test_any_answer_is_a_row_or_one_of_our_errors(
         client_of(there.url, clock=SkippingClock()) as client,
     ):
         try:
-            row = await client.job_group("5", priority=Priority.ENDS)
+            row = await client.runs.job_group("5", priority=Priority.ENDS)
         except WorkspaceError as exc:
             said = str(exc)
     assert row.id if said is None else len(said.splitlines()) == 1

@@ -48,7 +48,7 @@ async def test_silence_ends(handler: Any, limit: str) -> None:
         client_of(workspace.url, **settings) as client,
     ):
         with pytest.raises(WorkspaceUnreachableError) as caught:
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert caught.value.operation_id == "getJobGroup"
 
 
@@ -58,7 +58,7 @@ async def test_a_slow_answer_is_asked_for_again() -> None:
         serving(never, answer(ROW)) as workspace,
         client_of(workspace.url, read_timeout_seconds=0.05) as client,
     ):
-        row = await client.job_group("7", priority=Priority.RECONCILIATION)
+        row = await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert row.id == "7"
 
 
@@ -69,7 +69,7 @@ async def test_a_closed_port_is_unreachable() -> None:
         url = f"http://127.0.0.1:{one.getsockname()[1]}"
     async with client_of(url, retries=1) as client:
         with pytest.raises(TryLaterError) as caught:
-            await client.request("runFlow", 1, body={}, priority=Priority.RECONCILIATION)
+            await client.requester.request("runFlow", 1, body={}, priority=Priority.RECONCILIATION)
     assert "no connection" in str(caught.value)
 
 
@@ -87,7 +87,7 @@ async def test_a_closed_port_is_unreachable() -> None:
 async def test_a_broken_answer_is_asked_for_again(broken: bytes) -> None:
     """A connection that breaks before the whole answer came is a network fault."""
     async with sending_bytes(broken, GOOD) as url, client_of(url) as client:
-        row = await client.job_group("10", priority=Priority.RECONCILIATION)
+        row = await client.runs.job_group("10", priority=Priority.RECONCILIATION)
     assert row.id == "10"
 
 
@@ -96,7 +96,7 @@ async def test_a_broken_connection_does_not_show_the_token(broken: bytes) -> Non
     """The error, and what caused it, are free of the request's headers."""
     async with sending_bytes(broken) as url, client_of(url, retries=0) as client:
         with pytest.raises(WorkspaceUnreachableError) as caught:
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert TOKEN not in repr(caught.value) + repr(caught.value.__cause__)
 
 
@@ -108,7 +108,7 @@ async def test_truncated_json_is_unreadable() -> None:
 
     async with serving(half) as workspace, client_of(workspace.url) as client:
         with pytest.raises(UnreadableAnswerError):
-            async for _ in client.job_library(priority=Priority.CHANGES):
+            async for _ in client.runs.job_library(priority=Priority.CHANGES):
                 pass
     assert len(workspace.requests) == 1
 
@@ -144,7 +144,7 @@ async def test_a_huge_answer_is_cut_off(handler: Any) -> None:
         client_of(workspace.url, body_limit_bytes=300_000) as client,
     ):
         with pytest.raises(UnreadableAnswerError) as caught:
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
         assert caught.value.operation_id == "getJobGroup"
         assert len(workspace.requests) == 1
 
@@ -155,7 +155,7 @@ async def test_a_closed_client_sends_nothing() -> None:
         client = client_of(workspace.url, retries=0)
         await client.close()
         with pytest.raises(WorkspaceUnreachableError):
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert workspace.requests == []
 
 

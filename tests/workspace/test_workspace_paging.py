@@ -141,11 +141,11 @@ async def test_pages_are_asked_for_by_id_and_for_everybody() -> None:
         client_of(workspace.url) as client,
     ):
         for pages in (
-            client.job_library(priority=Priority.CHANGES),
-            client.plan_runs(priority=Priority.CHANGES),
-            client.plans(priority=Priority.NAMES),
-            client.flows(priority=Priority.NAMES),
-            client.schedules(priority=Priority.INVENTORY),
+            client.runs.job_library(priority=Priority.CHANGES),
+            client.runs.plan_runs(priority=Priority.CHANGES),
+            client.pipelines.plans(priority=Priority.NAMES),
+            client.pipelines.flows(priority=Priority.NAMES),
+            client.pipelines.schedules(priority=Priority.INVENTORY),
         ):
             assert [page.rows async for page in pages] == [()]
         asked = [dict(request.query) for request in workspace.requests]
@@ -168,7 +168,9 @@ async def test_an_order_that_is_refused_is_given_up() -> None:
 
     async with serving(handle) as workspace, client_of(workspace.url) as client:
         for _ in range(2):
-            assert [page.rows async for page in client.flows(priority=Priority.NAMES)] == [()]
+            assert [
+                page.rows async for page in client.pipelines.flows(priority=Priority.NAMES)
+            ] == [()]
         assert ["sort" in other_request.query for other_request in workspace.requests] == [
             True,
             False,
@@ -184,6 +186,6 @@ async def test_a_refusal_of_the_list_itself_is_told() -> None:
     ):
         for _ in range(2):
             with pytest.raises(RequestRejectedError):
-                async for _page in client.flows(priority=Priority.NAMES):
+                async for _page in client.pipelines.flows(priority=Priority.NAMES):
                     pass
         assert len(workspace.requests) == 4

@@ -39,7 +39,7 @@ ROUTE = refusal(404, "RouteNotFoundException")
 async def test_a_request_carries_token_and_agent() -> None:
     """Every request names us and the token's bearer, below the configured base path."""
     async with serving(answer(ROW)) as workspace, client_of(workspace.url + "/gate/v4/") as client:
-        await client.job_group("7", priority=Priority.RECONCILIATION)
+        await client.runs.job_group("7", priority=Priority.RECONCILIATION)
         request = workspace.requests[0]
     assert request.headers["Authorization"] == f"Bearer {TOKEN}"
     assert request.headers["User-Agent"] == f"dataprep-monitor/{__version__}"
@@ -49,7 +49,7 @@ async def test_a_request_carries_token_and_agent() -> None:
 async def test_without_a_token_none_is_sent() -> None:
     """A workspace without a token gets no ``Authorization`` header."""
     async with serving(answer(ROW)) as workspace, client_of(workspace.url, token=None) as client:
-        await client.job_group("7", priority=Priority.RECONCILIATION)
+        await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert "Authorization" not in workspace.requests[0].headers
 
 
@@ -78,7 +78,7 @@ async def test_each_answer_becomes_its_error(
         client_of(workspace.url, retries=0) as client,
     ):
         with pytest.raises(WorkspaceError) as caught:
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert type(caught.value) is kind
     assert caught.value.status_code == status
     assert caught.value.exception_name == name
@@ -97,7 +97,7 @@ async def test_recorded_errors_are_understood(name: str) -> None:
         client_of(workspace.url) as client,
     ):
         with pytest.raises((RequestRejectedError, NotAvailableError)) as caught:
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert caught.value.exception_name == told["body"]["exception"]["name"]
     assert told["body"]["exception"]["message"] in str(caught.value)
     assert len(workspace.requests) == 1
@@ -111,7 +111,7 @@ async def test_a_404_from_a_proxy_proves_nothing() -> None:
 
     async with serving(page) as workspace, client_of(workspace.url) as client:
         with pytest.raises(RequestRejectedError):
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
 
 
 async def test_a_server_error_is_tried_again() -> None:
@@ -121,7 +121,7 @@ async def test_a_server_error_is_tried_again() -> None:
         serving(refusal(503, ""), refusal(502, ""), answer(ROW)) as workspace,
         client_of(workspace.url, clock=clock, registry=registry) as client,
     ):
-        row = await client.job_group("7", priority=Priority.RECONCILIATION)
+        row = await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert row.id == "7"
     assert len(workspace.requests) == 3
     assert 0.25 <= clock.slept[0] <= 0.5 <= clock.slept[1] <= 1.0
@@ -138,7 +138,7 @@ async def test_tries_are_bounded_by_count() -> None:
         client_of(workspace.url, retries=2) as client,
     ):
         with pytest.raises(WorkspaceUnreachableError):
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert len(workspace.requests) == 3
 
 
@@ -150,7 +150,7 @@ async def test_tries_are_bounded_by_time() -> None:
         client_of(workspace.url, clock=clock, retries=50, retry_total_seconds=20) as client,
     ):
         with pytest.raises(WorkspaceUnreachableError):
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert sum(clock.slept) <= 20
     assert len(workspace.requests) < 12
 
@@ -160,7 +160,7 @@ async def test_other_refusals_are_never_tried_again() -> None:
     unkind = refusal(400, "ValidationFailed")
     async with serving(unkind) as workspace, client_of(workspace.url) as client:
         with pytest.raises(RequestRejectedError):
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert len(workspace.requests) == 1
 
 
@@ -171,9 +171,11 @@ async def test_a_creation_that_may_have_happened_is_not_repeated() -> None:
         client_of(workspace.url) as client,
     ):
         with pytest.raises(WorkspaceUnreachableError):
-            await client.request("createFlow", body={}, priority=Priority.RECONCILIATION)
+            await client.requester.request("createFlow", body={}, priority=Priority.RECONCILIATION)
         assert len(workspace.requests) == 1
-        found = await client.request("runFlow", 1, body={}, priority=Priority.RECONCILIATION)
+        found = await client.requester.request(
+            "runFlow", 1, body={}, priority=Priority.RECONCILIATION
+        )
     assert found.status_code == 200
     assert len(workspace.requests) == 3
 
@@ -187,7 +189,7 @@ async def test_a_throttled_request_waits_as_it_is_told(header: str) -> None:
         client_of(workspace.url, clock=clock) as client,
     ):
         before = clock.monotonic()
-        await client.job_group("7", priority=Priority.RECONCILIATION)
+        await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert clock.monotonic() - before >= 57
     assert len(workspace.requests) == 2
 
@@ -200,7 +202,7 @@ async def test_the_recorded_429_names_the_wait() -> None:
         client_of(workspace.url, retry_total_seconds=30) as client,
     ):
         with pytest.raises(ThrottledError) as caught:
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert caught.value.retry_after_seconds == 57
     assert caught.value.exception_name == "TooManyRequestsException"
 
@@ -208,7 +210,7 @@ async def test_the_recorded_429_names_the_wait() -> None:
 async def test_an_execution_seen_before_is_an_answer() -> None:
     """304 to a repeated execution id is no failure."""
     async with serving(answer(None, 304)) as workspace, client_of(workspace.url) as client:
-        found = await client.request(
+        found = await client.requester.request(
             "runFlow", 1, body={}, headers={"x-execution-id": "x"}, priority=Priority.RECONCILIATION
         )
     assert (found.status_code, found.body) == (304, b"")
@@ -220,7 +222,7 @@ async def test_redirects_are_not_followed() -> None:
         away = answer(None, 302, {"Location": elsewhere.url + "/login?secret=1"})
         async with serving(away) as workspace, client_of(workspace.url) as client:
             with pytest.raises(RequestRejectedError) as caught:
-                await client.job_group("7", priority=Priority.RECONCILIATION)
+                await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert elsewhere.requests == []
     assert "redirects" in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -234,7 +236,7 @@ async def test_an_html_page_is_unreadable() -> None:
 
     async with serving(page) as workspace, client_of(workspace.url) as client:
         with pytest.raises(UnreadableAnswerError) as caught:
-            await client.job_group("7", priority=Priority.RECONCILIATION)
+            await client.runs.job_group("7", priority=Priority.RECONCILIATION)
     assert caught.value.operation_id == "getJobGroup"
     assert "sign in" not in str(caught.value)
 
@@ -246,15 +248,15 @@ async def test_outside_the_edition_nothing_is_sent() -> None:
         client_of(workspace.url, edition=Edition.LE) as client,
     ):
         with pytest.raises(NotAvailableError) as caught:
-            await client.request("listJobLibrary", priority=Priority.CHANGES)
+            await client.requester.request("listJobLibrary", priority=Priority.CHANGES)
         assert workspace.requests == []
         assert caught.value.status_code is None
         assert str(caught.value) == ("listJobLibrary is not part of edition LE; PL and RL have it")
-        client.edition = Edition.OPEN
-        await client.request("listJobLibrary", priority=Priority.CHANGES)
-        client.edition = None
-        await client.request("listJobLibrary", priority=Priority.CHANGES)
-        assert client.unavailable == frozenset()
+        client.requester.edition = Edition.OPEN
+        await client.requester.request("listJobLibrary", priority=Priority.CHANGES)
+        client.requester.edition = None
+        await client.requester.request("listJobLibrary", priority=Priority.CHANGES)
+        assert client.requester.unavailable == frozenset()
     assert len(workspace.requests) == 2
 
 
@@ -276,12 +278,16 @@ async def test_what_is_not_offered_is_remembered(
     async with serving(handler) as workspace, client_of(workspace.url) as client:
         for _ in range(2):
             with pytest.raises(NotAvailableError):
-                await client.request(operation_id, *values, priority=Priority.RECONCILIATION)
-        assert client.unavailable == (frozenset({operation_id}) if switched_off else frozenset())
+                await client.requester.request(
+                    operation_id, *values, priority=Priority.RECONCILIATION
+                )
+        assert client.requester.unavailable == (
+            frozenset({operation_id}) if switched_off else frozenset()
+        )
         assert len(workspace.requests) == 2 - switched_off
-        client.forget_unavailable()
+        client.requester.forget_unavailable()
         with pytest.raises(NotAvailableError):
-            await client.request(operation_id, *values, priority=Priority.RECONCILIATION)
+            await client.requester.request(operation_id, *values, priority=Priority.RECONCILIATION)
     assert len(workspace.requests) == 3 - switched_off
 
 
@@ -290,9 +296,9 @@ async def test_an_id_never_changes_the_path(value: str) -> None:
     """Ids that would make another path are refused unsent; others are quoted."""
     async with serving(answer(ROW)) as workspace, client_of(workspace.url) as client:
         with pytest.raises(RequestRejectedError):
-            await client.job_group(value, priority=Priority.RECONCILIATION)
+            await client.runs.job_group(value, priority=Priority.RECONCILIATION)
         assert workspace.requests == []
-        await client.job_group("a/../b?c#d", priority=Priority.RECONCILIATION)
+        await client.runs.job_group("a/../b?c#d", priority=Priority.RECONCILIATION)
     assert workspace.requests[0].raw_path == "/v4/jobGroups/a%2F..%2Fb%3Fc%23d"
 
 
@@ -308,7 +314,7 @@ async def test_no_error_repeats_a_secret() -> None:
 
     async with serving(echo) as workspace, client_of(workspace.url) as client:
         with pytest.raises(RequestRejectedError) as caught:
-            await client.test_webhook(
+            await client.webhook_tasks.test(
                 url="https://example.org/hooks",
                 headers={"X-Monitor-Secret": Secret("hush-hush")},
                 secret_key=Secret("signing-key"),

@@ -78,29 +78,29 @@ async def test_a_flow_run_is_seen_from_start_to_end() -> None:
         run = sandbox.engine.start_flow_run(flow, by=1)
         begun_at = client.workspace_now() or clock.now()
         group, *_ = await all_rows(
-            client.job_library(created_since=clock.now(), priority=Priority.CHANGES)
+            client.runs.job_library(created_since=clock.now(), priority=Priority.CHANGES)
         )
         assert (group.tells_flow_run, group.flow_run_id) == (True, str(run.id))
         assert status_of(group.native_status) is Status.PENDING
         await clock.advance(2_000)
 
         changed = await all_rows(
-            client.job_library(updated_since=begun_at, priority=Priority.CHANGES)
+            client.runs.job_library(updated_since=begun_at, priority=Priority.CHANGES)
         )
         assert {row.flow_run_id for row in changed} == {str(run.id)}
         assert {status_of(row.native_status) for row in changed} == {Status.SUCCEEDED}
-        row = await client.job_group(group.id, with_flow=True, priority=Priority.DETAILS)
+        row = await client.runs.job_group(group.id, with_flow=True, priority=Priority.DETAILS)
         assert (row.flow_id, row.flow_name) == (str(flow.id), flow.name)
         assert row.recipe_name is not None
-        jobs = await client.jobs(group.id, priority=Priority.DETAILS)
+        jobs = await client.runs.jobs(group.id, priority=Priority.DETAILS)
         assert {status_of(job.native_status) for job in jobs} == {Status.SUCCEEDED}
         assert all(job.started_at and job.finished_at and job.job_type for job in jobs)
 
-        flow_run = await client.flow_run(str(run.id), priority=Priority.ENDS)
+        flow_run = await client.runs.flow_run(str(run.id), priority=Priority.ENDS)
         assert flow_run.flow_id == str(flow.id)
-        status = await client.flow_run_status(str(run.id), priority=Priority.ENDS)
+        status = await client.runs.flow_run_status(str(run.id), priority=Priority.ENDS)
         assert status_of(status) is Status.SUCCEEDED
-        page = await client.flow_run_job_groups(str(run.id), priority=Priority.ENDS)
+        page = await client.runs.flow_run_job_groups(str(run.id), priority=Priority.ENDS)
         assert {other_row.id for other_row in page.rows} == {other_row.id for other_row in changed}
         assert page.bad_rows == ()
 
@@ -113,21 +113,21 @@ async def test_a_plan_run_leads_back_to_its_plan() -> None:
         await clock.advance(6_000)
 
         (row,) = await all_rows(
-            client.plan_runs(
+            client.runs.plan_runs(
                 updated_since=clock.now() - timedelta(days=1), priority=Priority.CHANGES
             )
         )
-        assert row == await client.plan_run(str(run.id), priority=Priority.ENDS)
+        assert row == await client.runs.plan_run(str(run.id), priority=Priority.ENDS)
         assert status_of(row.native_status) is Status.SUCCEEDED
         assert row.started_at
         assert row.finished_at
         assert row.plan_id
-        snapshot = await client.plan_full(row.plan_id, priority=Priority.NAMES)
+        snapshot = await client.pipelines.plan_full(row.plan_id, priority=Priority.NAMES)
         assert (snapshot.is_snapshot, snapshot.original_plan_id) == (True, str(plan.id))
         assert snapshot.flow_ids
         plans = {
             other_row.id: other_row
-            for other_row in await all_rows(client.plans(priority=Priority.NAMES))
+            for other_row in await all_rows(client.pipelines.plans(priority=Priority.NAMES))
         }
         assert plans[str(plan.id)].latest_run_created_at == row.created_at
         assert plans[str(plan.id)].name == plan.name
@@ -141,11 +141,11 @@ async def test_lists_are_whole_in_small_pages() -> None:
         for flow in world.flows.live():
             sandbox.engine.start_flow_run(flow, by=1)
         await clock.advance(3_000)
-        flows = await all_rows(client.flows(priority=Priority.NAMES))
-        plans = await all_rows(client.plans(priority=Priority.NAMES))
-        groups = await all_rows(client.job_library(priority=Priority.CHANGES))
+        flows = await all_rows(client.pipelines.flows(priority=Priority.NAMES))
+        plans = await all_rows(client.pipelines.plans(priority=Priority.NAMES))
+        groups = await all_rows(client.runs.job_library(priority=Priority.CHANGES))
         done = await all_rows(
-            client.job_library(status="Complete", priority=Priority.RECONCILIATION)
+            client.runs.job_library(status="Complete", priority=Priority.RECONCILIATION)
         )
         assert {row.id: row.name for row in flows} == {
             str(f.id): f.name for f in world.flows.live()
@@ -166,7 +166,7 @@ async def test_each_owner_reads_his_own_schedules() -> None:
             token = f"made-up-{owner}"
             world.create(Token, by=owner, token_id=token, value=token)
             async with client_with(token, sandbox.url, clock, page_size=2) as client:
-                mine = await all_rows(client.schedules(priority=Priority.INVENTORY))
+                mine = await all_rows(client.pipelines.schedules(priority=Priority.INVENTORY))
             assert {row.owner_id for row in mine} == {str(owner)}
             found.extend(mine)
         known = {str(schedule.id): schedule for schedule in world.schedules.live()}
@@ -184,7 +184,7 @@ async def test_a_webhook_task_lives_and_dies() -> None:
         serving(answer(None, 204)) as receiver,
     ):
         flow_id = str(next(iter(sandbox.world.flows.live())).id)
-        task_id = await client.create_webhook_task(
+        task_id = await client.webhook_tasks.create(
             flow_id=flow_id,
             name="monitor",
             url=Secret(receiver.url + "/hooks/north"),
@@ -192,35 +192,35 @@ async def test_a_webhook_task_lives_and_dies() -> None:
             headers={"X-Monitor-Secret": Secret("hush")},
             priority=Priority.INVENTORY,
         )
-        task = await client.webhook_task(task_id, priority=Priority.INVENTORY)
+        task = await client.webhook_tasks.read(task_id, priority=Priority.INVENTORY)
         assert (task.flow_id, task.trigger_event) == (flow_id, "onJobDone")
         assert task.url.reveal() == receiver.url + "/hooks/north"
-        found = await client.flow_webhook_tasks(flow_id, priority=Priority.INVENTORY)
+        found = await client.webhook_tasks.of_flow(flow_id, priority=Priority.INVENTORY)
         assert [other_task.id for other_task in found] == [task_id]
-        test = await client.test_webhook(
+        test = await client.webhook_tasks.test(
             url=receiver.url + "/hooks/north",
             headers={"X-Monitor-Secret": Secret("hush")},
             priority=Priority.INVENTORY,
         )
         assert test.is_ok
         assert receiver.requests[0].headers["X-Monitor-Secret"] == "hush"
-        quotas = {budget.scope: budget.limit for budget in client.budgets()}
+        quotas = {budget.scope: budget.limit for budget in client.requester.budgets()}
         assert (quotas["user"], quotas["workspace"]) == (20, 30)
         for _ in range(2):
-            await client.delete_webhook_task(task_id, priority=Priority.INVENTORY)
-        assert await client.flow_webhook_tasks(flow_id, priority=Priority.INVENTORY) == ()
+            await client.webhook_tasks.delete(task_id, priority=Priority.INVENTORY)
+        assert await client.webhook_tasks.of_flow(flow_id, priority=Priority.INVENTORY) == ()
         with pytest.raises(NoSuchObjectError):
-            await client.webhook_task(task_id, priority=Priority.INVENTORY)
+            await client.webhook_tasks.read(task_id, priority=Priority.INVENTORY)
 
 
 async def test_the_workspace_tells_who_and_what_and_when() -> None:
     """The person, the specification and the clock."""
     async with meeting() as (sandbox, client, clock):
         assert client.workspace_now() is None
-        person = await client.current_person(priority=Priority.INVENTORY)
+        person = await client.inventory.current_person(priority=Priority.INVENTORY)
         assert person.email
         assert not person.is_disabled
-        found = await client.open_api_spec(priority=Priority.INVENTORY)
+        found = await client.operations.open_api_spec(priority=Priority.INVENTORY)
         offered = {
             (operation.method, operation.path)
             for operation in operations()
@@ -230,10 +230,10 @@ async def test_the_workspace_tells_who_and_what_and_when() -> None:
         now = client.workspace_now()
         assert now is not None
         assert abs((now - clock.now()).total_seconds()) <= 1
-        assert client.clock_skew_seconds == 0
+        assert client.requester.clock_skew_seconds == 0
         sandbox.world.options.clock_offset_seconds = -3600
-        await client.current_person(priority=Priority.INVENTORY)
-        assert client.clock_skew_seconds == pytest.approx(-3600, abs=1)
+        await client.inventory.current_person(priority=Priority.INVENTORY)
+        assert client.requester.clock_skew_seconds == pytest.approx(-3600, abs=1)
 
 
 async def test_what_the_edition_lacks_is_switched_off() -> None:
@@ -242,26 +242,26 @@ async def test_what_the_edition_lacks_is_switched_off() -> None:
         flow = next(iter(sandbox.world.flows.live()))
         run = sandbox.engine.start_flow_run(flow, by=1)
         group = sandbox.world.job_groups_of(run)[0]
-        row = await client.job_group(
+        row = await client.runs.job_group(
             str(group.id), with_flow=True, priority=Priority.RECONCILIATION
         )
         assert row.flow_id == str(flow.id)
-        assert await client.jobs(row.id, priority=Priority.DETAILS)
+        assert await client.runs.jobs(row.id, priority=Priority.DETAILS)
         with pytest.raises(NotAvailableError):
-            await all_rows(client.job_library(priority=Priority.CHANGES))
-        assert client.unavailable == {"listJobLibrary"}
+            await all_rows(client.runs.job_library(priority=Priority.CHANGES))
+        assert client.requester.unavailable == {"listJobLibrary"}
 
 
 async def test_a_wrong_token_and_an_unknown_id() -> None:
     """401 is told apart from an id that does not exist, and neither switches anything off."""
     async with meeting(token="made-up") as (_, client, _clock):
         with pytest.raises(UnauthorizedError):
-            await client.job_group("1", priority=Priority.RECONCILIATION)
-        assert client.unavailable == frozenset()
+            await client.runs.job_group("1", priority=Priority.RECONCILIATION)
+        assert client.requester.unavailable == frozenset()
     async with meeting() as (_, client, _clock):
         with pytest.raises((NoSuchObjectError, NotAvailableError)):
-            await client.job_group("999999", priority=Priority.RECONCILIATION)
-        assert client.unavailable == frozenset()
+            await client.runs.job_group("999999", priority=Priority.RECONCILIATION)
+        assert client.requester.unavailable == frozenset()
 
 
 async def test_bare_rows_are_completed_by_single_reads() -> None:
@@ -270,7 +270,7 @@ async def test_bare_rows_are_completed_by_single_reads() -> None:
         sandbox.world.options = WorldOptions(library_rows="bare")
         flow = next(iter(sandbox.world.flows.live()))
         run = sandbox.engine.start_flow_run(flow, by=1)
-        row = (await all_rows(client.job_library(priority=Priority.CHANGES)))[0]
+        row = (await all_rows(client.runs.job_library(priority=Priority.CHANGES)))[0]
         assert (row.tells_flow_run, row.flow_id) == (False, None)
-        whole = await client.job_group(row.id, with_flow=True, priority=Priority.DETAILS)
+        whole = await client.runs.job_group(row.id, with_flow=True, priority=Priority.DETAILS)
         assert (whole.flow_run_id, whole.flow_id) == (str(run.id), str(flow.id))

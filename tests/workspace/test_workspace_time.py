@@ -109,7 +109,7 @@ async def test_the_client_knows_the_workspace_time() -> None:
         client_of(workspace.url, clock=clock) as client,
     ):
         assert client.workspace_now() is None
-        pages = [page async for page in client.job_library(priority=Priority.CHANGES)]
+        pages = [page async for page in client.runs.job_library(priority=Priority.CHANGES)]
         assert client.workspace_now() == AT
-        assert client.clock_skew_seconds == -3599
+        assert client.requester.clock_skew_seconds == -3599
     assert [(page.number, page.began_at) for page in pages] == [(1, AT)]

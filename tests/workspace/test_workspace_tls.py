@@ -46,7 +46,7 @@ async def ask(certificate: tuple[Path, Path], **settings: Any) -> str:
     url = f"https://127.0.0.1:{runner.addresses[0][1]}"
     try:
         async with client_of(url, **settings) as client:
-            return (await client.job_group("7", priority=Priority.RECONCILIATION)).id
+            return (await client.runs.job_group("7", priority=Priority.RECONCILIATION)).id
     finally:
         await runner.cleanup()
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
-from monitor.alerting.settings.rules import RuleSettings
+from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert
 from monitor.tracking.live_state import LiveStateView
 

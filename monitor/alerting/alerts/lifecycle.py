@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import Firing, Ok, Unknown, Verdict
-from monitor.alerting.settings.rules import RuleSettings
+from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
+from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
 from monitor.model.runs import RunKey
 
@@ -85,7 +85,11 @@ Outcome = tuple[
 
 
 def judge(
-    held: AlertSlot, result: Verdict, fresh: Alert, rule: RuleSettings, moment: EvaluationMoment
+    held: AlertSlot,
+    result: EvaluationResult,
+    fresh: Alert,
+    rule: RuleSettings,
+    moment: EvaluationMoment,
 ) -> Outcome:
     """``fresh`` is the alert as it would begin now, its start taken from the evidence."""
     if isinstance(result, Ok):

@@ -13,11 +13,10 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from monitor.alerting.alerts.silences import Matcher, matcher
+from monitor.alerting.rules.muting import MuteWindow
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS
-from monitor.alerting.rules.workspaces import SEEN_BEFORE_IT
-from monitor.alerting.settings.muting import MuteWindow
-from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.settings.silences import Matcher, matcher
 from monitor.model.alerts import BRIDGE, Alert, AlertState, Silence
 
 MUTE = "mute"
@@ -29,7 +28,9 @@ _WILDCARDS = frozenset("*?[")
 # are to hear all the same.
 _VITAL_PARTS = frozenset({"backlog:alerting"})
 # These tell what somebody saw happen. What explains them holds back their reminders alone.
-_SEEN = frozenset(SEEN_BEFORE_IT)
+_SEEN = frozenset(
+    rule for rule, definition in RULE_DEFINITIONS.items() if definition.reminders_inhibited_by
+)
 # Asked of every episode at every step, so by the word that an alert carries.
 _EXPLAINS: dict[str, frozenset[RuleKind]] = {
     str(rule): frozenset(definition.inhibits)

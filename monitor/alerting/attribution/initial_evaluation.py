@@ -236,7 +236,7 @@ class _Hearing:
         for rule in rules:
             judged = own if rule.names_kind else root
             subject = of_run(judged.key, judged.pipeline)
-            if rule.takes(traits_of(self._view, subject, judged.run or run)):
+            if rule.matches(traits_of(self._view, subject, judged.run or run)):
                 yield (
                     RuleTarget(rule=rule, subject=subject, event=event, preexisting=True),
                     judged.key,

@@ -24,7 +24,7 @@ from monitor.alerting.engine.evaluation import (
 from monitor.alerting.engine.rule_removal import RemovedSubjects
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import PIPELINE_REMOVED, SubjectKind
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.store import Store
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, RunState

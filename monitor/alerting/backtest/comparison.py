@@ -8,22 +8,14 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from monitor.alerting.settings.rules import RuleKind, RuleSettings
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.alerts import Alert
 from monitor.model.events import AlertEvent, EventType
 
-# What these look at is the present, which no log holds.
+# These need live state, which the event log does not hold.
 NOT_RECORDED = frozenset(
-    {
-        RuleKind.RUN_STUCK,
-        RuleKind.SCHEDULE_DISABLED,
-        RuleKind.WORKSPACE_UNREACHABLE,
-        RuleKind.TOKEN_EXPIRING,
-        RuleKind.CALLBACKS_MISSED,
-        RuleKind.QUALITY_DROPPED,
-        RuleKind.BUDGET_EXHAUSTED,
-        RuleKind.MONITOR_DEGRADED,
-    }
+    rule for rule, definition in RULE_DEFINITIONS.items() if definition.not_recorded
 )
 _SAME_START = timedelta(seconds=90)  # of one episode, once by looks and once by replay
 _STARTS = (EventType.ALERT_FIRED, EventType.ALERT_FLAPPING)

@@ -13,7 +13,7 @@ import msgspec
 from monitor.alerting.backtest.comparison import NOT_RECORDED
 from monitor.alerting.backtest.recorded_store import RecordedStore
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded, Retention
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.model.live_state import ActiveRun, Reachability, WorkspaceStatus

@@ -45,7 +45,7 @@ from monitor.alerting.engine.rule_removal import MemoryRetention
 from monitor.alerting.engine.snapshots import Snapshots
 from monitor.alerting.rules.compiled import Compiled, Traits
 from monitor.alerting.rules.contract import Subject
-from monitor.alerting.settings.engine import AlertingSettings
+from monitor.alerting.settings import AlertingSettings
 from monitor.alerting.store import Store
 from monitor.bus.contract import Batch, Retention, Start, Step, StoreStatus
 from monitor.model.alerts import AlertingSnapshot, Silence

@@ -36,13 +36,13 @@ from monitor.alerting.engine.history import EvaluationHistory, EvaluationRecord
 from monitor.alerting.engine.present import OURS, Present
 from monitor.alerting.rules.compiled import Compiled, Rule
 from monitor.alerting.rules.contract import (
+    EvaluationResult,
     EventInput,
     Firing,
     RuleAnswer,
     StateInput,
     Subject,
     Unknown,
-    Verdict,
 )
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.model.alerts import Alert, AlertState, fingerprint
@@ -262,7 +262,11 @@ class Evaluator:
         self._record(context, case, outcome[2], result.why if isinstance(result, Unknown) else "")
 
     def _judge(
-        self, context: EvaluationContext, case: RuleTarget, result: Verdict, held: AlertSlot
+        self,
+        context: EvaluationContext,
+        case: RuleTarget,
+        result: EvaluationResult,
+        held: AlertSlot,
     ) -> Outcome:
         rule, event = case.rule, case.event
         is_event = event is not None

@@ -16,8 +16,6 @@ from monitor.alerting.attribution.subjects import Lineage, key_of, of_run, trait
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
-from monitor.alerting.rules.daemon import parts
-from monitor.alerting.rules.defaults import minimum_of
 from monitor.alerting.rules.facts import (
     DaemonFacts,
     FlowOrPlanFacts,
@@ -27,7 +25,9 @@ from monitor.alerting.rules.facts import (
     TokenFacts,
     WorkspaceFacts,
 )
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.monitor_degraded import parts
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import minimum_of
 from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
@@ -205,7 +205,7 @@ class Present:
             active = tuple(
                 other_active
                 for other_active in active
-                if rule.takes(traits_of(self._view, subject, other_active.run))
+                if rule.matches(traits_of(self._view, subject, other_active.run))
             )
         limit = None
         if rule.settings.rule is RuleKind.RUN_OVERDUE and active:

@@ -23,10 +23,10 @@ from monitor.alerting.alerts.pending_step import (
     Row,
     StoredRule,
 )
+from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.engine.evaluation import first_key
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.settings.rules import RuleKind
-from monitor.alerting.settings.silences import SilenceSettings, configured_silence
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Silence
 from monitor.model.runs import RunKind
 

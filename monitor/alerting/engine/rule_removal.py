@@ -101,7 +101,9 @@ def _is_of(rule: Rule, alert: Alert, view: LiveStateView) -> bool:
         return False
     match = rule.settings.match
     # Owner and folder may not have been read yet, and were judged when it began.
-    return bool(match.owner or match.folder) or rule.takes(traits_of(view, subject_of(rule, alert)))
+    return bool(match.owner or match.folder) or rule.matches(
+        traits_of(view, subject_of(rule, alert))
+    )
 
 
 def _fits_by_name(rule: Rule, alert: Alert, view: LiveStateView) -> bool:
@@ -112,7 +114,7 @@ def _fits_by_name(rule: Rule, alert: Alert, view: LiveStateView) -> bool:
     pipeline = msgspec.structs.replace(alert.pipeline, name=name)
     subject = msgspec.structs.replace(subject_of(rule, alert), pipeline=pipeline)
     traits = traits_of(view, subject)
-    return all(demand.takes(traits) for demand in rule.demands if demand.field == "pipeline")
+    return all(field.matches(traits) for field in rule.match_fields if field.name == "pipeline")
 
 
 class MemoryRetention:

@@ -23,7 +23,7 @@ from monitor.alerting.engine.present import read_learned
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
 from monitor.alerting.rules.baselines import MINIMUM_RUNS, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import AlertingSnapshot, LearnedLimit, PipelineOfKind
 from monitor.model.clock import Clock
 from monitor.model.runs import Pipeline, PipelineKind, RunKind

@@ -14,7 +14,7 @@ from monitor.alerting.explain.explanations import (
     answer,
     rule_step,
 )
-from monitor.alerting.settings.rules import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import Alert, Silence, alert_event_id
 from monitor.model.runs import RunState
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from monitor.alerting.engine.history import EvaluationRecord
-from monitor.alerting.settings.rules import RuleSettings
+from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.bus.contract import DeadLetter, Recorded
 from monitor.model.alerts import Alert, AlertState, Silence
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent

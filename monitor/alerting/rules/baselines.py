@@ -1,7 +1,7 @@
 """What is usual for a pipeline, learned from its runs that succeeded. Pure: no I/O and no clock.
 
-How long its runs take, and how far its successes lie apart. Both are kept as sketches (t-digests)
-and not as samples: what is kept of a pipeline never grows, however often it runs. What is stored
+How long its runs take, and how far apart its successes are. Both are kept as sketches (t-digests)
+and not as samples: the memory of a pipeline never grows, however often it runs. What is stored
 are the sketches' pairs of mean and count, which any other implementation of t-digests reads too.
 """
 
@@ -58,8 +58,8 @@ class Baseline(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def count(self) -> int:
-        sketched = (item.count for item in (self.newer, self.older) if item is not None)
-        return len(self.recent) + sum(sketched)
+        digests = (self.newer, self.older)
+        return len(self.recent) + sum(digest.count for digest in digests if digest is not None)
 
 
 class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,12 +72,12 @@ class Learned(Struct, frozen=True, kw_only=True, omit_defaults=True):
     newest_at: datetime | None = None  # of all successes, also of those inside other runs
 
 
-def learn(held: Learned | None, event: RunEvent) -> Learned | None:
-    """Return what is known after one event; the same object where it teaches nothing."""
+def learn(before: Learned | None, event: RunEvent) -> Learned | None:
+    """Return what is learned after one event; the same object where it adds nothing."""
     run = event.run
     if event.type is not EventType.RUN_SUCCEEDED or run.finished_at is None:
-        return held
-    learned = held or Learned()
+        return before
+    learned = before or Learned()
     durations = learned.durations
     if run.duration_seconds is not None:
         durations = with_value(durations, run.duration_seconds)
@@ -98,7 +98,7 @@ def _with_gap(learned: Learned, run: RunState, finished_at: datetime) -> Learned
     if before is not None and finished_at > before:
         gaps = with_value(gaps, (finished_at - before).total_seconds())
     succeeded_at = {**learned.succeeded_at, recipe: max(finished_at, before or finished_at)}
-    newest = sorted(succeeded_at.items(), key=lambda item: item[1])[-_RECIPES_KEPT:]
+    newest = sorted(succeeded_at.items(), key=lambda success: success[1])[-_RECIPES_KEPT:]
     return msgspec.structs.replace(learned, gaps=gaps, succeeded_at=dict(newest))
 
 
@@ -114,10 +114,10 @@ def limit_seconds(
     at_least: float = AT_LEAST_LIMIT_SECONDS,
 ) -> float | None:
     """Return how long a run may take; None below ``minimum_runs``."""
-    held = learned.durations if learned is not None else None
-    if held is None or held.count < minimum_runs:
+    baseline = learned.durations if learned is not None else None
+    if baseline is None or baseline.count < minimum_runs:
         return None
-    return max(at_least, _LIMIT_FACTOR * quantile(held, 0.95))
+    return max(at_least, _LIMIT_FACTOR * quantile(baseline, 0.95))
 
 
 def age_seconds(
@@ -131,20 +131,20 @@ def age_seconds(
     Three times the usual gap, and more than a gap that comes back: what runs each hour of a
     working day is not late on a Sunday. A gap seen once, such as an outage's, allows nothing.
     """
-    held = learned.gaps if learned is not None else None
-    if held is None or held.count + 1 < minimum_runs:
+    baseline = learned.gaps if learned is not None else None
+    if baseline is None or baseline.count + 1 < minimum_runs:
         return None
-    usual = _AGE_FACTOR * quantile(held, 0.95)
-    return max(at_least, usual, _RECURRING_FACTOR * _second_largest(held))
+    usual = _AGE_FACTOR * quantile(baseline, 0.95)
+    return max(at_least, usual, _RECURRING_FACTOR * _second_largest(baseline))
 
 
-def with_value(held: Baseline | None, value: float) -> Baseline:
+def with_value(baseline: Baseline | None, value: float) -> Baseline:
     """Return the baseline with one more value, which is kept to the millisecond."""
-    held = held or Baseline()
-    recent = (*held.recent, round(value, 3))
+    baseline = baseline or Baseline()
+    recent = (*baseline.recent, round(value, 3))
     if len(recent) < _VALUES_AT_ONCE:
-        return Baseline(newer=held.newer, older=held.older, recent=recent)
-    newer, older = held.newer, held.older
+        return Baseline(newer=baseline.newer, older=baseline.older, recent=recent)
+    newer, older = baseline.newer, baseline.older
     if newer is not None and newer.count >= _VALUES_OF_ONE:
         newer, older = None, newer
     sketch = _sketch(newer)
@@ -152,20 +152,20 @@ def with_value(held: Baseline | None, value: float) -> Baseline:
     return Baseline(newer=_digest(sketch), older=older)
 
 
-def quantile(held: Baseline, share: float) -> float:
+def quantile(baseline: Baseline, share: float) -> float:
     """Return the value that is not exceeded by about that share of the values."""
-    sketch = _sketch(held.newer)
-    if held.older is not None:
-        sketch.merge_inplace(_sketch(held.older))
-    if held.recent:
-        sketch.batch_update(held.recent)
+    sketch = _sketch(baseline.newer)
+    if baseline.older is not None:
+        sketch.merge_inplace(_sketch(baseline.older))
+    if baseline.recent:
+        sketch.batch_update(baseline.recent)
     return float(sketch.quantile(share))
 
 
-def _second_largest(held: Baseline) -> float:
-    pairs = [(value, 1) for value in held.recent]
-    for item in (held.newer, held.older):
-        pairs += item.pairs if item is not None else ()
+def _second_largest(baseline: Baseline) -> float:
+    pairs = [(value, 1) for value in baseline.recent]
+    for digest in (baseline.newer, baseline.older):
+        pairs += digest.pairs if digest is not None else ()
     values = 0
     for mean, count in sorted(pairs, reverse=True):
         values += count
@@ -174,24 +174,26 @@ def _second_largest(held: Baseline) -> float:
     return pairs[-1][0]
 
 
-def _sketch(held: Digest | None) -> TDigest:
-    if held is None:
+def _sketch(digest: Digest | None) -> TDigest:
+    if digest is None:
         return TDigest(max_centroids=_CENTROIDS)
     return TDigest.from_dict(
         {
             "max_centroids": _CENTROIDS,
-            "mass": held.count,
-            "sum": sum(mean * count for mean, count in held.pairs),
-            "min": held.least,
-            "max": held.most,
-            "n_values": held.count,
-            "centroids": [{"m": mean, "c": count} for mean, count in held.pairs],
+            "mass": digest.count,
+            "sum": sum(mean * count for mean, count in digest.pairs),
+            "min": digest.least,
+            "max": digest.most,
+            "n_values": digest.count,
+            "centroids": [{"m": mean, "c": count} for mean, count in digest.pairs],
         }
     )
 
 
 def _digest(sketch: TDigest) -> Digest:
-    told: dict[str, Any] = sketch.to_dict()
+    content: dict[str, Any] = sketch.to_dict()
     # Short numbers keep what is stored small.
-    pairs = tuple((round(centroid["m"], 3), round(centroid["c"])) for centroid in told["centroids"])
-    return Digest(pairs=pairs, least=told["min"], most=told["max"])
+    pairs = tuple(
+        (round(centroid["m"], 3), round(centroid["c"])) for centroid in content["centroids"]
+    )
+    return Digest(pairs=pairs, least=content["min"], most=content["max"])

@@ -1,8 +1,8 @@
-"""Finds the rules that match an event or a subject without asking every rule.
+"""Find the rules that match an event or a subject without matching every rule.
 
-Each rule lies in an index under one literal part of its most telling field. A lookup takes out
-what may match, by exact words, by prefixes and by other parts of the words, and only those
-candidates are matched wholly. So the cost grows with the rules that match, not with all.
+An index holds each rule by one literal part of its most selective field. A lookup finds what may
+match, by exact words, by prefixes and by other parts of the words, and only those candidates are
+matched completely. So the cost grows with the rules that match, not with all.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import AnyRuleDefinition, SubjectKind
-from monitor.alerting.rules.defaults import RULES
+from monitor.alerting.rules.globs import EXCLUDES, Globs, read_globs
+from monitor.alerting.rules.muting import MuteWindow, mute_window
+from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
-from monitor.alerting.settings.matching import EXCLUDES, Globs, read_globs
-from monitor.alerting.settings.muting import MuteWindow, mute_window
-from monitor.alerting.settings.rules import Match, RuleKind, RuleSettings
-from monitor.alerting.settings.templates import Template, template
+from monitor.alerting.rules.templates import Template, template
 from monitor.model.events import EventType
 
 
 class Traits(Struct, frozen=True, kw_only=True, gc=False):
-    """What rules match by. None: it is no question here; "": it is not known."""
+    """What rules match by. None: it does not apply here; "": it is not known."""
 
     workspace: str | None = None
     kind: str | None = None
@@ -36,7 +35,7 @@ class Traits(Struct, frozen=True, kw_only=True, gc=False):
     trigger: str | None = None
 
     def of(self, name: str) -> tuple[str, ...] | None:
-        """Return the words that globs of a field of ``match`` are held against."""
+        """Return the words that globs of a field of ``match`` are compared with."""
         if name == "pipeline":
             if self.pipeline is None and self.pipeline_id is None:
                 return None
@@ -47,40 +46,42 @@ class Traits(Struct, frozen=True, kw_only=True, gc=False):
 
 _FIELDS = Match.__struct_fields__
 
-# From the most telling to the least: few things share a pipeline, many a workspace.
-_TELLING = ("pipeline", "folder", "owner", "workspace", "trigger", "kind")
+# From the most selective to the least: few things share a pipeline, many a workspace.
+_BY_SELECTIVITY = ("pipeline", "folder", "owner", "workspace", "trigger", "kind")
 
 
-class Demand(Struct, frozen=True, kw_only=True):
+class MatchField(Struct, frozen=True, kw_only=True):
     """One field of ``match``."""
 
-    field: str
+    name: str
     globs: Globs
 
-    def takes(self, traits: Traits) -> bool:
-        words = traits.of(self.field)
-        return words is None or self.globs.take(words)
+    def matches(self, traits: Traits) -> bool:
+        words = traits.of(self.name)
+        return words is None or self.globs.match(words)
 
     def why_not(self, traits: Traits) -> str:
         """Return why the traits do not fit; call only where they do not."""
-        # A kind or trigger is a text with a name of its own, which nobody has written.
-        words = [str(word) for word in traits.of(self.field) or () if word]
-        told = " and ".join(repr(word) for word in words) or "not known"
-        barring = [item for item in self.globs.excluded if not read_globs([f"!{item}"]).take(words)]
-        if barring:
-            return f"{self.field}: {told} is excluded by {f'{EXCLUDES}{barring[0]}'!r}"
-        return f"{self.field}: {told} fits none of {', '.join(map(repr, self.globs.wanted))}"
+        # The repr of a kind or trigger is that of an enum, which nobody has written.
+        words = [str(word) for word in traits.of(self.name) or () if word]
+        known = " and ".join(repr(word) for word in words) or "not known"
+        excluding = [
+            glob for glob in self.globs.excluded if not read_globs([f"!{glob}"]).match(words)
+        ]
+        if excluding:
+            return f"{self.name}: {known} is excluded by {f'{EXCLUDES}{excluding[0]}'!r}"
+        return f"{self.name}: {known} fits none of {', '.join(map(repr, self.globs.included))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule, ready to be asked. Two are the same where their settings are."""
+    """One rule, parsed. Two are equal where their settings are."""
 
     settings: RuleSettings
     definition: AnyRuleDefinition = field(compare=False)
     annotations: Mapping[str, Template] = field(compare=False)
     mute: tuple[MuteWindow, ...] = field(compare=False)
-    demands: tuple[Demand, ...] = field(compare=False)
+    match_fields: tuple[MatchField, ...] = field(compare=False)
 
     def __hash__(self) -> int:
         return hash(self.settings.name)
@@ -94,24 +95,24 @@ class Rule:
         """True where the rule is about runs by themselves, also inside other runs."""
         return bool(self.settings.match.kind)
 
-    def takes(self, traits: Traits) -> bool:
-        return all(demand.takes(traits) for demand in self.demands)
+    def matches(self, traits: Traits) -> bool:
+        return all(field.matches(traits) for field in self.match_fields)
 
 
 def rule_of(settings: RuleSettings, definition: AnyRuleDefinition) -> Rule:
-    """Return the rule with its globs, templates and mute times read.
+    """Return the rule with its globs, templates and mute times parsed.
 
     Raises:
-        ConfigurationError: a glob, a template or a mute time cannot be read; `config` refuses it.
+        ConfigurationError: a glob, a template or a mute time is invalid; `config` refuses it.
     """
-    fields = RULES[settings.rule].template_fields
+    fields = RULE_DEFINITIONS[settings.rule].annotation_fields
     return Rule(
         settings=settings,
         definition=definition,
         annotations={name: template(text, fields) for name, text in settings.annotations.items()},
         mute=tuple(mute_window(text) for text in settings.mute),
-        demands=tuple(
-            Demand(field=name, globs=read_globs(globs))
+        match_fields=tuple(
+            MatchField(name=name, globs=read_globs(globs))
             for name in _FIELDS
             if (globs := getattr(settings.match, name))
         ),
@@ -123,13 +124,13 @@ class Compiled:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
-        self._router: defaultdict[EventType, _Index] = defaultdict(_Index)
-        self._looking: defaultdict[SubjectKind, _Index] = defaultdict(_Index)
+        self._by_event: defaultdict[EventType, _Index] = defaultdict(_Index)
+        self._by_state: defaultdict[SubjectKind, _Index] = defaultdict(_Index)
         for number, rule in enumerate(self.rules):
             for event_type in rule.definition.event_types:
-                self._router[event_type].add(number, rule)
+                self._by_event[event_type].add(number, rule)
             if rule.definition.evaluate is not None:
-                self._looking[rule.definition.subject_kind].add(number, rule)
+                self._by_state[rule.definition.subject_kind].add(number, rule)
 
     @classmethod
     def of(
@@ -149,25 +150,25 @@ class Compiled:
         )
 
     def rules_for_event(self, event_type: EventType, traits: Traits) -> tuple[Rule, ...]:
-        """Return the rules that are to hear an event of that type, in the order of their file."""
-        index = self._router.get(event_type)
+        """Return the rules that handle an event of that type, in the order of their file."""
+        index = self._by_event.get(event_type)
         return () if index is None else index.matching(traits)
 
     def rules_for_state(self, subject_kind: SubjectKind, traits: Traits) -> tuple[Rule, ...]:
-        """Return the rules that look at a subject, in the order of their file."""
-        index = self._looking.get(subject_kind)
+        """Return the rules that evaluate a subject, in the order of their file."""
+        index = self._by_state.get(subject_kind)
         return () if index is None else index.matching(traits)
 
     def candidates(self, event_type: EventType, traits: Traits) -> list[Rule]:
-        """Return the rules that are held against an event of that type, whether or not they fit."""
-        index = self._router.get(event_type)
+        """Return the rules that are matched with an event of that type, whether or not they do."""
+        index = self._by_event.get(event_type)
         return [] if index is None else index.candidates(traits)
 
     def why_not(self, rule: Rule, traits: Traits) -> str | None:
         """Return the first field of ``match`` that does not fit, as a sentence; None if all do."""
-        for demand in rule.demands:
-            if not demand.takes(traits):
-                return demand.why_not(traits)
+        for match_field in rule.match_fields:
+            if not match_field.matches(traits):
+                return match_field.why_not(traits)
         return None
 
 
@@ -177,56 +178,58 @@ _LONGEST_PART = 32  # of a word that is looked up from every position of it
 
 
 class _Index:
-    """Rules for one kind of question, by field and by what is literal in it."""
+    """Rules for one type of event or kind of subject, by field and by what is literal in it."""
 
     def __init__(self) -> None:
-        self._shelves = {name: _Shelf() for name in _TELLING}
+        self._fields = {name: _FieldIndex() for name in _BY_SELECTIVITY}
         self._always: list[int] = []
         self._rules: dict[int, Rule] = {}
 
     def add(self, number: int, rule: Rule) -> None:
         self._rules[number] = rule
-        wanted = {demand.field: demand.globs.wanted for demand in rule.demands}
-        for name in _TELLING:
-            globs = wanted.get(name, ())
+        included = {field.name: field.globs.included for field in rule.match_fields}
+        for name in _BY_SELECTIVITY:
+            globs = included.get(name, ())
             if globs and all(_parts(glob) for glob in globs):
                 for glob in globs:
-                    self._shelves[name].add(glob, number)
+                    self._fields[name].add(glob, number)
                 return
         self._always.append(number)
 
     def matching(self, traits: Traits) -> tuple[Rule, ...]:
-        return tuple(candidate for candidate in self.candidates(traits) if candidate.takes(traits))
+        return tuple(
+            candidate for candidate in self.candidates(traits) if candidate.matches(traits)
+        )
 
     def candidates(self, traits: Traits) -> list[Rule]:
         """Return all rules that match and few others."""
         found = set(self._always)
-        for name, shelf in self._shelves.items():
-            if shelf.is_used:
-                found.update(shelf.candidates(traits.of(name)))
-        return [self._rules[item] for item in sorted(found)]
+        for name, index in self._fields.items():
+            if index.is_used:
+                found.update(index.candidates(traits.of(name)))
+        return [self._rules[number] for number in sorted(found)]
 
 
-class _Shelf:
-    """The rules that lie under one field."""
+class _FieldIndex:
+    """The rules that the globs of one field select."""
 
     def __init__(self) -> None:
         self.is_used = False
         self._all: set[int] = set()
-        self._exact = _Drawers()
-        self._prefixes = _Drawers()
-        self._inside = _Drawers()
+        self._exact = _TextIndex()
+        self._prefixes = _TextIndex()
+        self._inside = _TextIndex()
 
     def add(self, glob: str, number: int) -> None:
         self.is_used = True
         self._all.add(number)
         first, *_ = parts = _WILD.split(glob)
         if first == glob:
-            self._exact.put(glob, number)
+            self._exact.add(glob, number)
         elif first:
-            self._prefixes.put(first, number)
+            self._prefixes.add(first, number)
         else:
-            self._inside.put(max(parts, key=len)[:_LONGEST_PART], number)
+            self._inside.add(max(parts, key=len)[:_LONGEST_PART], number)
 
     def candidates(self, words: tuple[str, ...] | None) -> Iterator[int]:
         if words is None:
@@ -241,19 +244,19 @@ class _Shelf:
                     yield from self._inside.get(word[start : start + length])
 
 
-class _Drawers:
+class _TextIndex:
     """Numbers of rules by a literal text, and how long these texts are."""
 
     def __init__(self) -> None:
         self.lengths: set[int] = set()
-        self._held: dict[Hashable, list[int]] = {}
+        self._numbers: dict[Hashable, list[int]] = {}
 
-    def put(self, text: str, number: int) -> None:
+    def add(self, text: str, number: int) -> None:
         self.lengths.add(len(text))
-        self._held.setdefault(text, []).append(number)
+        self._numbers.setdefault(text, []).append(number)
 
     def get(self, text: str) -> list[int]:
-        return self._held.get(text, _NONE)
+        return self._numbers.get(text, _NONE)
 
 
 _NONE: list[int] = []

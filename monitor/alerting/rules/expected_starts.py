@@ -1,8 +1,8 @@
-"""When a pipeline should have started, by what its schedules said at each time. Pure.
+"""When a pipeline should have started, by what its schedules defined at each time. Pure.
 
-A schedule is read every few minutes and may have been changed in between. What was changed says
-when it was last written, but not what else was: a time in the stretch from the reading before to
-that last write is expected only if the schedule named it both before and after the change.
+A schedule is read every few minutes and may have been changed in between. It shows when it was last
+written, but not what it was between two writes: a time from the read before to that last write is
+expected only if the schedule named it both before and after the change.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _KEPT = 20  # definitions of one pipeline; the oldest go first
 
 
 class ScheduleDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one schedule said from ``since`` on, until the next definition of the same one.
+    """What one schedule defined from ``since`` on, until the next definition of the same one.
 
-    Without ``triggers`` it starts nothing: it was switched off, or is gone. Between
-    ``unsure_from`` and ``since`` it said either this or what stands before.
+    Without ``triggers`` it starts nothing: it was disabled, or is gone. Between
+    ``unsure_from`` and ``since`` either this or the definition before was in force.
     """
 
     schedule: str
@@ -32,109 +32,109 @@ class ScheduleDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     since: datetime
     unsure_from: datetime | None = None
     triggers: tuple[Trigger, ...] = ()
-    is_over: bool = False  # switched off because nothing is to come, as one-time schedules are
+    is_over: bool = False  # disabled because nothing is to come, as one-time schedules are
     is_listed: bool = True  # False: the workspace has it no longer
 
 
 class ScheduleReadings(Struct, frozen=True, kw_only=True):
-    """When schedules were read: the newest time, the one before, and when what is held was new."""
+    """When schedules were read: the newest time, the one before, and that of what is known."""
 
-    held_at: datetime
-    before: datetime | None = None  # what is held was still so then, if nobody missed a reading
+    known_at: datetime
+    before: datetime | None = None  # what is known was still so then, if no read was missed
     read_at: datetime
 
     def dates(self, at: datetime | None) -> bool:
-        """True where a change of that time is one that this reading has brought."""
-        return at is not None and self.held_at < at <= self.read_at
+        """True where a change of that time is one that this read has brought."""
+        return at is not None and self.known_at < at <= self.read_at
 
     def unsure_from(self, changed_at: datetime) -> datetime:
         """Return until when nothing had changed, of what was last written at ``changed_at``."""
-        if self.before is not None and self.held_at < self.before < changed_at < self.read_at:
+        if self.before is not None and self.known_at < self.before < changed_at < self.read_at:
             return self.before
-        return self.held_at
+        return self.known_at
 
 
 class ExpectedStart(Struct, frozen=True, kw_only=True):
-    """One time at which a run should have started, and the schedules that said so."""
+    """One time at which a run should have started, and the schedules that define it."""
 
     at: datetime
     schedules: str
 
 
 def changed(
-    held: tuple[ScheduleDefinition, ...],
+    known: tuple[ScheduleDefinition, ...],
     schedules: Sequence[ScheduleKnown],
     readings: ScheduleReadings,
 ) -> tuple[ScheduleDefinition, ...]:
-    """Return what is held with what a reading brought; the same object where it brought nothing."""
-    current = newest(held)
+    """Return what is known with what a read brought; the same object where it brought nothing."""
+    current = newest(known)
     fresh: list[ScheduleDefinition] = []
     for schedule in schedules:
-        known = current.pop(schedule.id, None)
-        said = _definition(schedule, since=_changed_at(schedule, known, readings))
-        if known is None:
-            fresh.append(said)
-        elif _says(known) != _says(said):
-            # What is over was switched off by its last start, and was sure until then.
-            is_sure = said.is_over and readings.dates(schedule.updated_at)
-            unsure_from = None if is_sure else readings.unsure_from(said.since)
-            fresh.append(msgspec.structs.replace(said, unsure_from=unsure_from))
+        before = current.pop(schedule.id, None)
+        after = _definition(schedule, since=_changed_at(schedule, before, readings))
+        if before is None:
+            fresh.append(after)
+        elif _content(before) != _content(after):
+            # What is over was disabled by its last start, and was sure until then.
+            is_sure = after.is_over and readings.dates(schedule.updated_at)
+            unsure_from = None if is_sure else readings.unsure_from(after.since)
+            fresh.append(msgspec.structs.replace(after, unsure_from=unsure_from))
     fresh += [
         ScheduleDefinition(
             schedule=gone.schedule,
             name=gone.name,
             since=readings.read_at,
-            unsure_from=readings.held_at,
+            unsure_from=readings.known_at,
             is_listed=False,
         )
         for gone in current.values()
         if gone.is_listed
     ]
-    return (*held, *fresh)[-_KEPT:] if fresh else held
+    return (*known, *fresh)[-_KEPT:] if fresh else known
 
 
-def newest(held: Iterable[ScheduleDefinition]) -> dict[str, ScheduleDefinition]:
+def newest(definitions: Iterable[ScheduleDefinition]) -> dict[str, ScheduleDefinition]:
     """Return the definition in force of each schedule."""
-    return {definition.schedule: definition for definition in held}
+    return {definition.schedule: definition for definition in definitions}
 
 
 def without_history(
-    held: tuple[ScheduleDefinition, ...], before: datetime
+    definitions: tuple[ScheduleDefinition, ...], before: datetime
 ) -> tuple[ScheduleDefinition, ...]:
     """Drop what no time after ``before`` can need any more."""
     kept: list[ScheduleDefinition] = []
-    for index, definition in enumerate(held):
+    for index, definition in enumerate(definitions):
         successor = next(
-            (new for new in held[index + 1 :] if new.schedule == definition.schedule), None
+            (new for new in definitions[index + 1 :] if new.schedule == definition.schedule), None
         )
         is_replaced = successor is not None and successor.since <= before
         is_dead = successor is None and not definition.is_listed and definition.since <= before
         if not is_replaced and not is_dead:
             kept.append(definition)
-    return held if len(kept) == len(held) else tuple(kept)
+    return definitions if len(kept) == len(definitions) else tuple(kept)
 
 
 def times(
-    held: Sequence[ScheduleDefinition], begin: datetime, end: datetime, *, limit: int
+    definitions: Sequence[ScheduleDefinition], begin: datetime, end: datetime, *, limit: int
 ) -> list[ExpectedStart]:
     """Return what was expected after ``begin`` and not after ``end``, ascending, the first ones.
 
     Two schedules that name one time expect one start.
     """
     names: dict[datetime, list[str]] = {}
-    for schedule in newest(held):
-        history = [definition for definition in held if definition.schedule == schedule]
+    for schedule in newest(definitions):
+        history = [definition for definition in definitions if definition.schedule == schedule]
         for at in _times_of(history, begin, end, limit=limit):
             names.setdefault(at, []).append(history[-1].name)
     return [ExpectedStart(at=at, schedules=", ".join(names[at])) for at in sorted(names)[:limit]]
 
 
-def next_time(held: Iterable[ScheduleDefinition], after: datetime) -> datetime | None:
+def next_time(definitions: Iterable[ScheduleDefinition], after: datetime) -> datetime | None:
     """Return the first time that the definitions in force name after that instant."""
     coming = (
-        next_after(trigger, max(after, item.since))
-        for item in newest(held).values()
-        for trigger in item.triggers
+        next_after(trigger, max(after, definition.since))
+        for definition in newest(definitions).values()
+        for trigger in definition.triggers
     )
     return min((at for at in coming if at is not None), default=None)
 
@@ -170,19 +170,18 @@ def _between(
     return times_between(definition.triggers, begin, end, limit=limit)
 
 
-def _says(definition: ScheduleDefinition) -> tuple[object, ...]:
+def _content(definition: ScheduleDefinition) -> tuple[object, ...]:
     return definition.triggers, definition.is_over, definition.is_listed
 
 
-def _definition(schedule_known: ScheduleKnown, *, since: datetime) -> ScheduleDefinition:
-    triggers = tuple(trigger for trigger in schedule_known.triggers if can_be_computed(trigger))
+def _definition(schedule: ScheduleKnown, *, since: datetime) -> ScheduleDefinition:
+    triggers = tuple(trigger for trigger in schedule.triggers if can_be_computed(trigger))
     return ScheduleDefinition(
-        schedule=schedule_known.id,
-        name=schedule_known.name,
+        schedule=schedule.id,
+        name=schedule.name,
         since=since,
-        triggers=triggers if schedule_known.is_enabled else (),
-        is_over=not schedule_known.is_enabled
-        and not may_fire_after(schedule_known.triggers, since),
+        triggers=triggers if schedule.is_enabled else (),
+        is_over=not schedule.is_enabled and not may_fire_after(schedule.triggers, since),
     )
 
 
@@ -195,7 +194,7 @@ def may_fire_after(triggers: Sequence[Trigger], instant: datetime) -> bool:
 
 
 def can_be_computed(trigger: Trigger) -> bool:
-    """False for what waits for data, and for an expression that nobody can read."""
+    """False for what waits for data, and for an expression that cannot be parsed."""
     if isinstance(trigger, UnsupportedTrigger):
         return False
     try:
@@ -206,15 +205,11 @@ def can_be_computed(trigger: Trigger) -> bool:
 
 
 def _changed_at(
-    schedule_known: ScheduleKnown, known: ScheduleDefinition | None, readings: ScheduleReadings
+    schedule: ScheduleKnown, before: ScheduleDefinition | None, readings: ScheduleReadings
 ) -> datetime:
-    """Return from when on it is sure to say what it says now."""
-    # One that was there before, and is seen only now, said nothing that we could know.
-    was_hidden = known is None and not readings.dates(schedule_known.created_at)
-    if (
-        was_hidden
-        or schedule_known.updated_at is None
-        or not readings.dates(schedule_known.updated_at)
-    ):
+    """Return from when on its present definition is certain."""
+    # One that existed before, and is listed only now, was unknown until then.
+    was_hidden = before is None and not readings.dates(schedule.created_at)
+    if was_hidden or schedule.updated_at is None or not readings.dates(schedule.updated_at):
         return readings.read_at
-    return schedule_known.updated_at
+    return schedule.updated_at

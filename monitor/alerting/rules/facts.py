@@ -1,4 +1,4 @@
-"""What is known of a subject when a rule is judged. Frozen pictures, handed in by the engine."""
+"""What is known of a subject when a rule is evaluated. Snapshots, handed in by the engine."""
 
 from __future__ import annotations
 
@@ -35,19 +35,17 @@ class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):
     schedules: tuple[ScheduleKnown, ...] = ()
     schedules_read_at: datetime | None = None
     schedules_read_before: datetime | None = None
-    pipeline_health: tuple[
-        PipelineHealth, ...
-    ] = ()  # of every kind of run, for job groups by recipe
+    pipeline_health: tuple[PipelineHealth, ...] = ()  # by kind of run, of job groups by recipe
     active: tuple[ActiveRun, ...] = ()
     cadence: float | None = None  # seconds between two successes, learned
-    is_deleted: bool = False  # by what a schedule that names it says
+    is_deleted: bool = False  # by what a schedule that names it shows
 
 
 class ScheduleFacts(Struct, frozen=True, kw_only=True):
     """One schedule. ``schedule`` is None once the workspace no longer lists it."""
 
     schedule: ScheduleKnown | None
-    read_at: datetime | None  # workspace time of the last complete reading of the schedules
+    read_at: datetime | None  # workspace time of the last complete read of the schedules
 
 
 class OutputFacts(Struct, frozen=True, kw_only=True):
@@ -55,7 +53,7 @@ class OutputFacts(Struct, frozen=True, kw_only=True):
 
 
 class TokenFacts(Struct, frozen=True, kw_only=True):
-    """``expires_at`` None: the workspace no longer lists it. Past ``until`` nobody knows."""
+    """``expires_at`` None: the workspace no longer lists it. Past ``until`` nothing is known."""
 
     expires_at: datetime | None
     until: datetime | None
@@ -67,7 +65,7 @@ class WorkspaceFacts(Struct, frozen=True, kw_only=True):
 
 
 class DaemonFacts(Struct, frozen=True, kw_only=True):
-    """``wall_now`` is what our wall clock shows, as events are stamped; None: what rules go by."""
+    """``wall_now`` is our wall clock, which stamps events; None: the clock of the rules."""
 
     bus: StoreStatus
     retention: Retention

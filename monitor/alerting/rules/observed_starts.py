@@ -1,8 +1,8 @@
 """Which start belongs to which expected time. Pure.
 
-Each start belongs to the newest expected time that lies before it. What is left over there, as
-after a jam, makes up for an older time that nothing started at. The parts of one start, such as
-the job groups of a flow that tell no flow run, count once.
+Each start belongs to the newest expected time before it. A start too many there, as after a jam,
+makes up for an older time at which nothing started. The parts of one start,
+such as the job groups of a flow whose flow run is unknown, count once.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _EARLY_SHARE = 0.1
 
 
 class ObservedStart(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One start as the workspace stamped it. ``part`` is the recipe of what tells no flow run."""
+    """One start as the workspace stamped it. ``part`` is the recipe where no flow run is known."""
 
     key: str
     at: datetime
-    event: str = ""  # the id of the event that told it
+    event: str = ""  # the id of the event that reported it
     part: str = ""
-    is_scheduled: bool = True  # by a schedule, as far as the workspace tells
+    is_scheduled: bool = True  # by a schedule, as far as the workspace shows
 
 
 def start_of(run: RunState, *, event: RunEvent | None = None) -> ObservedStart | None:
-    """Return the start that a run stands for; None for what a plan has started, or no time tells.
+    """Return the start that a run stands for; None where a plan started it, or no time is known.
 
-    A plan run tells its schedule or has none. A job group that tells nothing may have had one.
+    A plan run names its schedule or has none. A job group that names nothing may have had one.
     """
     at = run.created_at or (event.occurred_at if event is not None else None)
     if at is None or run.trigger is Trigger.PLAN or run.parents.plan_run is not None:
@@ -65,28 +65,28 @@ def start_of(run: RunState, *, event: RunEvent | None = None) -> ObservedStart |
 def assigned(
     expected: Sequence[ExpectedStart], starts: Iterable[ObservedStart]
 ) -> dict[datetime, list[ObservedStart]]:
-    """Return the starts that each expected time has got; a time without any is absent.
+    """Return the starts assigned to each expected time; a time without any is absent.
 
     ``expected`` is ascending. A start before all of them belongs to none.
     """
-    ats = [other_expected.at for other_expected in expected]
+    ats = [expected_start.at for expected_start in expected]
     early = _early(ats)
-    found: dict[datetime, list[ObservedStart]] = {}
+    starts_at: dict[datetime, list[ObservedStart]] = {}
     spare: list[ObservedStart] = []
-    for start in sorted(starts, key=lambda other_start: (other_start.at, other_start.key)):
+    for start in sorted(starts, key=lambda start: (start.at, start.key)):
         index = bisect_right(ats, start.at + early) - 1
         if index < 0:
             continue
-        own = found.setdefault(ats[index], [])
-        if any(item.part == start.part for item in own):
+        own = starts_at.setdefault(ats[index], [])
+        if any(other.part == start.part for other in own):
             spare.append(start)
         else:
             own.append(start)
     for start in spare:
-        empty = [at for at in ats if at <= start.at and at not in found]
+        empty = [at for at in ats if at <= start.at and at not in starts_at]
         if empty:
-            found[empty[-1]] = [start]
-    return found
+            starts_at[empty[-1]] = [start]
+    return starts_at
 
 
 def _early(ats: Sequence[datetime]) -> timedelta:

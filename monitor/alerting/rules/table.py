@@ -1,27 +1,69 @@
-"""Every condition there is, by the rule that it judges."""
+"""Every rule kind, by its name, and the rules that are made from them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
 from types import MappingProxyType
 
-from monitor.alerting.rules import (
-    active_runs,
-    daemon,
-    ended_runs,
-    freshness,
-    quality,
-    schedules,
-    workspaces,
+from monitor.alerting.rules.contract import AnyRuleDefinition, Quantity
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+
+
+def _load_definitions() -> Mapping[RuleKind, AnyRuleDefinition]:
+    # By name, so that `RuleKind` is the only list in which a new kind has to stand.
+    definitions: dict[RuleKind, AnyRuleDefinition] = {
+        rule: import_module(f"monitor.alerting.rules.{rule}").DEFINITION for rule in RuleKind
+    }
+    return MappingProxyType({
+        rule: replace(definition, inhibits=tuple(
+            other.rule
+            for other in definitions.values()
+            if rule in (*other.inhibited_by, *other.reminders_inhibited_by)
+        ))
+        for rule, definition in definitions.items()
+    })  # fmt: skip
+
+
+RULE_DEFINITIONS = _load_definitions()
+
+
+def default_rule(kind: RuleKind) -> RuleSettings:
+    """Return the rule of that kind as it is where nothing is configured."""
+    definition = RULE_DEFINITIONS[kind]
+    return RuleSettings(
+        name=kind.value,
+        rule=kind,
+        threshold=_default(definition.threshold),
+        window_seconds=_default(definition.window) or 0.0,
+        minimum=int(_default(definition.minimum) or 0),
+        for_seconds=definition.for_seconds,
+        severity=definition.severity,
+        annotations={"summary": definition.summary, "description": definition.description},
+    )
+
+
+def _default(quantity: Quantity | None) -> float | None:
+    return None if quantity is None else quantity.default
+
+
+def minimum_of(rule: RuleSettings) -> int:
+    """Return what is set, else the default of its kind."""
+    quantity = RULE_DEFINITIONS[rule.rule].minimum
+    return rule.minimum if quantity is None else int(quantity.value(rule.minimum))
+
+
+DEFAULT_RULES: tuple[RuleSettings, ...] = tuple(
+    default_rule(kind) for kind, definition in RULE_DEFINITIONS.items() if definition.is_default
 )
 
-ALL = (
-    *ended_runs.RULE_DEFINITIONS,
-    *active_runs.RULE_DEFINITIONS,
-    *schedules.RULE_DEFINITIONS,
-    *freshness.RULE_DEFINITIONS,
-    *quality.RULE_DEFINITIONS,
-    *workspaces.RULE_DEFINITIONS,
-    *daemon.RULE_DEFINITIONS,
-)
 
-RULE_DEFINITIONS = MappingProxyType({definition.rule: definition for definition in ALL})
+def combined(own: tuple[RuleSettings, ...], *, with_defaults: bool) -> tuple[RuleSettings, ...]:
+    """Return the rules in force: a configured one replaces the default of its name.
+
+    A configured rule that is not enabled removes itself and the default that it replaces.
+    """
+    rules = {rule.name: rule for rule in DEFAULT_RULES} if with_defaults else {}
+    rules.update((rule.name, rule) for rule in own)
+    return tuple(rule for rule in rules.values() if rule.is_enabled)

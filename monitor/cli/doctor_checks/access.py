@@ -46,7 +46,7 @@ async def reach(client: WorkspaceClient, subject: str) -> Reached:
     hint = "see that url, name server, firewall and proxy let this machine reach it"
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            await client.open_api_spec(priority=Priority.CHANGES)
+            await client.operations.open_api_spec(priority=Priority.CHANGES)
     except TimeoutError:
         found = f"{url}: no answer within {CHECK_SECONDS:.0f} s"
         return Reached(line=failed(subject, found, hint), is_answering=False)
@@ -94,7 +94,7 @@ async def check_tls(settings: WorkspaceSettings, subject: str, *, now: datetime)
 
 def clock_line(client: WorkspaceClient, subject: str) -> CheckLine:
     """Judge the difference between the workspace's clock and ours."""
-    skew = client.clock_skew_seconds
+    skew = client.requester.clock_skew_seconds
     if skew is None:
         return warning(
             subject,
@@ -124,7 +124,7 @@ async def check_person(
     """Say whose the token is, where the edition tells."""
     if Capability.KNOW_THE_PERSON not in capabilities:
         return [ok(subject, "accepted; whose it is, this edition does not tell")]
-    person = await client.current_person(priority=Priority.CHANGES)
+    person = await client.inventory.current_person(priority=Priority.CHANGES)
     name = person.email or person.name or f"person {person.id}"
     if person.is_disabled:
         return [failed(subject, f"it belongs to {name}, who is disabled", _NEW_TOKEN)]
@@ -150,11 +150,11 @@ async def check_expiry(
 
 
 async def _row_of(client: WorkspaceClient, token_id: str | None) -> AccessTokenRow | None:
-    edition = client.edition
+    edition = client.requester.edition
     if edition is None or not operation("listApiAccessTokens").is_offered_in(edition):
         return None
     try:
-        rows = await client.access_tokens(priority=Priority.CHANGES)
+        rows = await client.inventory.access_tokens(priority=Priority.CHANGES)
     except NotAvailableError:
         return None
     if len(rows) == 1:

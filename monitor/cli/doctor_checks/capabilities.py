@@ -11,7 +11,7 @@ from msgspec import Struct
 from monitor.catalogue.capabilities import Capability, capabilities_of, without
 from monitor.catalogue.operations import Edition, operation
 from monitor.cli.doctor_checks.lines import CheckLine, failed, ok, warning
-from monitor.polling.probe import Finding
+from monitor.polling.discovery.probe import Finding
 from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.payloads import Page
 
@@ -112,11 +112,11 @@ async def check_lists(
     told: list[str] = []
     seen_rows = 0
     if Capability.LIST_FLOWS in capabilities:
-        flows = await _first_page(client, client.flows(priority=Priority.CHANGES))
+        flows = await _first_page(client, client.pipelines.flows(priority=Priority.CHANGES))
         told.append(f"{flows} flows of {flows.owners} owners")
         seen_rows += flows.rows
     if Capability.LIST_PLANS in capabilities:
-        plans = await _first_page(client, client.plans(priority=Priority.CHANGES))
+        plans = await _first_page(client, client.pipelines.plans(priority=Priority.CHANGES))
         told.append(f"{plans} plans of {plans.owners} owners")
         seen_rows += plans.rows
     if not told:
@@ -135,7 +135,7 @@ async def check_lists(
 def limits_line(client: WorkspaceClient, subject: str, *, own_per_minute: float) -> CheckLine:
     """Say what the workspace told of its quotas, beside our own budget."""
     own = f"our own budget is {own_per_minute:g} requests a minute"
-    told = [budget for budget in client.budgets() if budget.scope != "own"]
+    told = [budget for budget in client.requester.budgets() if budget.scope != "own"]
     if not told:
         return ok(subject, f"the workspace told none; {own}")
     words = ", ".join(f"{item.scope} {item.limit} a minute, {item.remaining} left" for item in told)

@@ -73,7 +73,7 @@ async def _owner(client: WorkspaceClient, capabilities: frozenset[Capability]) -
     if Capability.KNOW_THE_PERSON not in capabilities:
         return "the token's owner"
     try:
-        person = await client.current_person(priority=Priority.CHANGES)
+        person = await client.inventory.current_person(priority=Priority.CHANGES)
     except WorkspaceError:
         # The line of the token has told what is wrong with that.
         return "the token's owner"
@@ -81,7 +81,7 @@ async def _owner(client: WorkspaceClient, capabilities: frozenset[Capability]) -
 
 
 async def _first_page(client: WorkspaceClient) -> tuple[Sequence[ScheduleRow], bool]:
-    pages = client.schedules(priority=Priority.CHANGES)
+    pages = client.pipelines.schedules(priority=Priority.CHANGES)
     generator = cast("AsyncGenerator[Page[ScheduleRow], None]", pages)
     async with contextlib.aclosing(generator) as reading:
         async for page in reading:

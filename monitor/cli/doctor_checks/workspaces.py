@@ -33,7 +33,7 @@ from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError, UnauthorizedError, WorkspaceError
-from monitor.polling.probe import probe
+from monitor.polling.discovery.probe import probe
 from monitor.web.settings import ServerSettings
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
@@ -112,9 +112,11 @@ async def _check_inside(
             why = "the reads before it failed"
         return [*lines, *await bounded(expiry, silent), *_not_probed(name, why)]
     offer = FoundCapabilities(
-        configured=configuration.workspace.edition, finding=finding, refused=client.unavailable
+        configured=configuration.workspace.edition,
+        finding=finding,
+        refused=client.requester.unavailable,
     )
-    client.edition = offer.edition
+    client.requester.edition = offer.edition
     return await _check_offer(client, offer, configuration, surroundings)
 
 

@@ -9,9 +9,12 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import legible
+from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
-from monitor.polling.following import Following
+from monitor.polling.context import PollContext
+from monitor.polling.inventory.inventory_poll import inventory_poll
 from monitor.polling.inventory.masking import held_settings, secret_names_in
+from monitor.polling.poll import Poll
 from monitor.tracking.workspace_changes import TrackedValue
 
 log = structlog.get_logger()
@@ -34,27 +37,36 @@ _DECODER = msgspec.json.Decoder(_Masking)
 class ConfigurationWatch:
     """Compares the settings with those of the last reading, also of one before a restart."""
 
-    def __init__(self, following: Following, *, most: int) -> None:
-        self._following = following
+    def __init__(self, context: PollContext, *, most: int) -> None:
+        self._context = context
         self._most = most
         self._masking: _Masking | None = None
 
+    def declared(self) -> tuple[Poll, ...]:
+        return (
+            inventory_poll(
+                self._context,
+                "configuration",
+                self.poll,
+                forget=self.forget,
+                needs=Capability.READ_CONFIGURATION,
+            ),
+        )
+
     async def poll(self) -> None:
         """Read all settings and tell what is new, changed or gone."""
-        following = self._following
+        context = self._context
         # First what is secret: a failure here must not show what it would have hidden.
         masking = await self._known_masking()
-        configuration = await following.client.configuration()
+        configuration = await context.client.inventory.configuration()
         settings = held_settings(
             configuration, secret_names=masking.secret_names, salt=masking.salt
         )
-        changed = await following.observer.changes.learn_many(
-            following.name, CONFIGURATION, self._bounded(settings), tells_comings=True
+        changed = await context.observer.changes.learn_many(
+            context.name, CONFIGURATION, self._bounded(settings), tells_comings=True
         )
         if changed:
-            log.info(
-                "the workspace's configuration changed", workspace=following.name, names=changed
-            )
+            log.info("the workspace's configuration changed", workspace=context.name, names=changed)
 
     def forget(self) -> None:
         """Keep what is stored: if the settings can be read again, their changes are told."""
@@ -64,29 +76,29 @@ class ConfigurationWatch:
             return settings
         log.warning(
             "too many settings; only the first are compared",
-            workspace=self._following.name,
+            workspace=self._context.name,
             settings=len(settings),
             compared=self._most,
         )
         return dict(sorted(settings.items())[: self._most])
 
     async def _known_masking(self) -> _Masking:
-        following = self._following
+        context = self._context
         if self._masking is None:
-            noted = await following.bus.state_entries(following.name, CONFIGURATION)
+            noted = await context.bus.state_entries(context.name, CONFIGURATION)
             self._masking = legible(noted, _DECODER, topic=CONFIGURATION).get(_MASKING)
         known = self._masking or _Masking(salt=secrets.token_bytes(_SALT_BYTES))
         # What was called secret once stays so.
         names = known.secret_names | await self._told_secret()
         masking = msgspec.structs.replace(known, secret_names=names)
         if masking != self._masking:
-            note = following.note(CONFIGURATION, _MASKING, msgspec.json.encode(masking))
-            await following.observer.observe((), state_entries=(note,))
+            note = context.note(CONFIGURATION, _MASKING, msgspec.json.encode(masking))
+            await context.observer.observe((), state_entries=(note,))
             self._masking = masking
         return masking
 
     async def _told_secret(self) -> frozenset[str]:
         try:
-            return secret_names_in(await self._following.client.configuration_schema())
+            return secret_names_in(await self._context.client.inventory.configuration_schema())
         except (NotAvailableError, NoSuchObjectError, RequestRejectedError):
             return frozenset()  # then names and values alone tell

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import structlog
 
+from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import (
     NoSuchObjectError,
     NotAvailableError,
@@ -11,8 +12,10 @@ from monitor.model.errors import (
     WorkspaceError,
 )
 from monitor.model.inventory import ConnectionKnown
-from monitor.polling.failures import is_about_what_was_asked
-from monitor.polling.following import Following
+from monitor.polling.context import PollContext
+from monitor.polling.inventory.inventory_poll import inventory_poll
+from monitor.polling.poll import Poll
+from monitor.polling.running.failures import is_about_what_was_asked
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.priority import Priority
 
@@ -25,11 +28,22 @@ _WAIT_SECONDS = 300.0  # behind everything that matters more
 class Connections:
     """Asks every connection that the token may see, the first of them where there are very many."""
 
-    def __init__(self, following: Following, *, at_once: int) -> None:
-        self._following = following
+    def __init__(self, context: PollContext, *, at_once: int) -> None:
+        self._context = context
         self._at_once = at_once
         self._left_out = 0
         self._failure: WorkspaceError | None = None
+
+    def declared(self) -> tuple[Poll, ...]:
+        return (
+            inventory_poll(
+                self._context,
+                "connections",
+                self.poll,
+                forget=self.forget,
+                needs=Capability.READ_CONNECTIONS,
+            ),
+        )
 
     async def poll(self) -> None:
         """List the connections and ask each whether it can be opened.
@@ -37,47 +51,47 @@ class Connections:
         Raises:
             MonitorError: not all could be asked; those that could are known.
         """
-        following = self._following
+        context = self._context
         names = await self._listed()
         asked = sorted(names, key=_by_number)[: self._at_once]
         self._tell_left_out(len(names) - len(asked))
         self._failure = None
         statuses = {name: await self._status(name) for name in asked}
-        until = following.holds_until()
+        until = context.holds_until()
         known = tuple(
             ConnectionKnown(id=status, name=names[status], is_up=is_up, until=until)
             for status, is_up in statuses.items()
             if is_up is not None
         )
-        following.update_inventory(connections=known)
+        context.update_inventory(connections=known)
         held = {status.id: _held(is_up=status.is_up) for status in known}
-        changed = await following.observer.changes.learn_many(
-            following.name, CONNECTION, held, unread=names.keys() - held.keys()
+        changed = await context.observer.changes.learn_many(
+            context.name, CONNECTION, held, unread=names.keys() - held.keys()
         )
         for item in changed:
             state = held[item].shown
-            log.info("connection changed", workspace=following.name, connection=item, now=state)
+            log.info("connection changed", workspace=context.name, connection=item, now=state)
         if self._failure is not None:
             raise self._failure
 
     def forget(self) -> None:
-        self._following.update_inventory(connections=())
+        self._context.update_inventory(connections=())
 
     async def _listed(self) -> dict[str, str]:
-        pages = self._following.client.connections(
+        pages = self._context.client.inventory.connections(
             priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
         )
         return {row.id: row.name or row.id async for page in pages for row in page.rows}
 
     async def _status(self, connection_id: str) -> bool | None:
         """Return whether it can be opened; None where nobody can say."""
-        client = self._following.client
+        client = self._context.client
         try:
-            return await client.connection_status(connection_id)
+            return await client.inventory.connection_status(connection_id)
         except NoSuchObjectError:
             return None
         except NotAvailableError as error:
-            if error.operation_id in client.unavailable:
+            if error.operation_id in client.requester.unavailable:
                 raise
             return None  # the token may not look at this one
         except RequestRejectedError:
@@ -92,7 +106,7 @@ class Connections:
         if count > 0 and count != self._left_out:
             log.warning(
                 "too many connections; those with the highest ids are not asked",
-                workspace=self._following.name,
+                workspace=self._context.name,
                 left_out=count,
             )
         self._left_out = count

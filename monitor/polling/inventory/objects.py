@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NotAvailableError, WorkspaceError
 from monitor.model.inventory import Figures
-from monitor.polling.failures import is_about_what_was_asked
-from monitor.polling.following import Following
+from monitor.polling.context import PollContext
+from monitor.polling.inventory.inventory_poll import inventory_poll
+from monitor.polling.poll import Poll
+from monitor.polling.running.failures import is_about_what_was_asked
 
 # Type -> the operation that counts it, and what makes it count those of everybody.
 _COUNTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -29,8 +32,19 @@ _COUNTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 class Objects:
     """Counts them, as far as the token's owner may see them."""
 
-    def __init__(self, following: Following) -> None:
-        self._following = following
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+
+    def declared(self) -> tuple[Poll, ...]:
+        return (
+            inventory_poll(
+                self._context,
+                "objects",
+                self.poll,
+                forget=self.forget,
+                needs=Capability.COUNT_OBJECTS,
+            ),
+        )
 
     async def poll(self) -> None:
         """Ask every count that is offered.
@@ -38,21 +52,21 @@ class Objects:
         Raises:
             WorkspaceError: one failed; the others are known.
         """
-        following = self._following
+        context = self._context
         values: dict[str, float] = {}
         failure: WorkspaceError | None = None
         for kind, (operation_id, query) in _COUNTS.items():
             try:
-                values[kind] = await following.client.count(operation_id, query=query)
+                values[kind] = await context.client.inventory.count(operation_id, query=query)
             except NotAvailableError:
                 continue
             except WorkspaceError as error:
                 if not is_about_what_was_asked(error):
                     raise
                 failure = failure or error
-        following.update_inventory(objects=Figures(values=values, until=following.holds_until()))
+        context.update_inventory(objects=Figures(values=values, until=context.holds_until()))
         if failure is not None:
             raise failure
 
     def forget(self) -> None:
-        self._following.update_inventory(objects=None)
+        self._context.update_inventory(objects=None)

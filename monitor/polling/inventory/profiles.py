@@ -11,7 +11,10 @@ from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceErro
 from monitor.model.inventory import OutputQuality, ValueCounts
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKey, RunKind, Status
-from monitor.polling.following import Following
+from monitor.polling.context import PollContext
+from monitor.polling.inventory.inventory_poll import inventory_poll
+from monitor.polling.poll import Poll
+from monitor.polling.running.failures import is_about_what_was_asked
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -27,18 +30,31 @@ class Profiles:
     A run without a profile leaves what the one before told.
     """
 
-    def __init__(self, following: Following, *, at_once: int, outputs: int) -> None:
-        self._following = following
+    def __init__(self, context: PollContext, *, at_once: int, outputs: int) -> None:
+        self._context = context
         self._at_once = at_once
         self._outputs = outputs
         self._read: dict[Output, str] = {}  # the run whose profile was asked for last
+        self._attempts: dict[Output, int] = {}  # failed ones, of the run that is due
         self._qualities: dict[Output, OutputQuality] = {}
+
+    def declared(self) -> tuple[Poll, ...]:
+        return (
+            inventory_poll(
+                self._context,
+                "profiles",
+                self.poll,
+                forget=self.forget,
+                needs=Capability.READ_PROFILES,
+            ),
+        )
 
     async def poll(self) -> bool:
         """Read the profiles that are new; return whether the workspace was asked.
 
         Raises:
-            WorkspaceError: the workspace cannot be asked now; the rest is read next time.
+            WorkspaceError: the workspace cannot be asked now and the rest is read next time; or
+                some profiles cannot be read, and all others have been.
         """
         newest = self._newest()
         self._qualities = {
@@ -46,24 +62,52 @@ class Profiles:
         }
         self._read = {item: run_id for item, run_id in self._read.items() if item in newest}
         due = [item for item, health in newest.items() if self._is_due(item, health)]
+        self._attempts = {
+            output: attempts for output, attempts in self._attempts.items() if output in due
+        }
+        # What failed before comes last: many that fail must not use up the reads of the others.
+        due.sort(key=lambda output: self._attempts.get(output, 0))
+        failure: WorkspaceError | None = None
         try:
-            for item in due[: self._at_once]:
-                await self._look(item, newest[item])
+            for output in due[: self._at_once]:
+                failure = await self._try(output, newest[output]) or failure
         finally:
-            self._following.update_inventory(outputs=tuple(self._qualities.values()))
+            self._context.update_inventory(outputs=tuple(self._qualities.values()))
+        if failure is not None:
+            raise failure
         return bool(due)
+
+    async def _try(self, output: Output, health: PipelineHealth) -> WorkspaceError | None:
+        """Read one profile; return its failure until it has failed too often to be tried again."""
+        try:
+            await self._look(output, health)
+        except TryLaterError as error:
+            if not is_about_what_was_asked(error):
+                raise
+            attempts = self._attempts.get(output, 0) + (not self._context.is_unreachable())
+            self._attempts[output] = attempts
+            if attempts < self._context.settings.attempts:
+                return error
+            log.warning(
+                "profile given up",
+                workspace=self._context.name,
+                run=health.last_run_id,
+                reason=str(error),
+            )
+            self._read[output] = str(health.last_run_id)
+        return None
 
     def forget(self) -> None:
         self._read = {}  # so that all is read again, should profiles be offered again
         self._qualities = {}
-        self._following.update_inventory(outputs=())
+        self._context.update_inventory(outputs=())
 
     def _newest(self) -> dict[Output, PipelineHealth]:
         """Return how the outputs stand; of very many those that were made last."""
         pipeline_health = [
             health
-            for health in self._following.live_state.pipeline_health.values()
-            if health.workspace == self._following.name
+            for health in self._context.live_state.pipeline_health.values()
+            if health.workspace == self._context.name
             and health.run_kind is RunKind.JOB_GROUP
             and health.recipe_id is not None
         ]
@@ -79,14 +123,14 @@ class Profiles:
     async def _look(self, output: Output, health: PipelineHealth) -> None:
         run_id = str(health.last_run_id)
         try:
-            told = await self._following.client.profile(run_id)
+            told = await self._context.client.inventory.profile(run_id)
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:
-            if error.operation_id in self._following.client.unavailable:
+            if error.operation_id in self._context.client.requester.unavailable:
                 raise
             # Most often it ran without a profile, which the API answers with a refusal.
-            log.debug("no profile", workspace=self._following.name, run=run_id, reason=str(error))
+            log.debug("no profile", workspace=self._context.name, run=run_id, reason=str(error))
         else:
             counts = ValueCounts(valid=told.valid, mismatched=told.mismatched, missing=told.missing)
             self._qualities[output] = OutputQuality(
@@ -100,8 +144,8 @@ class Profiles:
 
     async def _name(self, output: Output, run_id: str) -> str | None:
         """Return the recipe's name, for which lists that leave it out cost one read."""
-        key = RunKey(workspace=self._following.name, kind=RunKind.JOB_GROUP, id=run_id)
-        run = (await self._following.observer.known((key,))).get(key)
+        key = RunKey(workspace=self._context.name, kind=RunKind.JOB_GROUP, id=run_id)
+        run = (await self._context.observer.known((key,))).get(key)
         if run is not None and run.recipe is not None and run.recipe.name is not None:
             return run.recipe.name
         before = self._qualities.get(output)
@@ -110,16 +154,16 @@ class Profiles:
         return await self._asked_name(run_id)
 
     async def _asked_name(self, run_id: str) -> str | None:
-        following = self._following
-        if not following.can(Capability.FOLLOW_BY_ID):
+        context = self._context
+        if not context.can(Capability.FOLLOW_BY_ID):
             return None
         try:
-            row = await following.client.job_group(
+            row = await context.client.runs.job_group(
                 run_id, with_flow=True, priority=Priority.INVENTORY, wait_seconds=_WAIT_SECONDS
             )
         except WorkspaceError as error:
             # The figures are worth showing without it; the output then goes by its id.
-            log.debug("no name", workspace=following.name, run=run_id, reason=str(error))
+            log.debug("no name", workspace=context.name, run=run_id, reason=str(error))
             return None
         return row.recipe_name
 

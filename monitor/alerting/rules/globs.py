@@ -1,0 +1,64 @@
+"""Globs of ``match``: which words one field matches.
+
+``*``, ``?`` and ``[abc]`` as in file names; case counts, since names of a workspace may differ by
+nothing else. A leading ``!`` excludes: alone it matches everything but that, beside others it
+excludes from what they match.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from monitor.model.errors import ConfigurationError
+
+EXCLUDES = "!"
+LONGEST_GLOB = 500  # characters
+MOST_GLOBS = 1_000
+
+
+class Globs(Struct, frozen=True, kw_only=True):
+    """The parsed globs of one field. ``included`` empty matches everything not excluded."""
+
+    included: tuple[str, ...]
+    excluded: tuple[str, ...]  # without their mark
+    is_included: Callable[[str], object | None]
+    is_excluded: Callable[[str], object | None]
+
+    def match(self, words: Iterable[str]) -> bool:
+        """True where a word is included and none excluded; all words name the same thing."""
+        words = tuple(words)
+        if self.excluded and any(self.is_excluded(word) is not None for word in words):
+            return False
+        return not self.included or any(self.is_included(word) is not None for word in words)
+
+
+def read_globs(texts: Sequence[str]) -> Globs:
+    """Return the globs of one field.
+
+    Raises:
+        ConfigurationError: a glob is empty, or excludes everything; one sentence says so.
+    """
+    included = tuple(text for text in texts if not text.startswith(EXCLUDES))
+    excluded = tuple(text[1:] for text in texts if text.startswith(EXCLUDES))
+    if not all((*included, *excluded)):
+        raise ConfigurationError('must not be empty; leave the key out, or write "*"')
+    if any(not text.strip("*") for text in excluded):
+        raise ConfigurationError(f'"{EXCLUDES}*" excludes everything; remove it')
+    if len(texts) > MOST_GLOBS or any(len(text) > LONGEST_GLOB for text in texts):
+        raise ConfigurationError(
+            f"must be at most {MOST_GLOBS:,} globs of {LONGEST_GLOB} characters each"
+        )
+    return Globs(
+        included=included,
+        excluded=excluded,
+        is_included=_any_of(included),
+        is_excluded=_any_of(excluded),
+    )
+
+
+def _any_of(globs: Iterable[str]) -> Callable[[str], object | None]:
+    return re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match

@@ -1,0 +1,171 @@
+"""What run_overdue, queue_slow and run_stuck share: which active runs are late.
+
+Each run is evaluated by itself, the alert is about their pipeline: it starts with the first run
+that is late, and ends when none is. Evaluated as of the last complete poll, what job records show
+as of the last time they were read: while nothing is read, nothing becomes late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from msgspec import Struct
+
+from monitor.alerting.rules.contract import (
+    EvaluationResult,
+    EventInput,
+    Facts,
+    Firing,
+    Ok,
+    RuleAnswer,
+    StateInput,
+    Unknown,
+)
+from monitor.alerting.rules.facts import PipelineFacts
+from monitor.alerting.rules.failed_parts import ended_at
+from monitor.alerting.rules.rule_settings import RuleSettings
+from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.runs import RunKey, RunKind, RunState
+
+END_EVENTS = (
+    EventType.RUN_SUCCEEDED,
+    EventType.RUN_FAILED,
+    EventType.RUN_CANCELED,
+    EventType.RUN_LOST,
+)
+
+
+class JobProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What job records showed, and the newest instant at which they are known to have moved."""
+
+    at: datetime
+    percent: float | None = None
+    heartbeat_at: datetime | None = None
+    jobs: str = ""
+
+
+class LateRuns(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The late runs of one subject, by ``kind:id``, and since when each is late.
+
+    ``over`` are those whose end an event reported: live state may still show them as active.
+    """
+
+    since: dict[str, datetime] = {}
+    over: tuple[str, ...] = ()
+    progress: dict[str, JobProgress] = {}  # of executing job groups; only run_stuck keeps it
+
+
+class DueRun(Struct, frozen=True, kw_only=True):
+    """One run that is late from ``due`` on, as it was at ``as_of``.
+
+    Without ``due`` this cannot be decided at present, and what was late still counts as late.
+    """
+
+    run: RunState
+    as_of: datetime
+    due: datetime | None
+    evidence: EventType = EventType.RUN_STARTED
+    facts: Facts = {}
+    progress: JobProgress | None = None
+
+
+_RunCheck = Callable[
+    [RunState, datetime, StateInput[PipelineFacts], LateRuns, RuleSettings], DueRun | None
+]
+
+
+def evaluate_late_runs(
+    state: StateInput[PipelineFacts],
+    memory: LateRuns | None,
+    rule: RuleSettings,
+    check: _RunCheck,
+) -> RuleAnswer[LateRuns]:
+    """Evaluate every active run by ``check``, which returns None where it does not apply."""
+    as_of = state.as_of
+    if as_of is None:
+        return RuleAnswer(result=Unknown(why="nothing was read completely yet"), memory=memory)
+    before = memory or LateRuns()
+    active = {run_name(active.run.key): active.run for active in state.facts.active}
+    due = {
+        name: due_run
+        for name, run in active.items()
+        if name not in before.over
+        if (due_run := check(run, as_of, state, before, rule)) is not None
+    }
+    late = {name: run.due for name, run in due.items() if run.due and run.as_of >= run.due}
+    undecided = {
+        name: before.since[name]
+        for name, run in due.items()
+        if run.due is None and name in before.since
+    }
+    after = LateRuns(
+        since={**undecided, **late},
+        over=tuple(name for name in before.over if name in active),
+        progress={name: run.progress for name, run in due.items() if run.progress is not None},
+    )
+    # What was read some time ago, or with delay, is late only as much later.
+    times = [
+        run.due + (as_of - run.as_of)
+        for name, run in due.items()
+        if run.due is not None and name not in late
+    ]
+    if late:
+        result: EvaluationResult | None = _firing(due, late, state.subject.kind)
+    elif undecided:
+        result = Unknown(why="no job records were read lately")
+    else:
+        # For runs whose end no event reported, such as those that only left this subject.
+        result = Ok(at=as_of) if before.since else None
+    return RuleAnswer(
+        result=result,
+        memory=None if after == LateRuns() else after,
+        again_at=min(times, default=None),
+    )
+
+
+def _firing(
+    due: Mapping[str, DueRun], late: Mapping[str, datetime], kind: RunKind | None
+) -> Firing:
+    names = sorted(late, key=lambda name: (late[name], name))
+    worst = due[names[0]]
+    return Firing(
+        since=late[names[0]],
+        as_of=max(due[name].as_of for name in late),
+        evidence=tuple(run_event_id(due[name].run.key, due[name].evidence) for name in names),
+        run=_root_run(worst.run, kind),
+        facts=dict(worst.facts),
+    )
+
+
+def on_end_event(
+    event_input: EventInput[PipelineFacts], memory: LateRuns | None, _: RuleSettings
+) -> RuleAnswer[LateRuns]:
+    """Remove a late run that the event reports as ended, or as started."""
+    event = event_input.event
+    if memory is None or not isinstance(event, RunEvent):
+        return RuleAnswer(result=None, memory=memory)
+    ended = run_name(event.run.key)
+    if ended not in memory.since:
+        return RuleAnswer(result=None, memory=memory)
+    left = {name: since for name, since in memory.since.items() if name != ended}
+    after = LateRuns(
+        since=left,
+        over=(*memory.over, ended),
+        progress={name: kept for name, kept in memory.progress.items() if name != ended},
+    )
+    result = None if left else Ok(at=ended_at(event), evidence=(event.id,))
+    return RuleAnswer(result=result, memory=after)
+
+
+def run_name(key: RunKey) -> str:
+    return f"{key.kind}:{key.id}"
+
+
+def _root_run(run: RunState, kind: RunKind | None) -> RunKey:
+    """Return the run of the subject's kind that this one is, or is a part of."""
+    parents = {RunKind.PLAN_RUN: run.parents.plan_run, RunKind.FLOW_RUN: run.parents.flow_run}
+    parent = None if kind is None or kind is run.key.kind else parents.get(kind)
+    if kind is None or parent is None:
+        return run.key
+    return RunKey(workspace=run.key.workspace, kind=kind, id=parent)

@@ -1,1 +1,0 @@
-"""What can be set about alerts, and what is wrong with it."""

@@ -1,0 +1,95 @@
+"""What every poll of one workspace works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+
+import msgspec
+
+from monitor.bus.contract import EventBus, StateEntry
+from monitor.catalogue.capabilities import Capability
+from monitor.model.clock import Clock
+from monitor.model.live_state import Reachability
+from monitor.model.runs import RunKey, RunKind
+from monitor.polling.settings import InventorySettings, PollSettings
+from monitor.tracking.live_state import LiveState
+from monitor.tracking.observer import Observer
+from monitor.workspace.client import WorkspaceClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollContext:
+    """One workspace that is followed, and all that is needed to follow it."""
+
+    client: WorkspaceClient
+    observer: Observer
+    live_state: LiveState
+    bus: EventBus
+    clock: Clock
+    settings: PollSettings
+    inventory: InventorySettings | None = None  # None: nothing is read beyond runs
+
+    @property
+    def name(self) -> str:
+        return self.client.settings.name
+
+    @property
+    def page_url(self) -> str:
+        """The address under which people see the workspace; its API lives below ``api.``."""
+        parts = urlsplit(self.client.settings.url)
+        host = (parts.hostname or "").removeprefix("api.")
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme}://{host}{port}"
+
+    def key(self, kind: RunKind, run_id: str) -> RunKey:
+        return RunKey(workspace=self.name, kind=kind, id=run_id)
+
+    def note(self, topic: str, key: str, value: bytes | None) -> StateEntry:
+        return StateEntry(workspace=self.name, topic=topic, key=key, value=value)
+
+    def update_inventory(self, **changes: object) -> None:
+        """Overwrite some of what is known beyond runs."""
+        before = self.live_state.workspaces[self.name].inventory
+        after = msgspec.structs.replace(before, **changes)
+        self.live_state.update_workspace(self.name, inventory=after)
+
+    def holds_until(self) -> datetime:
+        """Return until when what is read now may be shown, should the next reading fail."""
+        seconds = 0.0 if self.inventory is None else self.inventory.interval_seconds
+        return self.clock.now() + timedelta(seconds=3 * seconds)
+
+    def can(self, capability: Capability) -> bool:
+        return capability in self.live_state.workspaces[self.name].capabilities
+
+    def is_unproven(self) -> bool:
+        """True before the workspace has shown what it offers."""
+        return self.live_state.workspaces[self.name].edition is None
+
+    def is_unreachable(self) -> bool:
+        """True while nothing answers: then a failure says nothing about what was asked for."""
+        status = self.live_state.workspaces[self.name]
+        return status.reachability is Reachability.UNREACHABLE
+
+    def followed_since(self) -> datetime | None:
+        return self.live_state.workspaces[self.name].followed_since
+
+    def workspace_now(self) -> datetime:
+        """Return the workspace's time, ours where it has never told its own."""
+        return self.client.workspace_now() or self.clock.now()
+
+    def active_keys(self, kind: RunKind) -> list[RunKey]:
+        """Return the active runs of one kind, the one confirmed longest ago first."""
+        active = [
+            item
+            for key, item in self.live_state.active.items()
+            if key.workspace == self.name and key.kind is kind
+        ]
+        return [
+            each_active.run.key
+            for each_active in sorted(active, key=lambda other_active: other_active.confirmed_at)
+        ]
+
+    def has_active_runs(self) -> bool:
+        return any(key.workspace == self.name for key in self.live_state.active)

@@ -1,0 +1,1 @@
+"""Capability discovery: what a workspace offers, and whether it still does."""

@@ -1,0 +1,223 @@
+"""Makes known what a workspace offers: in knowledge, as events, and as one clear log line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+import structlog
+
+from monitor.catalogue.capabilities import NEEDS, Capability, without
+from monitor.catalogue.operations import Edition, operation
+from monitor.model.errors import WorkspaceError
+from monitor.model.inventory import Inventory
+from monitor.model.waits import backoff_seconds
+from monitor.polling.context import PollContext
+from monitor.polling.discovery.probe import PROBED, Finding, probe
+from monitor.polling.poll import Poll, WhenDue
+from monitor.polling.running.reachability import ReachabilityJudge
+from monitor.polling.running.wake_signal import WakeSignal
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+# What was refused may be granted one day; asked rarely, for it is usually the edition.
+_PROBE_SECONDS = 21_600.0
+# What was there before may come back: a right given again, a subscription renewed.
+_RETURN_SECONDS = 900.0
+# A loss is looked into at once, but many losses one by one are not.
+_PROBE_GAP_SECONDS = 60.0
+_AVAILABLE, _UNAVAILABLE = "available", "unavailable"
+# What each of these abilities has read; without it nobody knows whether that still holds.
+_READ_BY: Mapping[Capability, str] = {
+    Capability.COUNT_OBJECTS: "objects",
+    Capability.READ_CONNECTIONS: "connections",
+    Capability.READ_TOKENS: "tokens",
+    Capability.READ_USAGE: "usage",
+    Capability.READ_PROFILES: "outputs",
+}
+_BY_ID_ONLY = (
+    "runs cannot be listed here; only those are followed that a callback, the operator or the "
+    "configuration names"
+)
+_NOT_AT_ALL = (
+    "runs cannot be followed here: no operation that reads them is offered; "
+    "what can be read of flows and the specification is read on"
+)
+
+Offered = tuple[str | None, frozenset[Capability]]  # edition, None before the first look
+
+
+class CapabilityDiscovery:
+    """What the workspace offers us, found by probing and corrected by every refused read."""
+
+    def __init__(self, context: PollContext, reachability: ReachabilityJudge) -> None:
+        self._context = context
+        self._reachability = reachability
+        self._switched_off: frozenset[str] = frozenset()
+        self._ever: frozenset[Capability] = frozenset()  # what the workspace has offered so far
+        self._ever_lost: frozenset[Capability] = frozenset()
+        self._misses = 0  # probes in a row that found less than that
+        self._due_at = context.clock.monotonic()
+        self._probed_at: float | None = None
+        self._turn = asyncio.Lock()  # one look at a time: several polls may miss one operation
+        self.wake = WakeSignal(context.clock)
+
+    def declared(self) -> tuple[Poll, ...]:
+        return (
+            Poll(
+                name="probe",
+                priority=Priority.CHANGES,
+                timing=WhenDue(seconds_until_due=self.seconds_until_due, wake=self.wake),
+                run=self.discover,
+            ),
+        )
+
+    def seconds_until_due(self) -> float:
+        """Return when the workspace should be probed again."""
+        return max(0.0, self._due_at - self._context.clock.monotonic())
+
+    async def discover(self) -> None:
+        """Probe the workspace, make known what it offers, and plan the next probe.
+
+        Raises:
+            WorkspaceError: it cannot be asked now.
+            BusError: what changed could not be stored.
+        """
+        async with self._turn:
+            await self._probe()
+
+    async def switch_off_refused(self) -> None:
+        """Switch off what a read has found to be unavailable since.
+
+        Where something rests on it, the workspace is probed at once: what went with it, as when
+        a subscription is renewed, is then told together.
+
+        Raises:
+            BusError: what changed could not be stored.
+        """
+        if self._turn.locked():
+            return  # a look is under way, which finds the same; no poll need wait for it
+        async with self._turn:
+            unavailable = self._context.client.requester.unavailable
+            if unavailable == self._switched_off:
+                return
+            offered = self._offered()
+            held = offered[1]
+            if without(held, unavailable) == held:
+                self._switched_off = unavailable
+                return
+            if not self._has_just_probed():
+                try:
+                    await self._probe(doubted=_reads_of(held))
+                except WorkspaceError as error:
+                    log.debug("cannot be probed now", reason=str(error))
+                else:
+                    return
+            await self._publish(without(held, unavailable), before=offered)
+            if (unavailable - self._switched_off) & PROBED:
+                # A right withdrawn by mistake, or for a moment, must not blind us for hours.
+                # Not put off by each further loss: a look that is planned sooner stays.
+                wait = min(self._context.settings.reconcile_seconds, _PROBE_GAP_SECONDS)
+                due = self.seconds_until_due()
+                self._probe_again(after_seconds=min(wait, due) if due > 0 else wait)
+            self._switched_off = unavailable
+
+    async def _probe(self, *, doubted: frozenset[str] = frozenset()) -> None:
+        context = self._context
+        self._probe_again(after_seconds=context.settings.reconcile_seconds)
+        self._probed_at = context.clock.monotonic()
+        offered = self._offered()
+        before = Edition(offered[0]) if offered[0] else None
+        finding = await probe(context.client, before=before, doubted=doubted)
+        is_less = bool(self._ever - finding.capabilities)
+        self._ever |= finding.capabilities
+        self._misses = self._misses + 1 if is_less else 0
+        if finding.is_sure:
+            self._probe_again(after_seconds=self._seconds_until_next())
+        self._switched_off = context.client.requester.unavailable
+        await self._learn_edition(finding)
+        await self._publish(finding.capabilities, before=offered)
+
+    def _has_just_probed(self) -> bool:
+        if self._probed_at is None:
+            return False
+        gap = min(_PROBE_GAP_SECONDS, self._context.settings.reconcile_seconds)
+        return self._context.clock.monotonic() - self._probed_at < gap
+
+    def _seconds_until_next(self) -> float:
+        if not self._misses:
+            return _PROBE_SECONDS
+        return backoff_seconds(
+            self._misses,
+            base_seconds=self._context.settings.reconcile_seconds,
+            cap_seconds=_RETURN_SECONDS,
+        )
+
+    def _probe_again(self, *, after_seconds: float) -> None:
+        self._due_at = self._context.clock.monotonic() + after_seconds
+        self.wake.set()
+
+    async def _learn_edition(self, finding: Finding) -> None:
+        context, edition = self._context, str(finding.edition)
+        context.live_state.update_workspace(
+            context.name, edition=edition, edition_reason=finding.reason
+        )
+        await context.observer.change_workspace(context.name, "edition", edition)
+
+    async def _publish(self, capabilities: frozenset[Capability], *, before: Offered) -> None:
+        """Make known what the monitor can do; the log has one line for all that has changed."""
+        context = self._context
+        status = context.live_state.workspaces[context.name]
+        keeps_schedules = Capability.READ_SCHEDULES in capabilities
+        status = context.live_state.update_workspace(
+            context.name,
+            capabilities=frozenset(str(capability) for capability in capabilities),
+            schedules=status.schedules if keeps_schedules else (),
+            schedules_read_at=status.schedules_read_at if keeps_schedules else None,
+            inventory=_still_read(status.inventory, capabilities),
+        )
+        self._reachability.switch_off(_limitation(capabilities))
+        after = (status.edition, frozenset(capabilities))
+        if after != before:
+            log.info(
+                "what the monitor can do here",
+                workspace=context.name,
+                edition=status.edition,
+                reason=status.edition_reason,
+                can=_named(capabilities),
+                lost=_named(before[1] - capabilities),
+                regained=_named((capabilities - before[1]) & self._ever_lost),
+                switched_off=_named(frozenset(NEEDS) - capabilities),
+            )
+        self._ever_lost |= before[1] - capabilities
+        for need in sorted(NEEDS):
+            value = _AVAILABLE if need in capabilities else _UNAVAILABLE
+            await context.observer.change_workspace(context.name, f"capability:{need}", value)
+
+    def _offered(self) -> Offered:
+        status = self._context.live_state.workspaces[self._context.name]
+        return status.edition, frozenset(item for item in Capability if item in status.capabilities)
+
+
+def _reads_of(capabilities: frozenset[Capability]) -> frozenset[str]:
+    """Return the operations that only read and that these abilities rest on."""
+    needed = (need for capability in capabilities for need in NEEDS[capability])
+    return frozenset(item for item in needed if operation(item).method == "GET")
+
+
+def _still_read(inventory: Inventory, capabilities: frozenset[Capability]) -> Inventory:
+    nothing = Inventory()
+    lost = [part for needs, part in _READ_BY.items() if needs not in capabilities]
+    return msgspec.structs.replace(inventory, **{part: getattr(nothing, part) for part in lost})
+
+
+def _named(capabilities: frozenset[Capability]) -> list[str]:
+    return sorted(str(capability) for capability in capabilities)
+
+
+def _limitation(capabilities: frozenset[Capability]) -> str | None:
+    if Capability.LIST_CHANGES in capabilities:
+        return None
+    return _BY_ID_ONLY if Capability.FOLLOW_BY_ID in capabilities else _NOT_AT_ALL

@@ -1,0 +1,224 @@
+"""Finds out what a workspace offers us. Its specification is a hint; reads are the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+from msgspec import Struct
+
+from monitor.catalogue.capabilities import Capability, capabilities_of, without
+from monitor.catalogue.operations import Edition, operation, operations
+from monitor.model.errors import (
+    NotAvailableError,
+    RequestRejectedError,
+    TryLaterError,
+    UnreadableAnswerError,
+    WorkspaceError,
+)
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+# Harmless reads that need no id, chosen so that every two editions differ in some of them.
+_READS: tuple[str, ...] = (
+    "listJobLibrary",
+    "listFlows",
+    "listPlans",
+    "listPlanSnapshotRuns",
+    "listSchedules",
+    "listOutputObjects",
+    "getCurrentPerson",
+    "listUserDefinedFunctions",
+)
+PROBED = frozenset(_READS)
+_NO_ID = "0"
+_LISTED = (Edition.RL, Edition.PL, Edition.LE, Edition.PC)  # where nothing decides, the first
+Specification = frozenset[tuple[str, str]]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What a workspace offers, and why we think so."""
+
+    edition: Edition
+    reason: str
+    capabilities: frozenset[Capability]
+    is_sure: bool  # every read answered
+
+
+class Proof(Struct, frozen=True, kw_only=True):
+    """Operations that reads found to be there, and those that were refused to us."""
+
+    found: frozenset[str]
+    refused: frozenset[str]
+
+
+async def probe(
+    client: WorkspaceClient,
+    *,
+    before: Edition | None = None,
+    doubted: frozenset[str] = frozenset(),
+) -> Finding:
+    """Read a little of everything and judge; the client is set to the edition found.
+
+    A configured edition is not doubted, but what reads find refused in it is switched off.
+    ``before`` is what an earlier probe found, ``doubted`` are operations to be asked as well.
+
+    Raises:
+        WorkspaceError: the workspace cannot be asked now, or refuses the token.
+    """
+    configured = client.settings.edition
+    client.requester.edition = configured
+    client.requester.forget_unavailable(*PROBED)
+    specification = await _specification(client)
+    proof = await _prove(client)
+    await _ask_again(client, (client.requester.unavailable | doubted) - PROBED)
+    if configured is not None:
+        edition, reason = configured, "as configured"
+    else:
+        edition, reason = judge(proof, specification, before=before)
+    client.requester.edition = edition
+    capabilities = without(capabilities_of(edition), proof.refused | client.requester.unavailable)
+    is_sure = proof.found | proof.refused >= set(_READS)
+    return Finding(edition=edition, reason=reason, capabilities=capabilities, is_sure=is_sure)
+
+
+def judge(
+    proof: Proof, specification: Specification, *, before: Edition | None = None
+) -> tuple[Edition, str]:
+    """Return the edition that fits the reads best, and why.
+
+    Of several that do so equally the one found ``before`` stands, or else the specification
+    decides.
+    """
+    hint = _hint(specification)
+    if not proof.found:
+        # The document is not made for the caller; but a token without rights shows even less.
+        edition = max(
+            _LISTED,
+            key=lambda item: (
+                item is before,
+                _likeness(item, specification),
+                -_contradictions(item, proof),
+            ),
+        )
+        if edition is before:
+            return edition, f"no read succeeded; it was found so before{hint}"
+        basis = "the served specification" if specification else "that"
+        return edition, f"no read succeeded; {basis} fits this edition best{hint}"
+    fitting = [
+        item
+        for item in _LISTED
+        if all(operation(found).is_offered_in(item) for found in proof.found)
+    ]
+    found = f"reads succeed of {_named(proof.found)}"
+    if not fitting:
+        return Edition.OPEN, f"{found}, which no single edition has together{hint}"
+    edition = max(
+        fitting,
+        key=lambda item: (
+            -_contradictions(item, proof),
+            item is before,
+            _likeness(item, specification),
+        ),
+    )
+    refused = f"; refused are {_named(proof.refused)}" if proof.refused else ""
+    return edition, f"{found}{refused}{hint}"
+
+
+def _hint(specification: Specification) -> str:
+    """Say what the served specification shows; it may show more than the caller may use."""
+    if not specification:
+        return ""
+    nearest = max((*_LISTED, Edition.OPEN), key=lambda item: _likeness(item, specification))
+    return f"; the served specification ({len(specification)} operations) is most like {nearest}"
+
+
+def _contradictions(edition: Edition, proof: Proof) -> int:
+    return sum(operation(item).is_offered_in(edition) for item in proof.refused)
+
+
+def _likeness(edition: Edition, specification: Specification) -> int:
+    """Count how many operations the specification and the edition agree about, less the rest."""
+    if not specification:
+        return 0
+    offered = {
+        (operation.method, operation.path)
+        for operation in operations()
+        if operation.is_offered_in(edition)
+    }
+    return -len(offered ^ specification)
+
+
+async def _specification(client: WorkspaceClient) -> Specification:
+    try:
+        return await client.operations.open_api_spec(priority=Priority.CHANGES)
+    except WorkspaceError as error:
+        if not is_about_what_was_asked(error):
+            raise
+        log.info("no specification", workspace=client.settings.name, reason=str(error))
+        return frozenset()
+
+
+async def _prove(client: WorkspaceClient) -> Proof:
+    """Ask for a little of everything. A read that fails for now proves nothing.
+
+    Raises:
+        WorkspaceError: the workspace cannot be asked at all, or no read succeeded and some failed.
+    """
+    found: set[str] = set()
+    refused: set[str] = set()
+    failure: WorkspaceError | None = None
+    for operation_id in _READS:
+        try:
+            is_offered = await _is_offered(client, operation_id)
+        except TryLaterError as error:
+            if not is_about_what_was_asked(error):
+                raise
+            failure = error
+        else:
+            (found if is_offered else refused).add(operation_id)
+    if failure is not None and not found:
+        raise failure
+    return Proof(found=frozenset(found), refused=frozenset(refused))
+
+
+async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> None:
+    """Find out which of these operations are there.
+
+    Nothing is read or changed: no object has the id 0, and nothing is made of an empty body.
+
+    Raises:
+        WorkspaceError: the workspace cannot be asked at all.
+    """
+    for operation_id in sorted(operation_ids):
+        one = operation(operation_id)
+        client.requester.forget_unavailable(operation_id)
+        try:
+            await client.requester.request(
+                operation_id,
+                *(_NO_ID for _ in one.parameters),
+                body=None if one.method in ("GET", "DELETE") else {},
+                priority=Priority.CHANGES,
+            )
+        except WorkspaceError as error:
+            # What is gone has been noted by the client; any other refusal shows that it is there.
+            if not is_about_what_was_asked(error):
+                raise
+
+
+async def _is_offered(client: WorkspaceClient, operation_id: str) -> bool:
+    query = {"limit": 1} if "limit" in operation(operation_id).query else None
+    try:
+        await client.requester.request(operation_id, query=query, priority=Priority.CHANGES)
+    except NotAvailableError:
+        return False
+    except (RequestRejectedError, UnreadableAnswerError):
+        return True  # somebody is there and does not like how we ask
+    return True
+
+
+def _named(operation_ids: Iterable[str]) -> str:
+    return ", ".join(sorted(operation_ids))

@@ -1,0 +1,152 @@
+"""When pipelines should start, as far as the token's owner may see it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import WorkspaceError
+from monitor.model.live_state import ScheduleKnown
+from monitor.model.runs import Pipeline, PipelineKind
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Poll, every
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.tracking.workspace_changes import TrackedValue
+from monitor.workspace.payloads import BadRow, ScheduleRow
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+SCHEDULE = "schedule"
+_ENABLED, _DISABLED = "enabled", "disabled"
+_LONGEST_REASON = 300
+
+
+class Schedules:
+    """Reads the list of schedules. Only those of the token's owner are shown by the workspace."""
+
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self._owner: str | None = None
+        self._named: frozenset[tuple[PipelineKind, str]] = frozenset()  # by the newest reading
+
+    def declared(self) -> tuple[Poll, ...]:
+        return (
+            Poll(
+                name="schedules",
+                priority=Priority.INVENTORY,
+                timing=every(self._context.settings.schedules_seconds),
+                run=self.poll,
+                needs=Capability.READ_SCHEDULES,
+            ),
+        )
+
+    async def poll(self) -> None:
+        """Overwrite what is known of the schedules with a complete list of them."""
+        context = self._context
+        status = context.live_state.workspaces[context.name]
+        # What was changed before this moment is in the list.
+        read_at = context.workspace_now()
+        client = context.client
+        pages = [page async for page in client.pipelines.schedules(priority=Priority.INVENTORY)]
+        # Pages overlap, so a schedule may have been shown twice.
+        rows = {row.id: row for page in pages for row in page.rows}
+        unique = {row.id: _known(row) for row in rows.values()}
+        bad_rows = [bad for page in pages for bad in page.bad_rows]
+        context.live_state.update_workspace(
+            context.name,
+            schedules=(*unique.values(), *self._unreadable(unique, bad_rows)),
+            schedules_read_at=read_at,
+            schedules_read_before=status.schedules_read_at,
+            schedules_of=await self._whose(),
+        )
+        self._name(
+            pipeline
+            for row in rows.values()
+            for pipeline in row.pipelines
+            if pipeline not in row.deleted
+        )
+        if context.inventory is not None and context.inventory.schedules:
+            unread = {bad.id for bad in bad_rows if bad.id is not None}
+            await self._tell(unique.values(), unread=unread)
+
+    def _unreadable(
+        self, read: Collection[str], bad_rows: Collection[BadRow]
+    ) -> list[ScheduleKnown]:
+        """Return what was known of schedules that are listed but could not be read this time."""
+        before = self._context.live_state.workspaces[self._context.name].schedules
+        bad_ids = {bad.id for bad in bad_rows}
+        # A row without even an id may be any of those that are missing.
+        return [
+            schedule
+            for schedule in before
+            if schedule.id not in read and (schedule.id in bad_ids or None in bad_ids)
+        ]
+
+    async def _whose(self) -> str | None:
+        """Return whose token this is, asked once; None where the workspace does not tell."""
+        if self._owner is None and self._context.can(Capability.KNOW_THE_PERSON):
+            try:
+                person = await self._context.client.inventory.current_person(
+                    priority=Priority.INVENTORY
+                )
+            except WorkspaceError as error:
+                if not is_about_what_was_asked(error):
+                    raise
+                log.info("whose schedules are seen is not told", reason=str(error))
+                return None
+            self._owner = person.email or person.name or f"person {person.id}"
+        return self._owner
+
+    async def _tell(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
+        context = self._context
+        held = {schedule_known.id: _held(schedule_known) for schedule_known in known}
+        changed = await context.observer.changes.learn_many(
+            context.name, SCHEDULE, held, unread=unread
+        )
+        for item in changed:
+            state = held[item].shown
+            log.info("schedule changed", workspace=context.name, schedule=item, now=state)
+
+    def _name(self, pipelines: Iterable[Pipeline]) -> None:
+        """Make known what no list of flows and plans has shown.
+
+        Once only: what is unknown again was deleted, and its schedule may stay for ever.
+        """
+        context = self._context
+        named = {
+            (PipelineKind(pipeline.kind), pipeline.id): pipeline.name for pipeline in pipelines
+        }
+        for (kind, pipeline_id), name in named.items():
+            is_known = context.live_state.name_of(context.name, kind, pipeline_id) is not None
+            if not is_known and (kind, pipeline_id) not in self._named:
+                context.live_state.name_pipeline(context.name, kind, pipeline_id, name)
+        self._named = frozenset(named)
+
+
+def _held(schedule_known: ScheduleKnown) -> TrackedValue:
+    if schedule_known.is_enabled:
+        return TrackedValue(held=_ENABLED, shown=_ENABLED)
+    reason = (
+        f": {schedule_known.disable_reason[:_LONGEST_REASON]}"
+        if schedule_known.disable_reason
+        else ""
+    )
+    return TrackedValue(held=_DISABLED, shown=f"{_DISABLED}{reason}")
+
+
+def _known(row: ScheduleRow) -> ScheduleKnown:
+    return ScheduleKnown(
+        id=row.id,
+        name=row.name or row.id,
+        is_enabled=row.is_enabled,
+        triggers=row.triggers,
+        pipelines=row.pipelines,
+        disable_reason=row.disable_reason,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        owner_id=row.owner_id,
+        deleted=tuple(pipeline for pipeline in row.pipelines if pipeline in row.deleted),
+    )

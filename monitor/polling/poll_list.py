@@ -1,0 +1,147 @@
+"""The list of all polls of a workspace, and what they share.
+
+A new poll is a file with a class that has ``declared``, and one line in `declared_polls`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.polling.context import PollContext
+from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
+from monitor.polling.discovery.liveness import Liveness
+from monitor.polling.inventory.configuration import ConfigurationWatch
+from monitor.polling.inventory.connections import Connections
+from monitor.polling.inventory.names import PipelineNames
+from monitor.polling.inventory.objects import Objects
+from monitor.polling.inventory.profiles import Profiles
+from monitor.polling.inventory.schedules import Schedules
+from monitor.polling.inventory.tokens import Tokens
+from monitor.polling.inventory.usage import Usage
+from monitor.polling.poll import Poll
+from monitor.polling.running.intervals import ChangeInterval
+from monitor.polling.runs.by_id import ById
+from monitor.polling.runs.changes import Changes
+from monitor.polling.runs.details import Details
+from monitor.polling.runs.enrichment import Enrichment
+from monitor.polling.runs.flow_runs import FlowRuns
+from monitor.polling.runs.job_groups import JobGroups
+from monitor.polling.runs.plan_children import PlanChildren
+from monitor.polling.runs.plan_runs import PlanRuns
+from monitor.polling.runs.plans import Plans
+from monitor.polling.runs.progress import Progress
+from monitor.polling.runs.recipes import RecipeNames
+from monitor.polling.runs.reconciliation import Reconciliation
+from monitor.polling.runs.refetch_queue import RefetchQueue
+from monitor.polling.settings import InventorySettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspacePolls:
+    """What the polls of one workspace share. It survives only as far as the store holds it."""
+
+    context: PollContext
+    change_interval: ChangeInterval
+    recipes: RecipeNames
+    plans: Plans
+    details: Details
+    flow_runs: FlowRuns
+    refetch_queue: RefetchQueue
+    job_groups: JobGroups
+    changes: Changes
+    plan_runs: PlanRuns
+    plan_children: PlanChildren
+    by_id: ById
+    pipeline_names: PipelineNames
+
+    async def load(self) -> None:
+        """Read from the store what an earlier run of the monitor left there."""
+        for part in (
+            self.recipes,
+            self.plans,
+            self.refetch_queue,
+            self.changes.watermark,
+            self.plan_runs.watermark,
+            self.pipeline_names,
+            self.flow_runs,
+        ):
+            await part.load()
+
+
+def declared_polls(
+    polls: WorkspacePolls, capability_discovery: CapabilityDiscovery
+) -> tuple[Poll, ...]:
+    """Return every poll in the order in which they start."""
+    context = polls.context
+    inventory = context.inventory or InventorySettings()
+    return (
+        *polls.changes.declared(polls.change_interval),
+        *polls.plan_runs.declared(polls.change_interval),
+        *polls.plan_children.declared(polls.change_interval),
+        *polls.by_id.declared(polls.change_interval),
+        *Progress(context).declared(polls.change_interval),
+        *polls.flow_runs.declared(polls.job_groups.handle),
+        *polls.refetch_queue.declared(polls.by_id.read_queued),
+        *Reconciliation(
+            context,
+            job_groups=polls.job_groups,
+            plan_runs=polls.plan_runs,
+            by_id=polls.by_id,
+            refetch_queue=polls.refetch_queue,
+        ).declared(),
+        *polls.details.declared(),
+        *polls.pipeline_names.declared(),
+        *Schedules(context).declared(),
+        *Liveness(context).declared(),
+        *capability_discovery.declared(),
+        *Objects(context).declared(),
+        *Connections(context, at_once=inventory.connections_at_once).declared(),
+        *Tokens(context).declared(),
+        *ConfigurationWatch(context, most=inventory.settings).declared(),
+        *Usage(context).declared(),
+        *Profiles(
+            context, at_once=inventory.profiles_at_once, outputs=inventory.outputs
+        ).declared(),
+    )
+
+
+def build(context: PollContext) -> WorkspacePolls:
+    """Build what the polls share and hand each what it needs of the others."""
+    recipes, plans = RecipeNames(context), Plans(context)
+    details, flow_runs = Details(context), FlowRuns(context)
+    refetch_queue = RefetchQueue(context)
+    job_groups = JobGroups(
+        context,
+        recipes=recipes,
+        enrichment=Enrichment(context, recipes),
+        details=details,
+        flow_runs=flow_runs,
+        refetch_queue=refetch_queue,
+    )
+    plan_children = PlanChildren(context)
+    plan_runs = PlanRuns(
+        context,
+        plans=plans,
+        plan_children=plan_children,
+        refetch_queue=refetch_queue,
+    )
+    return WorkspacePolls(
+        context=context,
+        change_interval=ChangeInterval(context),
+        recipes=recipes,
+        plans=plans,
+        details=details,
+        flow_runs=flow_runs,
+        refetch_queue=refetch_queue,
+        job_groups=job_groups,
+        changes=Changes(
+            context,
+            job_groups=job_groups,
+            flow_runs=flow_runs,
+            refetch_queue=refetch_queue,
+        ),
+        plan_runs=plan_runs,
+        plan_children=plan_children,
+        by_id=ById(context, job_groups=job_groups, flow_runs=flow_runs, plan_runs=plan_runs),
+        pipeline_names=PipelineNames(context, plans=plans),
+    )

@@ -1,0 +1,1 @@
+"""How every poll runs: its attempts and intervals, and what its failures show."""

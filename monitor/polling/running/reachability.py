@@ -1,0 +1,80 @@
+"""How well a workspace answers, judged from how its polls fare."""
+
+from __future__ import annotations
+
+from monitor.model.errors import BusError, MonitorError, WorkspaceUnreachableError
+from monitor.model.live_state import Reachability
+from monitor.polling.context import PollContext
+
+# A 5xx of one operation says little about the others: so many must fail in a row.
+_OPERATIONS_FOR_UNREACHABLE = 2
+
+
+class ReachabilityJudge:
+    """Writes a workspace's reachability, and the reason for it, into what is known."""
+
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self._polls: set[str] = set()
+        self._failing: dict[str, MonitorError] = {}
+        # Since anything last succeeded: the polls that found nobody, and by what operation.
+        self._down: dict[str, str | None] = {}
+        self._switched_off: str | None = None
+
+    def switch_off(self, reason: str | None) -> None:
+        """Remember what is not done in this workspace, and why, for when nothing else is wrong."""
+        self._switched_off = reason
+
+    def succeeded(self, poll: str) -> None:
+        """One poll came to its end, so the workspace answers."""
+        self._polls.add(poll)
+        self._failing.pop(poll, None)
+        context = self._context
+        if context.live_state.workspaces[context.name].reachability is Reachability.UNREACHABLE:
+            # They failed because nothing answered; their next attempt tells what is true now.
+            for other in self._down:
+                self._failing.pop(other, None)
+        self._down.clear()
+        self._write(Reachability.DEGRADED if self._failing else Reachability.REACHABLE)
+
+    def dropped(self, poll: str) -> None:
+        """One poll asks for what is not offered any more; it says nothing from now on."""
+        self._polls.discard(poll)
+        self._down.pop(poll, None)
+        if self._failing.pop(poll, None) is not None and not self._failing and not self._down:
+            self._write(Reachability.REACHABLE)
+
+    def failed(self, poll: str, error: MonitorError) -> None:
+        """One poll failed. A failure of our own store says nothing about the workspace."""
+        self._polls.add(poll)
+        if isinstance(error, BusError):
+            return
+        self._failing[poll] = error
+        # Our own budget, the workspace's quota and rows to be read again are no outage.
+        if not isinstance(error, WorkspaceUnreachableError):
+            self._write(Reachability.DEGRADED)
+            return
+        self._down[poll] = error.operation_id
+        enough = min(_OPERATIONS_FOR_UNREACHABLE, len(self._polls))
+        is_silent = error.status_code is None
+        is_unreachable = is_silent or len(set(self._down.values())) >= enough
+        self._write(Reachability.UNREACHABLE if is_unreachable else Reachability.DEGRADED)
+
+    def _write(self, reachability: Reachability) -> None:
+        context, now = self._context, self._context.clock.now()
+        status = context.live_state.workspaces[context.name]
+        since = status.since if status.reachability is reachability else now
+        context.live_state.update_workspace(
+            context.name,
+            reachability=reachability,
+            since=since,
+            known_at=now,
+            reason=self._reason(),
+            clock_skew_seconds=context.client.requester.clock_skew_seconds,
+            budgets=context.client.requester.budgets(),
+        )
+
+    def _reason(self) -> str | None:
+        if not self._failing:
+            return self._switched_off
+        return "; ".join(f"{poll}: {error}" for poll, error in sorted(self._failing.items()))

@@ -1,0 +1,278 @@
+"""Reading single runs by their ids: the only way in edition LE, and for what somebody names."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from datetime import datetime
+
+import structlog
+from msgspec import Struct
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import (
+    MonitorError,
+    NoSuchObjectError,
+    NotAvailableError,
+    WorkspaceError,
+)
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKey, RunKind, Source
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Interval, Poll
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.for_each import for_each
+from monitor.polling.running.intervals import ChangeInterval, wait_after_reads
+from monitor.polling.runs.flow_runs import FlowRuns
+from monitor.polling.runs.job_groups import JobGroups
+from monitor.polling.runs.plan_runs import PlanRuns
+from monitor.polling.runs.run_observations import has_ended
+from monitor.polling.settings import followed_run
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+_READS_AT_ONCE = 4
+_ASKED_AT_MOST = 1_000
+_FAILURES_TO_BE_LAST = 2  # once may be anybody's bad luck
+
+
+class _Denial(Struct, frozen=True, kw_only=True):
+    """When the workspace denied a run, and when it had last shown it."""
+
+    at: float  # monotonic
+    shown_at: datetime
+
+
+class ById:
+    """Reads runs one by one, and ends those whose id the workspace denies in two audits."""
+
+    def __init__(
+        self,
+        context: PollContext,
+        *,
+        job_groups: JobGroups,
+        flow_runs: FlowRuns,
+        plan_runs: PlanRuns,
+    ) -> None:
+        self._context = context
+        self._job_groups = job_groups
+        self._flow_runs = flow_runs
+        self._plan_runs = plan_runs
+        self._denials: dict[RunKey, _Denial] = {}
+        # Runs that somebody named and the workspace could not be asked for yet.
+        # With the number of attempts to read them.
+        self._asked: dict[RunKey, int] = {}
+        for text in context.settings.follow:
+            self._asked[followed_run(context.name, text)] = 0
+        self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
+
+    def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
+        context = self._context
+
+        def seconds() -> float:
+            if context.can(Capability.LIST_CHANGES):
+                return change_interval.seconds()
+            per_minute = context.client.settings.requests_per_minute
+            reads = len(context.active_keys(RunKind.JOB_GROUP))
+            return max(change_interval.seconds(), wait_after_reads(per_minute, reads=reads))
+
+        return (
+            Poll(
+                name="by_id",
+                priority=Priority.CHANGES,
+                timing=Interval(seconds=seconds),
+                run=self.poll,
+                needs=Capability.FOLLOW_BY_ID,
+            ),
+        )
+
+    async def confirm(self, key: RunKey) -> bool | None:
+        """Read one run by its id and observe it.
+
+        True: it exists and was observed. False: the workspace denies it, or it is none that is
+        followed. None: the workspace could not be asked now.
+        """
+        return await self._ask(key, Source.POLL)
+
+    async def track(self, key: RunKey) -> bool | None:
+        """Read one run by its id, as `confirm`; where it cannot be asked now it is asked later."""
+        answer = await self._ask(key, Source.TRACK)
+        if answer is None and len(self._asked) < _ASKED_AT_MOST:
+            self._asked.setdefault(key, 0)
+        return answer
+
+    async def poll(self) -> bool:
+        """Ask for the runs that were named and, where changes cannot be listed, all active ones.
+
+        Return False where there was nothing to ask for.
+
+        Raises:
+            MonitorError: the workspace could not be asked for all of them.
+        """
+        asked = list(self._asked)
+        failures = [await self._try_named(key) for key in asked]
+        has_read = bool(asked)
+        if not self._context.can(Capability.LIST_CHANGES):
+            has_read = await self._read_all_active() or has_read
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        return has_read
+
+    async def _try_named(self, key: RunKey) -> MonitorError | None:
+        """Read a run that was named, a bounded number of times where only it cannot be read."""
+        try:
+            if not await self._read_or_deny(key, Source.TRACK):
+                log.warning("a run that was named cannot be followed", run=str(key))
+        except MonitorError as error:
+            if not is_about_what_was_asked(error):
+                raise
+            self._asked[key] += not self._context.is_unreachable()
+            if self._asked[key] < self._context.settings.attempts:
+                return error
+            log.warning("gave up reading a run that was named", run=str(key), reason=str(error))
+        del self._asked[key]
+        return None
+
+    async def _ask(self, key: RunKey, source: Source) -> bool | None:
+        if self._context.is_unproven():
+            return None
+        try:
+            return await self._read_or_deny(key, source)
+        except MonitorError as error:
+            log.info("a run cannot be confirmed now", run=str(key), reason=str(error))
+            return None
+
+    async def _read_or_deny(self, key: RunKey, source: Source) -> bool:
+        try:
+            return await self.read(key, source, Priority.CHANGES)
+        except (NoSuchObjectError, NotAvailableError) as error:
+            log.info("the workspace denies a run", run=str(key), reason=str(error))
+            return False
+
+    async def _read_all_active(self) -> bool:
+        """Read every active job group once, the one confirmed longest ago first.
+
+        Those that failed again and again come last, those with the most failures at the very end:
+        they must hold up neither the others nor, once it can be read again, one of themselves.
+        """
+        asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
+        refused: MonitorError | None = None
+        active = self._context.active_keys(RunKind.JOB_GROUP)
+        self._failures = {key: self._failures[key] for key in active if key in self._failures}
+        keys = sorted(active, key=self._failures_that_count)
+        for first in itertools.count(step=_READS_AT_ONCE):
+            batch = keys[first : first + _READS_AT_ONCE]
+            if not batch:
+                break
+            # A failure that concerns all of them ends the round: the rest is first in the next.
+            refused = await self._read_batch(batch) or refused
+        if refused is not None:
+            raise refused
+        self._context.live_state.confirm(
+            self._context.name, RunKind.JOB_GROUP, asked_at, complete_at=theirs
+        )
+        return bool(keys)
+
+    def _failures_that_count(self, key: RunKey) -> int:
+        failures = self._failures.get(key, 0)
+        return failures if failures >= _FAILURES_TO_BE_LAST else 0
+
+    async def _read_batch(self, keys: Sequence[RunKey]) -> MonitorError | None:
+        results = await for_each(
+            keys, self._try_to_read, at_once=_READS_AT_ONCE, name="reading an active run"
+        )
+        failures = [result for result in results if result is not None]
+        for failure in failures:
+            if not isinstance(failure, NotAvailableError):
+                raise failure
+        return failures[0] if failures else None
+
+    async def _try_to_read(self, key: RunKey) -> MonitorError | None:
+        try:
+            await self.read(key, Source.POLL, Priority.CHANGES)
+        except NoSuchObjectError:
+            await self.denied(key)
+        except WorkspaceError as error:
+            self._failures[key] = self._failures.get(key, 0) + 1
+            return error
+        self._failures.pop(key, None)
+        return None
+
+    async def denied(self, key: RunKey) -> None:
+        """The workspace denied an active run; end it as lost when that was so in two audits."""
+        active = self._context.live_state.active
+        self._denials = {
+            other_denial: held
+            for other_denial, held in self._denials.items()
+            if other_denial in active
+        }
+        if key not in active:
+            return
+        denial = _Denial(at=self._context.clock.monotonic(), shown_at=active[key].confirmed_at)
+        first = self._denials.setdefault(key, denial)
+        if first.shown_at != denial.shown_at:
+            # Somebody has seen the run since, so the first denial was wrong.
+            first = self._denials[key] = denial
+        # Where runs are read more often than they are audited, the second denial must be as far
+        # from the first as an audit would be; half of it leaves room for jitter.
+        apart = denial.at - first.at
+        if first is denial or apart < self._context.settings.reconcile_seconds / 2:
+            log.info("the workspace denies an active run", run=str(key))
+            return
+        gone = Observation(
+            key=key,
+            source=Source.RECONCILIATION,
+            observed_at=self._context.clock.now(),
+            is_gone=True,
+        )
+        await self._context.observer.observe((gone,))
+        log.warning("an active run is gone", run=str(key))
+        self._denials.pop(key, None)
+        if key.kind is RunKind.FLOW_RUN:
+            self._flow_runs.forget(key.id)
+
+    async def read(self, key: RunKey, source: Source, priority: Priority) -> bool:
+        """Read one run of any kind and observe it; False where its kind is not followed.
+
+        Raises:
+            WorkspaceError: it could not be read.
+        """
+        client = self._context.client
+        if key.kind is RunKind.JOB_GROUP:
+            row = await client.runs.job_group(key.id, with_flow=True, priority=priority)
+            return await self._job_groups.handle_read(row, source)
+        if key.kind is RunKind.PLAN_RUN:
+            plan_run = await client.runs.plan_run(key.id, priority=priority)
+            await self._plan_runs.handle((plan_run,), source)
+            return True
+        await self._read_flow_run(key, source, priority)
+        return True
+
+    async def _read_flow_run(self, key: RunKey, source: Source, priority: Priority) -> None:
+        status = await self._context.client.runs.flow_run_status(key.id, priority=priority)
+        if not has_ended(status):
+            observation = Observation(
+                key=key,
+                source=source,
+                observed_at=self._context.clock.now(),
+                native_status=status,
+            )
+            await self._context.observer.observe((observation,))
+        # Its end, with all that belongs to it, is for the flow runs' own poll to tell.
+        await self._flow_runs.track(key)
+
+    async def read_queued(self, key: RunKey, is_last: bool) -> None:  # noqa: FBT001 - a callback's signature
+        """Read one run of the audit list and observe it with all that can be known of it.
+
+        Raises:
+            WorkspaceError: it could not be read.
+        """
+        if key.kind is not RunKind.JOB_GROUP:
+            await self.read(key, Source.RECONCILIATION, Priority.RECONCILIATION)
+            return
+        row = await self._context.client.runs.job_group(
+            key.id, with_flow=True, priority=Priority.RECONCILIATION
+        )
+        await self._job_groups.handle_queued(row, is_last=is_last)

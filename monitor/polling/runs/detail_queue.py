@@ -1,0 +1,103 @@
+"""The line in which ended job groups wait for their job records: failures first."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from dataclasses import dataclass, field
+
+from monitor.model.clock import Clock
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKey
+from monitor.model.waits import happens_within
+from monitor.polling.runs.run_observations import JobSummary
+from monitor.workspace.priority import Priority
+
+_LONGEST_SLEEP_SECONDS = 3_600.0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class DetailRequest:
+    """One job group's records, wanted.
+
+    ``told`` is there once they were read; ``is_impossible`` says that they never will be. Whoever
+    asked and no longer waits sets ``is_late``: then the reader observes what it reads.
+    """
+
+    observation: Observation
+    priority: Priority
+    asked_at: float  # monotonic
+    told: JobSummary | None = None
+    is_final: bool = False
+    is_impossible: bool = False
+    is_late: bool = False
+    attempts: int = 0
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class DetailQueue:
+    """Bounded; a request for a job group that waits already is the same request."""
+
+    def __init__(self, clock: Clock, *, bound: int) -> None:
+        self._clock = clock
+        self._bound = bound
+        self._requests: dict[RunKey, DetailRequest] = {}
+        self._ready: list[tuple[int, int, DetailRequest]] = []
+        self._delayed: list[tuple[float, int, DetailRequest]] = []
+        self._number = itertools.count()
+        self._grown = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def ask(self, observation: Observation, priority: Priority) -> DetailRequest | None:
+        """Return the request for this job group, None where the line is full."""
+        if (held := self._requests.get(observation.key)) is not None:
+            return held
+        if len(self._requests) >= self._bound:
+            return None
+        request = DetailRequest(
+            observation=observation, priority=priority, asked_at=self._clock.monotonic()
+        )
+        self._requests[observation.key] = request
+        self._push(request)
+        return request
+
+    def delay(self, request: DetailRequest, seconds: float) -> None:
+        """Put a request back; it is handed out again after ``seconds``."""
+        due = self._clock.monotonic() + seconds
+        heapq.heappush(self._delayed, (due, next(self._number), request))
+        self._grown.set()
+
+    def finish(self, request: DetailRequest) -> None:
+        """The request is answered; a later one for the same job group is a new one."""
+        self._requests.pop(request.observation.key, None)
+        request.done.set()
+
+    async def take(self) -> DetailRequest:
+        """Return the most valuable request, waiting for one as long as it takes."""
+        while True:
+            self._move_due()
+            if self._ready:
+                return heapq.heappop(self._ready)[2]
+            self._grown.clear()
+            await happens_within(
+                self._grown.wait(),
+                clock=self._clock,
+                seconds=self._seconds_until_due(),
+                name="waiting for a job group to end",
+            )
+
+    def _push(self, request: DetailRequest) -> None:
+        heapq.heappush(self._ready, (int(request.priority), next(self._number), request))
+        self._grown.set()
+
+    def _move_due(self) -> None:
+        while self._delayed and self._delayed[0][0] <= self._clock.monotonic():
+            self._push(heapq.heappop(self._delayed)[2])
+
+    def _seconds_until_due(self) -> float:
+        if not self._delayed:
+            return _LONGEST_SLEEP_SECONDS
+        return max(0.0, self._delayed[0][0] - self._clock.monotonic())

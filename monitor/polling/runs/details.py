@@ -1,0 +1,263 @@
+"""The job records of job groups that have ended, read once each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+import msgspec
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import BusError, TryLaterError, UnauthorizedError, WorkspaceError
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status_of
+from monitor.model.waits import backoff_seconds, happens_within
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Poll, every
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.runs.detail_queue import DetailQueue, DetailRequest
+from monitor.polling.runs.run_observations import has_ended, job_summary, with_jobs
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+_READERS = 4
+_RETRY_BASE_SECONDS = 2.0
+_RETRY_CAP_SECONDS = 300.0
+# Records that show an unfinished job after the group's end are read again, but not for ever.
+_LOOKS_AT_UNFINISHED = 3
+_PICKED_UP_RUNS = 5_000  # a burst of ends may be half read when the monitor stops
+_PICKED_UP_SECONDS = 86_400.0
+
+
+class Details:
+    """Reads job records after an end: failures first, and within the budget.
+
+    An end waits for its records at most ``detail_wait_seconds``. Records that come later are
+    observed by themselves, with `Source.DETAIL`.
+    """
+
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self._queue = DetailQueue(context.clock, bound=context.settings.waiting_details)
+
+    @property
+    def waiting(self) -> int:
+        """Return how many ended job groups wait for their job records."""
+        return len(self._queue)
+
+    def declared(self) -> tuple[Poll, ...]:
+        seconds = self._context.settings.relist_seconds
+        return (
+            Poll(
+                name="details_left",
+                priority=Priority.DETAILS,
+                timing=every(seconds, first_after_seconds=seconds),
+                run=self.pick_up,
+                needs=Capability.READ_JOBS,
+            ),
+        )
+
+    async def run(self) -> None:
+        """Read what is asked for, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(_READERS):
+                group.create_task(self._read_on(), name=f"{self._context.name}: details {number}")
+
+    async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
+        """Return the observations, in their order, ends enriched by the records that came in time.
+
+        Returns after at most ``detail_wait_seconds``. The others are read later.
+        """
+        lacking = await self._lacking(observations)
+        if not lacking or self._context.is_unproven():
+            return list(observations)
+        if not self._context.can(Capability.READ_JOBS):
+            return [
+                _final(observation) if observation.key in lacking else observation
+                for observation in observations
+            ]
+        requests = self._ask(lacking.values())
+        await self._wait_for(list(requests.values()))
+        return [_joined(observation, requests.get(observation.key)) for observation in observations]
+
+    async def complete_now(self, observation: Observation, *, is_last: bool) -> Observation:
+        """Return the look at an end with its job records, however long reading them takes.
+
+        ``is_last`` says that an end without records is better than another attempt.
+
+        Raises:
+            WorkspaceError: the records cannot be read now.
+        """
+        if not self._context.can(Capability.READ_JOBS):
+            return _final(observation)
+        client = self._context.client
+        try:
+            rows = await client.runs.jobs(observation.key.id, priority=Priority.DETAILS)
+        except WorkspaceError as error:
+            if not is_last or not is_about_what_was_asked(error):
+                raise
+            return _final(observation)
+        return with_jobs(
+            observation, job_summary(rows, read_at=client.workspace_now()), is_final=True
+        )
+
+    async def pick_up(self) -> bool:
+        """Ask again for the newest ends whose records were never read, as after a restart.
+
+        Always return False: the workspace itself is asked later, by the readers.
+        """
+        if not self._context.can(Capability.READ_JOBS):
+            return False
+        runs = await self._context.bus.recent_runs(
+            workspace=self._context.name, kind=RunKind.JOB_GROUP, limit=_PICKED_UP_RUNS
+        )
+        oldest = self._context.clock.now() - timedelta(seconds=_PICKED_UP_SECONDS)
+        ends = [_again(run) for run in runs if _is_lacking(run) and run.confirmed_at >= oldest]
+        for request in self._ask(ends).values():
+            request.is_late = True
+        return False
+
+    async def _lacking(self, observations: Sequence[Observation]) -> dict[RunKey, Observation]:
+        """Return the looks at ends whose records are still to be read."""
+        ends = {
+            observation.key: observation
+            for observation in observations
+            if observation.key.kind is RunKind.JOB_GROUP
+            and has_ended(observation.native_status)
+            and not observation.is_detail_final
+        }
+        known = await self._context.observer.known(list(ends)) if ends else {}
+        return {key: end for key, end in ends.items() if self._is_wanted(end, known.get(key))}
+
+    def _is_wanted(self, observation: Observation, state: RunState | None) -> bool:
+        if state is not None:
+            return not state.historical and not state.detailed
+        if observation.source is Source.CALLBACK:
+            return False  # whether there is such a run is for the workspace to say
+        since, written_at = self._context.followed_since(), observation.updated_at
+        return since is None or written_at is None or written_at >= since
+
+    def _ask(self, observations: Iterable[Observation]) -> dict[RunKey, DetailRequest]:
+        requests = {}
+        refused: list[RunKey] = []
+        for observation in observations:
+            has_failed = status_of(observation.native_status) is Status.FAILED
+            priority = Priority.FAILED_DETAILS if has_failed else Priority.DETAILS
+            request = self._queue.ask(observation, priority)
+            if request is None:
+                refused.append(observation.key)
+            else:
+                requests[observation.key] = request
+        if refused:
+            log.warning(
+                "too many job groups wait for their job records; these are read later",
+                count=len(refused),
+                first=str(refused[0]),
+                waiting=len(self._queue),
+            )
+        return requests
+
+    async def _wait_for(self, requests: Sequence[DetailRequest]) -> None:
+        seconds = self._context.settings.detail_wait_seconds
+        try:
+            if requests and seconds > 0:
+                await happens_within(
+                    _all_done(requests),
+                    clock=self._context.clock,
+                    seconds=seconds,
+                    name="waiting for job records",
+                )
+        finally:
+            # Also when the caller is cancelled: then nobody else would tell what is read.
+            for request in requests:
+                request.is_late = request.is_late or not request.done.is_set()
+
+    async def _read_on(self) -> None:
+        while True:
+            request = await self._queue.take()
+            try:
+                await self._read(request)
+            except (TryLaterError, UnauthorizedError, BusError) as error:
+                self._put_back(request, str(error))
+
+    def _put_back(self, request: DetailRequest, reason: str) -> None:
+        waited = self._context.clock.monotonic() - request.asked_at
+        if waited > _PICKED_UP_SECONDS:
+            # Or such requests would fill the line in the end. A restart would not ask either.
+            log.warning("gave up job records", run=str(request.observation.key), reason=reason)
+            self._queue.finish(request)
+            return
+        request.attempts += 1
+        wait = backoff_seconds(
+            request.attempts, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
+        )
+        log.debug(
+            "job records come later", run=str(request.observation.key), reason=reason, wait=wait
+        )
+        self._queue.delay(request, wait)
+
+    async def _read(self, request: DetailRequest) -> None:
+        client, key = self._context.client, request.observation.key
+        try:
+            rows = await client.runs.jobs(key.id, priority=request.priority)
+        except (TryLaterError, UnauthorizedError):
+            raise
+        except WorkspaceError as error:
+            log.info("job records cannot be read", run=str(key), reason=str(error))
+            request.is_impossible = True
+        else:
+            request.told = job_summary(rows, read_at=client.workspace_now())
+            request.attempts += 1
+            request.is_final = request.told.are_over or request.attempts >= _LOOKS_AT_UNFINISHED
+            if not request.is_final:
+                self._queue.delay(request, _RETRY_BASE_SECONDS)
+                return
+        if request.is_late:
+            await self._observe(request)
+        self._queue.finish(request)
+
+    async def _observe(self, request: DetailRequest) -> None:
+        late = msgspec.structs.replace(
+            _joined(request.observation, request),
+            source=Source.DETAIL,
+            observed_at=self._context.clock.now(),
+            inbox_id=None,
+        )
+        await self._context.observer.observe((late,))
+
+
+async def _all_done(requests: Sequence[DetailRequest]) -> None:
+    for request in requests:
+        await request.done.wait()
+
+
+def _joined(observation: Observation, request: DetailRequest | None) -> Observation:
+    if request is None:
+        return observation
+    if request.is_impossible:
+        return _final(observation)
+    if request.told is None or not request.is_final:
+        return observation
+    return with_jobs(observation, request.told, is_final=True)
+
+
+def _final(observation: Observation) -> Observation:
+    return msgspec.structs.replace(observation, is_detail_final=True)
+
+
+def _is_lacking(run: RunState) -> bool:
+    is_end = run.status.is_terminal and run.status is not Status.LOST
+    return is_end and not run.detailed and not run.historical
+
+
+def _again(run: RunState) -> Observation:
+    return Observation(
+        key=run.key,
+        source=Source.DETAIL,
+        observed_at=run.confirmed_at,
+        native_status=run.native_status,
+        updated_at=run.updated_at,
+    )

@@ -1,0 +1,122 @@
+"""The way of every job-group row: filtered, filled up, observed, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from monitor.model.observations import Observation, Outcome
+from monitor.model.runs import Source
+from monitor.polling.context import PollContext
+from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.runs.details import Details
+from monitor.polling.runs.enrichment import Enrichment
+from monitor.polling.runs.flow_runs import FlowRuns, Seen
+from monitor.polling.runs.recipes import RecipeNames
+from monitor.polling.runs.refetch_queue import RefetchQueue
+from monitor.polling.runs.run_observations import has_ended, job_group_observation
+from monitor.workspace.payloads import JobGroupRow
+
+_REMEMBERED_ROWS = 8_192
+Written = tuple[str | None, datetime | None]  # status and last write of a row
+
+
+class JobGroups:
+    """Takes rows of job groups, from whatever list or read they come."""
+
+    def __init__(
+        self,
+        context: PollContext,
+        *,
+        recipes: RecipeNames,
+        enrichment: Enrichment,
+        details: Details,
+        flow_runs: FlowRuns,
+        refetch_queue: RefetchQueue,
+    ) -> None:
+        self._context = context
+        self._recipes = recipes
+        self._enrichment = enrichment
+        self._details = details
+        self._flow_runs = flow_runs
+        self._refetch_queue = refetch_queue
+        # Rows that were taken and have nothing more to tell; the overlap shows them again.
+        self._settled: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
+
+    def is_followed(self, row: JobGroupRow) -> bool:
+        """False for what is no pipeline's run, such as a sample; None counts as a recipe's run."""
+        return row.ran_for is None or row.ran_for in self._context.settings.ranfor
+
+    async def handle(self, rows: Sequence[JobGroupRow], source: Source) -> bool:
+        """Observe the rows and what they show of flow runs. Durable on return.
+
+        Return False where some rows tell too little and could not be read by id now: they must be
+        taken again.
+        """
+        fresh = [row for row in rows if self._settled.get(row.id) != _written(row)]
+        completed = await self._enrichment.complete(self._followed(fresh, source))
+        followed = self._followed(completed.rows, source)
+        observations = [self._observation(row, source) for row in followed]
+        await self._observe(await self._details.complete(observations))
+        for row in followed:
+            if has_ended(row.native_status):
+                self._settled.put(row.id, _written(row))
+        return not completed.unread
+
+    async def handle_read(self, row: JobGroupRow, source: Source) -> bool:
+        """Observe a row that was read by its id; False where its kind of run is not followed."""
+        self._enrichment.remember(row)
+        await self.handle((row,), source)
+        return self.is_followed(row)
+
+    async def handle_queued(self, row: JobGroupRow, *, is_last: bool) -> None:
+        """Observe a row from the audit list, with its job records, however long they take.
+
+        ``is_last`` says that the workspace will not be asked for the job records again.
+
+        Raises:
+            WorkspaceError: the job records cannot be read; they may be later.
+        """
+        self._enrichment.remember(row)
+        if not self.is_followed(row):
+            self._context.observer.ignore(Source.RECONCILIATION)
+            return
+        observation = self._observation(row, Source.RECONCILIATION)
+        if has_ended(row.native_status):
+            observation = await self._details.complete_now(observation, is_last=is_last)
+        await self._observe((observation,))
+
+    async def _observe(self, observations: Sequence[Observation]) -> None:
+        state_entries = self._recipes.unwritten()
+        if not observations and not state_entries:
+            return
+        outcomes = await self._context.observer.observe(observations, state_entries=state_entries)
+        self._recipes.written(state_entries)
+        seen: list[Seen] = list(zip(observations, outcomes, strict=True))
+        await self._refetch_queue.add(
+            [other_seen.key for other_seen, what in seen if what is Outcome.NEEDS_DETAIL]
+        )
+        await self._flow_runs.notice(seen)
+
+    def _followed(self, rows: Sequence[JobGroupRow], source: Source) -> list[JobGroupRow]:
+        followed = [row for row in rows if self.is_followed(row)]
+        for row in rows:
+            if not self.is_followed(row):
+                self._context.observer.ignore(source)
+                self._settled.put(row.id, _written(row))
+        return followed
+
+    def _observation(self, row: JobGroupRow, source: Source) -> Observation:
+        context = self._context
+        return job_group_observation(
+            row,
+            workspace=context.name,
+            source=source,
+            observed_at=context.clock.now(),
+            page_url=context.page_url,
+            flow=self._recipes.flow_of(row),
+        )
+
+
+def _written(row: JobGroupRow) -> Written:
+    return row.native_status, row.updated_at

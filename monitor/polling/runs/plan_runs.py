@@ -1,0 +1,154 @@
+"""Polls plan runs: listed by their last writes, with the times that they report themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import (
+    TryLaterError,
+    UnauthorizedError,
+    WorkspaceError,
+)
+from monitor.model.observations import Observation, Outcome
+from monitor.model.runs import RunKind, Source
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Interval, Poll
+from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.intervals import ChangeInterval
+from monitor.polling.runs.changes import latest
+from monitor.polling.runs.plan_children import PlanChildren
+from monitor.polling.runs.plans import Plans
+from monitor.polling.runs.refetch_queue import RefetchQueue
+from monitor.polling.runs.run_observations import has_ended, plan_run_observation
+from monitor.polling.runs.watermark import Watermark
+from monitor.workspace.payloads import PlanRunRow
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+PLAN_RUNS = "plan_runs"
+
+_REMEMBERED_ROWS = 4_096
+Written = tuple[str | None, datetime | None]
+
+
+class PlanRuns:
+    """Polls plan runs and maps each to its plan."""
+
+    def __init__(
+        self,
+        context: PollContext,
+        *,
+        plans: Plans,
+        plan_children: PlanChildren,
+        refetch_queue: RefetchQueue,
+    ) -> None:
+        self._context = context
+        self._plans = plans
+        self._plan_children = plan_children
+        self._refetch_queue = refetch_queue
+        self.watermark = Watermark(context, PLAN_RUNS)
+        self._settled: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
+        self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
+
+    def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
+        return (
+            Poll(
+                name=PLAN_RUNS,
+                priority=Priority.CHANGES,
+                timing=Interval(seconds=change_interval.seconds, wake=change_interval.plan_runs),
+                run=self.poll,
+                needs=Capability.LIST_PLAN_RUNS,
+            ),
+        )
+
+    async def poll(self) -> None:
+        """Take every page; the watermark moves when all of them are committed, not before.
+
+        Raises:
+            TryLaterError: some rows could not be taken yet; the others are.
+        """
+        began_at: datetime | None = None
+        newest_at: datetime | None = None
+        is_complete = True
+        asked_at, theirs = self._context.clock.now(), self._context.workspace_now()
+        async for page in self._context.client.runs.plan_runs(
+            updated_since=self.watermark.since(), priority=Priority.CHANGES
+        ):
+            began_at = page.began_at if page.number == 1 else began_at
+            await self._refetch_queue.add_bad_rows(RunKind.PLAN_RUN, page.bad_rows)
+            is_complete = await self.handle(page.rows, Source.POLL) and is_complete
+            newest_at = latest(newest_at, *(row.updated_at for row in page.rows))
+        if not is_complete:
+            raise TryLaterError("the plans of some plan runs could not be read yet")
+        await self.watermark.move(began_at or newest_at)
+        self._context.live_state.confirm(
+            self._context.name, RunKind.PLAN_RUN, asked_at, complete_at=theirs
+        )
+
+    async def handle(self, rows: Sequence[PlanRunRow], source: Source) -> bool:
+        """Observe the rows; False where some could not be read on and must be taken again."""
+        observations: list[Observation] = []
+        taken: list[PlanRunRow] = []
+        fresh = [row for row in rows if self._settled.get(row.id) != _written(row)]
+        for row in fresh:
+            observation = await self._try_to_read(row, source)
+            if observation is not None:
+                observations.append(observation)
+                taken.append(row)
+        if observations:
+            outcomes = await self._context.observer.observe(observations)
+            for row, outcome in zip(taken, outcomes, strict=True):
+                self._after(row, outcome)
+        return len(taken) == len(fresh)
+
+    def _after(self, row: PlanRunRow, outcome: Outcome) -> None:
+        if not has_ended(row.native_status):
+            return
+        self._settled.put(row.id, _written(row))
+        if outcome is not Outcome.HISTORICAL and row.plan_id is not None:
+            self._plan_children.add(row.id, plan_id=row.plan_id)
+
+    async def _try_to_read(self, row: PlanRunRow, source: Source) -> Observation | None:
+        try:
+            row = await self._whole(row)
+            plan = await self._plans.plan_of(row)
+        except (TryLaterError, UnauthorizedError) as error:
+            tries = (self._tries.get(row.id) or 0) + is_about_what_was_asked(error)
+            self._tries.put(row.id, tries)
+            if tries < self._context.settings.attempts:
+                log.debug("a plan run waits for its plan", plan_run=row.id, reason=str(error))
+                return None
+            plan = None
+        return plan_run_observation(
+            row,
+            workspace=self._context.name,
+            source=source,
+            observed_at=self._context.clock.now(),
+            plan=plan,
+        )
+
+    async def _whole(self, row: PlanRunRow) -> PlanRunRow:
+        """Return the row with its end; a list may show the status before the time of it."""
+        if not has_ended(row.native_status) or row.finished_at is not None:
+            return row
+        key = self._context.key(RunKind.PLAN_RUN, row.id)
+        known = await self._context.observer.known((key,))
+        if key in known and known[key].status.is_terminal:
+            return row
+        try:
+            return await self._context.client.runs.plan_run(row.id, priority=Priority.ENDS)
+        except (TryLaterError, UnauthorizedError):
+            raise
+        except WorkspaceError as error:
+            log.info("a plan run tells no more", plan_run=row.id, reason=str(error))
+            return row
+
+
+def _written(row: PlanRunRow) -> Written:
+    return row.native_status, row.updated_at

@@ -1,0 +1,161 @@
+"""Which plan a plan run belongs to. Runs name a snapshot of the plan, not the plan itself."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
+from monitor.model.runs import Pipeline, PipelineKind
+from monitor.polling.context import PollContext
+from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.workspace.payloads import PlanRow, PlanRunRow
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+SNAPSHOT = "snapshot"  # topic of the notes that keep what was read over a restart
+
+_REMEMBERED_SNAPSHOTS = 10_000
+# A run whose plan is not found asks for a new list, but not more often than this: the first where
+# the run is newer than the list, so that a new one will tell, the second where it may not.
+_LIST_AGE_FOR_NEWER_SECONDS = 5.0
+_LIST_AGE_SECONDS = 60.0
+
+
+class Plans:
+    """Knows the list of plans and, for each snapshot read so far, its plan.
+
+    A snapshot's id is never handed out: a run whose plan cannot be told has none.
+    """
+
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self._listed: dict[str, PlanRow] = {}
+        self._listed_at: float | None = None  # monotonic
+        self._listed_until: datetime | None = None  # the same by the workspace's clock
+        self._plan_of: BoundedMemory[str, str] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
+        self._untold: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
+        self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
+
+    async def load(self) -> None:
+        """Read back what was learned before."""
+        noted = await self._context.bus.state_entries(self._context.name, SNAPSHOT)
+        # What is damaged is asked for again.
+        known = {note: value.decode() for note, value in noted.items() if value and value.isascii()}
+        forgotten = [self._plan_of.put(item, plan) for item, plan in known.items()]
+        # A commit that failed may have left more of them than are remembered.
+        state_entries = [
+            self._context.note(SNAPSHOT, item, None) for item in forgotten if item is not None
+        ]
+        await self._context.observer.observe((), state_entries=state_entries)
+
+    async def list_all(self) -> dict[str, PlanRow]:
+        """Read the list of plans anew and return it by id. Snapshots in it are left out."""
+        asked_at = self._context.workspace_now()
+        rows = [
+            row
+            async for page in self._context.client.pipelines.plans(priority=Priority.NAMES)
+            for row in page.rows
+        ]
+        self._listed = {row.id: row for row in rows if not row.is_snapshot}
+        self._listed_at = self._context.clock.monotonic()
+        self._listed_until = asked_at
+        return self._listed
+
+    async def plan_of(self, row: PlanRunRow) -> Pipeline | None:
+        """Return the plan that ran, None where the workspace does not tell.
+
+        Raises:
+            TryLaterError, UnauthorizedError: it could not be asked yet.
+        """
+        if self._listed_at is None:
+            await self._refresh()
+        plan_id = await self._by_snapshot(row) or await self._by_latest_run(row)
+        if plan_id is None:
+            return None
+        listed = self._listed.get(plan_id)
+        name = listed.name if listed is not None else None
+        return Pipeline(kind=PipelineKind.PLAN, id=plan_id, name=name)
+
+    async def _by_snapshot(self, row: PlanRunRow) -> str | None:
+        if row.plan_id is None or row.plan_id in self._listed:
+            return row.plan_id
+        known = self._plan_of.get(row.plan_id)
+        if known is not None or self._untold.get(row.plan_id) is not None:
+            return known
+        if not self._context.can(Capability.MAP_PLAN_SNAPSHOTS):
+            return None
+        return await self._read(row.plan_id)
+
+    async def _read(self, snapshot_id: str) -> str | None:
+        try:
+            full = await self._context.client.pipelines.plan_full(
+                snapshot_id, priority=Priority.ENDS
+            )
+        except (TryLaterError, UnauthorizedError) as error:
+            tries = (self._tries.get(snapshot_id) or 0) + is_about_what_was_asked(error)
+            self._tries.put(snapshot_id, tries)
+            if tries < self._context.settings.attempts:
+                raise
+            return None
+        except WorkspaceError as error:
+            log.info("a plan's snapshot cannot be read", snapshot=snapshot_id, reason=str(error))
+            self._untold.put(snapshot_id, value=True)
+            return None
+        # One that is no snapshot is a plan that the list does not show us.
+        plan_id = full.original_plan_id or (None if full.is_snapshot else full.id)
+        if plan_id is None:
+            self._untold.put(snapshot_id, value=True)
+            return None
+        await self._keep(snapshot_id, plan_id)
+        return plan_id
+
+    async def _keep(self, snapshot_id: str, plan_id: str) -> None:
+        forgotten = self._plan_of.put(snapshot_id, plan_id)
+        state_entries = [self._context.note(SNAPSHOT, snapshot_id, plan_id.encode())]
+        if forgotten is not None:
+            state_entries.append(self._context.note(SNAPSHOT, forgotten, None))
+        await self._context.observer.observe((), state_entries=state_entries)
+
+    async def _by_latest_run(self, row: PlanRunRow) -> str | None:
+        """Find the one plan whose latest run is this one, or was created in the same moment."""
+        fitting = self._fitting(row)
+        if not fitting and self._is_list_old_for(row):
+            await self._refresh()
+            fitting = self._fitting(row)
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _fitting(self, row: PlanRunRow) -> list[str]:
+        plans = self._listed.values()
+        by_id = [plan.id for plan in plans if plan.latest_run_id == row.id]
+        if by_id or row.created_at is None:
+            return by_id
+        # Schedules start many plans in one second: a plan whose latest run is another is out.
+        return [
+            plan.id
+            for plan in plans
+            if plan.latest_run_id is None and plan.latest_run_created_at == row.created_at
+        ]
+
+    def _is_list_old_for(self, row: PlanRunRow) -> bool:
+        if self._listed_at is None:
+            return True
+        until, created_at = self._listed_until, row.created_at
+        is_newer = until is not None and created_at is not None and created_at >= until
+        limit = _LIST_AGE_FOR_NEWER_SECONDS if is_newer else _LIST_AGE_SECONDS
+        return self._context.clock.monotonic() - self._listed_at > limit
+
+    async def _refresh(self) -> None:
+        if not self._context.can(Capability.LIST_PLANS):
+            return
+        try:
+            await self.list_all()
+        except (TryLaterError, UnauthorizedError):
+            raise
+        except WorkspaceError as error:
+            log.info("plans cannot be listed", reason=str(error))
+            self._listed_at = self._context.clock.monotonic()

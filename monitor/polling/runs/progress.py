@@ -1,0 +1,115 @@
+"""How far active job groups are: read only from what the budget leaves, oldest first."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import structlog
+
+from monitor.catalogue.capabilities import Capability
+from monitor.model.errors import (
+    BudgetExhaustedError,
+    MonitorError,
+    NoSuchObjectError,
+    NotAvailableError,
+)
+from monitor.model.observations import Observation
+from monitor.model.runs import RunKey, RunKind, Source
+from monitor.polling.context import PollContext
+from monitor.polling.poll import Interval, Poll
+from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.intervals import ChangeInterval
+from monitor.polling.runs.run_observations import job_summary
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+_READS_PER_ROUND = 10
+
+
+class Progress:
+    """Reads heartbeat and percentage of active job groups."""
+
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        # Workspace time of the last attempt, whatever came of it: a failure is no second turn.
+        self._tried_at: dict[RunKey, datetime] = {}
+
+    def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
+        return (
+            Poll(
+                name="progress",
+                priority=Priority.INVENTORY,
+                timing=Interval(seconds=change_interval.seconds),
+                run=self.poll,
+                needs=Capability.READ_JOBS,
+            ),
+        )
+
+    async def poll(self) -> bool:
+        """Read as many as the budget leaves, those first whose records were read longest ago.
+
+        Return False where there was nothing to read.
+
+        Raises:
+            MonitorError: the first failure; the records of other job groups have been read.
+        """
+        chosen = self._due()[:_READS_PER_ROUND]
+        failure: MonitorError | None = None
+        for number, key in enumerate(chosen):
+            try:
+                await self._read(key)
+            except BudgetExhaustedError:
+                # No failure: the budget had nothing left for this.
+                return number > 0
+            except MonitorError as error:
+                if not is_about_what_was_asked(error):
+                    raise
+                failure = failure or error
+            self._tried_at[key] = self._context.workspace_now()
+        if failure is not None:
+            raise failure
+        return bool(chosen)
+
+    def _due(self) -> list[RunKey]:
+        oldest = self._context.workspace_now() - timedelta(
+            seconds=self._context.settings.progress_seconds
+        )
+        active = self._context.active_keys(RunKind.JOB_GROUP)
+        self._tried_at = {key: self._tried_at[key] for key in active if key in self._tried_at}
+        told = [(self._read_at(key), key) for key in active]
+        due = [(at, key) for at, key in told if at is None or at <= oldest]
+        # Never read comes before read long ago.
+        return [
+            key
+            for _, key in sorted(
+                due, key=lambda active_key: (active_key[0] is not None, active_key[0])
+            )
+        ]
+
+    def _read_at(self, key: RunKey) -> datetime | None:
+        active = self._context.live_state.active.get(key)
+        jobs = active.run.jobs if active is not None else None
+        told = (self._tried_at.get(key), jobs.read_at if jobs is not None else None)
+        return max((at for at in told if at is not None), default=None)
+
+    async def _read(self, key: RunKey) -> None:
+        client = self._context.client
+        try:
+            # The last in the order of spending, and without waiting for a turn.
+            rows = await client.runs.jobs(key.id, priority=Priority.INVENTORY, wait_seconds=0.0)
+        except (NoSuchObjectError, NotAvailableError) as error:
+            # Whether the run itself is gone is for the audit to find out.
+            log.debug("no progress to be read", run=str(key), reason=str(error))
+            return
+        told = job_summary(rows, read_at=client.workspace_now())
+        has_started = "started_at" not in told.approximate
+        observation = Observation(
+            key=key,
+            source=Source.DETAIL,
+            observed_at=self._context.clock.now(),
+            # The jobs' creation says nothing about the start of a group that may still wait.
+            started_at=told.started_at if has_started else None,
+            jobs=told.jobs,
+        )
+        await self._context.observer.observe((observation,))

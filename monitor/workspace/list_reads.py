@@ -1,0 +1,88 @@
+"""Lists, asked for in pages of our own size and in ascending ids; see `paging`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from http import HTTPStatus
+from typing import TypeVar
+
+from monitor.model.errors import RequestRejectedError
+from monitor.workspace.decoding import RowKind, Rows, decode_rows
+from monitor.workspace.paging import read_pages
+from monitor.workspace.payloads import Page
+from monitor.workspace.priority import Priority
+from monitor.workspace.requester import Answer, QueryValue, Requester, reading
+
+T = TypeVar("T")
+
+
+class ListReader:
+    """Reads lists of one workspace, and remembers which of them refuse our order."""
+
+    def __init__(self, requester: Requester) -> None:
+        self._requester = requester
+        self._unsorted: set[str] = set()  # ids of operations
+
+    def pages(
+        self,
+        operation_id: str,
+        kind: RowKind[T],
+        query: Mapping[str, QueryValue],
+        priority: Priority,
+        wait_seconds: float,
+    ) -> AsyncIterator[Page[T]]:
+        async def ask(limit: int, offset: int) -> tuple[Rows[T], datetime | None]:
+            asked = {"limit": limit, "offset": offset, **query}
+            answer = await self.ask_sorted(
+                operation_id, query=asked, priority=priority, wait_seconds=wait_seconds
+            )
+            return listed(answer, kind, operation_id), answer.began_at
+
+        return read_pages(
+            ask,
+            page_size=self._requester.settings.page_size,
+            page_limit=self._requester.settings.page_limit,
+            operation_id=operation_id,
+        )
+
+    async def ask_sorted(
+        self,
+        operation_id: str,
+        *path_values: object,
+        query: Mapping[str, QueryValue],
+        priority: Priority,
+        wait_seconds: float,
+    ) -> Answer:
+        """Ask for a page in ascending ids, unless the query names an order of its own.
+
+        Where the workspace refuses that, its own order is taken from then on.
+        """
+        if operation_id not in self._unsorted and "sort" not in query:
+            try:
+                return await self._requester.request(
+                    operation_id,
+                    *path_values,
+                    query={"sort": "id", **query},
+                    priority=priority,
+                    wait_seconds=wait_seconds,
+                )
+            except RequestRejectedError as error:
+                if error.status_code != HTTPStatus.BAD_REQUEST:
+                    raise
+        answer = await self._requester.request(
+            operation_id, *path_values, query=query, priority=priority, wait_seconds=wait_seconds
+        )
+        if "sort" not in query:
+            self._unsorted.add(operation_id)
+        return answer
+
+
+def listed(answer: Answer, kind: RowKind[T], operation_id: str) -> Rows[T]:
+    """Read an answer that is one page of a list.
+
+    Raises:
+        UnreadableAnswerError: it is no list; a row that cannot be read is a bad row instead.
+    """
+    with reading(operation_id):
+        return decode_rows(answer.body, kind)

@@ -1,0 +1,59 @@
+"""Reads of what runs and when: flows, plans, folders and schedules.
+
+Every method may raise any `WorkspaceError`; an answer that cannot be read is an
+`UnreadableAnswerError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from monitor.workspace import rows
+from monitor.workspace.list_reads import ListReader
+from monitor.workspace.payloads import FlowRow, FolderRow, Page, PlanFull, PlanRow, ScheduleRow
+from monitor.workspace.priority import Priority
+from monitor.workspace.requester import Requester, decoded
+
+
+class PipelineReader:
+    """Reads pipelines, where they lie and when they start."""
+
+    def __init__(self, requester: Requester, lists: ListReader) -> None:
+        self._requester = requester
+        self._lists = lists
+
+    def plans(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> AsyncIterator[Page[PlanRow]]:
+        """Read the plans of everybody that the token may see."""
+        query = {"ownershipFilter": "all"}
+        return self._lists.pages("listPlans", rows.PLAN, query, priority, wait_seconds)
+
+    async def plan_full(
+        self, plan_id: str, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> PlanFull:
+        """Read a plan or a snapshot whole; what cannot be read of its nodes is left out."""
+        answer = await self._requester.request(
+            "readFull", plan_id, priority=priority, wait_seconds=wait_seconds
+        )
+        return decoded(rows.PLAN_FULL, answer, "readFull")
+
+    def flows(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> AsyncIterator[Page[FlowRow]]:
+        """Read the flows of everybody that the token may see."""
+        return self._lists.pages(
+            "listFlows", rows.FLOW, {"flowsFilter": "all"}, priority, wait_seconds
+        )
+
+    def folders(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> AsyncIterator[Page[FolderRow]]:
+        """Read the folders that the token may see."""
+        return self._lists.pages("listFolders", rows.FOLDER, {}, priority, wait_seconds)
+
+    def schedules(
+        self, *, priority: Priority, wait_seconds: float = 30.0
+    ) -> AsyncIterator[Page[ScheduleRow]]:
+        """Read the schedules of the token's owner; the API shows nobody else's."""
+        return self._lists.pages("listSchedules", rows.SCHEDULE, {}, priority, wait_seconds)

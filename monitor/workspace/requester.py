@@ -1,0 +1,334 @@
+"""One operation of one workspace, asked for: in turn, tried again, and its answer judged."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from http import HTTPStatus
+from random import Random
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry
+
+from monitor.catalogue.operations import Edition, Operation, operation
+from monitor.model.clock import Clock
+from monitor.model.errors import (
+    NotAvailableError,
+    PayloadError,
+    RequestRejectedError,
+    ThrottledError,
+    UnreadableAnswerError,
+    WorkspaceUnreachableError,
+)
+from monitor.model.live_state import BudgetStatus
+from monitor.model.secrets import Secret
+from monitor.workspace.budget import RequestBudget
+from monitor.workspace.decoding import RowKind
+from monitor.workspace.error_map import (
+    Refusal,
+    failure_of,
+    is_about_the_operation,
+    refusal_in,
+)
+from monitor.workspace.files import BodyReceiver
+from monitor.workspace.metrics import ApiMetrics
+from monitor.workspace.priority import Priority
+from monitor.workspace.quotas import quotas_in, wait_told_in
+from monitor.workspace.retrying import (
+    Failure,
+    Retrying,
+    RetryPolicy,
+    RetryReason,
+    Success,
+)
+from monitor.workspace.settings import WorkspaceSettings
+from monitor.workspace.transport import Exchange, NotSentError, Transport
+from monitor.workspace.workspace_time import WorkspaceTime
+
+T = TypeVar("T")
+
+QueryValue = str | int | Sequence[str | int]
+
+# Repeating these leaves the workspace as doing them once does.
+_REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
+EXECUTION_ID = "x-execution-id"
+# The workspace starts each of these once for one execution id, and answers 304 from then on.
+STARTS_A_RUN = frozenset({"runJobGroup", "runFlow", "runPlan"})
+_REDIRECTED = Refusal(message="it redirects elsewhere, so the url may be wrong; not followed")
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """A 2xx answer, or 304 to an execution id that was seen before. Header names ignore case.
+
+    ``began_at`` is the workspace's time when the request was sent, never later than the truth.
+    """
+
+    status_code: int
+    headers: Mapping[str, str]
+    body: bytes
+    began_at: datetime | None
+
+
+class _Call(Struct, frozen=True, kw_only=True):
+    """One operation with everything that one try needs."""
+
+    operation: Operation
+    path: str
+    query: list[tuple[str, str]]
+    body: Any
+    headers: Mapping[str, str]
+    priority: Priority
+    wait_seconds: float
+    secrets: tuple[Secret, ...]
+    receiver: BodyReceiver | None
+
+    @property
+    def is_repeatable(self) -> bool:
+        return self.operation.method in _REPEATABLE or any(
+            name.lower() == EXECUTION_ID for name in self.headers
+        )
+
+    @property
+    def quota_of(self) -> str | None:
+        """The operation, where its quota is its own; None where it would bind everything."""
+        return self.operation.operation_id if self.operation.quota_per_minute else None
+
+
+class Requester:
+    """Sends requests to one workspace. Used from one event loop."""
+
+    def __init__(
+        self,
+        settings: WorkspaceSettings,
+        *,
+        clock: Clock,
+        registry: CollectorRegistry,
+        random: Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self.name = settings.name
+        self.edition: Edition | None = settings.edition
+        self._clock = clock
+        self._metrics = ApiMetrics.of(registry)
+        self._transport = Transport(settings, clock=clock)
+        self._time = WorkspaceTime(clock)
+        self._unavailable: set[str] = set()
+        self._budget = RequestBudget(
+            workspace=settings.name,
+            requests_per_minute=settings.requests_per_minute,
+            clock=clock,
+            metrics=self._metrics,
+        )
+        self._retrying = Retrying(
+            RetryPolicy(retries=settings.retries, total_seconds=settings.retry_total_seconds),
+            clock=clock,
+            random=random or Random(),  # noqa: S311 - spreads retries, protects nothing
+            count=self._count_retry,
+        )
+
+    async def close(self) -> None:
+        """Drop the connections; requests under way and later ones fail as unreachable."""
+        await self._transport.close()
+
+    def workspace_now(self) -> datetime | None:
+        """Return the workspace's time, never ahead of it; None before the first answer."""
+        return self._time.now()
+
+    @property
+    def clock_skew_seconds(self) -> float | None:
+        """Workspace minus ours; 0 as long as the headers' resolution cannot tell them apart."""
+        return self._time.skew_seconds
+
+    @property
+    def unavailable(self) -> frozenset[str]:
+        """Ids of operations that the workspace proved not to offer us; they are not sent."""
+        return frozenset(self._unavailable)
+
+    def forget_unavailable(self, *operation_ids: str) -> None:
+        """Let these operations, or without any named all, be tried again."""
+        self._unavailable.difference_update(operation_ids or self.unavailable)
+
+    def budgets(self) -> tuple[BudgetStatus, ...]:
+        """Return our own budget and the quotas that the workspace told and that still count."""
+        return self._budget.status()
+
+    async def request(
+        self,
+        operation_id: str,
+        *path_values: object,
+        query: Mapping[str, QueryValue] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        priority: Priority,
+        wait_seconds: float = 30.0,
+        secrets: Iterable[Secret] = (),
+        receiver: BodyReceiver | None = None,
+    ) -> Answer:
+        """Ask for one operation of the catalogue and return its good answer.
+
+        ``wait_seconds`` bounds the wait for a turn in the budget before each try. ``secrets`` are
+        texts in ``body`` that no error may repeat. A request that changes something is tried
+        again only if it cannot have arrived, or carries an ``x-execution-id``, as all that start
+        a run do: no retry starts a second one, and 304 says that an earlier try had started it.
+        ``receiver`` takes the body in the place of ``Answer.body``.
+
+        Raises:
+            WorkspaceError: every kind of the tree; `BudgetExhaustedError` and a
+                `NotAvailableError` without status code mean that nothing was sent.
+            LocalFileError: an upload cannot be read, or the receiver cannot write.
+            KeyError: the catalogue has no such operation.
+        """
+        asked = operation(operation_id)
+        self._refuse_what_is_not_offered(asked)
+        call = _Call(
+            operation=asked,
+            path=_path(asked, path_values),
+            query=_flat(query or {}),
+            body=body,
+            headers=_headers(asked, headers or {}),
+            priority=priority,
+            wait_seconds=wait_seconds,
+            secrets=(*secrets, *([self.settings.token] if self.settings.token else [])),
+            receiver=receiver,
+        )
+        try:
+            return await self._retrying.run(lambda: self._try(call), what=operation_id)
+        except NotAvailableError as error:
+            if is_about_the_operation(error, asked):
+                self._unavailable.add(operation_id)
+            raise
+
+    async def _try(self, call: _Call) -> Success[Answer] | Failure:
+        await self._budget.acquire(
+            call.priority,
+            wait_seconds=call.wait_seconds,
+            operation_id=call.operation.operation_id,
+            has_own_quota=call.quota_of is not None,
+        )
+        try:
+            exchange = await self._transport.send(
+                call.operation.method,
+                call.path,
+                query=call.query,
+                body=call.body,
+                headers=call.headers,
+                receiver=call.receiver,
+            )
+        except WorkspaceUnreachableError as error:
+            self._count_request(call, "unreachable")
+            error.operation_id = call.operation.operation_id
+            may_repeat = call.is_repeatable or isinstance(error, NotSentError)
+            return Failure(error=error, reason=RetryReason.NETWORK if may_repeat else None)
+        except UnreadableAnswerError as error:
+            self._count_request(call, "too_large")
+            error.operation_id = call.operation.operation_id
+            raise
+        self._learn(call, exchange)
+        return self._judge(call, exchange)
+
+    def _learn(self, call: _Call, exchange: Exchange) -> None:
+        """Take from any answer what it tells of clocks and quotas."""
+        self._count_request(call, str(exchange.status_code))
+        self._metrics.duration.labels(call.operation.operation_id).observe(
+            self._clock.monotonic() - exchange.began
+        )
+        self._time.hear(
+            exchange.headers.get("Date"), began=exchange.began, answered=exchange.answered
+        )
+        quotas = quotas_in(exchange.headers)
+        if quotas:
+            now = self._time.now() or self._clock.now()
+            self._budget.learn(quotas, operation_id=call.quota_of, workspace_now=now.timestamp())
+
+    def _judge(self, call: _Call, exchange: Exchange) -> Success[Answer] | Failure:
+        status_code = exchange.status_code
+        is_good = status_code // 100 == HTTPStatus.OK // 100
+        if is_good or status_code == HTTPStatus.NOT_MODIFIED:
+            return Success(
+                Answer(
+                    status_code=status_code,
+                    headers=exchange.headers,
+                    body=exchange.body,
+                    began_at=self._time.at(exchange.began),
+                )
+            )
+        is_redirect = status_code < HTTPStatus.BAD_REQUEST
+        failure = failure_of(
+            status_code,
+            _REDIRECTED if is_redirect else refusal_in(exchange.body, secrets=call.secrets),
+            operation=call.operation,
+            wait_seconds=wait_told_in(exchange.headers, now=self._time.now()),
+        )
+        if isinstance(failure.error, ThrottledError):
+            self._budget.pause(failure.error.retry_after_seconds, operation_id=call.quota_of)
+        elif not call.is_repeatable:
+            # A server that failed may have done the work before it did.
+            return Failure(error=failure.error)
+        return failure
+
+    def _refuse_what_is_not_offered(self, operation: Operation) -> None:
+        if self.edition is not None and not operation.is_offered_in(self.edition):
+            raise NotAvailableError(
+                f"{operation.operation_id} is not part of edition {self.edition};"
+                f" {operation.offered_by}",
+                operation_id=operation.operation_id,
+            )
+        if operation.operation_id in self._unavailable:
+            raise NotAvailableError(
+                f"{operation.operation_id} was found not to be offered here",
+                operation_id=operation.operation_id,
+            )
+
+    def _count_request(self, call: _Call, code: str) -> None:
+        self._metrics.requests.labels(self.name, call.operation.operation_id, code).inc()
+
+    def _count_retry(self, reason: RetryReason) -> None:
+        self._metrics.retries.labels(self.name, reason.value).inc()
+
+
+@contextmanager
+def reading(operation_id: str) -> Iterator[None]:
+    """Turn what cannot be read within into the error that names the operation."""
+    try:
+        yield
+    except PayloadError as exc:
+        raise UnreadableAnswerError(
+            f"the answer of {operation_id} {exc}", operation_id=operation_id
+        ) from exc
+
+
+def decoded(kind: RowKind[T], answer: Answer, operation_id: str) -> T:
+    """Read an answer that is one object.
+
+    Raises:
+        UnreadableAnswerError: it is not JSON, or not of that shape.
+    """
+    with reading(operation_id):
+        return kind.decode(answer.body)
+
+
+def _path(operation: Operation, values: Sequence[object]) -> str:
+    if any(str(value) in ("", ".", "..") for value in values):
+        # Such a segment would make another path of it.
+        raise RequestRejectedError("not an id", operation_id=operation.operation_id)
+    return operation.fill(*values)
+
+
+def _headers(operation: Operation, given: Mapping[str, str]) -> Mapping[str, str]:
+    headers = dict(given)
+    if operation.operation_id in STARTS_A_RUN and EXECUTION_ID not in map(str.lower, given):
+        headers[EXECUTION_ID] = str(uuid.uuid4())
+    if operation.answers_file:
+        headers.setdefault("Accept", "*/*")
+    return headers
+
+
+def _flat(query: Mapping[str, QueryValue]) -> list[tuple[str, str]]:
+    return [
+        (name, str(item))
+        for name, value in query.items()
+        for item in ([value] if isinstance(value, str | int) else value)
+    ]

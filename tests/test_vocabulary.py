@@ -1,0 +1,329 @@
+"""Holds names to the field's words: no private dialect, no `one`, no class name twice."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+TREE = Path(__file__).parent.parent
+
+# Former word -> what to write instead. A word of two parts is a row of parts of a name.
+FORMER_WORDS = {
+    "asking": "daemon client",
+    "audit": "reconcile, reconciliation",
+    "bare": "incomplete",
+    "beyond": "inventory",
+    "course": "what it holds, by its domain name",
+    "draft": "pending step",
+    "drafts": "pending step",
+    "episode": "alert",
+    "episodes": "alerts",
+    "explaining": "explain, explanation",
+    "fault": "problem",
+    "faults": "problems",
+    "go_on": "continue",
+    "hand_on": "pass, forward",
+    "hear": "handle, on_event",
+    "heard": "handle, on_event",
+    "hearing": "handle, on_event",
+    "hears": "handle, on_event",
+    "held": "what it holds, by its domain name",
+    "keep_house": "retention",
+    "keeping": "retention",
+    "housekeeping": "retention",
+    "knowledge": "live state",
+    "late_parents": "parent correlation",
+    "let_go": "release, drop",
+    "look": "observation (of a run), evaluation (of a rule)",
+    "looked": "observation (of a run), evaluation (of a rule)",
+    "looking": "observation (of a run), evaluation (of a rule)",
+    "looks": "observation (of a run), evaluation (of a rule)",
+    "made_known": "unidentified runs",
+    "moment": "what it holds, by its domain name",
+    "moments": "what it holds, by its domain name",
+    "note": "state entry",
+    "noted": "recorded",
+    "notes": "state entries",
+    "offer": "capability",
+    "offered": "capability",
+    "offering": "capabilities",
+    "offerings": "capabilities",
+    "offers": "capabilities",
+    "outermost": "root run",
+    "pace": "what it holds, by its domain name",
+    "picture": "snapshot, view model",
+    "pictures": "snapshots, view models",
+    "places": "locations",
+    "retiring": "rule removal",
+    "round": "evaluation cycle",
+    "rounds": "evaluation cycles",
+    "seen": "observed",
+    "settle": "process",
+    "settled": "processed",
+    "settles": "processes",
+    "sheet": "exposition cache",
+    "sheets": "exposition cache",
+    "sighting": "observation",
+    "sightings": "observations",
+    "sitting": "evaluation context",
+    "standing": "pipeline health, store status, consumer status",
+    "standings": "pipeline health, store status, consumer status",
+    "station": "explanation step",
+    "stations": "explanation steps",
+    "steer": "a file for each command",
+    "take_in": "accept, read",
+    "tell": "publish, notify, emit, report, return",
+    "telling": "publish, notify, emit, report, return",
+    "tells": "publish, notify, emit, report, return",
+    "told": "published, notified, emitted, reported, returned",
+    "trail": "evaluation history",
+    "unclear": "unknown",
+    "verdict": "evaluation result",
+    "verdicts": "evaluation results",
+    "waking": "timers",
+    "wanted": "refetch queue",
+    "was_there": "preexisting",
+    "way_out": "hint",
+    "ways_out": "hints",
+    "whose": "root run",
+    "wrong": "firing, problem",
+}
+
+# Room or module, and the former word that is ordinary English or the right word there.
+EXCEPTIONS = {
+    ("sandbox", "fault"): "what the sandbox injects",
+    ("sandbox", "faults"): "what the sandbox injects",
+    ("sandbox", "wrong"): "a value that is not right, as `_wrong_type`",
+    ("cli", "faults"): "the command `sandbox` lists what the sandbox injects",
+    ("schedules", "beyond"): "a preposition: behind the last day of a month",
+}
+
+# Names that are still to be renamed; the list is removed with the last of them.
+PENDING = frozenset(
+    [
+        "BusHeldError",
+        "Draft",
+        "EvaluationMoment",
+        "Transition",
+        "_Heard",
+        "_Hearing",
+        "_Wanted",
+        "_answer_told",
+        "_check_offer",
+        "_ends_told",
+        "_go_on",
+        "_hand_on",
+        "_has_just_looked",
+        "_hear_as_such",
+        "_hear_beside",
+        "_hear_outer",
+        "_hear_outermost",
+        "_heard",
+        "_held",
+        "_held_back",
+        "_held_up_until",
+        "_is_heard",
+        "_is_not_offered",
+        "_is_offered",
+        "_is_seen",
+        "_is_settled",
+        "_is_told_of_inner",
+        "_is_wanted",
+        "_let_go",
+        "_let_go_later",
+        "_let_go_on",
+        "_look",
+        "_look_at",
+        "_moment",
+        "_next_look",
+        "_note",
+        "_note_first",
+        "_note_firsts",
+        "_note_success",
+        "_offer_again",
+        "_offered",
+        "_offers",
+        "_only_seen",
+        "_picture",
+        "_places_of",
+        "_plan_next_look",
+        "_refuse_what_is_held",
+        "_refuse_what_is_not_offered",
+        "_settle",
+        "_standing_of",
+        "_standings_of",
+        "_take_in",
+        "_tell",
+        "_tell_alerts",
+        "_tell_all",
+        "_tell_apart",
+        "_tell_damage",
+        "_tell_end",
+        "_tell_left_out",
+        "_tell_progress",
+        "_tell_records",
+        "_told",
+        "_told_again",
+        "_told_before",
+        "_told_by",
+        "_told_elsewhere",
+        "_told_secret",
+        "_verdict",
+        "_wanted",
+        "_was_likely_told",
+        "_whose",
+        "change_standing",
+        "draft",
+        "end_settled",
+        "forget_settled",
+        "go_on",
+        "has_looked",
+        "hear",
+        "held",
+        "held_settings",
+        "homes_beyond",
+        "housekeeping",
+        "is_as_wanted",
+        "is_offered_in",
+        "is_seen",
+        "keep_house",
+        "last_look",
+        "look",
+        "mark_settled",
+        "names_told",
+        "next_look",
+        "note",
+        "offered_by",
+        "pace",
+        "picture",
+        "settle",
+        "settled",
+        "steer",
+        "take_settled",
+        "tell",
+        "tell_problems",
+        "told",
+        "told_at",
+        "wait_told_in",
+    ]
+)
+
+
+def python_files(*folders: str, without: str = "") -> Iterator[Path]:
+    """Yield every module of the folders of the tree, in order."""
+    for folder in folders:
+        for path in sorted((TREE / folder).rglob("*.py")):
+            if not without or not path.is_relative_to(TREE / without):
+                yield path
+
+
+def parts_of(name: str) -> list[str]:
+    """Return the words of a name in snake_case, CamelCase or both, in lower case."""
+    return [
+        part.lower()
+        for part in re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+", name)
+    ]
+
+
+def former_words(name: str) -> list[str]:
+    """Return the words of a name that the field has another word for."""
+    parts = parts_of(name)
+    pairs = [f"{first}_{second}" for first, second in pairwise(parts)]
+    return [word for word in (*parts, *pairs) if word in FORMER_WORDS]
+
+
+def names_defined(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and name of the module itself, its classes and its functions."""
+    yield 1, path.parent.name if path.stem == "__init__" else path.stem
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
+
+
+def targets(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and name of every loop variable and parameter."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            for target in ast.walk(node.target):
+                if isinstance(target, ast.Name):
+                    yield target.lineno, target.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+
+
+def place(path: Path, line: int) -> str:
+    return f"{path.relative_to(TREE)}:{line}"
+
+
+def dialect() -> list[str]:
+    """Return a line for each name of a module, class or function that has a former word."""
+    return [
+        f"{place(path, line)}: {name}: {word} is now: {FORMER_WORDS[word]}"
+        for path in python_files("monitor")
+        for line, name in names_defined(path)
+        for word in former_words(name)
+        if (path.relative_to(TREE / "monitor").parts[0], word) not in EXCEPTIONS
+        and name not in PENDING
+    ]
+
+
+def nameless() -> list[str]:
+    """Return a line for each loop variable and parameter that is named `one`."""
+    return [
+        f"{place(path, line)}: name it for what it is, not `one`"
+        for path in python_files("monitor", "tests")
+        for line, name in targets(path)
+        if name == "one"
+    ]
+
+
+def repeated_classes() -> list[str]:
+    """Return a line for each public class name that stands more than once in the daemon."""
+    places = defaultdict(list)
+    for path in python_files("monitor", without="monitor/sandbox"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(place(path, node.lineno))
+    return [
+        f"{', '.join(where)}: {name}"
+        for name, where in places.items()
+        if len(where) > 1 and name not in PENDING
+    ]
+
+
+def test_names_are_the_fields_words() -> None:
+    """No module, class or function is named in words that only this project would understand."""
+    assert dialect() == []
+
+
+def test_a_variable_says_what_it_is() -> None:
+    """No loop variable and no parameter is `one`."""
+    assert nameless() == []
+
+
+def test_a_public_class_name_is_unique() -> None:
+    """Whoever reads a class name in the daemon, or searches for it, finds one class."""
+    assert repeated_classes() == []
+
+
+def test_every_exception_is_still_needed() -> None:
+    """An exception that excepts nothing is removed."""
+    used = {
+        (path.relative_to(TREE / "monitor").parts[0], word)
+        for path in python_files("monitor")
+        for _, name in names_defined(path)
+        for word in former_words(name)
+    }
+    assert set(EXCEPTIONS) - used == set()
+
+
+def test_the_guide_of_the_code_uses_no_former_word() -> None:
+    """The glossary defines words that names may use."""
+    table = (TREE / "monitor" / "README.md").read_text().partition("## The words")[2]
+    terms = re.findall(r"^\| ([^|]+) \|", table.partition("\n## ")[0], re.MULTILINE)
+    assert "refetch queue" in terms
+    assert [term for term in terms if former_words(term) and term != "fault"] == []

@@ -1,4 +1,4 @@
-"""The daemon as a process: its signals, its reload from the file, its service manager."""
+"""The daemon as a process: its settings of the interpreter, its signals, its service manager."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import signal
 import sys
 from pathlib import Path
 
-import structlog
 from prometheus_client import CollectorRegistry
 
 from monitor import logs
 from monitor.app.daemon import Daemon
+from monitor.app.tasks import Run
+from monitor.cli.hang_up import HangUpReload, following
 from monitor.cli.service_manager import ServiceManager
 from monitor.cli.settings_files import load
 from monitor.config import Configuration
 from monitor.logs import Redactor
 from monitor.model.clock import SystemClock
-from monitor.model.errors import MonitorError
-
-log = structlog.get_logger()
 
 _SWITCH_SECONDS = 0.0001
 _COLLECTOR_THRESHOLDS = (5_000, 20, 50)
@@ -49,26 +47,19 @@ async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -
     clock = SystemClock()
     manager = ServiceManager.of(os.environ, process_id=os.getpid(), clock=clock)
     daemon = Daemon(configuration, clock=clock, registry=CollectorRegistry())
-    stop, hang_up = asyncio.Event(), asyncio.Event()
+    hang_up = HangUpReload(daemon, path, manager=manager, redactor=redactor, clock=clock)
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, hang_up.set)
-
-    async def reload_on_hang_up() -> None:
-        while True:
-            await hang_up.wait()
-            hang_up.clear()
-            with manager.reloading():
-                manager.change_status(await _reload(daemon, path, redactor))
-
-    beside = {"reload": reload_on_hang_up}
+    loop.add_signal_handler(signal.SIGHUP, hang_up.request)
+    beside: dict[str, Run] = {"reload": hang_up.run}
     if manager.watches:
         beside["watchdog"] = lambda: manager.feed(daemon.probe)
 
     def started(_: object) -> None:
         _exempt_from_collection()
-        manager.started(_status(configuration))
+        manager.started(following(configuration))
 
     await daemon.run(
         stop,
@@ -87,27 +78,3 @@ def _exempt_from_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTOR_THRESHOLDS)
-
-
-async def _reload(daemon: Daemon, path: Path, redactor: Redactor) -> str:
-    """Reload the daemon from the file as it is now; return one line about what it does then."""
-    try:
-        configuration = load(path)
-        redactor.register(*configuration.secrets())
-        sections = await daemon.reload(configuration)
-    except MonitorError as exc:
-        return _refused(daemon, exc)
-    later = f"; a restart is needed for {', '.join(sections)}" if sections else ""
-    return _status(configuration) + later
-
-
-def _refused(daemon: Daemon, exc: MonitorError) -> str:
-    daemon.refuse_configuration()
-    log.error("configuration refused, the former one stays", reason=str(exc))
-    # The reason stays in the log, where secrets are masked.
-    return "the new configuration was refused, the log says why; the former one stays"
-
-
-def _status(configuration: Configuration) -> str:
-    names = ", ".join(workspace.name for workspace in configuration.workspaces)
-    return f"following {names}"

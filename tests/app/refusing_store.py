@@ -29,6 +29,7 @@ class RefusingStore(SqliteBus):
     _task: asyncio.Task[Any] | None
     _stays_away: bool
     _away: frozenset[str]  # steps that are refused to everybody
+    refusals: int  # of those
 
     @classmethod
     async def opened(
@@ -43,7 +44,7 @@ class RefusingStore(SqliteBus):
 
     def refuse_to_all(self, *steps: str) -> None:
         """Refuse these steps, whoever asks, until called again."""
-        self._away = frozenset(steps)
+        self._away, self.refusals = frozenset(steps), 0
 
     def refuse(self, call: int | None, *, stays_away: bool) -> None:
         """Refuse this call that the current task makes from now on; None: answer all."""
@@ -61,6 +62,7 @@ class RefusingStore(SqliteBus):
 
         async def call(*arguments: Any, **options: Any) -> Any:
             if name in self._away:
+                self.refusals += 1
                 raise BusUnavailableError(f"{name} is refused")
             if self._refused is not None and asyncio.current_task() is self._task:
                 number, self._calls = self._calls, self._calls + 1

@@ -15,13 +15,17 @@ from prometheus_client import CollectorRegistry
 from monitor.app.daemon import Addresses, Daemon
 from monitor.app.store import OpenStore, open_sqlite
 from monitor.bus.settings import StorageSettings
+from monitor.cli.hang_up import HangUpReload
+from monitor.cli.service_manager import ServiceManager
 from monitor.config import Configuration, LogLevel, LogSettings, WorkspaceConfiguration
+from monitor.logs import Redactor
 from monitor.model.clock import Clock, SystemClock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.secrets import Secret
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app import stage
 from tests.app.refusing_store import RefusingStore
+from tests.app.waiting import eventually
 
 
 def consumers(folder: Path) -> set[str]:
@@ -189,6 +193,45 @@ async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_awa
 
     # Three reads for each of two new workspaces, three new consumers, and dropping the former.
     assert refused == list(range(10))
+
+
+async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> None:
+    """SIGHUP while the store refuses: the former workspace stays, the new one comes by itself."""
+    settings = stage.configuration(tmp_path, stage.unreachable("here"))
+    path = tmp_path / "monitor.toml"
+    (tmp_path / "token").write_text("t")
+    path.write_text(
+        '[[workspaces]]\nname = "new"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
+    )
+    stores: list[RefusingStore] = []
+
+    async def opened(
+        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+    ) -> RefusingStore:
+        stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
+        return stores[0]
+
+    async def act(daemon: Daemon, _: Addresses) -> None:
+        clock = SystemClock()
+        hang_up = HangUpReload(
+            daemon,
+            path,
+            manager=ServiceManager(None, clock=clock),
+            redactor=Redactor(),
+            clock=clock,
+        )
+        async with asyncio.TaskGroup() as group:
+            reloads = group.create_task(hang_up.run(), name="reloads")
+            stores[0].refuse_to_all("keep_only")
+            hang_up.request()
+            await eventually(lambda: stores[0].refusals > 1, why="no reload was tried")
+            assert (shown(daemon), set(pollers())) == ({"here"}, {"here"})
+            stores[0].refuse_to_all()
+            await eventually(lambda: shown(daemon) == {"new"}, why="the reload was not repeated")
+            reloads.cancel()
+
+    async with asyncio.timeout(60):
+        await during(settings, act, open_store=opened)
 
 
 def _without(name: str) -> WorkspaceConfiguration:

@@ -1,4 +1,4 @@
-"""The broker of the demo, and a subscriber that knows nothing of the monitor."""
+"""The broker of the demo, and a subscriber that shares no code with the monitor."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from monitor.cli.demo_counts import Summary
 
-_NO_TIME = "(time not told)     "
+_NO_TIME = "(no time)           "
 
 
 def print_line(line: str) -> None:

@@ -87,7 +87,7 @@ def create_webhook_tasks(sandbox: Sandbox, *, callbacks_port: int, secret: str) 
         sandbox.world.create(
             WebhookFlowTask,
             by=flow.creator_id,
-            name="tell the monitor",
+            name="notify the monitor",
             flow_id=flow.id,
             url=url,
             method="post",

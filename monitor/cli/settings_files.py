@@ -43,10 +43,10 @@ class DiskLocations:
         return _secret_in(self._folder / source.location)
 
     def find_file(self, path: str) -> str:
-        found = (self._folder / path).absolute()
+        absolute = (self._folder / path).absolute()
         try:
-            with found.open("rb"):
-                return str(found)
+            with absolute.open("rb"):
+                return str(absolute)
         except (OSError, ValueError) as exc:
             raise ConfigurationError(_why(exc)) from exc
 
@@ -119,7 +119,7 @@ def _of_file(path: Path, hint: str) -> ConfigurationError:
 
 
 def validate_file(path: Path, environment: Mapping[str, str] | None = None) -> ValidationResult:
-    """Return the configuration of a file, or all that is wrong with it; raises nothing."""
+    """Return the configuration of a file, or all its problems; raises nothing."""
     environment = os.environ if environment is None else environment
     try:
         mapping = read_toml(path)
@@ -135,7 +135,7 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Configurat
     """Return the configuration of a file.
 
     Raises:
-        ConfigurationError: with one sentence for every fault.
+        ConfigurationError: with one sentence for every problem.
     """
     result = validate_file(path, environment)
     if result.configuration is None:

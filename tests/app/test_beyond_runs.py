@@ -168,8 +168,8 @@ async def test_a_renewed_workspace_is_followed_as_far_as_it_goes(tmp_path: Path)
         )
 
         async def is_forgotten() -> bool:
-            is_told = "edition" in await changes(face)
-            return is_told and await face.metric("dataprep_objects") is None
+            recorded = {"edition", "capability:list_changes"} <= (await changes(face)).keys()
+            return recorded and await face.metric("dataprep_objects") is None
 
         await eventually(is_forgotten, why="what was lost is still shown")
         told = await changes(face)

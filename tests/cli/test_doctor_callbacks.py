@@ -68,9 +68,9 @@ async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
         async with somebody(404) as port:
             wrong = await site.callbacks(tmp_path, public_port=port)
     assert (nobody.outcome, wrong.outcome) == ("failed", "failed")
-    assert "was called in vain" in nobody.found
+    assert "failed its test call" in nobody.found
     assert "it was answered 404" in wrong.found
-    assert "lead public_url to callbacks.listen" in str(wrong.hint)
+    assert "route public_url to callbacks.listen" in str(wrong.hint)
 
 
 async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ async def test_callbacks_made_by_hand_are_ok(tmp_path: Path) -> None:
             site.acme, callbacks=CallbackSettings(secret=Secret(stage.SECRET))
         )
         told = await asked(tmp_path, by_hand, callbacks=ListenerSettings(port=site.port))
-    assert told["acme callbacks"].found.startswith("taken where they are made by hand")
-    assert told["acme webhook tasks"].found.startswith("none are wanted")
+    assert told["acme callbacks"].found.startswith("accepted from webhook tasks made by hand")
+    assert told["acme webhook tasks"].found.startswith("none are configured")
 
 
 async def test_tasks_are_told_as_the_daemon_keeps_them(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_tasks_are_told_as_the_daemon_keeps_them(tmp_path: Path) -> None:
             await eventually(is_synchronised, why="the flows are not listed")
             told = await asked(tmp_path, site.acme, server=server, callbacks=settings.callbacks)
     assert told["server address"].found.endswith("held by our own daemon, which is alive")
-    assert "takes our callbacks" in told["callbacks address"].found
+    assert "accepts our callbacks" in told["callbacks address"].found
     assert told["acme callbacks"].outcome == "ok"
     line = told["acme webhook tasks"]
     assert line.outcome == "warning"

@@ -61,10 +61,10 @@ async def test_a_healthy_workspace_is_ok_line_by_line(
     assert told["acme edition"].found.startswith("RL is found: ")
     assert told["acme capabilities"].found == ("switched off: not part of edition RL: read_usage")
     assert told["acme schedules"].found == (
-        "1 seen, 0 of them disabled; all of ada@example.com, nobody else's are watched"
+        "1 visible, 0 of them disabled; all of ada@example.com, those of others are not watched"
     )
     assert "2 flows of 2 owners" in told["acme flows and plans"].found
-    assert "told none; our own budget is 120" in told["acme rate limits"].found
+    assert "sends none; our own budget is 120" in told["acme rate limits"].found
 
 
 async def test_a_workspace_that_is_not_there_fails_one_line_only(tmp_path: Path) -> None:
@@ -179,7 +179,11 @@ def jwt(expires_at: datetime) -> Secret:
 
 @pytest.mark.parametrize(
     ("days", "outcome", "words"),
-    [(300, "ok", "valid until "), (3, "warning", "3 days from now"), (-1, "failed", "it ended on")],
+    [
+        (300, "ok", "valid until "),
+        (3, "warning", "3 days from now"),
+        (-1, "failed", "it expired on"),
+    ],
 )
 async def test_a_token_that_tells_its_end_is_believed(
     workspace: OfferedWorkspace, tmp_path: Path, days: int, outcome: str, words: str
@@ -215,7 +219,7 @@ async def test_a_token_without_an_end_is_ok(workspace: OfferedWorkspace, tmp_pat
     """A token that never ends is listed without a date."""
     workspace.tokens = [{"tokenId": "one", "expiredAt": None}]
     line = (await told_of(workspace, tmp_path))["acme token expiry"]
-    assert (line.outcome, line.found) == ("ok", "the workspace tells of no end")
+    assert (line.outcome, line.found) == ("ok", "the workspace shows no expiry")
 
 
 @pytest.mark.parametrize(
@@ -223,7 +227,7 @@ async def test_a_token_without_an_end_is_ok(workspace: OfferedWorkspace, tmp_pat
     [
         (Edition.RL, Edition.RL, "ok", "RL, as configured"),
         (Edition.LE, None, "ok", "LE is found"),
-        (Edition.LE, Edition.RL, "failed", "RL is configured and would have"),
+        (Edition.LE, Edition.RL, "failed", "RL is configured and has"),
         (Edition.RL, Edition.LE, "warning", "LE is configured; RL fits best"),
         (Edition.RL, Edition.OPEN, "warning", "open is configured; RL fits best"),
     ],
@@ -250,7 +254,7 @@ async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
     """A read that fails for now proves nothing, so the edition is not certain."""
     workspace.refuse("listPlans", OVERLOADED)
     line = (await told_of(workspace, tmp_path))["acme edition"]
-    assert (line.outcome, line.hint) == ("warning", "ask again later")
+    assert (line.outcome, line.hint) == ("warning", "run doctor again later")
 
 
 @pytest.mark.parametrize(
@@ -299,7 +303,7 @@ async def test_lists_that_are_not_offered_are_no_fault(
     workspace.become(Edition.LE)
     told = await told_of(workspace, tmp_path)
     assert told["acme schedules"].found.startswith("not offered")
-    assert told["acme token"].found == "accepted; whose it is, this edition does not tell"
+    assert told["acme token"].found == "accepted; this edition does not show whose it is"
 
 
 @pytest.mark.parametrize(("left", "outcome"), [(40, "ok"), (0, "warning")])

@@ -28,7 +28,7 @@ async def test_a_real_alertmanager_takes_the_question(tmp_path: Path) -> None:
         settings = AlertmanagerSettings(urls=(alertmanager.url,))
         told = await asked(tmp_path, alertmanager=settings)
         subject = f"alertmanager 127.0.0.1:{alertmanager.port}"
-        assert told[subject].found == "took an empty list of alerts"
+        assert told[subject].found == "accepted an empty list of alerts"
         assert set(verdicts(told).values()) == {"ok"}
         assert receiver.got == []
 
@@ -44,7 +44,7 @@ async def test_one_that_takes_nothing_fails_and_the_others_are_asked(
         told = await asked(tmp_path, alertmanager=settings)
         assert told[f"alertmanager 127.0.0.1:{well.port}"].outcome == "ok"
         line = told[f"alertmanager 127.0.0.1:{ill.port}"]
-        assert (line.outcome, line.found) == ("failed", f"takes no alerts: answered {status}")
+        assert (line.outcome, line.found) == ("failed", f"accepts no alerts: answered {status}")
         assert "[alertmanager]" in (line.hint or "")
         assert [item.body for item in (*well.got, *ill.got)] == [b"[]", b"[]"]
         assert "s3cret" not in str(told)
@@ -58,7 +58,7 @@ async def test_a_clock_that_is_off_is_told(tmp_path: Path) -> None:
         told = await asked(tmp_path, alertmanager=AlertmanagerSettings(urls=(receiver.url,)))
         line = told[f"alertmanager 127.0.0.1:{receiver.port}"]
         assert line.outcome == "ok"
-        assert "s off ours, which is allowed for" in line.found
+        assert "s from ours, which is allowed for" in line.found
 
 
 async def test_the_webhook_is_connected_to_and_posted_nothing(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ async def test_what_is_watched_is_counted_and_has_an_owner(workspace: OfferedWor
     put(workspace, 2, {"hourly": {"minuteOfHour": 30}}, is_enabled=False)
     (line,) = await told(workspace)
     assert line.found == (
-        "2 seen, 1 of them disabled; all of ada@example.com, nobody else's are watched"
+        "2 visible, 1 of them disabled; all of ada@example.com, those of others are not watched"
     )
     (line,) = await told(workspace, frozenset({Capability.READ_SCHEDULES}))
     assert "all of the token's owner" in line.found
@@ -93,13 +93,13 @@ async def test_watchers_of_files_name_no_time(workspace: OfferedWorkspace) -> No
     put(workspace, 1, {"fileWatcher": {"path": "/in", "interval": 1_000}})
     _, line = await told(workspace)
     assert line.outcome is CheckOutcome.OK
-    assert line.found == "'s1' wait for data: they name no time to watch"
+    assert line.found == "'s1' wait for data: they have no time to watch"
 
 
 async def test_no_schedule_at_all_is_a_warning(workspace: OfferedWorkspace) -> None:
     """Those of others are hidden, and perhaps they are the ones that matter."""
     (line,) = await told(workspace)
     assert line.outcome is CheckOutcome.WARNING
-    assert line.found == "none is seen: the API shows only those of ada@example.com"
+    assert line.found == "none is visible: the API shows only those of ada@example.com"
     (line,) = await told(workspace, frozenset())
     assert line.found == "not offered: expected starts are unknown"

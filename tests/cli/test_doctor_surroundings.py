@@ -34,7 +34,7 @@ _NOT_HERE = "192.0.2.1"  # an address for documentation, which no machine has
 async def test_a_store_that_is_not_there_yet_can_be_made(tmp_path: Path) -> None:
     """Neither the file nor its folder is needed, and doctor makes neither."""
     line = (await asked(tmp_path, store=tmp_path / "deep" / "er" / "state.db"))["store"]
-    assert (line.outcome, "can be made" in line.found) == ("ok", True)
+    assert (line.outcome, "can be created" in line.found) == ("ok", True)
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - pathlib counts as blocking, this does not
 
 
@@ -164,7 +164,7 @@ async def encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[int]:
     ("believes", "verify", "outcome", "words"),
     [
         (True, True, "ok", "valid until "),
-        (False, True, "failed", "the certificate is not believed: self-signed certificate"),
+        (False, True, "failed", "the certificate is not trusted: self-signed certificate"),
         (False, False, "warning", "the certificate is not verified"),
     ],
 )
@@ -202,7 +202,7 @@ async def test_a_server_that_speaks_no_tls_fails(tmp_path: Path) -> None:
     async with somebody(200) as port:
         told = await asked(tmp_path, workspace_at(f"https://127.0.0.1:{port}"))
     line = told["acme TLS"]
-    assert (line.outcome, "no TLS is spoken" in line.found) == ("failed", True), line
+    assert (line.outcome, "no TLS there" in line.found) == ("failed", True), line
 
 
 async def test_a_token_in_the_clear_is_a_warning(tmp_path: Path) -> None:

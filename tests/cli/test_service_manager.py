@@ -112,7 +112,7 @@ def test_each_step_is_told_in_the_words_of_the_protocol(
         {"READY": "1", "STATUS": "following acme"},
         {"RELOADING": "1", "MONOTONIC_USEC": "0", "STATUS": "reading the configuration"},
         {"READY": "1", "STATUS": "following acme, READY=0 and more"},
-        {"STOPPING": "1", "STATUS": "letting events out"},
+        {"STOPPING": "1", "STATUS": "delivering events"},
     ]
 
 
@@ -143,7 +143,7 @@ def test_a_manager_that_is_not_there_is_logged_once(address: str, clock: ManualC
     with capture_logs() as logs:
         ours.started("following acme")
         ours.stopping()
-    assert [log["event"] for log in logs] == ["the service manager does not listen"]
+    assert [log["event"] for log in logs] == ["service manager does not listen"]
 
 
 def test_a_manager_that_comes_back_is_told_again(tmp_path: Path, clock: ManualClock) -> None:
@@ -170,7 +170,7 @@ def test_a_manager_that_reads_nothing_holds_nobody_up(
             ours.started("following acme")
             if logs:
                 break
-    assert [log["event"] for log in logs] == ["the service manager does not listen"]
+    assert [log["event"] for log in logs] == ["service manager does not listen"]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ async def test_a_manager_that_goes_away_costs_the_daemon_nothing(
     heard_at: Manager, tmp_path: Path
 ) -> None:
     """One warning in the log, and the daemon serves on and stops in order."""
-    words = "the service manager does not listen"
+    words = "service manager does not listen"
     async with managed(heard_at, tmp_path) as daemon:
         heard_at.vanish()
         await eventually(lambda: words in daemon.log, why=lambda: daemon.log)

@@ -10,9 +10,9 @@ from monitor.app.outputs import next_start
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from tests.app import stage
-from tests.app.hearing import Subscriber, keeping_broker
-from tests.app.test_daemon_learns import EXPECTED, values
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
+from tests.app.test_learned_limits import EXPECTED, values
 
 AT = datetime(2026, 11, 21, 10, 15, tzinfo=UTC)
 

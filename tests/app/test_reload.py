@@ -24,8 +24,8 @@ from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.secrets import Secret
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app import stage
+from tests.app.eventually import eventually
 from tests.app.refusing_store import RefusingStore
-from tests.app.waiting import eventually
 
 
 def consumers(folder: Path) -> set[str]:
@@ -79,12 +79,12 @@ async def test_every_consumer_has_its_place_before_anything_can_happen(tmp_path:
 async def test_a_reload_gives_and_takes_places_in_the_log(tmp_path: Path) -> None:
     """A workspace that comes has its consumer at once, one that goes leaves none behind."""
     settings = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("gone"))
-    wanted = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("new"))
+    expected = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("new"))
     found: list[set[str]] = []
     waiting: list[str] = []
 
     async def act(daemon: Daemon, _: Addresses) -> None:
-        changed = msgspec.structs.replace(wanted, log=LogSettings(level=LogLevel.DEBUG))
+        changed = msgspec.structs.replace(expected, log=LogSettings(level=LogLevel.DEBUG))
         waiting.extend(await daemon.reload(changed))
         found.append(consumers(tmp_path))
         found.append({workspace.workspace for workspace in daemon.view.workspaces()})

@@ -17,9 +17,9 @@ from monitor.model.clock import Clock
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.faces import Face
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
 from tests.app.refusing_store import RefusingStore
-from tests.app.waiting import eventually
 
 
 def requests_in(folder: Path) -> set[str]:

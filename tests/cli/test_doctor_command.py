@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests.app import stage
+from tests.app.eventually import eventually
 from tests.app.processes import Settings, Watched, command, daemon_process
-from tests.app.waiting import eventually
 from tests.servers import Mosquitto
 
 

@@ -14,8 +14,8 @@ from monitor.cli.doctor_checks.tokens import TokenDetails, details_of
 from monitor.model.secrets import Secret
 
 
-def encoded(told: object) -> str:
-    return base64.b64encode(json.dumps(told).encode()).decode()
+def encoded(report: object) -> str:
+    return base64.b64encode(json.dumps(report).encode()).decode()
 
 
 def test_both_known_forms_are_read() -> None:
@@ -39,6 +39,6 @@ def test_any_text_may_be_a_token(text: str) -> None:
 
 
 @given(st.recursive(st.none() | st.floats() | st.text(), st.lists, max_leaves=5))
-def test_any_json_may_be_in_a_token(told: object) -> None:
+def test_any_json_may_be_in_a_token(report: object) -> None:
     """JSON that is not what it should be tells nothing."""
-    assert details_of(Secret(encoded(told))) == TokenDetails()
+    assert details_of(Secret(encoded(report))) == TokenDetails()

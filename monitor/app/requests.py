@@ -87,7 +87,7 @@ def alerting_requests(
         )
 
     return AlertingRequests(
-        picture=engine.picture,
+        snapshot=engine.picture,
         ended=ended,
         labels=labels,
         add_silence=engine.add_silence,

@@ -1,25 +1,25 @@
-"""What rules said lately, so that somebody who was told nothing can ask why. In memory, bounded.
+"""What rules found lately, for `explain`. In memory and bounded; empty after a restart.
 
-Nothing rests on it: what is told follows from the durable state alone. After a restart it is
-empty, and whoever asks is answered from that state.
+No alert depends on it: `explain` then answers from the stored alerts alone.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
-_EVALUATIONS = 50_000  # of events; 10,000 of them, where five rules hear each
-_LOOKS = 10_000
+_OF_EVENTS = 50_000  # 10,000 events that five rules evaluate each
+_OF_STATE = 10_000
 _PER_EVENT = 100
 
 
 class EvaluationRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """One rule was asked about one subject, and what became of its answer.
+    """One rule evaluated one subject.
 
-    ``word`` is the step's own: "fired", "deduplicated", "pending", "muted", "unclear"...
+    ``word`` is what became of the result: "fired", "deduplicated", "pending", "muted"...
     """
 
     rule: str
@@ -30,41 +30,45 @@ class EvaluationRecord(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class EvaluationHistory:
-    """The newest evaluations: all of each event, and the last look of each rule and subject."""
+    """The newest evaluations: all of each event, and the last of state for rule and subject."""
 
-    def __init__(self, *, evaluations: int = _EVALUATIONS, looks: int = _LOOKS) -> None:
-        self._most_evaluations = evaluations
-        self._most_looks = looks
-        self._evaluations = 0
-        self._heard: OrderedDict[str, dict[tuple[str, str], EvaluationRecord]] = OrderedDict()
-        self._looked: OrderedDict[tuple[str, str], EvaluationRecord] = OrderedDict()
+    def __init__(self, *, of_events: int = _OF_EVENTS, of_state: int = _OF_STATE) -> None:
+        self._most_of_events = of_events
+        self._most_of_state = of_state
+        self._count_of_events = 0
+        self._of_events: OrderedDict[str, dict[tuple[str, str], EvaluationRecord]] = OrderedDict()
+        self._of_state: OrderedDict[tuple[str, str], EvaluationRecord] = OrderedDict()
 
-    def record(self, event_id: str | None, said: EvaluationRecord) -> None:
-        """Keep one evaluation; the same one, taken again after a failure, replaces the former.
+    def record(self, event_id: str | None, evaluation: EvaluationRecord) -> None:
+        """Keep one evaluation; a repeated one, as after a failed step, replaces the former.
 
-        ``event_id`` None: the rule was not told anything, it looked by itself.
+        ``event_id`` None: the rule evaluated state.
         """
-        identity = (said.rule, said.fingerprint)
+        identity = (evaluation.rule, evaluation.fingerprint)
         if event_id is None:
-            self._looked[identity] = said
-            self._looked.move_to_end(identity)
-            if len(self._looked) > self._most_looks:
-                self._looked.popitem(last=False)
+            self._of_state[identity] = evaluation
+            self._of_state.move_to_end(identity)
+            if len(self._of_state) > self._most_of_state:
+                self._of_state.popitem(last=False)
             return
-        of_event = self._heard.setdefault(event_id, {})
+        of_event = self._of_events.setdefault(event_id, {})
         if identity not in of_event:
             if len(of_event) >= _PER_EVENT:
                 return
-            self._evaluations += 1
-        of_event[identity] = said
-        while self._evaluations > self._most_evaluations:
-            _, oldest = self._heard.popitem(last=False)
-            self._evaluations -= len(oldest)
+            self._count_of_events += 1
+        of_event[identity] = evaluation
+        while self._count_of_events > self._most_of_events:
+            _, oldest = self._of_events.popitem(last=False)
+            self._count_of_events -= len(oldest)
 
-    def of_event(self, event_id: str) -> tuple[EvaluationRecord, ...]:
-        """Return what the rules said to an event; empty where it is too long ago."""
-        return tuple(self._heard.get(event_id, {}).values())
+    def of_events(self, ids: Sequence[str], rule: str, fingerprint: str) -> EvaluationRecord | None:
+        """Return what a rule found by the newest of these events that it evaluated, if kept."""
+        for event_id in reversed(ids):
+            found = self._of_events.get(event_id, {}).get((rule, fingerprint))
+            if found is not None:
+                return found
+        return None
 
-    def last_look(self, rule: str, fingerprint: str) -> EvaluationRecord | None:
-        """Return what a rule said when it last looked at a subject by itself."""
-        return self._looked.get((rule, fingerprint))
+    def last_of_state(self, rule: str, fingerprint: str) -> EvaluationRecord | None:
+        """Return what a rule found when it last evaluated the state of a subject."""
+        return self._of_state.get((rule, fingerprint))

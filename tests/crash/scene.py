@@ -138,7 +138,7 @@ class Scene:
         self._given_up_before = len(_forged(left.settled))
         assert left.lost(acknowledged) == set()
         assert left.ended <= left.received
-        assert left.missing(self.genuine()) == set()
+        assert left.without_event(self.genuine()) == set()
         await self.daemon.start()
 
     async def says_that_the_store_fails(self) -> bool:
@@ -194,7 +194,7 @@ class Scene:
         assert await self.daemon.end() == 0
         left = store_copy.read(self.store)
         assert left.lost(self.sender.fingerprints) == set()
-        assert left.missing(self.genuine()) == set()
+        assert left.without_event(self.genuine()) == set()
         assert not {item.split(":")[1] for item in left.waiting} & self.genuine()
         assert left.ended == left.received
         assert SECRET not in self.daemon.log

@@ -23,7 +23,7 @@ class OnDisk(Struct, frozen=True, kw_only=True):
         """Return acknowledged callbacks that neither wait nor were dealt with."""
         return fingerprints - self.waiting - self.settled
 
-    def undelivered(self, run_ids: set[str]) -> set[str]:
+    def without_event(self, run_ids: set[str]) -> set[str]:
         """Return runs whose callback was settled although their end is not in the log."""
         settled = {item.split(":")[1] for item in self.settled}
         return (settled & run_ids) - self.received

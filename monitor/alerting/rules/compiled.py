@@ -105,7 +105,7 @@ def rule_of(settings: RuleSettings, definition: AnyRuleDefinition) -> Rule:
     Raises:
         ConfigurationError: a glob, a template or a mute time is invalid; `config` refuses it.
     """
-    fields = RULE_DEFINITIONS[settings.rule].annotation_fields
+    fields = definition.annotation_fields
     return Rule(
         settings=settings,
         definition=definition,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from monitor.model.clock import Clock
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
-from monitor.model.triggers import Trigger
+from monitor.model.triggers import ScheduleTrigger
 from monitor.schedules import BadTriggerError, next_after
 from monitor.tracking.live_state import LiveStateView
 
@@ -20,7 +20,7 @@ class _Starts(Struct):
     """The triggers that one reading of a workspace's schedules brought, and what they gave."""
 
     schedules: tuple[ScheduleKnown, ...]
-    triggers: dict[PipelineId, list[Trigger]]
+    triggers: dict[PipelineId, list[ScheduleTrigger]]
     found: dict[PipelineId, datetime | None]
 
 
@@ -55,7 +55,7 @@ class ExpectedStarts:
 
 
 def _read(schedules: tuple[ScheduleKnown, ...]) -> _Starts:
-    triggers: dict[PipelineId, list[Trigger]] = {}
+    triggers: dict[PipelineId, list[ScheduleTrigger]] = {}
     for schedule in schedules:
         if schedule.is_enabled:
             for pipeline in schedule.starts:
@@ -63,12 +63,12 @@ def _read(schedules: tuple[ScheduleKnown, ...]) -> _Starts:
     return _Starts(schedules=schedules, triggers=triggers, found={})
 
 
-def _first(triggers: list[Trigger], now: datetime) -> datetime | None:
+def _first(triggers: list[ScheduleTrigger], now: datetime) -> datetime | None:
     times = (_next(trigger, now) for trigger in triggers)
     return min((at for at in times if at is not None), default=None)
 
 
-def _next(trigger: Trigger, now: datetime) -> datetime | None:
+def _next(trigger: ScheduleTrigger, now: datetime) -> datetime | None:
     try:
         return next_after(trigger, now)
     except BadTriggerError:

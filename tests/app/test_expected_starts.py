@@ -11,7 +11,7 @@ from monitor.model.triggers import (
     CronTrigger,
     DailyTrigger,
     HourlyTrigger,
-    Trigger,
+    ScheduleTrigger,
     UnsupportedTrigger,
 )
 from monitor.tracking.live_state import LiveState
@@ -21,7 +21,7 @@ FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
 PLAN = Pipeline(kind=PipelineKind.PLAN, id="11", name="Month end")
 
 
-def schedule(*triggers: Trigger, is_enabled: bool = True) -> ScheduleKnown:
+def schedule(*triggers: ScheduleTrigger, is_enabled: bool = True) -> ScheduleKnown:
     return ScheduleKnown(
         id="1", name="s", is_enabled=is_enabled, triggers=triggers, pipelines=(FLOW,)
     )

@@ -112,7 +112,7 @@ async def test_a_silence_is_added_listed_and_expired(asking: Asking) -> None:
     assert made["ends_at"] == "2026-11-21T11:30:00Z"
     assert made["id"] in added.out
     over = await asking.type("silence", "expire", made["id"])
-    assert (over.code, over.out) == (0, f"silence {made['id']} is over\n")
+    assert (over.code, over.out) == (0, f"silence {made['id']} has expired\n")
     again = await asking.type("silence", "expire", made["id"])
     assert (again.code, "is not known" in again.err) == (1, True)
 

@@ -131,10 +131,7 @@ class FakeAlerting:
 
 def _explanation(about: str, *alerts: Alert) -> Explanation:
     step = ExplanationStep(
-        stage=ExplanationStage.RULE,
-        outcome=StepOutcome.PENDING,
-        detail="fires after 300 s",
-        rule="x",
+        ExplanationStage.RULE, StepOutcome.PENDING, "fires after 300 s", rule="x"
     )
     return Explanation(
         subject=about,

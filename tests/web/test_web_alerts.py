@@ -202,7 +202,7 @@ async def test_a_silence_of_the_configuration_ends_there(site: Site) -> None:
     site.alerting.show(silences=(site.alerting.silence("config-1", origin="config"),))
     assert problem(await site.delete("/api/v1/silences/config-1")) == (
         409,
-        "silence config-1 stands in the configuration; remove it there",
+        "silence config-1 is part of the configuration; remove it there",
     )
     status, detail = problem(await site.delete("/api/v1/silences/config-2"))
     assert (status, detail) == (404, "silence: 'config-2' is not known; did you mean config-1?")

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import completing, daemon_client
+from monitor.cli import completers, daemon_client
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
+from monitor.cli.tables import print_json
 from monitor.model.runs import PipelineKind, RunKind
 
 _COLUMNS = ("stage", "outcome", "at", "rule", "output", "detail")
@@ -22,7 +23,7 @@ def explain(
         typer.Argument(
             metavar="FINGERPRINT|KIND ID",
             help="An alert by its fingerprint; a run, flow or plan by kind and id.",
-            autocompletion=completing.explained,
+            autocompletion=completers.explained_kinds,
         ),
     ],
     config: ConfigFile = CONFIG_FILE,
@@ -30,14 +31,13 @@ def explain(
     workspace: WorkspaceName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why an alert came, or why none came for a run: the step that swallowed it.
+    """Explain why an alert fired, or why none did for a run.
 
-    A flow or plan is asked for where no run came at all: what each rule says of it now.
+    Shows the step that ended it. Name a flow or plan where no run came at all: it shows what each
+    rule says of it now.
     """
     answer = daemon_client.ask(_explained(config, words, workspace))
     if as_json:
-        from monitor.cli.tables import print_json  # noqa: PLC0415 - help must answer fast
-
         print_json(answer)
         return
     sys.stdout.write(f"{answer['answer']}\n\n")
@@ -53,12 +53,12 @@ def replay(
         typer.Option(
             metavar="OUTPUT",
             help="mqtt, webhook or alertmanager:HOST:PORT.",
-            autocompletion=completing.outputs,
+            autocompletion=completers.outputs,
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Send recorded events to one output again, under the ids that they had.
+    """Send recorded events to one output again, with their ids.
 
     Its position stays where it is; a subscriber that knows the ids takes nothing twice.
     """

@@ -22,7 +22,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.supervisor import Supervisor
 from tests.alerting.cutting import Cut, CutBus
 from tests.alerting.judging import WORKSPACE, Judging, guard, judging
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
 
 _STALE = msgspec.structs.replace(default_rule(RuleKind.NOT_FRESH), threshold=3_600)
 

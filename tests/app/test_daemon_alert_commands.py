@@ -14,11 +14,11 @@ from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.alarms import alarms
-from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.alert_messages import alerts_by_key
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.processes import DaemonProcess, Settings, Watched, daemon_process
-from tests.app.waiting import eventually
-from tests.cli.talking import Said, Talking
+from tests.cli.command_process import CommandProcess, CommandResult
 
 
 @dataclass
@@ -28,9 +28,9 @@ class AlertCommands:
     workspace: Sandbox
     daemon: DaemonProcess
     subscriber: Subscriber
-    say: Talking
+    say: CommandProcess
 
-    async def type(self, *arguments: str) -> Said:
+    async def type(self, *arguments: str) -> CommandResult:
         return await self.say(*arguments, config=self.daemon.settings.path)
 
     async def json(self, *arguments: str) -> Any:
@@ -61,7 +61,7 @@ class AlertCommands:
         return explanation["reason"], explanation["answer"]
 
     def words(self) -> list[list[str]]:
-        return sorted(alarms(self.subscriber).values())
+        return sorted(alerts_by_key(self.subscriber).values())
 
 
 @contextlib.asynccontextmanager
@@ -76,7 +76,7 @@ async def alert_commands(folder: Path) -> AsyncIterator[AlertCommands]:
         settings = Settings(folder, watched, broker_url=broker.url)
         async with daemon_process(settings) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")
-            with contextlib.closing(Talking()) as say:
+            with contextlib.closing(CommandProcess()) as say:
                 yield AlertCommands(workspace, daemon, subscriber, say)
 
 

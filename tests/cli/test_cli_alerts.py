@@ -15,7 +15,7 @@ import pytest
 from monitor.cli.main import main
 from monitor.model.alerts import AlertState, Severity
 from monitor.web.settings import ServerSettings
-from tests.cli.talking import Said, Talking
+from tests.cli.command_process import CommandProcess, CommandResult
 from tests.web.fake_alerting import FakeAlerting
 from tests.web.serving import serving
 from tests.web.site import Site
@@ -29,14 +29,14 @@ class Asking:
 
     site: Site
     config: Path
-    say: Talking
+    run_command: CommandProcess
 
     @property
     def alerting(self) -> FakeAlerting:
         return self.site.alerting
 
-    async def type(self, *arguments: str) -> Said:
-        return await self.say(*arguments, config=self.config)
+    async def type(self, *arguments: str) -> CommandResult:
+        return await self.run_command(*arguments, config=self.config)
 
     async def rows(self, *arguments: str) -> Any:
         done = await self.type(*arguments, "--json")
@@ -45,7 +45,7 @@ class Asking:
 
 
 @pytest.fixture
-async def asking(tmp_path: Path, say: Talking) -> AsyncIterator[Asking]:
+async def asking(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[Asking]:
     (tmp_path / "token").write_text("a token")
     async with serving(tmp_path, ServerSettings(port=0)) as site:
         config = tmp_path / "monitor.toml"
@@ -53,7 +53,7 @@ async def asking(tmp_path: Path, say: Talking) -> AsyncIterator[Asking]:
             '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
             f'[server]\nlisten = "{site.url.removeprefix("http://")}"\n'
         )
-        yield Asking(site, config, say)
+        yield Asking(site, config, run_command)
 
 
 async def test_alerts_are_listed_and_chosen(asking: Asking) -> None:
@@ -112,7 +112,7 @@ async def test_a_silence_is_added_listed_and_expired(asking: Asking) -> None:
     assert made["ends_at"] == "2026-11-21T11:30:00Z"
     assert made["id"] in added.out
     over = await asking.type("silence", "expire", made["id"])
-    assert (over.code, over.out) == (0, f"silence {made['id']} has expired\n")
+    assert (over.code, over.out) == (0, f"silence {made['id']} is over\n")
     again = await asking.type("silence", "expire", made["id"])
     assert (again.code, "is not known" in again.err) == (1, True)
 
@@ -178,13 +178,13 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
     ],
 )
 def test_wrong_usage_exits_2(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    capsys: pytest.CaptureFixture[str], arguments: list[str], shell_output: str
 ) -> None:
     """What no daemon could answer is refused before one is asked."""
     assert main([*arguments, *NOWHERE]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in " ".join(err.split())
+    assert shell_output in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from monitor.model.runs import (
 )
 from monitor.model.triggers import HourlyTrigger
 from monitor.web.settings import ServerSettings
-from tests.cli.talking import Said, Talking
+from tests.cli.command_process import CommandProcess, CommandResult
 from tests.web.serving import serving
 from tests.web.site import Site
 
@@ -43,7 +43,7 @@ class Past:
 
     site: Site
     folder: Path
-    say: Talking
+    say: CommandProcess
 
     async def run(
         self,
@@ -113,7 +113,7 @@ class Past:
         )
         await self.site.bus.commit(Change(events=(event,)), timeout_seconds=5)
 
-    async def test(self, *rules: str, arguments: Sequence[str] = SINCE) -> Said:
+    async def test(self, *rules: str, arguments: Sequence[str] = SINCE) -> CommandResult:
         """Run the backtest with these rules."""
         config = self.folder / "new.toml"
         config.write_text(
@@ -130,10 +130,10 @@ class Past:
 
 
 @pytest.fixture
-async def past(tmp_path: Path, say: Talking) -> AsyncIterator[Past]:
+async def past(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[Past]:
     (tmp_path / "token").write_text("a token")
     async with serving(tmp_path, ServerSettings(port=0)) as site:
-        yield Past(site, tmp_path, say)
+        yield Past(site, tmp_path, run_command)
 
 
 FAILED = '[[alerts]]\nrule = "run_failed"'

@@ -17,8 +17,8 @@ from aiohttp import web
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.faces import Face
-from tests.app.waiting import eventually
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
 from tests.servers import program
 
 _START_SECONDS = 30.0

@@ -12,8 +12,8 @@ from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.faces import Face
-from tests.app.waiting import eventually
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
 
 # Of each of three recipes: a limit needs ten runs, and an age nine gaps between runs of one recipe.
 RUNS = 4

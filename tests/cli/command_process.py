@@ -19,7 +19,7 @@ _ANSWER_SECONDS = 60.0
 _END_SECONDS = 10.0
 
 
-class Said(Struct, frozen=True):
+class CommandResult(Struct, frozen=True):
     """What one command line came to."""
 
     code: int
@@ -31,7 +31,7 @@ class Said(Struct, frozen=True):
         return self.content.decode()
 
 
-class Talking:
+class CommandProcess:
     """The command as a process; each call runs one command line in it. Close it at the end."""
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class Talking:
             [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
-    async def __call__(self, *arguments: str, config: Path) -> Said:
+    async def __call__(self, *arguments: str, config: Path) -> CommandResult:
         line = [*arguments, "-c", str(config)]
         async with asyncio.timeout(_ANSWER_SECONDS):
-            told = json.loads(await asyncio.to_thread(self._exchange, line))
-        return Said(told["code"], base64.b64decode(told["out"]), told["err"])
+            printed = json.loads(await asyncio.to_thread(self._exchange, line))
+        return CommandResult(printed["code"], base64.b64decode(printed["out"]), printed["err"])
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -67,8 +67,8 @@ def _listen() -> None:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(json.loads(line))
             out.flush()
-        told = base64.b64encode(out.buffer.getvalue()).decode()
-        ours.write(json.dumps({"code": code, "out": told, "err": err.getvalue()}) + "\n")
+        printed = base64.b64encode(out.buffer.getvalue()).decode()
+        ours.write(json.dumps({"code": code, "out": printed, "err": err.getvalue()}) + "\n")
         ours.flush()
 
 

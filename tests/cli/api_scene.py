@@ -11,7 +11,7 @@ from typing import Any
 from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorldOptions
-from tests.cli.talking import Said, Talking
+from tests.cli.command_process import CommandProcess, CommandResult
 
 TOKEN = "made-up-token-3f9a"
 
@@ -31,18 +31,18 @@ def configured(
     return path
 
 
-class Calling:
+class ApiScene:
     """A quiet sandbox and the command that asks it."""
 
-    def __init__(self, sandbox: Sandbox, config: Path, say: Talking) -> None:
+    def __init__(self, sandbox: Sandbox, config: Path, run_command: CommandProcess) -> None:
         self.world = sandbox.world
         self.engine = sandbox.engine
-        self.heard: list[tuple[str, dict[str, str]]] = []
+        self.requests_seen: list[tuple[str, dict[str, str]]] = []
         self._config = config
-        self._say = say
-        sandbox.on_request(lambda item, query: self.heard.append((item, dict(query))))
+        self._say = run_command
+        sandbox.on_request(lambda item, query: self.requests_seen.append((item, dict(query))))
 
-    async def __call__(self, *arguments: object) -> Said:
+    async def __call__(self, *arguments: object) -> CommandResult:
         return await self._say("api", *map(str, arguments), config=self._config)
 
     async def answer(self, *arguments: object) -> Any:
@@ -53,9 +53,9 @@ class Calling:
 
 
 @contextlib.asynccontextmanager
-async def calling(
-    folder: Path, say: Talking, *, options: WorldOptions | None = None
-) -> AsyncIterator[Calling]:
+async def api_scene(
+    folder: Path, run_command: CommandProcess, *, options: WorldOptions | None = None
+) -> AsyncIterator[ApiScene]:
     """Run a sandbox in which nothing happens by itself."""
     settings = SandboxSettings(
         traffic=None,
@@ -66,6 +66,6 @@ async def calling(
     url = await sandbox.start()
     try:
         config = configured(folder, url, token=sandbox.token)
-        yield Calling(sandbox, config, say)
+        yield ApiScene(sandbox, config, run_command)
     finally:
         await sandbox.stop()

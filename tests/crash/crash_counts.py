@@ -1,13 +1,13 @@
-"""Which words were told of which runs, counted as messages come: cheap to ask again and again."""
+"""The received transitions of each run, counted as messages come, so that a check is cheap."""
 
 from __future__ import annotations
 
 import json
 
-from tests.app.hearing import ENDS, End, Run, Subscriber
+from tests.app.mqtt_subscriber import ENDS, End, Run, Subscriber
 
 
-class Tally:
+class TransitionCounts:
     """Reads each message of a subscriber once."""
 
     def __init__(self, subscriber: Subscriber) -> None:
@@ -16,16 +16,16 @@ class Tally:
         self._told: set[tuple[Run, str]] = set()
 
     def missing(self, word: str, runs: set[Run]) -> set[Run]:
-        """Return those of the runs of which this was not told yet."""
-        self._catch_up()
+        """Return the runs without this transition so far."""
+        self._read_new()
         return {run for run in runs if (run, word) not in self._told}
 
     def ends(self) -> set[End]:
-        """Return every end that was told yet."""
-        self._catch_up()
+        """Return every end received so far."""
+        self._read_new()
         return {(*run, word) for run, word in self._told if word in ENDS}
 
-    def _catch_up(self) -> None:
+    def _read_new(self) -> None:
         messages = self._subscriber.messages
         end = len(messages)
         for message in messages[self._read : end]:

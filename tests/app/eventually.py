@@ -1,4 +1,4 @@
-"""Waiting for what a whole daemon will do: looked at again and again, for a bounded time."""
+"""Waits for what a whole daemon will do: a condition checked repeatedly, for a bounded time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 LIMIT_SECONDS = 30.0
-_LOOK_SECONDS = 0.05
+_CHECK_SECONDS = 0.05
 
 
 async def eventually(
@@ -29,7 +29,7 @@ async def eventually(
             pytest.fail(
                 f"not within {within_seconds:.0f} s: {why if isinstance(why, str) else why()}"
             )
-        await pause(_LOOK_SECONDS)
+        await pause(_CHECK_SECONDS)
 
 
 async def pause(seconds: float) -> None:

@@ -33,10 +33,10 @@ _READS = (
     "listUserDefinedFunctions",
 )
 
-Told = dict[str, CheckLine]
+Report = dict[str, CheckLine]
 
 
-class OfferedWorkspace(TinyWorkspace):
+class EditionWorkspace(TinyWorkspace):
     """A tiny workspace of one edition, with a person, tokens and headers of the test's choice."""
 
     person: Row
@@ -80,7 +80,7 @@ def workspace_at(url: str, **settings: Any) -> WorkspaceConfiguration:
     return WorkspaceConfiguration(workspace=WorkspaceSettings(name="acme", url=url, **chosen))
 
 
-async def asked(
+async def run_checks(
     folder: Path,
     *workspaces: WorkspaceConfiguration,
     clock: Clock | None = None,
@@ -90,7 +90,7 @@ async def asked(
     alertmanager: AlertmanagerSettings | None = None,
     webhook: WebhookSettings | None = None,
     store: Path | None = None,
-) -> Told:
+) -> Report:
     """Return every line of ``doctor`` by its subject."""
     configuration = Configuration(
         workspaces=workspaces,
@@ -103,19 +103,19 @@ async def asked(
     )
     lines: list[CheckLine] = []
     await examine(
-        configuration, folder / "monitor.toml", clock=clock or SystemClock(), tell=lines.append
+        configuration, folder / "monitor.toml", clock=clock or SystemClock(), report=lines.append
     )
-    told = {line.subject: line for line in lines}
-    assert len(told) == len(lines), "two lines have the same subject"
-    return told
+    report = {line.subject: line for line in lines}
+    assert len(report) == len(lines), "two lines have the same subject"
+    return report
 
 
-def verdicts(told: Told) -> dict[str, str]:
-    return {subject: line.outcome.value for subject, line in told.items()}
+def outcomes(report: Report) -> dict[str, str]:
+    return {subject: line.outcome.value for subject, line in report.items()}
 
 
 @contextlib.asynccontextmanager
-async def somebody(status: int, body: object = None) -> AsyncIterator[int]:
+async def other_server(status: int, body: object = None) -> AsyncIterator[int]:
     """Somebody else's server: answers everything with one status and one body."""
 
     async def answer(_: web.Request) -> web.Response:

@@ -67,9 +67,11 @@ class Face:
 
     async def is_following(self, *workspaces: str) -> bool:
         """True once each of them has its ``followed_since`` and can be asked for changes."""
-        told = {item["workspace"]: item for item in (await self.json("/api/v1/workspaces"))["data"]}
+        received = {
+            item["workspace"]: item for item in (await self.json("/api/v1/workspaces"))["data"]
+        }
         return all(
-            name in told and told[name]["followed_since"] and told[name]["capabilities"]
+            name in received and received[name]["followed_since"] and received[name]["capabilities"]
             for name in workspaces
         )
 
@@ -96,9 +98,9 @@ class Face:
 
     async def watches(self, *workspaces: str) -> bool:
         """True when the daemon watches exactly these, in page and metrics."""
-        told = [item["workspace"] for item in (await self.json("/api/v1/workspaces"))["data"]]
+        received = [item["workspace"] for item in (await self.json("/api/v1/workspaces"))["data"]]
         up = [sample for sample in await self._samples() if sample.name == "dataprep_workspace_up"]
-        return told == [item.labels["workspace"] for item in up] == list(workspaces)
+        return received == [item.labels["workspace"] for item in up] == list(workspaces)
 
     async def ends(self, **labels: str) -> Counter[tuple[str, str]]:
         """Return what ``dataprep_runs_total`` counts, by kind and result."""

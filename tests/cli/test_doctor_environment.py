@@ -24,7 +24,7 @@ from monitor.cli.doctor_checks.lines import CheckLine, bounded, ok
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.web.settings import ServerSettings
-from tests.cli.doctoring import asked, somebody, verdicts, workspace_at
+from tests.cli.doctor_scene import other_server, outcomes, run_checks, workspace_at
 from tests.servers import free_port
 
 _NOBODY = 65_534
@@ -33,8 +33,8 @@ _NOT_HERE = "192.0.2.1"  # an address for documentation, which no machine has
 
 async def test_a_store_that_is_not_there_yet_can_be_made(tmp_path: Path) -> None:
     """Neither the file nor its folder is needed, and doctor makes neither."""
-    line = (await asked(tmp_path, store=tmp_path / "deep" / "er" / "state.db"))["store"]
-    assert (line.outcome, "can be made" in line.found) == ("ok", True)
+    line = (await run_checks(tmp_path, store=tmp_path / "deep" / "er" / "state.db"))["store"]
+    assert (line.outcome, "can be created" in line.found) == ("ok", True)
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - pathlib counts as blocking, this does not
 
 
@@ -42,10 +42,10 @@ async def test_a_store_is_ok_whether_held_or_not(tmp_path: Path) -> None:
     """A daemon that holds it is told with its process; later it is just a file."""
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
-    held = (await asked(tmp_path))["store"]
+    held = (await run_checks(tmp_path))["store"]
     await bus.close()
     assert (held.outcome, f"process {os.getpid()} since" in held.found) == ("ok", True)
-    free = (await asked(tmp_path))["store"]
+    free = (await run_checks(tmp_path))["store"]
     assert (free.outcome, "no daemon holds it" in free.found) == ("ok", True)
 
 
@@ -53,7 +53,7 @@ async def test_a_store_in_the_wrong_place_fails(tmp_path: Path) -> None:
     """A folder where the file should be, or a file where a folder should be."""
     (tmp_path / "file").write_text("")
     for store, words in ((tmp_path, "is no file"), (tmp_path / "file" / "db", "is no folder")):
-        line = (await asked(tmp_path, store=store))["store"]
+        line = (await run_checks(tmp_path, store=store))["store"]
         assert (line.outcome, words in line.found) == ("failed", True), line
 
 
@@ -78,8 +78,8 @@ async def test_a_store_that_may_not_be_written_fails() -> None:
         for item in (folder / "old", folder):
             item.chmod(0o555)
         with without_rights():
-            fresh = (await asked(folder))["store"]
-            old = (await asked(folder, store=folder / "old" / "state.db"))["store"]
+            fresh = (await run_checks(folder))["store"]
+            old = (await run_checks(folder, store=folder / "old" / "state.db"))["store"]
         for item in (folder, folder / "old"):
             item.chmod(0o755)
     assert (fresh.outcome, f"{folder} may not be written" in fresh.found) == ("failed", True)
@@ -95,8 +95,8 @@ async def test_an_address_of_somebody_else_fails(
     tmp_path: Path, status: int, body: object, words: str
 ) -> None:
     """A port that another program holds is told with what it answered."""
-    async with somebody(status, body) as port:
-        line = (await asked(tmp_path, server=ServerSettings(port=port)))["server address"]
+    async with other_server(status, body) as port:
+        line = (await run_checks(tmp_path, server=ServerSettings(port=port)))["server address"]
     assert (line.outcome, words in line.found) == ("failed", True), line
     assert "change server.listen" in str(line.hint)
 
@@ -104,27 +104,27 @@ async def test_an_address_of_somebody_else_fails(
 async def test_addresses_that_are_free_are_ok(tmp_path: Path) -> None:
     """A free port, and one that is chosen at each start, need nothing."""
     for server_port, callbacks_port in ((0, 0), (free_port(), free_port())):
-        told = await asked(
+        report = await run_checks(
             tmp_path,
             server=ServerSettings(port=server_port),
             callbacks=ListenerSettings(port=callbacks_port),
         )
-        assert set(verdicts(told).values()) == {"ok"}
+        assert set(outcomes(report).values()) == {"ok"}
 
 
 async def test_an_address_that_no_machine_of_ours_has_fails(tmp_path: Path) -> None:
     """Neither listener can be on an address of somewhere else."""
-    told = await asked(
+    report = await run_checks(
         tmp_path, server=ServerSettings(host=_NOT_HERE), callbacks=ListenerSettings(host=_NOT_HERE)
     )
     for subject in ("server address", "callbacks address"):
-        assert told[subject].outcome == "failed"
-        assert "cannot be listened on" in told[subject].found
+        assert report[subject].outcome == "failed"
+        assert "cannot be listened on" in report[subject].found
 
 
 async def test_no_section_callbacks_is_ok(tmp_path: Path) -> None:
     """Callbacks are a choice."""
-    line = (await asked(tmp_path))["callbacks address"]
+    line = (await run_checks(tmp_path))["callbacks address"]
     assert (line.outcome, line.found) == ("ok", "off: there is no section [callbacks]")
 
 
@@ -134,12 +134,12 @@ async def test_a_callback_address_of_somebody_else_fails(tmp_path: Path, status:
     acme = msgspec.structs.replace(
         workspace_at("http://127.0.0.1:9"), callbacks=CallbackSettings(secret=Secret("s" * 20))
     )
-    async with somebody(status) as port:
-        told = await asked(tmp_path, acme, callbacks=ListenerSettings(port=port))
-    line = told["callbacks address"]
+    async with other_server(status) as port:
+        report = await run_checks(tmp_path, acme, callbacks=ListenerSettings(port=port))
+    line = report["callbacks address"]
     assert line.outcome == "failed"
     assert f"a test callback of acme with {status}" in line.found
-    assert "s" * 20 not in str(told)
+    assert "s" * 20 not in str(report)
 
 
 @contextlib.asynccontextmanager
@@ -164,7 +164,7 @@ async def encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[int]:
     ("believes", "verify", "outcome", "words"),
     [
         (True, True, "ok", "valid until "),
-        (False, True, "failed", "the certificate is not believed: self-signed certificate"),
+        (False, True, "failed", "the certificate is not trusted: self-signed certificate"),
         (False, False, "warning", "the certificate is not verified"),
     ],
 )
@@ -182,8 +182,8 @@ async def test_the_certificate_of_a_workspace_is_judged(
     if believes:
         settings["ca_file"] = str(certificate[0])
     async with encrypted(certificate) as port:
-        told = await asked(tmp_path, workspace_at(f"https://127.0.0.1:{port}", **settings))
-    line = told["acme TLS"]
+        report = await run_checks(tmp_path, workspace_at(f"https://127.0.0.1:{port}", **settings))
+    line = report["acme TLS"]
     assert (line.outcome, words in line.found) == (outcome, True), line
 
 
@@ -199,17 +199,17 @@ async def test_a_certificate_that_ends_soon_is_a_warning(certificate: tuple[Path
 
 async def test_a_server_that_speaks_no_tls_fails(tmp_path: Path) -> None:
     """An https address at which plain HTTP is spoken is told as such."""
-    async with somebody(200) as port:
-        told = await asked(tmp_path, workspace_at(f"https://127.0.0.1:{port}"))
-    line = told["acme TLS"]
-    assert (line.outcome, "no TLS is spoken" in line.found) == ("failed", True), line
+    async with other_server(200) as port:
+        report = await run_checks(tmp_path, workspace_at(f"https://127.0.0.1:{port}"))
+    line = report["acme TLS"]
+    assert (line.outcome, "no TLS there" in line.found) == ("failed", True), line
 
 
 async def test_a_token_in_the_clear_is_a_warning(tmp_path: Path) -> None:
     """Plain HTTP is for this machine alone."""
-    async with somebody(503) as port:
-        told = await asked(tmp_path, workspace_at(f"http://0.0.0.0:{port}"))
-    assert (told["acme TLS"].outcome, told["acme TLS"].found) == (
+    async with other_server(503) as port:
+        report = await run_checks(tmp_path, workspace_at(f"http://0.0.0.0:{port}"))
+    assert (report["acme TLS"].outcome, report["acme TLS"].found) == (
         "warning",
         "the token travels in the clear",
     )

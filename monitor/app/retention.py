@@ -1,4 +1,4 @@
-"""What the store needs from time to time."""
+"""Removes from the store what its retention no longer keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.tracking.observer import Observer
 log = structlog.get_logger()
 
 
-async def keep_house(
+async def apply_retention(
     *, bus: EventBus, observer: Observer, clock: Clock, settings: StorageSettings
 ) -> None:
     """Apply retention until cancelled. A store that cannot be written is tried again."""

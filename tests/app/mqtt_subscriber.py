@@ -1,4 +1,4 @@
-"""A subscriber that keeps its session at the broker, and what it heard, put in order."""
+"""A subscriber that keeps its session at the broker, and the events that it received."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from monitor.sandbox.ledger import RESULTS, Ledger
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
 from tests.servers import Mosquitto
 
 ENDS = frozenset(RESULTS.values())
@@ -42,7 +42,7 @@ class EventInput(Struct, frozen=True):
 
 
 class Subscriber:
-    """Hears everything at QoS 1 in a session that outlives every loss of the link.
+    """Receives everything at QoS 1 in a session that outlives every loss of the link.
 
     It stands for a program that the monitor knows nothing of, so it runs apart from the test's
     loop: in a thread of its library, which also connects again.
@@ -58,7 +58,7 @@ class Subscriber:
         self._client.reconnect_delay_set(min_delay=1, max_delay=1)
         self._client.on_connect = self._subscribe
         self._client.on_subscribe = self._subscribed
-        self._client.on_message = self._hear
+        self._client.on_message = self._receive
 
     async def __aenter__(self) -> Self:
         keep = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho's
@@ -83,29 +83,31 @@ class Subscriber:
     def _subscribed(self, *_: Any) -> None:
         self._is_subscribed = True
 
-    def _hear(self, _: Client, __: Any, message: MQTTMessage) -> None:
+    def _receive(self, _: Client, __: Any, message: MQTTMessage) -> None:
         self.messages.append(EventInput(message.topic, bytes(message.payload), message.retain))
 
     def states(self, topic_end: str) -> list[Any]:
-        """Return the states that a retained topic has told, oldest first."""
-        return self.said(topic_end, "state")
+        """Return the states that were published on a retained topic, oldest first."""
+        return self.values(topic_end, "state")
 
-    def said(self, topic_end: str, field: str) -> list[Any]:
-        """Return one field of what was said on a topic, oldest first, without repetitions."""
-        said: list[Any] = []
+    def values(self, topic_end: str, field: str) -> list[Any]:
+        """Return one field of the messages on a topic, oldest first, without repetitions."""
+        values: list[Any] = []
         for message in list(self.messages):
             # An empty message deletes what a topic held.
             if message.topic.endswith(topic_end) and message.payload:
                 value = json.loads(message.payload)[field]
-                if said[-1:] != [value]:
-                    said.append(value)
-        return said
+                if values[-1:] != [value]:
+                    values.append(value)
+        return values
 
-    def told(self) -> Told:
-        return Told([message for message in list(self.messages) if "/event/" in message.topic])
+    def received(self) -> ReceivedEvents:
+        return ReceivedEvents(
+            [message for message in list(self.messages) if "/event/" in message.topic]
+        )
 
 
-class Told:
+class ReceivedEvents:
     """The events in a stretch of messages, each id once."""
 
     def __init__(self, messages: list[EventInput]) -> None:
@@ -129,7 +131,7 @@ class Told:
         return dict(words)
 
     def ends(self) -> set[End]:
-        """Return every end that was told."""
+        """Return every end that was received."""
         return {
             (*run, word)
             for run, words in self.transitions().items()
@@ -138,7 +140,7 @@ class Told:
         }
 
     def out_of_order(self) -> dict[Run, list[str]]:
-        """Return runs that were not told as queued, started, one end and at most its details."""
+        """Return runs whose events are not queued, started, one end and at most its details."""
         return {
             run: words
             for run, words in self.transitions().items()

@@ -1,4 +1,4 @@
-"""A real Alertmanager beside a daemon, and whoever is notified by it."""
+"""A real Alertmanager beside a daemon, and the receiver of its notifications."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Notified:
         await self._stack.aclose()
 
     def settings(self, *, resend_seconds: float = 1.0) -> AlertmanagerSettings:
-        """Return the settings of a daemon that tells this Alertmanager."""
+        """Return the settings of a daemon that posts to this Alertmanager."""
         return AlertmanagerSettings(
             urls=(self._url,),
             resend_seconds=resend_seconds,
@@ -60,8 +60,8 @@ class Notified:
 
     def words(self) -> dict[str, list[str]]:
         """Return for each rule the statuses of its notifications, in their order."""
-        told: defaultdict[str, list[str]] = defaultdict(list)
+        received: defaultdict[str, list[str]] = defaultdict(list)
         for got in self._receiver.got:
             for alert in got.json()["alerts"]:
-                told[alert["labels"]["alertname"]].append(alert["status"])
-        return dict(told)
+                received[alert["labels"]["alertname"]].append(alert["status"])
+        return dict(received)

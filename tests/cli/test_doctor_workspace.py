@@ -14,15 +14,15 @@ from aiohttp import web
 
 from monitor.catalogue.operations import Edition
 from monitor.model.secrets import Secret
-from tests.cli.doctoring import OfferedWorkspace, Told, asked, verdicts, workspace_at
+from tests.cli.doctor_scene import EditionWorkspace, Report, outcomes, run_checks, workspace_at
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, stamp
 
 
 @pytest.fixture
-async def workspace() -> AsyncIterator[OfferedWorkspace]:
+async def workspace() -> AsyncIterator[EditionWorkspace]:
     """A workspace of edition RL with two people's flows and one schedule."""
-    made = OfferedWorkspace(ManualClock())
+    made = EditionWorkspace(ManualClock())
     made.become(Edition.RL)
     made.put_flow(1, owner_id=4)
     made.put_flow(2, owner_id=5)
@@ -32,16 +32,16 @@ async def workspace() -> AsyncIterator[OfferedWorkspace]:
     await made.stop()
 
 
-async def told_of(workspace: OfferedWorkspace, folder: Path, **settings: Any) -> Told:
-    return await asked(folder, workspace_at(workspace.url, **settings), clock=workspace.clock)
+async def told_of(workspace: EditionWorkspace, folder: Path, **settings: Any) -> Report:
+    return await run_checks(folder, workspace_at(workspace.url, **settings), clock=workspace.clock)
 
 
 async def test_a_healthy_workspace_is_ok_line_by_line(
-    workspace: OfferedWorkspace, tmp_path: Path
+    workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """Each check of a workspace has its line, in one order, and none needs a way out."""
-    told = await told_of(workspace, tmp_path)
-    ours = [subject for subject in told if subject.startswith("acme ")]
+    report = await told_of(workspace, tmp_path)
+    ours = [subject for subject in report if subject.startswith("acme ")]
     assert ours == [
         "acme reachability",
         "acme TLS",
@@ -56,38 +56,38 @@ async def test_a_healthy_workspace_is_ok_line_by_line(
         "acme callbacks",
         "acme webhook tasks",
     ]
-    assert set(verdicts(told).values()) == {"ok"}
-    assert told["acme token"].found == "accepted; it belongs to ada@example.com"
-    assert told["acme edition"].found.startswith("RL is found: ")
-    assert told["acme capabilities"].found == ("switched off: not part of edition RL: read_usage")
-    assert told["acme schedules"].found == (
-        "1 seen, 0 of them disabled; all of ada@example.com, nobody else's are watched"
+    assert set(outcomes(report).values()) == {"ok"}
+    assert report["acme token"].found == "accepted; it belongs to ada@example.com"
+    assert report["acme edition"].found.startswith("RL is found: ")
+    assert report["acme capabilities"].found == ("switched off: not part of edition RL: read_usage")
+    assert report["acme schedules"].found == (
+        "1 visible, 0 of them disabled; all of ada@example.com, those of others are not watched"
     )
-    assert "2 flows of 2 owners" in told["acme flows and plans"].found
-    assert "told none; our own budget is 120" in told["acme rate limits"].found
+    assert "2 flows of 2 owners" in report["acme flows and plans"].found
+    assert "sends none; our own budget is 120" in report["acme rate limits"].found
 
 
 async def test_a_workspace_that_is_not_there_fails_one_line_only(tmp_path: Path) -> None:
     """Nobody listens: that is the failure; what rests on it is not checked, and says so."""
-    told = await asked(tmp_path, workspace_at("http://127.0.0.1:9"))
+    report = await run_checks(tmp_path, workspace_at("http://127.0.0.1:9"))
     assert [
-        other_verdict for other_verdict, outcome in verdicts(told).items() if outcome == "failed"
+        other_verdict for other_verdict, outcome in outcomes(report).items() if outcome == "failed"
     ] == ["acme reachability"]
-    assert "no connection" in told["acme reachability"].found
+    assert "no connection" in report["acme reachability"].found
     for subject in ("clock", "token", "edition", "capabilities", "callbacks", "webhook tasks"):
-        assert told[f"acme {subject}"].found == (
+        assert report[f"acme {subject}"].found == (
             "not checked, because the workspace does not answer"
         )
 
 
 async def test_a_workspace_that_answers_503_fails(
-    workspace: OfferedWorkspace, tmp_path: Path
+    workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """An overloaded workspace is told by its status."""
     workspace.faults = {".*": OVERLOADED}
-    told = await told_of(workspace, tmp_path)
-    assert told["acme reachability"].outcome == "failed"
-    assert "503" in told["acme reachability"].found
+    report = await told_of(workspace, tmp_path)
+    assert report["acme reachability"].outcome == "failed"
+    assert "503" in report["acme reachability"].found
 
 
 @pytest.mark.parametrize("status", [200, 302, 404])
@@ -106,7 +106,7 @@ async def test_the_address_of_a_page_is_no_api(tmp_path: Path, status: int) -> N
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        line = (await asked(tmp_path, workspace_at(url)))["acme reachability"]
+        line = (await run_checks(tmp_path, workspace_at(url)))["acme reachability"]
     finally:
         await runner.cleanup()
     assert line.outcome == "failed"
@@ -124,7 +124,7 @@ async def test_the_address_of_a_page_is_no_api(tmp_path: Path, status: int) -> N
     ],
 )
 async def test_a_clock_that_is_off_is_a_warning(
-    workspace: OfferedWorkspace, tmp_path: Path, seconds: int, outcome: str, words: str
+    workspace: EditionWorkspace, tmp_path: Path, seconds: int, outcome: str, words: str
 ) -> None:
     """Beyond 30 seconds in either direction the operator hears of it."""
     workspace.offset = timedelta(seconds=seconds)
@@ -133,7 +133,7 @@ async def test_a_clock_that_is_off_is_a_warning(
 
 
 async def test_a_workspace_that_tells_no_time_is_a_warning(
-    workspace: OfferedWorkspace, tmp_path: Path
+    workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """Watermarks rest on the Date header, so its absence is told."""
     workspace.sends_date = False
@@ -141,21 +141,21 @@ async def test_a_workspace_that_tells_no_time_is_a_warning(
 
 
 async def test_a_refused_token_fails_and_is_not_shown(
-    workspace: OfferedWorkspace, tmp_path: Path
+    workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """The way out is a new token; what rests on it is not checked."""
     workspace.faults = {".*": (401, "AuthenticationException")}
-    told = await told_of(workspace, tmp_path, token=Secret("the-token-itself"))
-    assert verdicts(told)["acme reachability"] == "ok"
-    assert told["acme token"].outcome == "failed"
-    assert told["acme token"].found.startswith("refused: ")
-    assert "make a new token" in str(told["acme token"].hint)
-    assert "because the token is refused" in told["acme edition"].found
-    assert "the-token-itself" not in str(told)
+    report = await told_of(workspace, tmp_path, token=Secret("the-token-itself"))
+    assert outcomes(report)["acme reachability"] == "ok"
+    assert report["acme token"].outcome == "failed"
+    assert report["acme token"].found.startswith("refused: ")
+    assert "make a new token" in str(report["acme token"].hint)
+    assert "because the token is refused" in report["acme edition"].found
+    assert "the-token-itself" not in str(report)
 
 
 async def test_no_token_where_one_is_asked_for_fails(
-    workspace: OfferedWorkspace, tmp_path: Path
+    workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """A token that is missing is told from one that is refused."""
     workspace.faults = {".*": (401, "AuthenticationException")}
@@ -164,7 +164,7 @@ async def test_no_token_where_one_is_asked_for_fails(
 
 
 async def test_a_token_of_a_disabled_person_fails(
-    workspace: OfferedWorkspace, tmp_path: Path
+    workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """A person who was disabled will lose the token next."""
     workspace.person["isDisabled"] = True
@@ -179,16 +179,20 @@ def jwt(expires_at: datetime) -> Secret:
 
 @pytest.mark.parametrize(
     ("days", "outcome", "words"),
-    [(300, "ok", "valid until "), (3, "warning", "3 days from now"), (-1, "failed", "it ended on")],
+    [
+        (300, "ok", "valid until "),
+        (3, "warning", "3 days from now"),
+        (-1, "failed", "it expired on"),
+    ],
 )
 async def test_a_token_that_tells_its_end_is_believed(
-    workspace: OfferedWorkspace, tmp_path: Path, days: int, outcome: str, words: str
+    workspace: EditionWorkspace, tmp_path: Path, days: int, outcome: str, words: str
 ) -> None:
     """The end stands in a JWT; soon is a warning, past is a failure, also with no answer."""
     token = jwt(workspace.clock.now() + timedelta(days=days, hours=1))
     for url in (workspace.url, "http://127.0.0.1:9"):
-        told = await asked(tmp_path, workspace_at(url, token=token), clock=workspace.clock)
-        line = told["acme token expiry"]
+        report = await run_checks(tmp_path, workspace_at(url, token=token), clock=workspace.clock)
+        line = report["acme token expiry"]
         assert (line.outcome, words in line.found) == (outcome, True), line
 
 
@@ -202,20 +206,20 @@ async def test_a_token_that_tells_its_end_is_believed(
     ],
 )
 async def test_the_workspace_may_tell_when_the_token_ends(
-    workspace: OfferedWorkspace, tmp_path: Path, token: str, ids: list[str], outcome: str
+    workspace: EditionWorkspace, tmp_path: Path, token: str, ids: list[str], outcome: str
 ) -> None:
     """Where the edition lists tokens, ours is found by its id or because there is one only."""
     ends = stamp(workspace.clock.now() + timedelta(days=2))
     workspace.tokens = [{"tokenId": id_, "expiredAt": ends} for id_ in ids]
-    told = await told_of(workspace, tmp_path, token=Secret(token))
-    assert verdicts(told)["acme token expiry"] == outcome
+    report = await told_of(workspace, tmp_path, token=Secret(token))
+    assert outcomes(report)["acme token expiry"] == outcome
 
 
-async def test_a_token_without_an_end_is_ok(workspace: OfferedWorkspace, tmp_path: Path) -> None:
+async def test_a_token_without_an_end_is_ok(workspace: EditionWorkspace, tmp_path: Path) -> None:
     """A token that never ends is listed without a date."""
     workspace.tokens = [{"tokenId": "one", "expiredAt": None}]
     line = (await told_of(workspace, tmp_path))["acme token expiry"]
-    assert (line.outcome, line.found) == ("ok", "the workspace tells of no end")
+    assert (line.outcome, line.found) == ("ok", "the workspace shows no expiry")
 
 
 @pytest.mark.parametrize(
@@ -223,13 +227,13 @@ async def test_a_token_without_an_end_is_ok(workspace: OfferedWorkspace, tmp_pat
     [
         (Edition.RL, Edition.RL, "ok", "RL, as configured"),
         (Edition.LE, None, "ok", "LE is found"),
-        (Edition.LE, Edition.RL, "failed", "RL is configured and would have"),
+        (Edition.LE, Edition.RL, "failed", "RL is configured and has"),
         (Edition.RL, Edition.LE, "warning", "LE is configured; RL fits best"),
         (Edition.RL, Edition.OPEN, "warning", "open is configured; RL fits best"),
     ],
 )
 async def test_the_edition_found_stands_beside_the_configured_one(
-    workspace: OfferedWorkspace,
+    workspace: EditionWorkspace,
     tmp_path: Path,
     offered: Edition,
     configured: Edition | None,
@@ -245,12 +249,12 @@ async def test_the_edition_found_stands_beside_the_configured_one(
 
 
 async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
-    workspace: OfferedWorkspace, tmp_path: Path
+    workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """A read that fails for now proves nothing, so the edition is not certain."""
     workspace.refuse("listPlans", OVERLOADED)
     line = (await told_of(workspace, tmp_path))["acme edition"]
-    assert (line.outcome, line.hint) == ("warning", "ask again later")
+    assert (line.outcome, line.hint) == ("warning", "run doctor again later")
 
 
 @pytest.mark.parametrize(
@@ -263,7 +267,7 @@ async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
     ],
 )
 async def test_what_is_switched_off_is_told_with_its_reason(
-    workspace: OfferedWorkspace,
+    workspace: EditionWorkspace,
     tmp_path: Path,
     edition: Edition,
     refused: str | None,
@@ -279,32 +283,32 @@ async def test_what_is_switched_off_is_told_with_its_reason(
 
 
 async def test_schedules_and_flows_that_nobody_shares_are_warnings(
-    workspace: OfferedWorkspace, tmp_path: Path
+    workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """A token that sees nothing of these lists is told whose they would be."""
     workspace.tables["schedules"].clear()
     workspace.tables["flows"].clear()
-    told = await told_of(workspace, tmp_path)
-    assert verdicts(told)["acme schedules"] == "warning"
-    assert "a token of the person who owns" in str(told["acme schedules"].hint)
-    assert verdicts(told)["acme flows and plans"] == "warning"
+    report = await told_of(workspace, tmp_path)
+    assert outcomes(report)["acme schedules"] == "warning"
+    assert "a token of the person who owns" in str(report["acme schedules"].hint)
+    assert outcomes(report)["acme flows and plans"] == "warning"
     asked_for = [query for path, query in workspace.asked if path == "flows" and "sort" in query]
     assert [query["flowsFilter"] for query in asked_for] == ["all"]
 
 
 async def test_lists_that_are_not_offered_are_no_fault(
-    workspace: OfferedWorkspace, tmp_path: Path
+    workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """An edition without schedules, plans and person says so, once each."""
     workspace.become(Edition.LE)
-    told = await told_of(workspace, tmp_path)
-    assert told["acme schedules"].found.startswith("not offered")
-    assert told["acme token"].found == "accepted; whose it is, this edition does not tell"
+    report = await told_of(workspace, tmp_path)
+    assert report["acme schedules"].found.startswith("not offered")
+    assert report["acme token"].found == "accepted; this edition does not show whose it is"
 
 
 @pytest.mark.parametrize(("left", "outcome"), [(40, "ok"), (0, "warning")])
 async def test_quotas_are_told_as_the_workspace_tells_them(
-    workspace: OfferedWorkspace, tmp_path: Path, left: int, outcome: str
+    workspace: EditionWorkspace, tmp_path: Path, left: int, outcome: str
 ) -> None:
     """Limit and rest stand beside our own budget; a quota that is used up is a warning."""
     told_of_quota = {

@@ -93,7 +93,7 @@ async def test_alerts_are_listed_and_chosen(asking: Asking) -> None:
 async def test_a_workspace_that_is_not_known_is_wrong_usage(
     asking: Asking, words: tuple[str, ...]
 ) -> None:
-    """An empty table would read as if all were well: the nearest name is told instead, and 2."""
+    """An empty table would read as if all were well: the nearest name is reported, exit 2."""
     asking.beside.hold(asking.beside.alert())
     done = await asking.type(*words)
     assert (done.code, done.out) == (2, "")

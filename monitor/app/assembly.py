@@ -68,7 +68,7 @@ def assemble(
         view=view,
         clock=clock,
         registry=registry,
-        alerting=engine.picture,
+        alerting=engine.snapshot,
         info=bridge_info(configuration),
     )
     return DaemonParts(
@@ -118,7 +118,7 @@ def _metrics(
         settings=configuration.metrics,
         version=__version__,
         capabilities=list(Capability),
-        alerting=engine.picture,
+        alerting=engine.snapshot,
     )
     metrics.configuration_taken(config_hash(configuration))
     return metrics

@@ -10,7 +10,7 @@ import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.engine.engine import CONSUMER as ALERTING_CONSUMER
+from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
 from monitor.app.assembly import DaemonParts, assemble
 from monitor.app.failures import first_failure
 from monitor.app.following import FollowedWorkspace

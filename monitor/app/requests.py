@@ -75,7 +75,7 @@ def alerting_requests(
         return [instance.alert for instance in engine.ended(fingerprint)]
 
     def labels() -> Labels:
-        rules, alerts = engine.compiled.rules, engine.picture().alerts
+        rules, alerts = engine.compiled.rules, engine.snapshot().alerts
         return labels_to_match(
             (label for rule in rules for label in rule.settings.labels),
             # Also those of alerts whose rule or workspace was removed.
@@ -87,7 +87,7 @@ def alerting_requests(
         )
 
     return AlertingRequests(
-        snapshot=engine.picture,
+        snapshot=engine.snapshot,
         ended=ended,
         labels=labels,
         add_silence=engine.add_silence,

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 from msgspec import Meta
 
-from monitor.bus.contract import Change, EventBus, StateEntry, legible
+from monitor.bus.contract import Change, EventBus, StateEntry, decode_entries
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.runs import RunKey
@@ -100,7 +100,7 @@ class TrackedRuns:
         if self._is_loaded:
             return
         entries = await self._bus.state_entries(self._workspace, TOPIC)
-        for text, requested_at in legible(entries, _INSTANT, topic=TOPIC).items():
+        for text, requested_at in decode_entries(entries, _INSTANT, topic=TOPIC).items():
             try:
                 key = followed_run(self._workspace, text)
             except ConfigurationError as exc:

@@ -1,4 +1,4 @@
-"""``explain`` and ``replay``: why somebody was told nothing, and telling it again."""
+"""``explain``: why people were notified, or not; ``replay``: recorded events sent again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from monitor.model.runs import PipelineKind, RunKind
 
 _COLUMNS = ("stage", "outcome", "at", "rule", "output", "detail")
 _REPLAY_SECONDS = 3_600.0  # as much as a month of events may take a slow receiver
-_KEY_PARTS = 3  # workspace:kind:id
 
 
 def explain(
@@ -71,23 +70,22 @@ def replay(
 
 async def _explained(config: Path, words: list[str], workspace: str | None) -> Any:
     return await daemon_client.get(
-        config, "/api/v1/explain", await _question(config, words, workspace=workspace)
+        config, "/api/v1/explain", await _query(config, words, workspace=workspace)
     )
 
 
-async def _question(
-    config: Path, words: list[str], *, workspace: str | None
-) -> dict[str, str | None]:
+async def _query(config: Path, words: list[str], *, workspace: str | None) -> dict[str, str | None]:
     first, kinds = words[0], [*RunKind, *PipelineKind]
-    if len(words) == 1 and first in kinds:
-        raise typer.BadParameter(f"{first} is named without an id; write explain {first} 11")
-    if len(words) == 1 and ":" not in first:
-        # As it stands in topics too: RULE/FINGERPRINT.
-        return {"alert": first.rpartition("/")[2]}
-    if len(words) == 1 and len(parts := first.split(":", 2)) == _KEY_PARTS:
-        return {"run": "/".join(parts)}
+    if len(words) == 1:
+        if first in kinds:
+            raise typer.BadParameter(f"{first} is named without an id; write explain {first} 11")
+        if ":" not in first:
+            # Also as topics have it: RULE/FINGERPRINT.
+            return {"alert": first.rpartition("/")[2]}
+        if first.count(":") >= 2:  # noqa: PLR2004 - workspace:kind:id
+            return {"run": first.replace(":", "/", 2)}
     if len(words) != 2 or first not in kinds:  # noqa: PLR2004 - kind and id
-        told = ", ".join(kinds)
-        raise typer.BadParameter(f"name an alert's fingerprint, or one of {told} and an id")
+        names = ", ".join(kinds)
+        raise typer.BadParameter(f"name an alert's fingerprint, or one of {names} and an id")
     name = "run" if first in list(RunKind) else "pipeline"
     return {name: f"{await daemon_client.workspace_of(config, workspace)}/{first}/{words[1]}"}

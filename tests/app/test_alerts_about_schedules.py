@@ -12,7 +12,7 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.model.clock import SystemClock
-from monitor.model.triggers import CronTrigger, DailyTrigger, Trigger
+from monitor.model.triggers import CronTrigger, DailyTrigger, ScheduleTrigger
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import (
     Flow,
@@ -40,7 +40,7 @@ MISSED, DISABLED, STALE = (
 )
 
 
-def schedule(workspace: Sandbox, flow_id: int, trigger: Trigger) -> Schedule:
+def schedule(workspace: Sandbox, flow_id: int, trigger: ScheduleTrigger) -> Schedule:
     """Make an enabled schedule of a flow."""
     made = workspace.world.create(
         Schedule,

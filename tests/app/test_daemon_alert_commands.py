@@ -122,8 +122,8 @@ async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
 
         (silence,) = await scene.json("silence", "list")
         assert (await scene.type("silence", "expire", silence["id"])).code == 0
-        told = [["fired"], ["silenced", "fired"]]
-        await eventually(lambda: scene.words() == told, why=scene.words)
+        words = [["fired"], ["silenced", "fired"]]
+        await eventually(lambda: scene.words() == words, why=scene.words)
         lines = (await scene.type("events", "--since", "1h")).out.splitlines()
         (line,) = [other_line for other_line in lines if " alert.silenced " in other_line]
         assert f" alert.silenced acme run_failed {silent['fingerprint']}: {name} failed" in line

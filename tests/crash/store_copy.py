@@ -42,15 +42,15 @@ def read(path: Path) -> OnDisk:
 def waiting(path: Path) -> frozenset[str]:
     """Return the fingerprints in the inbox of a store that is in use."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as db:
-        return _column(db, "SELECT fingerprint FROM callback WHERE settled_at IS NULL")
+        return _column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NULL")
 
 
 def _read(db: sqlite3.Connection) -> OnDisk:
     ends = ("succeeded", "failed", "canceled", "lost")
     events = _column(db, "SELECT id FROM event WHERE id LIKE 'acme:job_group:%'")
     return OnDisk(
-        waiting=_column(db, "SELECT fingerprint FROM callback WHERE settled_at IS NULL"),
-        settled=_column(db, "SELECT fingerprint FROM callback WHERE settled_at IS NOT NULL"),
+        waiting=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NULL"),
+        settled=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NOT NULL"),
         ended=_column(db, "SELECT id FROM run WHERE kind = 'job_group' AND ended_at IS NOT NULL"),
         received=frozenset(event.split(":")[2] for event in events if event.split(":")[3] in ends),
     )

@@ -1,4 +1,4 @@
-"""Alerting as the server sees it: what a test lets it hold, and what it was asked for."""
+"""A fake of alerting for the server: a snapshot that a test sets, and the requests it received."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Replayed(Struct, frozen=True):
     sent: int
 
 
-class Beside:
+class FakeAlerting:
     """Holds a snapshot that a test changes."""
 
     def __init__(self, *, now: Callable[[], datetime]) -> None:
@@ -54,7 +54,7 @@ class Beside:
             replay=self._replay,
         )
 
-    def hold(self, *alerts: Alert, **more: Any) -> None:
+    def show(self, *alerts: Alert, **more: Any) -> None:
         """Let these alerts be the present."""
         self.snapshot = msgspec.structs.replace(self.snapshot, alerts=alerts, **more)
 
@@ -131,10 +131,7 @@ class Beside:
 
 def _explanation(about: str, *alerts: Alert) -> Explanation:
     step = ExplanationStep(
-        stage=ExplanationStage.RULE,
-        outcome=StepOutcome.PENDING,
-        detail="fires after 300 s",
-        rule="x",
+        ExplanationStage.RULE, StepOutcome.PENDING, "fires after 300 s", rule="x"
     )
     return Explanation(
         subject=about,

@@ -1,4 +1,4 @@
-"""What is known at one moment, as the facts that conditions are asked with."""
+"""What is known at one moment, as the facts that rules are evaluated with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.alerting.attribution.subjects import Lineage, key_of, of_run, traits_of
+from monitor.alerting.attribution.lineage import Lineage
+from monitor.alerting.attribution.subjects import RUN_KINDS, key_of, of_run, traits_of
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
@@ -42,64 +43,58 @@ Complete = Mapping[tuple[str, RunKind], datetime]
 LearnedOf = Callable[[str], bytes | None]
 PipelineId = tuple[PipelineKind, str]
 
-# The kinds of run that execute them; what contains the other comes first.
-KINDS = {
-    PipelineKind.FLOW: (RunKind.FLOW_RUN, RunKind.JOB_GROUP),
-    PipelineKind.PLAN: (RunKind.PLAN_RUN,),
-}
-
-# Judged by our own clock; all else by the workspace's, as far as it is known wholly.
+# Evaluated by our own clock; all else by the workspace's, until when everything is known.
 OURS = frozenset({SubjectKind.WORKSPACE, SubjectKind.DAEMON, SubjectKind.TOKEN, SubjectKind.OUTPUT})
 
 
 class ActiveRunsOfSubject(Struct, frozen=True, kw_only=True):
-    """The active runs of one subject: those that are outermost its own, and all of the kind."""
+    """``roots``: those whose root run is of the subject; ``own``: those that are themselves."""
 
     subject: Subject
-    outer: tuple[ActiveRun, ...]
+    roots: tuple[ActiveRun, ...]
     own: tuple[ActiveRun, ...]
 
 
-class Scheduled(Struct, frozen=True, kw_only=True):
-    """One reading of a workspace's schedules: which of them start what, and what was deleted."""
+class SchedulesRead(Struct, frozen=True, kw_only=True):
+    """One read of a workspace's schedules: which of them start what, and what was deleted."""
 
     by_pipeline: dict[PipelineId, tuple[ScheduleKnown, ...]]
     deleted: frozenset[PipelineId]
 
 
 class SchedulesByPipeline:
-    """The schedules of each workspace by what they start, sorted once for each reading."""
+    """The schedules of each workspace by what they start, indexed once for each read."""
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[tuple[ScheduleKnown, ...], Scheduled]] = {}
+        self._cached: dict[str, tuple[tuple[ScheduleKnown, ...], SchedulesRead]] = {}
 
-    def of(self, workspace: WorkspaceStatus) -> Scheduled:
-        held = self._held.get(workspace.workspace)
-        if held is not None and held[0] is workspace.schedules:
-            return held[1]
+    def of(self, workspace: WorkspaceStatus) -> SchedulesRead:
+        cached = self._cached.get(workspace.workspace)
+        if cached is not None and cached[0] is workspace.schedules:
+            return cached[1]
         gathered: defaultdict[PipelineId, list[ScheduleKnown]] = defaultdict(list)
         for schedule in workspace.schedules:
             for start in schedule.starts:
                 gathered[start.kind, start.id].append(schedule)
-        found = Scheduled(
+        found = SchedulesRead(
             by_pipeline={identity: tuple(schedules) for identity, schedules in gathered.items()},
             deleted=frozenset(
-                (item.kind, item.id)
+                (pipeline.kind, pipeline.id)
                 for schedule in workspace.schedules
-                for item in schedule.deleted
+                for pipeline in schedule.deleted
             ),
         )
-        self._held[workspace.workspace] = workspace.schedules, found
+        self._cached[workspace.workspace] = workspace.schedules, found
         return found
 
 
-class Present:
-    """One moment. What is costly to gather is gathered when it is first asked for."""
+class EvaluationFacts:
+    """The facts of one moment. Costly ones are gathered when they are first used."""
 
     def __init__(
         self,
         view: LiveStateView,
-        subjects: Lineage,
+        lineage: Lineage,
         *,
         complete: Complete,
         now: datetime,
@@ -109,11 +104,11 @@ class Present:
         learned: LearnedOf,
         schedules: SchedulesByPipeline,
     ) -> None:
-        """``now`` is ours as no jump of the wall clock moves it."""
+        """``now`` is our steady clock, which no jump of the wall clock moves."""
         self.now = now
         self.wall_now = wall_now
         self._view = view
-        self._subjects = subjects
+        self._lineage = lineage
         self.complete = complete
         self._bus = bus
         self._retention = retention
@@ -124,32 +119,21 @@ class Present:
         self._schedules_by_id: dict[str, dict[str, ScheduleKnown]] = {}
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
 
-    @staticmethod
-    def domain(subject: Subject) -> str:
-        """Return the kind of run by whose lists the subject is judged; "" where by our clock."""
-        if subject.subject_kind in OURS:
-            return ""
-        if subject.subject_kind is SubjectKind.PIPELINE and subject.kind is not None:
-            return subject.kind
-        # Whatever starts a flow shows first by its job groups.
-        is_plan = subject.pipeline is not None and subject.pipeline.kind is PipelineKind.PLAN
-        return RunKind.PLAN_RUN if is_plan else RunKind.JOB_GROUP
-
     def as_of(self, subject: Subject) -> datetime | None:
-        """Return how far the clock of what is judged is known; None where it is not now."""
+        """Return until when everything is known by the subject's clock; None: not known now."""
         if subject.subject_kind in OURS:
             return self.now
-        return self.complete.get((subject.workspace, RunKind(self.domain(subject))))
+        return self.complete.get((subject.workspace, RunKind(domain_of(subject))))
 
     def complete_of(self, workspace: str, kind: str) -> datetime | None:
-        """Return how far one kind of run is known; of no kind, what our clock shows."""
+        """Return until when one kind of run is known; ``kind`` "": our clock."""
         return self.complete.get((workspace, RunKind(kind))) if kind else self.now
 
-    def vital(self) -> Iterator[Subject]:
-        """Yield what is looked at in every round, because it may explain all else."""
+    def vital_subjects(self) -> Iterator[Subject]:
+        """Yield what is evaluated in every cycle, because it may inhibit all else."""
         if self._bus is not None:
-            for thing in parts(self._bus):
-                yield Subject(subject_kind=SubjectKind.DAEMON, thing=thing)
+            for part in parts(self._bus):
+                yield Subject(subject_kind=SubjectKind.DAEMON, thing=part)
         for status in self._view.workspaces():
             yield Subject(subject_kind=SubjectKind.WORKSPACE, workspace=status.workspace)
 
@@ -159,14 +143,14 @@ class Present:
             self._running = self._find_running()
         return self._running
 
-    def facts(self, rule: Rule, subject: Subject, *, is_event: bool = False) -> Any:
-        """Return what the rule's condition is to know of the subject; None if it is not there.
+    def of(self, rule: Rule, subject: Subject, *, is_event: bool = False) -> Any:
+        """Return the facts of the subject for the rule; None if the subject does not exist.
 
-        What is heard tells itself what it is about: then active runs and standings are left out.
+        An event contains its own run: then active runs and pipeline health are left out.
         """
-        workspace = self._view.workspace(subject.workspace)
         if subject.subject_kind is SubjectKind.DAEMON and self._bus is not None:
             return DaemonFacts(bus=self._bus, retention=self._retention, wall_now=self.wall_now)
+        workspace = self._view.workspace(subject.workspace)
         if workspace is None:
             return None
         if subject.subject_kind is SubjectKind.PIPELINE:
@@ -199,20 +183,18 @@ class Present:
         running = self.running().get(key_of(subject))
         active: tuple[ActiveRun, ...] = ()
         if running is not None:
-            active = running.own if rule.names_kind else running.outer
+            active = running.own if rule.names_kind else running.roots
         match = rule.settings.match
         if active and (match.owner or match.trigger):
             active = tuple(
-                other_active
-                for other_active in active
-                if rule.matches(traits_of(self._view, subject, other_active.run))
+                run for run in active if rule.matches(traits_of(self._view, subject, run.run))
             )
         limit = None
         if rule.settings.rule is RuleKind.RUN_OVERDUE and active:
             learned = self._learned_of(subject.workspace, subject.kind, subject.pipeline)
             limit = limit_seconds(learned, minimum_runs=minimum_of(rule.settings))
         return PipelineFacts(
-            pipeline_health=self._standings_of(subject),
+            pipeline_health=self._health_of(subject),
             active=active,
             limit=limit,
         )
@@ -221,7 +203,7 @@ class Present:
         self, rule: Rule, workspace: WorkspaceStatus, pipeline: Pipeline, *, is_event: bool
     ) -> FlowOrPlanFacts:
         name = workspace.workspace
-        kinds = KINDS[pipeline.kind]
+        kinds = RUN_KINDS[pipeline.kind]
         subjects = [of_run(RunKey(name, kind, ""), pipeline) for kind in kinds]
         identity = (pipeline.kind, pipeline.id)
         active: tuple[ActiveRun, ...] = ()
@@ -231,7 +213,7 @@ class Present:
             active = tuple(
                 chain.from_iterable(subject.own for subject in running if subject is not None)
             )
-            pipeline_health = tuple(chain.from_iterable(map(self._standings_of, subjects)))
+            pipeline_health = tuple(chain.from_iterable(map(self._health_of, subjects)))
         scheduled = self._schedules.of(workspace)
         return FlowOrPlanFacts(
             schedules=scheduled.by_pipeline.get(identity, ()),
@@ -244,11 +226,11 @@ class Present:
         )
 
     def _cadence(self, rule: Rule, workspace: str, pipeline: Pipeline) -> float | None:
-        """Return the age of the last success that is too old; by the outermost kind of run."""
+        """Return the age at which the last success is too old; by the containing kind of run."""
         if rule.settings.rule is not RuleKind.NOT_FRESH:
             return None
         least = minimum_of(rule.settings)
-        for kind in KINDS[pipeline.kind]:
+        for kind in RUN_KINDS[pipeline.kind]:
             learned = self._learned_of(workspace, kind, pipeline)
             age = age_seconds(learned, minimum_runs=least)
             if age is not None:
@@ -276,43 +258,53 @@ class Present:
             }
         return self._schedules_by_id[name].get(schedule_id)
 
-    def _standings_of(self, subject: Subject) -> tuple[PipelineHealth, ...]:
+    def _health_of(self, subject: Subject) -> tuple[PipelineHealth, ...]:
         if self._pipeline_health is None:
             self._pipeline_health = defaultdict(list)
-            for status in self._view.pipeline_health():
-                self._pipeline_health[status.workspace, status.run_kind, status.pipeline.id].append(
-                    status
-                )
+            for health in self._view.pipeline_health():
+                identity = (health.workspace, health.run_kind, health.pipeline.id)
+                self._pipeline_health[identity].append(health)
         if subject.kind is None or subject.pipeline is None:
             return ()
-        identity = (subject.workspace, subject.kind, subject.pipeline.id)
-        return tuple(self._pipeline_health.get(identity, ()))
+        key = (subject.workspace, subject.kind, subject.pipeline.id)
+        return tuple(self._pipeline_health.get(key, ()))
 
     def _find_running(self) -> dict[str, ActiveRunsOfSubject]:
         subjects: dict[str, Subject] = {}
-        outer: defaultdict[str, list[ActiveRun]] = defaultdict(list)
+        roots: defaultdict[str, list[ActiveRun]] = defaultdict(list)
         own: defaultdict[str, list[ActiveRun]] = defaultdict(list)
         for run in self._view.active_runs():
-            root = self._subjects.root_run(run.run)
+            root = self._lineage.root_run(run.run)
             for key, pipeline, gathered in (
-                (root.key, root.pipeline, outer),
+                (root.key, root.pipeline, roots),
                 (run.run.key, run.run.pipeline, own),
             ):
                 subject = of_run(key, pipeline)
                 subjects[key_of(subject)] = subject
                 gathered[key_of(subject)].append(run)
         return {
-            key: ActiveRunsOfSubject(subject=subject, outer=tuple(outer[key]), own=tuple(own[key]))
+            key: ActiveRunsOfSubject(subject=subject, roots=tuple(roots[key]), own=tuple(own[key]))
             for key, subject in subjects.items()
         }
 
 
+def domain_of(subject: Subject) -> str:
+    """Return the kind of run by whose lists the subject is evaluated; "" where by our clock."""
+    if subject.subject_kind in OURS:
+        return ""
+    if subject.subject_kind is SubjectKind.PIPELINE and subject.kind is not None:
+        return subject.kind
+    # Whatever starts a flow shows first by its job groups.
+    is_plan = subject.pipeline is not None and subject.pipeline.kind is PipelineKind.PLAN
+    return RunKind.PLAN_RUN if is_plan else RunKind.JOB_GROUP
+
+
 def read_learned(value: bytes | None) -> Learned | None:
-    """Return what was learned of a pipeline; what cannot be read is learned anew."""
+    """Return what was learned of a pipeline; None where it is unreadable and learned anew."""
     if value is None:
         return None
     try:
         return _LEARNED.decode(value)
     except (msgspec.MsgspecError, ValueError) as exc:
-        log.warning("what was learned of a pipeline cannot be read", reason=str(exc))
+        log.warning("learned baseline unreadable", reason=str(exc))
         return None

@@ -109,7 +109,7 @@ def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "printed"),
     [
         (b"name = \n", "is no TOML: Invalid value (at line 1, column 8)"),
         (b"\xff\xfe", "is not UTF-8"),
@@ -163,7 +163,7 @@ def test_secrets_come_from_files_variables_and_credentials(folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "printed"),
     [
         ('token_env = "TOKEN"', "is no variable of the environment"),
         ('token_credential = "x"', "add LoadCredential=x:/path/to/it to its unit"),

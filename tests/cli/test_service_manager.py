@@ -176,7 +176,7 @@ def test_a_manager_that_reads_nothing_holds_nobody_up(
 
 
 @pytest.mark.parametrize(
-    ("told", "watches"),
+    ("printed", "watches"),
     [
         ({"WATCHDOG_USEC": "2000000"}, True),
         ({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": str(os.getpid())}, True),

@@ -112,7 +112,7 @@ async def test_a_silence_is_added_listed_and_expired(asking: Asking) -> None:
     assert made["ends_at"] == "2026-11-21T11:30:00Z"
     assert made["id"] in added.out
     over = await asking.type("silence", "expire", made["id"])
-    assert (over.code, over.out) == (0, f"silence {made['id']} is over\n")
+    assert (over.code, over.out) == (0, f"silence {made['id']} has expired\n")
     again = await asking.type("silence", "expire", made["id"])
     assert (again.code, "is not known" in again.err) == (1, True)
 
@@ -163,7 +163,7 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["silence", "mute"], "'mute' is none of add, list, expire"),
         (["silence", "list", "a"], "list takes no further words"),
@@ -178,13 +178,13 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
     ],
 )
 def test_wrong_usage_exits_2(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], shell_output: str
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     """What no daemon could answer is refused before one is asked."""
     assert main([*arguments, *NOWHERE]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert shell_output in " ".join(err.split())
+    assert message in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

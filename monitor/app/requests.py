@@ -83,7 +83,7 @@ def alerting_requests(
         )
 
     return AlertingRequests(
-        picture=engine.snapshot,
+        snapshot=engine.snapshot,
         ended=ended,
         labels=labels,
         add_silence=engine.add_silence,

@@ -12,7 +12,7 @@ from monitor.cli import completing, daemon_client
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
 from monitor.model.runs import PipelineKind, RunKind
 
-_COLUMNS = ("stage", "word", "at", "rule", "output", "detail")
+_COLUMNS = ("stage", "outcome", "at", "rule", "output", "detail")
 _REPLAY_SECONDS = 3_600.0  # as much as a month of events may take a slow receiver
 _KEY_PARTS = 3  # workspace:kind:id
 

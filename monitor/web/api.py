@@ -12,9 +12,9 @@ from msgspec import Struct
 from monitor.bus.contract import EventBus
 from monitor.model.outside import is_run_id
 from monitor.model.runs import RunKey, RunKind, Status
-from monitor.web.explain_api import answer_json, choice, read_body, refuse_unknown
 from monitor.web.overview import Overview
 from monitor.web.problems import ProblemDetails, number
+from monitor.web.request_parsing import answer_json, choice, read_body, refuse_unknown
 from monitor.web.stream import FARTHEST, EventStreams
 
 _DEFAULT_LIMIT = 100

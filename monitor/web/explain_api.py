@@ -1,67 +1,69 @@
-"""Reads what a request asks, and writes what it is answered."""
+"""``/api/v1/explain``: parses the question, and returns the explanation."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from enum import StrEnum
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
-import msgspec
 from aiohttp import web
 
-from monitor.model.suggestions import did_you_mean
+from monitor.alerting.explain.explanation import Explanation
+from monitor.model.runs import PipelineKind, RunKey, RunKind
+from monitor.web.alerts_api import AlertingRequests, no_alert
 from monitor.web.problems import ProblemDetails
+from monitor.web.request_parsing import SHOWN, answer_json, one_line, parse_word, refuse_unknown
 
-T = TypeVar("T")
-E = TypeVar("E", bound=StrEnum)
-
-_LONGEST = 200  # of what is repeated of a body
-_SHOWN = 40  # characters of what was asked for
-_KNOWN_SHOWN = 10  # names that fit into a line
+_FORMS = {"alert": "FINGERPRINT", "run": "WORKSPACE/KIND/ID", "pipeline": "WORKSPACE/KIND/ID"}
+_ID_SHOWN = 120
 
 
-def answer_json(value: object, *, status: int = 200) -> web.Response:
-    return web.Response(
-        status=status, body=msgspec.json.encode(value), content_type="application/json"
-    )
+class ExplainApi:
+    """The handler of ``/api/v1/explain``, also for the page."""
+
+    def __init__(
+        self, requests: AlertingRequests, *, workspaces: Callable[[], Sequence[str]]
+    ) -> None:
+        self._requests = requests
+        self._workspaces = workspaces
+
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/api/v1/explain", self._explain)
+
+    async def explanation(self, request: web.Request) -> Explanation:
+        """Return the answer to a query.
+
+        Raises:
+            ProblemDetails: the query is wrong, or what it names is not known.
+        """
+        named = [name for name in _FORMS if name in request.query]
+        if len(named) != 1:
+            forms = ", ".join(f"{name}={form}" for name, form in _FORMS.items())
+            raise ProblemDetails(400, f"name one of {forms}")
+        name, text = named[0], request.query[named[0]]
+        if name == "alert":
+            explanation = await self._requests.explain_alert(text)
+            if explanation is None:
+                raise no_alert(text, self._requests.snapshot())
+            return explanation
+        workspace, kind, key = _parts(name, text)
+        if name == "run":
+            run = RunKey(workspace, parse_word(f"{name}: kind", kind, RunKind), key)
+            explanation = await self._requests.explain_run(run)
+        else:
+            of = parse_word(f"{name}: kind", kind, PipelineKind)
+            explanation = await self._requests.explain_pipeline(workspace, of, key)
+        if explanation is None:
+            refuse_unknown(workspace, self._workspaces())
+            shown = one_line(text)[:_ID_SHOWN]
+            raise ProblemDetails(404, f"{name} {shown} is not known, or was forgotten")
+        return explanation
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        return answer_json(await self.explanation(request))
 
 
-async def read_body(request: web.Request, shape: type[T]) -> T:
-    """Return the body, or say in a problem what is wrong with it."""
-    # A page of somebody else's may let a browser post plain text here, but not JSON.
-    if request.content_type != "application/json":
-        raise ProblemDetails(415, "body: its Content-Type must be application/json")
-    try:
-        return msgspec.json.decode(await request.read(), type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        # The message repeats the name of an unknown field, which may be anything.
-        said = "".join(item if item.isprintable() else "\ufffd" for item in str(exc)[:_LONGEST])
-        raise ProblemDetails(400, f"body: {said}") from exc
-
-
-def choice(request: web.Request, name: str, words: type[E]) -> E | None:
-    """Return one word of a query, None where it is not there."""
-    told = request.query.get(name)
-    if told is None:
-        return None
-    try:
-        return words(told)
-    except ValueError as exc:
-        raise ProblemDetails(400, f"{name}: {told[:40]!r} is none of {', '.join(words)}") from exc
-
-
-def unknown(asked: str, known: Collection[str]) -> str:
-    """Return the sentence that a name is not known, with the nearest one that is."""
-    hint = did_you_mean(asked[:_SHOWN], known)
-    if not hint and 0 < len(known) <= _KNOWN_SHOWN:
-        hint = f"; known: {', '.join(known)}"
-    return f"{asked[:_SHOWN]!r} is not known{hint}"
-
-
-def refuse_unknown(workspace: str | None, known: Collection[str], *, status: int = 400) -> None:
-    """Raise a problem where a workspace is asked for that is not known.
-
-    For where nothing was found: of one that was followed once there may still be runs and alerts.
-    """
-    if workspace is not None and workspace not in known:
-        raise ProblemDetails(status, f"workspace: {unknown(workspace, known)}")
+def _parts(name: str, text: str) -> tuple[str, str, str]:
+    workspace, _, rest = text.partition("/")
+    kind, _, key = rest.partition("/")
+    if not (workspace and kind and key) or "/" in key:
+        raise ProblemDetails(400, f"{name}: {text[:SHOWN]!r} is not {_FORMS[name]}")
+    return workspace, kind, key

@@ -9,9 +9,9 @@ from typing import Any
 from aiohttp import web
 from jinja2 import Environment, PackageLoader
 
-from monitor.alerting.explain.explanations import SWALLOWED
+from monitor.alerting.explain.explanation import REASONS
 from monitor.model.alerts import Alert, AlertState
-from monitor.web.alerts_api import AlertsApi
+from monitor.web.explain_api import ExplainApi
 from monitor.web.overview import Overview, worst_first
 from monitor.web.problems import Handler, ProblemDetails
 from monitor.web.view_models import RunView
@@ -31,9 +31,9 @@ _POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancesto
 class PageView:
     """Renders the page. Every text in it is escaped: names and errors come from outside."""
 
-    def __init__(self, overview: Overview, alerts: AlertsApi | None) -> None:
+    def __init__(self, overview: Overview, explain: ExplainApi | None) -> None:
         self._overview = overview
-        self._alerts = alerts
+        self._explain_api = explain
         self._templates = Environment(
             loader=PackageLoader("monitor.web", "page"), autoescape=True, trim_blocks=True
         )
@@ -55,13 +55,13 @@ class PageView:
         return await self._render("state.html")
 
     async def _explain(self, request: web.Request) -> web.Response:
-        if self._alerts is None:
+        if self._explain_api is None:
             raise web.HTTPNotFound
         try:
-            explanation = await self._alerts.explained(request)
+            explanation = await self._explain_api.explanation(request)
         except ProblemDetails as problem:
             return self._answer("problem.html", status=problem.status, problem=problem)
-        return self._answer("explain.html", explanation=explanation, swallowed=SWALLOWED)
+        return self._answer("explain.html", explanation=explanation, reasons=REASONS)
 
     async def _render(self, template: str) -> web.Response:
         runs = await self._overview.runs(limit=_READ)

@@ -15,6 +15,7 @@ from monitor.tracking.live_state import LiveStateView
 from monitor.web.alerts_api import AlertingRequests, AlertsApi
 from monitor.web.api import Api, Requests
 from monitor.web.authentication import authenticate
+from monitor.web.explain_api import ExplainApi
 from monitor.web.health import Check, readiness
 from monitor.web.overview import Overview
 from monitor.web.page_view import PageView
@@ -52,15 +53,16 @@ class Server:
             view=view,
             clock=clock,
             stale_after_seconds=settings.stale_after_seconds,
-            alerting=alerting.picture if alerting is not None else AlertingSnapshot,
+            alerting=alerting.snapshot if alerting is not None else AlertingSnapshot,
         )
-        self._alerts = (
-            AlertsApi(alerting, clock=clock, workspaces=overview.workspace_names)
-            if alerting is not None
-            else None
-        )
-        self._page = PageView(overview, self._alerts)
-        self._api = Api(bus=bus, overview=overview, streams=self._streams, requests=requests)
+        api = Api(bus=bus, overview=overview, streams=self._streams, requests=requests)
+        self._apis: list[Api | AlertsApi | ExplainApi] = [api]
+        explain = None
+        if alerting is not None:
+            workspaces = overview.workspace_names
+            explain = ExplainApi(alerting, workspaces=workspaces)
+            self._apis += [AlertsApi(alerting, clock=clock, workspaces=workspaces), explain]
+        self._page = PageView(overview, explain)
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
@@ -77,9 +79,8 @@ class Server:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         self._page.add_routes(app.router)
-        self._api.add_routes(app.router)
-        if self._alerts is not None:
-            self._alerts.add_routes(app.router)
+        for api in self._apis:
+            api.add_routes(app.router)
         self._runner = web.AppRunner(
             app, access_log=None, logger=WebRequestErrors(), shutdown_timeout=5.0
         )

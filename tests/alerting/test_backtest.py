@@ -1,16 +1,22 @@
-"""What rules would have told is held against what was told, as of what was known."""
+"""Alerts that would have fired are compared with those that fired, by what was known then."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alerting.backtest.comparison import NOT_RECORDED, BacktestFiring, compared
-from monitor.alerting.backtest.replay import RecordingTimes, judged_again
+from monitor.alerting.backtest.comparison import BacktestFiring, compare
+from monitor.alerting.backtest.recorded_log import RecordedLog
+from monitor.alerting.backtest.replay import recorded_rules
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
+from monitor.bus.contract import Recorded
+from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.runs import RunKey, RunKind, RunState, Source, Status
 
 ZERO = datetime(2026, 11, 21, 10, tzinfo=UTC)
 FAILED = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED)
@@ -29,11 +35,29 @@ def firing(seconds: float = 0, *, key: str = "aa", rule: str = "run_failed") -> 
     )
 
 
+def event_at(recorded_at: datetime, occurred_at: datetime) -> RunEvent:
+    run = RunState(
+        key=RunKey("acme", RunKind.JOB_GROUP, "1"),
+        status=Status.FAILED,
+        confirmed_at=recorded_at,
+        confirmed_by=Source.POLL,
+    )
+    return RunEvent(
+        id=run_event_id(run.key, EventType.RUN_FAILED),
+        type=EventType.RUN_FAILED,
+        run=run,
+        before=None,
+        occurred_at=occurred_at,
+        recorded_at=recorded_at,
+        observed_by=Source.POLL,
+    )
+
+
 RECORDED = st.lists(
     st.tuples(st.integers(0, 200_000), st.integers(0, 40_000)).map(
-        lambda item: (
-            ZERO + timedelta(seconds=item[0]),
-            ZERO + timedelta(seconds=item[0] - item[1]),
+        lambda seconds: (
+            ZERO + timedelta(seconds=seconds[0]),
+            ZERO + timedelta(seconds=seconds[0] - seconds[1]),
         )
     ),
     max_size=30,
@@ -44,15 +68,20 @@ RECORDED = st.lists(
 def test_nothing_is_known_before_it_was_recorded(
     recorded: list[tuple[datetime, datetime]],
 ) -> None:
-    """What was noticed later was not known then; what was noticed very late holds up nothing."""
-    noticed = RecordingTimes()
-    for recorded_at, occurred_at in recorded:
-        noticed.add(recorded_at, occurred_at)
-    assert len(noticed) == len(recorded)
-    known = noticed.known_until().of(0, len(recorded))
+    """What was noticed later was not known then; a straggler delays nothing."""
+    log = RecordedLog(BytesIO())
+    log.append(Recorded(position, event_at(*times)) for position, times in enumerate(recorded, 1))
+    assert len(log) == len(recorded)
+    parts = list(log.slices())
+    known = [at for part in parts for at in part.known_until]
+    assert [row.position for part in parts for row in part.events] == [
+        position for position, _ in enumerate(recorded, 1)
+    ]
     assert known == sorted(known)
     for index, (recorded_at, _) in enumerate(recorded):
-        later = [occurred for noticed, occurred in recorded[index:] if noticed - occurred <= LATEST]
+        later = [
+            occurred for noticed_at, occurred in recorded[index:] if noticed_at - occurred <= LATEST
+        ]
         assert known[index] == min([recorded_at, *later])
 
 
@@ -60,7 +89,7 @@ def test_the_same_start_is_found_on_both_sides() -> None:
     """A start some seconds apart is the same; the same alert later, or another one, is not."""
     would = [firing(0), firing(3_600), firing(5, key="bb")]
     did = [firing(30), firing(7_200)]
-    (row,) = compared([FAILED], would, did)
+    (row,) = compare([FAILED], would, did)
     assert (row.would_fire, row.did_fire) == (3, 2)
     assert row.only_new == (firing(5, key="bb"), firing(3_600))
     assert row.only_old == (firing(7_200),)
@@ -72,21 +101,34 @@ def test_the_same_start_is_found_on_both_sides() -> None:
 def test_every_start_is_counted_once(would: list[int], did: list[int]) -> None:
     """What both sides have is the rest on each side."""
     new, old = [firing(number) for number in would], [firing(number) for number in did]
-    (row,) = compared([FAILED], new, old)
+    (row,) = compare([FAILED], new, old)
     assert row.would_fire - len(row.only_new) == row.did_fire - len(row.only_old)
 
 
 def test_what_no_log_holds_is_not_zero() -> None:
-    """A rule about the present is named as not recorded, and what it told then is no difference."""
-    (row,) = compared([STUCK], [], [firing(rule="run_stuck")])
-    assert (row.is_recorded, row.did_fire, row.only_old) == (False, 1, ())
-    kept = judged_again(AlertingSettings()).rules
-    assert {rule.rule for rule in kept}.isdisjoint(NOT_RECORDED)
-    assert RuleKind.RUN_FAILED in {rule.rule for rule in kept}
+    """A rule about the present is marked as not recorded, and what it fired is no difference."""
+    (row,) = compare([STUCK], [], [firing(rule="run_stuck")])
+    assert (row.not_recorded, row.did_fire, row.only_old) == (
+        "the event log does not hold the progress of jobs",
+        1,
+        (),
+    )
+    rules = tuple(default_rule(kind) for kind in RuleKind)
+    kept = {rule.rule for rule in recorded_rules(AlertingSettings(rules=rules)).rules}
+    assert set(RuleKind) - kept == {
+        RuleKind.RUN_STUCK,
+        RuleKind.SCHEDULE_DISABLED,
+        RuleKind.WORKSPACE_UNREACHABLE,
+        RuleKind.TOKEN_EXPIRING,
+        RuleKind.CALLBACKS_MISSED,
+        RuleKind.QUALITY_DROPPED,
+        RuleKind.BUDGET_EXHAUSTED,
+        RuleKind.MONITOR_DEGRADED,
+    }
 
 
-def test_a_rule_that_is_gone_is_shown_with_what_it_told() -> None:
-    """Rules of the file come first, in its order; what was told by others stands behind them."""
-    rows = compared([STUCK, FAILED], [], [firing(rule="former")])
+def test_a_removed_rule_is_shown_with_what_it_fired() -> None:
+    """Rules of the file come first, in its order; those that only the log knows follow."""
+    rows = compare([STUCK, FAILED], [], [firing(rule="former")])
     assert [row.rule for row in rows] == ["run_stuck", "run_failed", "former"]
     assert len(rows[2].only_old) == 1

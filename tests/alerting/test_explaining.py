@@ -1,4 +1,4 @@
-"""Whoever heard nothing can ask why: by a real engine on a real store, for each step."""
+"""A run is explained by a real engine on a real store, for each reason and stage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.explain.explainer import Explainer
-from monitor.alerting.explain.explanations import ExplanationStage, StepOutcome
+from monitor.alerting.explain.explanation import ExplanationStage, StepOutcome
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES
 from monitor.alerting.settings import AlertingSettings
@@ -24,7 +24,7 @@ from monitor.model.runs import (
     RunState,
     Status,
 )
-from tests.alerting.asking_scene import FAILED, Alerting, alerting_in, call_at_once, failed
+from tests.alerting.explain_scene import FAILED, Alerting, alerting_in, call_at_once, failed
 from tests.alerting.run_stories import END, key, state
 
 
@@ -34,21 +34,26 @@ async def alerting(tmp_path: Path) -> AsyncIterator[Alerting]:
         yield scene
 
 
-async def test_a_told_failure_is_shown_from_sighting_to_delivery(alerting: Alerting) -> None:
-    """The chain has every station, and the answer names the output that has it."""
+async def test_a_failure_that_fired_is_shown_from_observation_to_delivery(
+    alerting: Alerting,
+) -> None:
+    """Every stage has its step, and the answer names the output that has it."""
     await alerting.happen(failed())
     newest = (await alerting.bus.status()).newest_position
     await alerting.deliver("mqtt", newest)
-    why = await alerting.why(failed())
-    assert (why.answer, why.swallowed_by) == ("run acme:job_group:1 was told through mqtt", None)
-    stages = [step.stage for step in why.steps]
+    explanation = await alerting.explain(failed())
+    assert (explanation.answer, explanation.reason) == (
+        "run acme:job_group:1: notified through mqtt",
+        None,
+    )
+    stages = [step.stage for step in explanation.steps]
     assert list(dict.fromkeys(stages)) == list(ExplanationStage)
-    (alert,) = why.alerts
+    (alert,) = explanation.alerts
     of_alert = await alerting.explainer.alert(alert.fingerprint)
     assert of_alert is not None
-    assert of_alert.swallowed_by is None
-    assert of_alert.answer == f"alert run_failed ({alert.fingerprint}) was told through mqtt"
-    assert of_alert.steps[0].event == "acme:job_group:1:failed"
+    assert of_alert.reason is None
+    assert of_alert.answer == f"alert run_failed ({alert.fingerprint}): notified through mqtt"
+    assert of_alert.steps[0].event_id == "acme:job_group:1:failed"
 
 
 async def test_no_matching_rule(alerting: Alerting) -> None:
@@ -57,32 +62,32 @@ async def test_no_matching_rule(alerting: Alerting) -> None:
         RuleSettings(name="sales", rule=RuleKind.RUN_FAILED, match=Match(pipeline=("sales*",)))
     )
     await alerting.happen(failed())
-    why = await alerting.why(failed())
-    assert why.swallowed_by is StepOutcome.NO_MATCHING_RULE
-    assert any("pipeline: 'orders'" in step.detail for step in why.steps)
+    explanation = await alerting.explain(failed())
+    assert explanation.reason is StepOutcome.NO_MATCHING_RULE
+    assert any("pipeline: 'orders'" in step.detail for step in explanation.steps)
 
 
-async def test_nothing_wrong_by_any_rule(alerting: Alerting) -> None:
-    """Three in a row are wanted, and this was the first."""
+async def test_condition_not_met(alerting: Alerting) -> None:
+    """The rule needs three failures in a row, and this was the first."""
     await alerting.use(
         RuleSettings(name="often", rule=RuleKind.FAILING_REPEATEDLY, threshold=3.0, minimum=4)
     )
     await alerting.happen(failed())
-    why = await alerting.why(failed())
-    assert why.swallowed_by is StepOutcome.NOT_WRONG
-    assert "found nothing wrong" in why.steps[2].detail
+    explanation = await alerting.explain(failed())
+    assert explanation.reason is StepOutcome.CONDITION_NOT_MET
+    assert "condition not met" in explanation.steps[2].detail
 
 
-async def test_pending_and_over_before_its_time(alerting: Alerting) -> None:
-    """Until when it must last is told; if it did not, that is told too."""
+async def test_pending_and_resolved_while_pending(alerting: Alerting) -> None:
+    """The answer says when it fires; if it was over before, it says that."""
     await alerting.use(RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, for_seconds=300.0))
     await alerting.happen(failed())
-    why = await alerting.why(failed())
-    assert why.swallowed_by is StepOutcome.PENDING
-    assert "it is told when it lasts for 300 s, at 2026-11-21 10:05:01 UTC" in why.answer
+    explanation = await alerting.explain(failed())
+    assert explanation.reason is StepOutcome.PENDING
+    assert "fires after 300 s, at 2026-11-21 10:05:01 UTC" in explanation.answer
     await alerting.happen(state(2, Status.SUCCEEDED, finished_at=END + timedelta(seconds=60)))
-    why = await alerting.why(failed())
-    assert (why.swallowed_by, "it ended while it was pending" in why.answer) == (
+    explanation = await alerting.explain(failed())
+    assert (explanation.reason, "it ended while it was pending" in explanation.answer) == (
         StepOutcome.PENDING,
         True,
     )
@@ -103,22 +108,22 @@ async def test_silenced(alerting: Alerting) -> None:
         )
     )
     await alerting.happen(failed())
-    why = await alerting.why(failed())
-    assert why.swallowed_by is StepOutcome.SILENCED
-    assert "silence 5d3c of ann until 2026-11-21 12:00:00 UTC" in why.answer
-    assert "planned reload" in why.answer
+    explanation = await alerting.explain(failed())
+    assert explanation.reason is StepOutcome.SILENCED
+    assert "silence 5d3c by ann until 2026-11-21 12:00:00 UTC" in explanation.answer
+    assert "planned reload" in explanation.answer
 
 
 async def test_muted(alerting: Alerting) -> None:
     """The rule's own mute times are named; the day is a Saturday."""
     await alerting.use(RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, mute=("Sat UTC",)))
     await alerting.happen(failed())
-    why = await alerting.why(failed())
-    assert (why.swallowed_by, "mute times" in why.answer) == (StepOutcome.MUTED, True)
+    explanation = await alerting.explain(failed())
+    assert (explanation.reason, "mute times" in explanation.answer) == (StepOutcome.MUTED, True)
 
 
 async def test_inhibited(alerting: Alerting) -> None:
-    """What an unreachable workspace explains names the alert that does."""
+    """An alert inhibited by an unreachable workspace names the alert of that."""
     await alerting.use(
         RuleSettings(name="away", rule=RuleKind.WORKSPACE_UNREACHABLE),
         RuleSettings(name="late", rule=RuleKind.RUN_OVERDUE, threshold=60.0),
@@ -136,60 +141,63 @@ async def test_inhibited(alerting: Alerting) -> None:
         now = alerting.clock.now()
         alerting.live_state.confirm("acme", RunKind.JOB_GROUP, now, complete_at=now)
         await alerting.engine.evaluate()
-    why = await alerting.why(run)
+    explanation = await alerting.explain(run)
     (away,) = [alert for alert in alerting.engine.snapshot().alerts if alert.name == "away"]
-    assert why.swallowed_by is StepOutcome.INHIBITED
-    assert f"alert {away.fingerprint} explains it" in why.answer
+    assert explanation.reason is StepOutcome.INHIBITED
+    assert f"inhibited by alert {away.fingerprint}" in explanation.answer
 
 
 async def test_deduplicated(alerting: Alerting) -> None:
-    """The second failure is evidence of what was told at the first."""
+    """The second failure is evidence of the alert that the first one fired."""
     await alerting.happen(failed(1))
     await alerting.happen(failed(2))
-    assert (await alerting.why(failed(1))).swallowed_by is StepOutcome.WAITING
-    why = await alerting.why(failed(2))
-    assert why.swallowed_by is StepOutcome.DEDUPLICATED
-    assert "more evidence of it (2 in all)" in why.answer
+    assert (await alerting.explain(failed(1))).reason is StepOutcome.WAITING
+    explanation = await alerting.explain(failed(2))
+    assert explanation.reason is StepOutcome.DEDUPLICATED
+    assert "more evidence of it (2 in all)" in explanation.answer
 
 
 async def test_waiting_in_an_output_and_refused_by_it(alerting: Alerting) -> None:
     """An output that is behind is named with how many are in front; a refusal with its reason."""
     await alerting.happen(failed())
-    why = await alerting.why(failed())
-    assert why.swallowed_by is StepOutcome.WAITING
-    assert why.answer.endswith("alert.fired waits in mqtt, 1 before it")
-    (told,) = await alerting.bus.events(after=1, limit=1)
+    explanation = await alerting.explain(failed())
+    assert explanation.reason is StepOutcome.WAITING
+    assert explanation.answer.endswith("alert.fired waits in mqtt behind 1 other event")
+    (fired,) = await alerting.bus.events(after=1, limit=1)
     letter = DeadLetter(
-        position=told.position, event=told.event, reason="too large", refused_at=END
+        position=fired.position, event=fired.event, reason="too large", refused_at=END
     )
-    step = Step(consumer="mqtt", position=told.position, dead_letters=(letter,))
+    step = Step(consumer="mqtt", position=fired.position, dead_letters=(letter,))
     await alerting.bus.advance(step, timeout_seconds=5)
-    why = await alerting.why(failed())
-    assert (why.swallowed_by, "too large" in why.answer) == (StepOutcome.REFUSED, True)
+    explanation = await alerting.explain(failed())
+    assert (explanation.reason, "too large" in explanation.answer) == (
+        StepOutcome.DEAD_LETTER,
+        True,
+    )
 
 
-async def test_not_judged_yet(alerting: Alerting) -> None:
-    """An event that alerting has not come to is no event that it found harmless."""
+async def test_not_evaluated_yet(alerting: Alerting) -> None:
+    """An event that alerting has not read is no event whose condition is not met."""
     await alerting.happen(failed(), judged=False)
-    assert (await alerting.why(failed())).swallowed_by is StepOutcome.NOT_JUDGED
+    assert (await alerting.explain(failed())).reason is StepOutcome.NOT_EVALUATED
 
 
-async def test_a_run_inside_another_is_told_as_that_one(alerting: Alerting) -> None:
-    """The alert of the outermost run is shown for the run inside it."""
+async def test_a_run_that_is_part_of_another_fires_as_that_one(alerting: Alerting) -> None:
+    """The alert of the root run is shown for the run inside it."""
     plan = state(5, Status.RUNNING, kind=RunKind.PLAN_RUN)
     inside = failed(1, parents=Parents(plan_run="5"))
     await alerting.happen(plan, inside)
-    why = await alerting.why(inside)
-    (inner,) = [step for step in why.steps if step.word is StepOutcome.INSIDE]
+    explanation = await alerting.explain(inside)
+    (inner,) = [step for step in explanation.steps if step.outcome is StepOutcome.PART_OF_RUN]
     assert inner.detail.startswith("it is part of acme:plan_run:5")
-    (alert,) = why.alerts
-    assert (alert.kind, why.swallowed_by) == (RunKind.PLAN_RUN, StepOutcome.WAITING)
+    (alert,) = explanation.alerts
+    assert (alert.kind, explanation.reason) == (RunKind.PLAN_RUN, StepOutcome.WAITING)
 
 
-async def test_a_parent_that_became_known_later_is_evidence_of_what_was_told(
+async def test_a_parent_that_became_known_later_is_evidence_of_the_alert(
     alerting: Alerting,
 ) -> None:
-    """The flow run was told; its plan's failure belongs to that, and both say so."""
+    """The flow run fired; its plan's failure is evidence of that alert, and both say so."""
     begun = END - timedelta(minutes=5)
     flow_run = failed(1, kind=RunKind.FLOW_RUN, created_at=begun)
     await alerting.happen(flow_run)
@@ -204,9 +212,9 @@ async def test_a_parent_that_became_known_later_is_evidence_of_what_was_told(
     plan_run = failed(5, kind=RunKind.PLAN_RUN, created_at=begun - timedelta(seconds=5))
     await alerting.bus.commit(Change(runs=(linked,)), timeout_seconds=5)
     await alerting.happen(plan_run)
-    for run, swallowed_by in ((linked, StepOutcome.WAITING), (plan_run, StepOutcome.DEDUPLICATED)):
-        why = await alerting.why(run)
-        assert (why.swallowed_by, len(why.alerts)) == (swallowed_by, 1), why.answer
+    for run, reason in ((linked, StepOutcome.WAITING), (plan_run, StepOutcome.DEDUPLICATED)):
+        explanation = await alerting.explain(run)
+        assert (explanation.reason, len(explanation.alerts)) == (reason, 1), explanation.answer
 
 
 async def test_historical_and_unknown(alerting: Alerting) -> None:
@@ -219,15 +227,15 @@ async def test_historical_and_unknown(alerting: Alerting) -> None:
         confirmed_by=failed().confirmed_by,
     )
     await alerting.happen(before)
-    assert (await alerting.why(before)).swallowed_by is StepOutcome.HISTORICAL
+    assert (await alerting.explain(before)).reason is StepOutcome.HISTORICAL
     await alerting.bus.commit(Change(runs=(failed(8),)), timeout_seconds=5)
-    assert (await alerting.why(failed(8))).swallowed_by is StepOutcome.NO_EVENT
+    assert (await alerting.explain(failed(8))).reason is StepOutcome.NO_EVENT
     assert await alerting.explainer.run(RunKey("acme", RunKind.JOB_GROUP, "404")) is None
     assert await alerting.explainer.alert("0" * 16) is None
 
 
-async def test_a_restart_forgets_no_answer(alerting: Alerting) -> None:
-    """What was told, or is held back, is explained from the store alone."""
+async def test_a_restart_loses_no_answer(alerting: Alerting) -> None:
+    """What fired, or is held back, is explained from the store alone."""
     await alerting.happen(failed(1))
     await alerting.happen(failed(2))
     again = Engine(
@@ -246,7 +254,7 @@ async def test_a_restart_forgets_no_answer(alerting: Alerting) -> None:
     second = await explainer.run(failed(2).key)
     assert first is not None
     assert second is not None
-    assert (first.swallowed_by, second.swallowed_by) == (None, StepOutcome.DEDUPLICATED)
+    assert (first.reason, second.reason) == (None, StepOutcome.DEDUPLICATED)
 
 
 async def test_many_rules_that_do_not_match_are_counted(alerting: Alerting) -> None:
@@ -259,7 +267,7 @@ async def test_many_rules_that_do_not_match_are_counted(alerting: Alerting) -> N
     ]
     await alerting.use(*DEFAULT_RULES, *others)
     await alerting.happen(failed())
-    why = await alerting.why(failed())
-    assert len(why.steps) < 80
-    assert why.steps[-1].stage is ExplanationStage.DELIVERY
-    assert any(step.detail.startswith("950 more rules") for step in why.steps)
+    explanation = await alerting.explain(failed())
+    assert len(explanation.steps) < 80
+    assert explanation.steps[-1].stage is ExplanationStage.DELIVERY
+    assert any(step.detail.startswith("950 more rules") for step in explanation.steps)

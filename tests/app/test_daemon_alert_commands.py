@@ -22,8 +22,8 @@ from tests.cli.talking import Said, Talking
 
 
 @dataclass
-class Asked:
-    """A workspace in which only the test starts runs, the daemon, and who hears of it."""
+class AlertCommands:
+    """A workspace in which only the test starts runs, the daemon, and a subscriber."""
 
     workspace: Sandbox
     daemon: DaemonProcess
@@ -56,16 +56,16 @@ class Asked:
         return set(run_ids) <= {row["id"] for row in rows if row["finished_at"]}
 
     async def answer(self, run_id: str) -> tuple[str | None, str]:
-        """Return what swallowed the alert of a run, and the sentence that says so."""
-        told = await self.json("explain", "job_group", run_id)
-        return told["swallowed_by"], told["answer"]
+        """Return the reason why a run notified nobody, and the sentence that says so."""
+        explanation = await self.json("explain", "job_group", run_id)
+        return explanation["reason"], explanation["answer"]
 
     def words(self) -> list[list[str]]:
         return sorted(alarms(self.subscriber).values())
 
 
 @contextlib.asynccontextmanager
-async def asked(folder: Path) -> AsyncIterator[Asked]:
+async def alert_commands(folder: Path) -> AsyncIterator[AlertCommands]:
     workspace = stage.sandbox(cancel_ratio=0.0)
     async with (
         stage.started(workspace) as url,
@@ -77,12 +77,12 @@ async def asked(folder: Path) -> AsyncIterator[Asked]:
         async with daemon_process(settings) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")
             with contextlib.closing(Talking()) as say:
-                yield Asked(workspace, daemon, subscriber, say)
+                yield AlertCommands(workspace, daemon, subscriber, say)
 
 
-async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> None:
-    """Told, more of the same, silenced, of no matter: each run's answer is its own."""
-    async with asked(tmp_path) as scene:
+async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
+    """Fired, deduplicated, silenced, successful: each run has its own reason."""
+    async with alert_commands(tmp_path) as scene:
         loud, quiet = scene.recipes()[:2]
         name = next(
             flow.name for flow in scene.workspace.world.flows.live() if flow.id == quiet.flow_id
@@ -102,23 +102,23 @@ async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> N
 
         assert await scene.answer(first) == (
             None,
-            f"run acme:job_group:{first} was told through mqtt",
+            f"run acme:job_group:{first}: notified through mqtt",
         )
         assert (await scene.answer(again))[0] == "deduplicated"
-        swallowed_by, why = await scene.answer(hidden)
-        assert swallowed_by == "silenced"
-        assert "of ann until" in why
+        reason, why = await scene.answer(hidden)
+        assert reason == "silenced"
+        assert "by ann until" in why
         assert "planned reload" in why
-        assert (await scene.answer(good))[0] == "nothing wrong by this rule"
+        assert (await scene.answer(good))[0] == "condition not met"
 
         listed = await scene.json("alerts", "--state", "firing")
         assert {item["rule"] for item in listed} == {"run_failed"}
         (silent,) = [item for item in listed if item["muted_by"]]
         assert silent["pipeline"] == name
         of_flow = await scene.json("explain", "flow", str(quiet.flow_id))
-        assert of_flow["swallowed_by"] == "silenced"
+        assert of_flow["reason"] == "silenced"
         of_alert = await scene.json("explain", silent["fingerprint"])
-        assert of_alert["swallowed_by"] == "silenced"
+        assert of_alert["reason"] == "silenced"
 
         (silence,) = await scene.json("silence", "list")
         assert (await scene.type("silence", "expire", silence["id"])).code == 0
@@ -127,11 +127,11 @@ async def test_somebody_asks_why_they_heard_what_they_heard(tmp_path: Path) -> N
         lines = (await scene.type("events", "--since", "1h")).out.splitlines()
         (line,) = [other_line for other_line in lines if " alert.silenced " in other_line]
         assert f" alert.silenced acme run_failed {silent['fingerprint']}: {name} failed" in line
-        await _try_rules_and_replay(scene, begun)
+        await _backtest_and_replay(scene, begun)
 
 
-async def _try_rules_and_replay(scene: Asked, begun: datetime) -> None:
-    """The recorded past agrees with the rules that told it, and reaches the broker again."""
+async def _backtest_and_replay(scene: AlertCommands, begun: datetime) -> None:
+    """A backtest agrees with the rules that fired, and a replay reaches the broker again."""
     rows = await scene.json("alerts", "backtest", "--since", begun.isoformat())
     (failed,) = [row for row in rows if row["rule"] == "run_failed"]
     assert (failed["would_fire"], failed["did_fire"]) == (2, 2)
@@ -143,6 +143,7 @@ async def _try_rules_and_replay(scene: Asked, begun: datetime) -> None:
     assert (replayed["output"], replayed["refused"]) == ("mqtt", 0)
     assert replayed["sent"] > 0
     await eventually(
-        lambda: len(scene.subscriber.messages) >= before + replayed["sent"], why="not heard again"
+        lambda: len(scene.subscriber.messages) >= before + replayed["sent"],
+        why="not published again",
     )
     assert scene.words() == [["fired"], ["silenced", "fired"]]

@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from monitor import logs
-from monitor.alerting.backtest.recorded_store import RecordedPast
-from monitor.alerting.backtest.replay import Backtest
+from monitor.alerting.backtest.replay import Replay
+from monitor.alerting.backtest.replay_store import MemoryStore
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded
 from monitor.model.events import STATUS_EVENTS, AlertEvent, RunEvent, run_event_id
@@ -36,6 +36,7 @@ from monitor.model.runs import (
     Trigger,
 )
 from monitor.model.triggers import CronTrigger
+from monitor.tracking.pipeline_health import PipelineHealthTracker
 from tests.bench.figures import Figure, table
 
 TITLE = "Rules on the past of 300 flows"
@@ -54,7 +55,7 @@ class Sizes(Struct, frozen=True, kw_only=True):
 
 
 async def measure(sizes: Sizes | None = None) -> list[Figure]:
-    """Return the cost of one event that is judged again."""
+    """Return the cost of one replayed event."""
     sizes = sizes or Sizes()
     logs.configure(level="error")
     log = _log(sizes)
@@ -65,18 +66,20 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
 
 async def _cost(log: list[Recorded], sizes: Sizes) -> float:
     """Return milliseconds for one event."""
-    told: list[AlertEvent] = []
-    test = await Backtest.opened(
+    alerts: list[AlertEvent] = []
+    replay = Replay(
         AlertingSettings(),
         workspaces=[_workspace(sizes)],
         start=_BEGAN,
-        past=RecordedPast(told.append),
+        store=MemoryStore(alerts.append),
+        health_tracker=PipelineHealthTracker,
     )
+    await replay.begin()
     began = time.process_time()
-    await test.judge(log, [recorded.event.recorded_at - _NOTICED for recorded in log])
+    await replay.replay(log, [recorded.event.recorded_at - _NOTICED for recorded in log])
     took = time.process_time() - began
-    if not told:
-        raise RuntimeError(f"{len(log)} events, and nothing was told")
+    if not alerts:
+        raise RuntimeError(f"{len(log)} events, and no alert fired")
     return 1e3 * took / len(log)
 
 

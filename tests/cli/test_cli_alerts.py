@@ -204,10 +204,10 @@ async def test_alerts_and_runs_are_explained(asking: Asking, words: list[str]) -
     done = await asking.type("explain", *words)
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert lines[0].endswith("was not told")
-    assert lines[2].split() == ["stage", "word", "at", "rule", "output", "detail"]
+    assert lines[0].endswith("was not notified")
+    assert lines[2].split() == ["stage", "outcome", "at", "rule", "output", "detail"]
     assert lines[3].split()[:2] == ["rule", "pending"]
-    assert (await asking.rows("explain", *words))["swallowed_by"] == "pending"
+    assert (await asking.rows("explain", *words))["reason"] == "pending"
 
 
 async def test_what_is_not_known_is_not_explained(asking: Asking) -> None:

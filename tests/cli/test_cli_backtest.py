@@ -39,7 +39,7 @@ LAG = timedelta(seconds=3)  # from happening to recording
 
 @dataclass
 class Past:
-    """A server with a past, and the command that tries rules on it."""
+    """A server with recorded events, and the command that backtests rules on them."""
 
     site: Site
     folder: Path
@@ -55,7 +55,7 @@ class Past:
         lag: timedelta = LAG,
         trigger: Trigger = Trigger.MANUAL,
     ) -> None:
-        """Let a run have been recorded: its start and its end."""
+        """Record a run: its start and its end."""
         started = BEGIN + at
         run = RunState(
             key=RunKey("acme", RunKind.JOB_GROUP, str(number)),
@@ -92,7 +92,7 @@ class Past:
         self.site.live_state.update_workspace("acme", known_at=known_at)
 
     async def fired(self, name: str, *, at: timedelta, key: str = "9f86d081884c7d65") -> None:
-        """Let an alert have been told."""
+        """Record an alert that fired."""
         alert = Alert(
             fingerprint=key,
             name=name,
@@ -114,7 +114,7 @@ class Past:
         await self.site.bus.commit(Change(events=(event,)), timeout_seconds=5)
 
     async def test(self, *rules: str, arguments: Sequence[str] = SINCE) -> Said:
-        """Try rules on it."""
+        """Run the backtest with these rules."""
         config = self.folder / "new.toml"
         config.write_text(
             '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
@@ -140,8 +140,8 @@ FAILED = '[[alerts]]\nrule = "run_failed"'
 MINUTE = timedelta(minutes=1)
 
 
-async def test_what_would_have_been_told_stands_beside_what_was(past: Past) -> None:
-    """One failure that was told with other rules, one that was not, and one told by them alone."""
+async def test_what_would_have_fired_stands_beside_what_did(past: Past) -> None:
+    """One failure fired on both sides, one only with the new rules, one alert only before."""
     for number, hour in enumerate((1, 5)):
         at = timedelta(hours=hour)
         await past.run(2 * number, at=at, lasts=MINUTE, ends=Status.FAILED)
@@ -174,7 +174,7 @@ async def test_the_table_names_each_difference(past: Past) -> None:
 
 
 async def test_time_passes_between_events(past: Past) -> None:
-    """A run that takes too long is overdue when the limit is over, not when something happens."""
+    """A run is overdue when its limit is over, not at the next event."""
     await past.run(1, at=MINUTE, lasts=60 * MINUTE, ends=Status.SUCCEEDED)
     await past.run(2, at=70 * MINUTE, lasts=5 * MINUTE, ends=Status.SUCCEEDED)
     rule = '[[alerts]]\nrule = "run_overdue"\nthreshold = 1200'
@@ -183,7 +183,7 @@ async def test_time_passes_between_events(past: Past) -> None:
 
 
 async def test_an_outage_of_the_daemon_makes_nothing_overdue(past: Past) -> None:
-    """What was noticed an hour late was not known meanwhile, and nothing was judged by it."""
+    """What was noticed an hour late was not known before, and no rule was evaluated by it."""
     late = timedelta(hours=1)
     await past.run(1, at=MINUTE, lasts=5 * MINUTE, ends=Status.SUCCEEDED)
     # Begun in time, ended within the outage: its end was recorded an hour late.
@@ -193,8 +193,8 @@ async def test_an_outage_of_the_daemon_makes_nothing_overdue(past: Past) -> None
     assert (await past.rows(rule))["run_overdue"]["would_fire"] == 0
 
 
-async def test_a_rule_that_must_last_is_tried_too(past: Past) -> None:
-    """What is over before its time would not have been told."""
+async def test_a_rule_with_for_seconds_is_tested(past: Past) -> None:
+    """An alert that ends while it is pending would not have fired."""
     await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.FAILED)
     await past.run(2, at=3 * MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
     await past.run(3, at=60 * MINUTE, lasts=MINUTE, ends=Status.FAILED)
@@ -202,8 +202,8 @@ async def test_a_rule_that_must_last_is_tried_too(past: Past) -> None:
     assert [other_row["starts_at"] for other_row in row["only_new"]] == ["2026-11-20T11:01:00Z"]
 
 
-async def test_schedules_are_tried_as_they_stand_today(past: Past) -> None:
-    """A start that an hourly schedule should have made is missed, and those that came are not."""
+async def test_schedules_are_taken_as_they_are_today(past: Past) -> None:
+    """A start that did not come is missed, and those that came are not."""
     schedule = ScheduleKnown(
         id="3",
         name="hourly",
@@ -219,10 +219,10 @@ async def test_schedules_are_tried_as_they_stand_today(past: Past) -> None:
     assert [other_row["starts_at"] for other_row in row["only_new"]] == ["2026-11-20T13:30:00Z"]
 
 
-async def test_what_is_not_judged_is_said(past: Past) -> None:
+async def test_what_is_not_evaluated_is_reported(past: Past) -> None:
     """A log that begins later than asked for, and limits that must be learned first, are named."""
     await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
-    begins = "the log begins at 2026-11-20T10:01:03Z: nothing before is judged\n"
+    begins = "the log begins at 2026-11-20T10:01:03Z: nothing before is evaluated\n"
     assert (await past.test(FAILED)).err == begins
     done = await past.test('[[alerts]]\nrule = "not_fresh"')
     assert done.err.startswith(f"{begins}not_fresh: limits are learned anew from the first of")
@@ -231,7 +231,7 @@ async def test_what_is_not_judged_is_said(past: Past) -> None:
     assert (done.code, done.err) == (0, "")
 
 
-async def test_nothing_is_judged_beyond_what_the_workspace_has_told(past: Past) -> None:
+async def test_nothing_is_evaluated_after_the_last_read_of_the_workspace(past: Past) -> None:
     """Starts that are due after the log was read are not missed, and runs not overdue."""
     schedule = ScheduleKnown(
         id="3",
@@ -250,8 +250,8 @@ async def test_nothing_is_judged_beyond_what_the_workspace_has_told(past: Past) 
         assert (await past.rows(rule))["schedule_missed"]["would_fire"] == told
 
 
-async def test_nothing_recorded_is_said(past: Past) -> None:
-    """An empty past is no proof that rules are quiet."""
+async def test_an_empty_log_is_reported(past: Past) -> None:
+    """An empty log is no proof that rules would not fire."""
     done = await past.test(FAILED)
     assert (done.code, done.out) == (1, "")
     assert "has recorded no events since then" in done.err
@@ -265,17 +265,17 @@ async def test_nothing_recorded_is_said(past: Past) -> None:
         (("--since", "30d", "--daemon", "/nowhere.toml"), 2, "there is no such file"),
     ],
 )
-async def test_what_cannot_be_tried_is_refused(
+async def test_wrong_options_are_refused(
     past: Past, arguments: tuple[str, ...], code: int, problem: str
 ) -> None:
-    """No instant and no daemon: one line on stderr."""
+    """No instant and no configuration of the daemon: one line on stderr."""
     done = await past.test(FAILED, arguments=arguments)
     assert (done.code, done.out) == (code, "")
     assert problem in done.err
 
 
-async def test_the_new_file_need_not_reach_the_daemon(past: Past) -> None:
-    """Another file says where the daemon is; secrets of the new one are not even looked for."""
+async def test_the_new_file_need_not_name_the_daemon(past: Past) -> None:
+    """Another file says where the daemon is; secrets of the new one are not read."""
     await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.FAILED)
     await past.test(FAILED)
     running = past.folder / "running.toml"
@@ -290,8 +290,8 @@ async def test_the_new_file_need_not_reach_the_daemon(past: Past) -> None:
     assert done.out.splitlines()[1].split() == ["run_failed", "1", "0", "1", "0"]
 
 
-async def test_wrong_rules_are_told_as_check_tells_them(past: Past) -> None:
-    """The new file is judged first, and all its faults are told."""
+async def test_wrong_rules_are_reported_as_check_does(past: Past) -> None:
+    """The new file is validated first, and all its problems are reported."""
     done = await past.test('[[alerts]]\nrule = "run_faild"')
     assert (done.code, done.out) == (2, "")
     assert "run_failed" in done.err

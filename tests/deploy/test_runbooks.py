@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.alerting.explain.explanations import SWALLOWED
-from monitor.alerting.settings import RuleKind
+from monitor.alerting.explain.explanation import REASONS
+from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.catalogue.operations import operations
 from monitor.cli.settings_files import weigh_file
 from tests.deploy.documents import ROOT, blocks, code
@@ -65,10 +65,10 @@ def test_links_inside_lead_somewhere() -> None:
     assert [item for item in linked if item not in anchors] == []
 
 
-def test_each_step_that_swallows_an_alert_is_explained() -> None:
+def test_each_reason_for_no_notification_is_explained() -> None:
     """What `explain` can answer stands in the table, in the order of the steps."""
     table = re.findall(r"^\| `([^`]+)` \|", section("When nothing came"), re.MULTILINE)
-    assert table == list(SWALLOWED)
+    assert table == list(REASONS)
 
 
 def test_operations_that_are_named_exist() -> None:

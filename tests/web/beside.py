@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.alerts.silences import labels_to_match
-from monitor.alerting.explain.explanations import (
+from monitor.alerting.explain.explanation import (
     Explanation,
     ExplanationStage,
     ExplanationStep,
@@ -30,20 +30,20 @@ class Replayed(Struct, frozen=True):
 
 
 class Beside:
-    """Holds a picture that a test changes."""
+    """Holds a snapshot that a test changes."""
 
     def __init__(self, *, now: Callable[[], datetime]) -> None:
         self._now = now
-        self.picture = AlertingSnapshot(rules=(("run_failed", Severity.CRITICAL),))
+        self.snapshot = AlertingSnapshot(rules=(("run_failed", Severity.CRITICAL),))
         self.over: dict[str, list[Alert]] = {}
         self.replayed: list[tuple[str, datetime]] = []
 
     def requests(self) -> AlertingRequests:
         return AlertingRequests(
-            picture=lambda: self.picture,
+            snapshot=lambda: self.snapshot,
             ended=lambda fingerprint: self.over.get(fingerprint, []),
             labels=lambda: labels_to_match(
-                (), rules=[name for name, _ in self.picture.rules], workspaces=["acme", "other"]
+                (), rules=[name for name, _ in self.snapshot.rules], workspaces=["acme", "other"]
             ),
             add_silence=self._add,
             expire_silence=self._expire,
@@ -56,7 +56,7 @@ class Beside:
 
     def hold(self, *alerts: Alert, **more: Any) -> None:
         """Let these alerts be the present."""
-        self.picture = msgspec.structs.replace(self.picture, alerts=alerts, **more)
+        self.snapshot = msgspec.structs.replace(self.snapshot, alerts=alerts, **more)
 
     def alert(self, fingerprint: str = "9f86d081884c7d65", **more: Any) -> Alert:
         """Return an alert about the flow ``orders`` that fires since now."""
@@ -93,22 +93,22 @@ class Beside:
         return Silence(**{**made, **more})
 
     async def _add(self, silence: Silence) -> None:
-        self._silences([*self.picture.silences, silence])
+        self._silences([*self.snapshot.silences, silence])
 
     async def _expire(self, silence_id: str) -> bool:
-        left = [silence for silence in self.picture.silences if silence.id != silence_id]
-        is_gone = len(left) < len(self.picture.silences)
+        left = [silence for silence in self.snapshot.silences if silence.id != silence_id]
+        is_gone = len(left) < len(self.snapshot.silences)
         self._silences(left)
         return is_gone
 
     def _silences(self, silences: Sequence[Silence]) -> None:
-        self.picture = msgspec.structs.replace(self.picture, silences=tuple(silences))
+        self.snapshot = msgspec.structs.replace(self.snapshot, silences=tuple(silences))
 
     async def _explain_alert(self, fingerprint: str) -> Explanation | None:
         alert = next(
             (
                 other_alert
-                for other_alert in self.picture.alerts
+                for other_alert in self.snapshot.alerts
                 if other_alert.fingerprint == fingerprint
             ),
             None,
@@ -132,14 +132,14 @@ class Beside:
 def _explanation(about: str, *alerts: Alert) -> Explanation:
     step = ExplanationStep(
         stage=ExplanationStage.RULE,
-        word=StepOutcome.PENDING,
-        detail="it is told when it lasts",
+        outcome=StepOutcome.PENDING,
+        detail="fires after 300 s",
         rule="x",
     )
     return Explanation(
-        about=about,
-        answer=f"{about} was not told",
-        swallowed_by=StepOutcome.PENDING,
+        subject=about,
+        answer=f"{about} was not notified",
+        reason=StepOutcome.PENDING,
         steps=(step,),
         alerts=alerts,
     )

@@ -163,7 +163,7 @@ async def test_a_browser_shows_a_living_page(tmp_path: Path) -> None:
     assert f"job group {ended}" in recent
     assert (ended in running, active in recent) == (False, False)
     assert "run_failed" in alerts
-    assert "found nothing wrong" in steps
+    assert "condition not met" in steps
 
 
 async def test_a_browser_tells_what_a_policy_blocks(tmp_path: Path) -> None:

@@ -104,9 +104,9 @@ async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
          "alert: 'zzz' is not known; known: 9f86d081884c7d65"),
         ("/api/v1/explain?run=17", 400, "run: '17' is not WORKSPACE/KIND/ID"),
         ("/api/v1/explain?run=acme//17", 400, "run: 'acme//17' is not WORKSPACE/KIND/ID"),
-        ("/api/v1/explain?run=acme/flow/17", 400, "run: kind 'flow' is none of flow_run, job_g"),
+        ("/api/v1/explain?run=acme/flow/17", 400, "run: kind: 'flow' is none of flow_run, job_"),
         ("/api/v1/explain?run=acme/job_group/9", 404, "run acme/job_group/9 is not known, or"),
-        ("/api/v1/explain?pipeline=acme/job_group/7", 400, "pipeline: kind 'job_group' is none"),
+        ("/api/v1/explain?pipeline=acme/job_group/7", 400, "pipeline: kind: 'job_group' is none"),
         ("/api/v1/explain?pipeline=acme/plan/7", 404, "pipeline acme/plan/7 is not known, or"),
     ],
 )  # fmt: skip
@@ -159,7 +159,7 @@ async def test_a_silence_that_cannot_be_meant_is_refused(
     status, detail = problem(await site.post("/api/v1/silences", json=body))
     assert status == 400
     assert fault in detail
-    assert site.beside.picture.silences == ()
+    assert site.beside.snapshot.silences == ()
 
 
 async def test_what_is_wrong_with_a_silence_is_told_at_once(site: Site) -> None:
@@ -206,7 +206,7 @@ async def test_a_silence_of_the_configuration_ends_there(site: Site) -> None:
     )
     status, detail = problem(await site.delete("/api/v1/silences/config-2"))
     assert (status, detail) == (404, "silence: 'config-2' is not known; did you mean config-1?")
-    assert len(site.beside.picture.silences) == 1
+    assert len(site.beside.snapshot.silences) == 1
 
 
 async def test_a_foreign_page_cannot_silence(site: Site) -> None:
@@ -221,11 +221,11 @@ async def test_runs_alerts_and_pipelines_are_explained(site: Site) -> None:
     questions = ("alert=9f86d081884c7d65", "run=acme/job_group/17", "pipeline=acme/flow/7")
     for asked in questions:
         told = (await site.get(f"/api/v1/explain?{asked}")).document
-        assert told["swallowed_by"] == "pending"
+        assert told["reason"] == "pending"
         assert [step["stage"] for step in told["steps"]] == ["rule"]
         page = await site.get(f"/explain?{asked}")
         assert told["answer"] in page.text
-        assert "it is told when it lasts" in page.text
+        assert "fires after 300 s" in page.text
 
 
 async def test_an_output_is_sent_the_past_again(site: Site) -> None:

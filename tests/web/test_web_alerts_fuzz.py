@@ -109,10 +109,10 @@ async def test_no_name_of_an_alert_or_silence_is_a_failure(
 )
 async def test_no_wish_is_a_failure(site: Site, path: str, body: object) -> None:
     """Any document is done as it says or refused, and what is refused changes nothing."""
-    before = site.beside.picture.silences
+    before = site.beside.snapshot.silences
     del site.beside.replayed[:]
     status = told(await site.post(f"/api/v1/{path}", data=json.dumps(body), headers=JSON))
     assert status in (200, 201, 400, 404)
     if status in (400, 404):
-        assert site.beside.picture.silences == before
+        assert site.beside.snapshot.silences == before
         assert site.beside.replayed == []

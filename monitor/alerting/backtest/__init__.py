@@ -1,1 +1,1 @@
-"""Other rules over recorded events."""
+"""Other rules on recorded events: log, replay, comparison."""

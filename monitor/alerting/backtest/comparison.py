@@ -1,4 +1,4 @@
-"""Holds what rules would have told against what was told. Pure."""
+"""Compares the alerts that rules would have fired with those that fired. Pure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,14 @@ from msgspec import Struct
 
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
-from monitor.model.alerts import Alert
 from monitor.model.events import AlertEvent, EventType
 
-# These need live state, which the event log does not hold.
-NOT_RECORDED = frozenset(
-    rule for rule, definition in RULE_DEFINITIONS.items() if definition.not_recorded
-)
-_SAME_START = timedelta(seconds=90)  # of one episode, once by looks and once by replay
+_SAME_START = timedelta(seconds=90)  # of one alert, by a daemon's evaluations and by a replay's
 _STARTS = (EventType.ALERT_FIRED, EventType.ALERT_FLAPPING)
 
 
 class BacktestFiring(Struct, frozen=True, kw_only=True, order=True):
-    """One start of an alert."""
+    """One alert that fired or would have fired."""
 
     starts_at: datetime
     rule: str
@@ -33,80 +28,79 @@ class BacktestFiring(Struct, frozen=True, kw_only=True, order=True):
 
 
 class RuleComparison(Struct, frozen=True, kw_only=True):
-    """One rule: what it would have told, and what a rule of that name did tell."""
+    """One rule: what it would have fired, and what a rule of that name did fire."""
 
     rule: str
-    is_recorded: bool  # False: the log does not hold what this rule looks at
+    not_recorded: str  # why the log does not hold what it evaluates; empty where it does
     would_fire: int
     did_fire: int
     only_new: tuple[BacktestFiring, ...]
     only_old: tuple[BacktestFiring, ...]
 
 
-def firing_of(alert: Alert) -> BacktestFiring:
-    return BacktestFiring(
-        starts_at=alert.starts_at,
-        rule=alert.name,
-        fingerprint=alert.fingerprint,
-        workspace=alert.workspace,
-        pipeline=alert.labels.get("pipeline", ""),
-        summary=alert.annotations.get("summary", ""),
-    )
-
-
 def firings(events: Iterable[object]) -> list[BacktestFiring]:
-    """Return the starts among events, each once."""
+    """Return the alerts that fired by these events, each once."""
+    alerts = [
+        event.alert for event in events if isinstance(event, AlertEvent) and event.type in _STARTS
+    ]
     found = [
-        firing_of(event.alert)
-        for event in events
-        if isinstance(event, AlertEvent) and event.type in _STARTS
+        BacktestFiring(
+            starts_at=alert.starts_at,
+            rule=alert.name,
+            fingerprint=alert.fingerprint,
+            workspace=alert.workspace,
+            pipeline=alert.labels.get("pipeline", ""),
+            summary=alert.annotations.get("summary", ""),
+        )
+        for alert in alerts
     ]
     return list(dict.fromkeys(found))
 
 
-def compared(
+def compare(
     rules: Sequence[RuleSettings], would: Sequence[BacktestFiring], did: Sequence[BacktestFiring]
 ) -> list[RuleComparison]:
-    """Return one row for each rule, in their order; then those that only the past knows."""
+    """Return one row for each rule, in their order; then those that only the log knows."""
     new, old = _by_rule(would), _by_rule(did)
     kinds = {rule.name: rule.rule for rule in rules if rule.is_enabled}
     return [
-        _one(name, kinds.get(name), new.get(name, []), old.get(name, []))
+        _comparison(name, _not_recorded(kinds.get(name)), new[name], old[name])
         for name in dict.fromkeys([*kinds, *old])
     ]
 
 
-def _one(
-    name: str, kind: RuleKind | None, would: Sequence[BacktestFiring], did: Sequence[BacktestFiring]
+def _comparison(
+    name: str, not_recorded: str, would: Sequence[BacktestFiring], did: Sequence[BacktestFiring]
 ) -> RuleComparison:
-    is_recorded = kind not in NOT_RECORDED
-    left = list(did)
+    only_old = list(did)
     only_new: list[BacktestFiring] = []
     for firing in would:
-        twin = next((other for other in left if _is_same(firing, other)), None)
-        if twin is None:
+        same = next((old for old in only_old if _is_same(firing, old)), None)
+        if same is None:
             only_new.append(firing)
         else:
-            left.remove(twin)
+            only_old.remove(same)
     return RuleComparison(
         rule=name,
-        is_recorded=is_recorded,
+        not_recorded=not_recorded,
         would_fire=len(would),
         did_fire=len(did),
         only_new=tuple(only_new),
-        only_old=tuple(left) if is_recorded else (),
+        only_old=() if not_recorded else tuple(only_old),
     )
 
 
-def _is_same(first: BacktestFiring, other: BacktestFiring) -> bool:
-    return (
-        first.fingerprint == other.fingerprint
-        and abs(first.starts_at - other.starts_at) <= _SAME_START
-    )
+def _not_recorded(kind: RuleKind | None) -> str:
+    return "" if kind is None else RULE_DEFINITIONS[kind].not_recorded
 
 
-def _by_rule(told: Iterable[BacktestFiring]) -> dict[str, list[BacktestFiring]]:
-    found: defaultdict[str, list[BacktestFiring]] = defaultdict(list)
-    for firing in sorted(told):
-        found[firing.rule].append(firing)
-    return found
+def _is_same(new: BacktestFiring, old: BacktestFiring) -> bool:
+    is_close = abs(new.starts_at - old.starts_at) <= _SAME_START
+    return new.fingerprint == old.fingerprint and is_close
+
+
+def _by_rule(fired: Iterable[BacktestFiring]) -> defaultdict[str, list[BacktestFiring]]:
+    by_rule: defaultdict[str, list[BacktestFiring]] = defaultdict(list)
+    for firing in sorted(fired):
+        by_rule[firing.rule].append(firing)
+    return by_rule

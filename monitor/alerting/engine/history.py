@@ -1,19 +1,19 @@
-"""The newest evaluations, to explain why nobody was notified. In memory, bounded.
+"""What rules found lately, for `explain`. In memory and bounded; empty after a restart.
 
-Nothing depends on it: alerts follow from the durable state alone. After a restart it is empty, and
-explanations rest on that state.
+No alert depends on it: `explain` then answers from the stored alerts alone.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from monitor.alerting.alerts.outcome import StepWord
 
-_OF_EVENTS = 50_000  # evaluations: 10,000 events where five rules match each
+_OF_EVENTS = 50_000  # 10,000 events that five rules evaluate each
 _OF_STATE = 10_000
 _PER_EVENT = 100
 
@@ -29,41 +29,45 @@ class EvaluationRecord(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class EvaluationHistory:
-    """All evaluations of the newest events, and the last one of each rule and subject's state."""
+    """The newest evaluations: all of each event, and the last of state for rule and subject."""
 
     def __init__(self, *, of_events: int = _OF_EVENTS, of_state: int = _OF_STATE) -> None:
-        self._of_events_kept = of_events
-        self._of_state_kept = of_state
-        self._count = 0
+        self._most_of_events = of_events
+        self._most_of_state = of_state
+        self._count_of_events = 0
         self._of_events: OrderedDict[str, dict[tuple[str, str], EvaluationRecord]] = OrderedDict()
         self._of_state: OrderedDict[tuple[str, str], EvaluationRecord] = OrderedDict()
 
-    def add(self, event_id: str | None, record: EvaluationRecord) -> None:
-        """Add one evaluation; a repeated one replaces the former.
+    def record(self, event_id: str | None, evaluation: EvaluationRecord) -> None:
+        """Keep one evaluation; a repeated one, as after a failed step, replaces the former.
 
-        ``event_id`` None: the rule evaluated the state of its subject.
+        ``event_id`` None: the rule evaluated state.
         """
-        identity = (record.rule, record.fingerprint)
+        identity = (evaluation.rule, evaluation.fingerprint)
         if event_id is None:
-            self._of_state[identity] = record
+            self._of_state[identity] = evaluation
             self._of_state.move_to_end(identity)
-            if len(self._of_state) > self._of_state_kept:
+            if len(self._of_state) > self._most_of_state:
                 self._of_state.popitem(last=False)
             return
-        records = self._of_events.setdefault(event_id, {})
-        if identity not in records:
-            if len(records) >= _PER_EVENT:
+        of_event = self._of_events.setdefault(event_id, {})
+        if identity not in of_event:
+            if len(of_event) >= _PER_EVENT:
                 return
-            self._count += 1
-        records[identity] = record
-        while self._count > self._of_events_kept:
+            self._count_of_events += 1
+        of_event[identity] = evaluation
+        while self._count_of_events > self._most_of_events:
             _, oldest = self._of_events.popitem(last=False)
-            self._count -= len(oldest)
+            self._count_of_events -= len(oldest)
 
-    def of_event(self, event_id: str) -> tuple[EvaluationRecord, ...]:
-        """Return the evaluations of an event; empty where it is too long ago."""
-        return tuple(self._of_events.get(event_id, {}).values())
+    def of_events(self, ids: Sequence[str], rule: str, fingerprint: str) -> EvaluationRecord | None:
+        """Return what a rule found by the newest of these events that it evaluated, if kept."""
+        for event_id in reversed(ids):
+            found = self._of_events.get(event_id, {}).get((rule, fingerprint))
+            if found is not None:
+                return found
+        return None
 
     def last_of_state(self, rule: str, fingerprint: str) -> EvaluationRecord | None:
-        """Return the last evaluation of a subject's state by a rule."""
+        """Return what a rule found when it last evaluated the state of a subject."""
         return self._of_state.get((rule, fingerprint))

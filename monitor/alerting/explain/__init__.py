@@ -1,1 +1,1 @@
-"""Why an alert came or did not, and what other rules would have told."""
+"""Explains why people were notified of a run, an alert or a pipeline, or why not."""

@@ -1,4 +1,4 @@
-"""An engine on a real store that can be asked why, and what it is fed with."""
+"""An engine on a real store with its explainer, and what it is fed with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.explain.explainer import Explainer
-from monitor.alerting.explain.explanations import Explanation
+from monitor.alerting.explain.explanation import Explanation
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Retention, Start, Step
@@ -62,7 +62,7 @@ class Alerting:
     async def use(self, *rules: RuleSettings) -> None:
         await self.engine.reconfigure(AlertingSettings(rules=rules))
 
-    async def why(self, run: RunState) -> Explanation:
+    async def explain(self, run: RunState) -> Explanation:
         found = await self.explainer.run(run.key)
         assert found is not None
         return found

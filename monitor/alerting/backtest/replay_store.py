@@ -1,4 +1,4 @@
-"""A past that happens once more: what the engine asks of a store, held in memory and in bounds."""
+"""The store of a replay: what the engine reads of a store, in memory and bounded."""
 
 from __future__ import annotations
 
@@ -12,45 +12,42 @@ from monitor.bus.contract import Batch, Recorded, Start, Step, StoreStatus
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent
 from monitor.model.runs import RunKey, RunKind, RunState
 
-Tell = Callable[[AlertEvent], None]
-
-# A bad end may wait for what it is a part of, for minutes at most.
-_BAD_ENDS = frozenset({EventType.RUN_FAILED, EventType.RUN_CANCELED})
-_BAD_ENDS_KEPT = timedelta(hours=1)
-# What ended so long before everything that is active cannot be a part of anything that is to come.
+# A failure may wait for its root run, for minutes at most.
+_FAILURES = frozenset({EventType.RUN_FAILED, EventType.RUN_CANCELED})
+_FAILURES_KEPT = timedelta(hours=1)
+# A run that ended so long before all active ones is part of none that is still to come.
 _RUNS_KEPT = timedelta(days=1)
 _RUNS_BOUND = 200_000
-_ROOM = 10_000  # runs, before the next look for those that may go
+_ROOM = 10_000  # runs to add before the next attempt to forget some
 
 
-class RecordedStore(Store, Protocol):
-    """A store that somebody lets the recorded events happen in."""
+class ReplayStore(Store, Protocol):
+    """A store that recorded events are written to again."""
 
-    async def happen(self, events: Sequence[Event]) -> None:
-        """Let events be recorded, with the runs as they were then."""
+    async def record(self, events: Sequence[Event]) -> None:
+        """Record events, with the runs as they were then."""
 
 
-class RecordedPast:
-    """A `RecordedStore` in memory; the engine's events go to ``tell`` and no further.
+class MemoryStore:
+    """A `ReplayStore` in memory; the engine's alert events go to ``on_alert`` and no further.
 
-    Steps are not kept: nobody goes on from them.
+    Steps are not kept: no replay is resumed.
     """
 
-    def __init__(self, emit: Tell) -> None:
-        self._tell = emit
+    def __init__(self, on_alert: Callable[[AlertEvent], None]) -> None:
+        self._on_alert = on_alert
         self._position = 0
         self._unread: deque[Recorded] = deque()
         self._runs: dict[RunKey, RunState] = {}
-        self._inside: defaultdict[RunKey, dict[RunKey, None]] = defaultdict(dict)
-        self._bad_ends: dict[str, Recorded] = {}
+        self._children: defaultdict[RunKey, dict[RunKey, None]] = defaultdict(dict)
+        self._failures: dict[str, Recorded] = {}
         self._room = _ROOM
 
     def __len__(self) -> int:
         """Return how many runs are held."""
         return len(self._runs)
 
-    async def happen(self, events: Sequence[Event]) -> None:
-        """Let events be recorded, with the runs as they were then."""
+    async def record(self, events: Sequence[Event]) -> None:
         for event in events:
             self._position += 1
             recorded = Recorded(self._position, event)
@@ -58,10 +55,10 @@ class RecordedPast:
             if not isinstance(event, RunEvent):
                 continue
             self._keep(event.run)
-            if event.type in _BAD_ENDS:
-                self._bad_ends[event.id] = recorded
+            if event.type in _FAILURES:
+                self._failures[event.id] = recorded
         if events:
-            self._forget_bad_ends(events[-1].recorded_at - _BAD_ENDS_KEPT)
+            self._forget_failures(events[-1].recorded_at - _FAILURES_KEPT)
             self._forget_runs()
 
     async def subscribe(self, consumer: str, *, start: Start) -> int:  # noqa: ARG002 - a Store
@@ -74,7 +71,7 @@ class RecordedPast:
         while self._unread and self._unread[0].position <= after:
             self._unread.popleft()
         count = min(limit, len(self._unread))
-        return Batch(events=tuple(self._unread[place] for place in range(count)))
+        return Batch(events=tuple(self._unread[index] for index in range(count)))
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:  # noqa: ARG002 - a Store
         return self._position > after
@@ -82,7 +79,7 @@ class RecordedPast:
     async def advance(self, step: Step, *, timeout_seconds: float) -> None:  # noqa: ARG002
         for event in step.events:
             if isinstance(event, AlertEvent):
-                self._tell(event)
+                self._on_alert(event)
 
     async def status(self) -> StoreStatus:
         return StoreStatus(
@@ -97,64 +94,64 @@ class RecordedPast:
         return {key: self._runs[key] for key in keys if key in self._runs}
 
     async def children(self, key: RunKey) -> list[RunState]:
-        return [self._runs[item] for item in self._inside.get(key, ())]
+        return [self._runs[child] for child in self._children.get(key, ())]
 
     async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
-        return {id_: self._bad_ends[id_] for id_ in ids if id_ in self._bad_ends}
+        return {
+            event_id: self._failures[event_id] for event_id in ids if event_id in self._failures
+        }
 
     def _keep(self, run: RunState) -> None:
         before = self._runs.get(run.key)
         if before is not None and before.parents != run.parents:
-            self._take_out(before)
+            self._unlink(before)
         self._runs[run.key] = run
         for parent in _parents(run):
-            self._inside[parent][run.key] = None
+            self._children[parent][run.key] = None
 
-    def _take_out(self, run: RunState) -> None:
+    def _unlink(self, run: RunState) -> None:
         for parent in _parents(run):
-            inside = self._inside[parent]
-            inside.pop(run.key, None)
-            if not inside:
-                del self._inside[parent]
+            children = self._children[parent]
+            children.pop(run.key, None)
+            if not children:
+                del self._children[parent]
 
-    def _forget_bad_ends(self, before: datetime) -> None:
-        while self._bad_ends:
-            first = next(iter(self._bad_ends))
-            if self._bad_ends[first].event.recorded_at >= before:
+    def _forget_failures(self, before: datetime) -> None:
+        while self._failures:
+            first = next(iter(self._failures))
+            if self._failures[first].event.recorded_at >= before:
                 return
-            del self._bad_ends[first]
+            del self._failures[first]
 
     def _forget_runs(self) -> None:
-        """Drop the runs that nothing to come can be a part of, and the oldest beyond the bound."""
+        """Forget the runs that can be part of none to come, and the oldest beyond the bound."""
         if len(self._runs) <= self._room:
             return
-        active = [_begun_at(run) for run in self._runs.values() if not run.status.is_terminal]
+        active = [_began_at(run) for run in self._runs.values() if not run.status.is_terminal]
         newest = max(run.confirmed_at for run in self._runs.values())
         before = min([newest, *active]) - _RUNS_KEPT
-        over = [run for run in self._runs.values() if _is_over(run, before)]
+        over = [run for run in self._runs.values() if _has_ended(run, before)]
         surplus = len(self._runs) - len(over) - _RUNS_BOUND
         if surplus > 0:
             rest = sorted(self._runs.values(), key=lambda run: run.confirmed_at)
-            over += [run for run in rest if not _is_over(run, before)][:surplus]
+            over += [run for run in rest if not _has_ended(run, before)][:surplus]
         for run in over:
-            self._take_out(run)
+            self._unlink(run)
             del self._runs[run.key]
         self._room = len(self._runs) + _ROOM
 
 
 def _parents(run: RunState) -> list[RunKey]:
-    workspace, parents = run.key.workspace, run.parents
-    found = []
-    if parents.flow_run is not None:
-        found.append(RunKey(workspace, RunKind.FLOW_RUN, parents.flow_run))
-    if parents.plan_run is not None:
-        found.append(RunKey(workspace, RunKind.PLAN_RUN, parents.plan_run))
-    return found
+    parents = (
+        (RunKind.FLOW_RUN, run.parents.flow_run),
+        (RunKind.PLAN_RUN, run.parents.plan_run),
+    )
+    return [RunKey(run.key.workspace, kind, id_) for kind, id_ in parents if id_ is not None]
 
 
-def _begun_at(run: RunState) -> datetime:
+def _began_at(run: RunState) -> datetime:
     return run.created_at or run.started_at or run.confirmed_at
 
 
-def _is_over(run: RunState, before: datetime) -> bool:
+def _has_ended(run: RunState, before: datetime) -> bool:
     return run.status.is_terminal and run.confirmed_at < before

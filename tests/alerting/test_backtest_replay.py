@@ -1,10 +1,11 @@
-"""A backtest looks only when it must, at a past in memory, and tells what looking always tells."""
+"""A replay evaluates only when it must, on a store in memory; the alerts stay the same."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,21 +15,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.backtest.recorded_store import RecordedPast, RecordedStore
-from monitor.alerting.backtest.replay import Backtest, RecordingTimes
+from monitor.alerting.backtest.recorded_log import RecordedLog
+from monitor.alerting.backtest.replay import Replay
+from monitor.alerting.backtest.replay_store import MemoryStore, ReplayStore
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Recorded
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent, run_event_id
 from monitor.model.runs import RunKey, RunKind, Status, Trigger
+from monitor.tracking.pipeline_health import PipelineHealthTracker
 from tests.alerting.histories import ALERTING, BEGIN, RUNS, WORKSPACE, Ran, recorded, workspace
 from tests.clocks import ManualClock
 
 _AFTERWARDS = timedelta(hours=1)
 
 
-class StoredPast:
-    """The store of a daemon, in which events happen as a daemon records them."""
+class DaemonStore:
+    """The store of a daemon, in which events are recorded as a daemon does."""
 
     def __init__(self, bus: SqliteBus) -> None:
         self._bus = bus
@@ -36,60 +39,64 @@ class StoredPast:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._bus, name)
 
-    async def happen(self, events: Sequence[Event]) -> None:
+    async def record(self, events: Sequence[Event]) -> None:
         runs = {event.run.key: event.run for event in events if isinstance(event, RunEvent)}
         change = Change(runs=tuple(runs.values()), events=tuple(events))
         await self._bus.commit(change, timeout_seconds=10)
 
-    async def told(self) -> list[AlertEvent]:
+    async def alert_events(self) -> list[AlertEvent]:
         rows: list[Recorded] = []
         while page := await self._bus.events(after=rows[-1].position if rows else 0, limit=1_000):
             rows += page
         return [row.event for row in rows if isinstance(row.event, AlertEvent)]
 
 
-async def _stored(folder: str) -> tuple[SqliteBus, StoredPast]:
+async def _stored(folder: str) -> tuple[SqliteBus, DaemonStore]:
     bus = await SqliteBus.open(
         Path(folder) / "state.db", clock=ManualClock(BEGIN), registry=CollectorRegistry()
     )
-    return bus, StoredPast(bus)
+    return bus, DaemonStore(bus)
 
 
-async def _judge(
-    log: Sequence[Recorded], rules: AlertingSettings, past: RecordedStore, *, every_look: bool
+async def _replay(
+    log: Sequence[Recorded], rules: AlertingSettings, store: ReplayStore, *, every_interval: bool
 ) -> None:
-    noticed = RecordingTimes()
-    for other_recorded in log:
-        event = other_recorded.event
-        happened_at = event.occurred_at if isinstance(event, RunEvent) else None
-        noticed.add(event.recorded_at, happened_at or event.recorded_at)
-    test = await Backtest.opened(
-        rules, workspaces=[workspace()], start=BEGIN, past=past, every_look=every_look
+    spooled = RecordedLog(BytesIO())
+    spooled.append(log)
+    replay = Replay(
+        rules,
+        workspaces=[workspace()],
+        start=BEGIN,
+        store=store,
+        health_tracker=PipelineHealthTracker,
+        every_interval=every_interval,
     )
-    await test.judge(log, noticed.known_until().of(0, len(log)))
-    await test.end(log[-1].event.recorded_at + _AFTERWARDS)
+    await replay.begin()
+    for part in spooled.slices():
+        await replay.replay(part.events, part.known_until)
+    await replay.finish(log[-1].event.recorded_at + _AFTERWARDS)
 
 
 def _moment(event: AlertEvent) -> tuple[datetime, str]:
-    """Order by the round: what one round tells is in no order that matters."""
+    """Order by the evaluation: alerts of one evaluation are in no order that matters."""
     return event.recorded_at, event.id
 
 
 @given(runs=RUNS, rules=ALERTING)
 @settings(max_examples=10, deadline=None)
-def test_a_look_that_is_left_out_would_have_told_nothing(
+def test_an_evaluation_that_is_left_out_would_have_fired_nothing(
     runs: list[Ran], rules: AlertingSettings
 ) -> None:
-    """With few looks and in memory, with all looks and a real store: the same to the last field."""
+    """Few evaluations in memory and all of them on a real store: the same to the last field."""
 
     async def both() -> tuple[list[AlertEvent], list[AlertEvent]]:
         log, few = recorded(runs), list[AlertEvent]()
-        await _judge(log, rules, RecordedPast(few.append), every_look=False)
+        await _replay(log, rules, MemoryStore(few.append), every_interval=False)
         with TemporaryDirectory() as folder:
             bus, past = await _stored(folder)
             try:
-                await _judge(log, rules, past, every_look=True)
-                return few, await past.told()
+                await _replay(log, rules, past, every_interval=True)
+                return few, await past.alert_events()
             finally:
                 await bus.close()
 
@@ -99,18 +106,18 @@ def test_a_look_that_is_left_out_would_have_told_nothing(
 
 @given(runs=RUNS, sizes=st.lists(st.integers(1, 9), min_size=1))
 @settings(max_examples=10, deadline=None)
-def test_a_past_in_memory_answers_as_a_store_does(runs: list[Ran], sizes: list[int]) -> None:
-    """The runs, what is inside them and their bad ends are those that a store would know."""
+def test_a_store_in_memory_answers_as_a_real_one(runs: list[Ran], sizes: list[int]) -> None:
+    """Runs, their children and their failures are those that a real store returns."""
 
-    async def answers(past: RecordedStore, keys: Collection[RunKey], ids: Collection[str]) -> Any:
+    async def answers(past: ReplayStore, keys: Collection[RunKey], ids: Collection[str]) -> Any:
         inside = {key: {child.key: child for child in await past.children(key)} for key in keys}
         return await past.runs(keys), inside, await past.events_by_id(ids)
 
     async def compare() -> None:
-        log = [other_recorded.event for other_recorded in recorded(runs)]
-        held = RecordedPast(lambda _: None)
+        log = [row.event for row in recorded(runs)]
+        held = MemoryStore(lambda _: None)
         keys = {event.run.key for event in log if isinstance(event, RunEvent)}
-        # Only bad ends are ever asked for, and only lately.
+        # Only failures are ever read, and only recent ones.
         bad = [event for event in log if event.type in ("run.failed", "run.canceled")]
         with TemporaryDirectory() as folder:
             bus, stored = await _stored(folder)
@@ -121,7 +128,7 @@ def test_a_past_in_memory_answers_as_a_store_does(runs: list[Ran], sizes: list[i
                     since = some[-1].recorded_at - timedelta(hours=1)
                     ids = {item.id for item in bad if item.recorded_at >= since}
                     for past in (held, stored):
-                        await past.happen(some)
+                        await past.record(some)
                     assert await answers(held, keys, ids) == await answers(stored, keys, ids)
             finally:
                 await bus.close()
@@ -129,9 +136,9 @@ def test_a_past_in_memory_answers_as_a_store_does(runs: list[Ran], sizes: list[i
     asyncio.run(compare())
 
 
-async def test_what_is_over_for_long_is_forgotten() -> None:
-    """Of a past of any length only the newest runs and bad ends are held."""
-    past = RecordedPast(lambda _: None)
+async def test_what_ended_long_ago_is_forgotten() -> None:
+    """Of a log of any length only the newest runs and failures are held."""
+    past = MemoryStore(lambda _: None)
     short = Ran(
         flow=1,
         created=0,
@@ -144,8 +151,8 @@ async def test_what_is_over_for_long_is_forgotten() -> None:
         is_linked_late=False,
     )
     days = [msgspec.structs.replace(short, created=5 * number) for number in range(25_000)]
-    for other_recorded in recorded(days):
-        await past.happen([other_recorded.event])
+    for row in recorded(days):
+        await past.record([row.event])
     assert len(past) < 12_000
     newest, oldest = (RunKey(WORKSPACE, RunKind.JOB_GROUP, text) for text in ("24999", "0"))
     assert set(await past.runs([newest, oldest])) == {newest}

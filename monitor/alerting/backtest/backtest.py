@@ -1,0 +1,59 @@
+"""A backtest: which alerts other rules would have fired, beside those that fired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from monitor.alerting.backtest.comparison import BacktestFiring, RuleComparison, compare, firings
+from monitor.alerting.backtest.recorded_log import RecordedLog
+from monitor.alerting.backtest.replay import HealthTracker, Replay
+from monitor.alerting.backtest.replay_store import MemoryStore
+from monitor.alerting.rules.table import RULE_DEFINITIONS
+from monitor.alerting.settings import AlertingSettings
+from monitor.model.live_state import WorkspaceStatus
+from monitor.tracking.live_state import LiveState
+
+
+def learning_rules(settings: AlertingSettings) -> list[str]:
+    """Return the rules that learn their limits anew from the first of the events."""
+    return [
+        rule.name
+        for rule in settings.rules
+        if rule.is_enabled
+        and rule.threshold is None
+        and (quantity := RULE_DEFINITIONS[rule.rule].threshold) is not None
+        and quantity.default is None
+    ]
+
+
+async def backtest(
+    settings: AlertingSettings,
+    log: RecordedLog,
+    *,
+    workspaces: Sequence[WorkspaceStatus],
+    start: datetime,
+    health_tracker: Callable[[LiveState], HealthTracker],
+    on_progress: Callable[[datetime, float], None],
+) -> list[RuleComparison]:
+    """Return one row for each rule. ``on_progress`` gets the time and the share that is done.
+
+    The workspaces are taken as they are today: the log does not hold how they were.
+    """
+    would: list[BacktestFiring] = []
+    did: list[BacktestFiring] = []
+    store = MemoryStore(lambda event: would.extend(firings([event])))
+    replay = Replay(
+        settings, workspaces=workspaces, start=start, store=store, health_tracker=health_tracker
+    )
+    await replay.begin()
+    last = start
+    for part in log.slices():
+        on_progress(part.events[0].event.recorded_at, part.share)
+        await replay.replay(part.events, part.known_until)
+        did += firings(recorded.event for recorded in part.events)
+        last = part.events[-1].event.recorded_at
+    # Each workspace was read until then, so it is known that nothing happened after the last event.
+    read = [workspace.known_at for workspace in workspaces if workspace.known_at is not None]
+    await replay.finish(max([last, *read]))
+    return compare(settings.rules, would, did)

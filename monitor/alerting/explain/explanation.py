@@ -1,0 +1,131 @@
+"""An explanation: the steps from a run to a notification, and the answer they give. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import Struct
+
+from monitor.model.alerts import Alert
+
+
+class ExplanationStage(StrEnum):
+    """The stages from a run to a notification, in their order."""
+
+    OBSERVATION = "observation"
+    EVENT = "event"
+    RULE = "rule"
+    ALERT = "alert"
+    DELIVERY = "delivery"
+
+
+class StepOutcome(StrEnum):
+    """What happened at a stage. From `HISTORICAL` on each is a reason for no notification."""
+
+    OBSERVED = "observed"
+    RECORDED = "recorded"
+    PART_OF_RUN = "part of another run"
+    CONDITION_MET = "condition met"
+    FIRED = "fired"
+    RESOLVED = "resolved"
+    DELIVERED = "delivered"
+    NOT_FOR_OUTPUT = "not for this output"
+
+    # In the order of the stages: of several rules, the one that came farthest gives the reason.
+    HISTORICAL = "historical"
+    NO_EVENT = "no event"
+    NO_MATCHING_RULE = "no matching rule"
+    CONDITION_NOT_MET = "condition not met"
+    UNKNOWN = "unknown"
+    RULE_FAILED = "rule failed"
+    NOT_EVALUATED = "not evaluated yet"
+    PENDING = "pending"
+    MUTED = "muted"
+    INHIBITED = "inhibited"
+    SILENCED = "silenced"
+    DEDUPLICATED = "deduplicated"
+    WAITING = "waiting for delivery"
+    DEAD_LETTER = "dead letter"
+
+
+REASONS = tuple(StepOutcome)[tuple(StepOutcome).index(StepOutcome.HISTORICAL) :]
+FIRED = frozenset({StepOutcome.FIRED, StepOutcome.RESOLVED})
+_NO_ALERT = {
+    StepOutcome.CONDITION_NOT_MET: "no rule's condition is met",
+    StepOutcome.NO_MATCHING_RULE: "no rule matches",
+}
+
+
+class ExplanationStep(Struct, frozen=True, kw_only=True):
+    """One step. ``detail`` is a sentence for people; times in it are UTC."""
+
+    stage: ExplanationStage
+    outcome: StepOutcome
+    detail: str
+    at: datetime | None = None
+    rule: str | None = None
+    fingerprint: str | None = None
+    output: str | None = None
+    event_id: str | None = None
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    """Why people were notified, or not. ``reason`` None: fired, and every output has it."""
+
+    subject: str
+    answer: str
+    reason: StepOutcome | None
+    steps: tuple[ExplanationStep, ...]
+    alerts: tuple[Alert, ...] = ()
+
+    @classmethod
+    def of(
+        cls, subject: str, steps: Sequence[ExplanationStep], alerts: Sequence[Alert] = ()
+    ) -> Explanation:
+        """Return the explanation that the steps amount to."""
+        # Not the events of alerts: those may have fired by other runs that failed before.
+        own = [step for step in steps if step.event_id is None]
+        if any(step.outcome in FIRED for step in own):
+            answer, reason = _fired(steps)
+        else:
+            answer, reason = _not_notified(steps)
+        return cls(
+            subject=subject,
+            answer=f"{subject}: {answer}",
+            reason=reason,
+            steps=tuple(steps),
+            alerts=tuple(alerts),
+        )
+
+
+def _fired(steps: Sequence[ExplanationStep]) -> tuple[str, StepOutcome | None]:
+    # Deliveries of the run's own events are shown, and say nothing of the alert.
+    deliveries = [
+        step
+        for step in steps
+        if step.stage is ExplanationStage.DELIVERY and (step.event_id or "").startswith("alert:")
+    ]
+    blocked = [step for step in deliveries if step.outcome in REASONS]
+    if blocked:
+        return f"fired, but {blocked[-1].detail}", blocked[-1].outcome
+    outputs = [step.output or "" for step in deliveries if step.outcome is StepOutcome.DELIVERED]
+    if not outputs:
+        return "fired as an event only: no output takes alerts", None
+    return f"notified through {', '.join(dict.fromkeys(outputs))}", None
+
+
+def _not_notified(steps: Sequence[ExplanationStep]) -> tuple[str, StepOutcome]:
+    reasons = [
+        step
+        for step in steps
+        if step.outcome in REASONS and step.stage is not ExplanationStage.DELIVERY
+    ]
+    if not reasons:
+        return "not notified: no rule has evaluated it", StepOutcome.NOT_EVALUATED
+    last = max(reasons, key=lambda step: REASONS.index(step.outcome))
+    if last.outcome in _NO_ALERT:
+        return f"not notified: {_NO_ALERT[last.outcome]}", last.outcome
+    rule = f"rule {last.rule}: " if last.rule else ""
+    return f"not notified, {last.outcome}: {rule}{last.detail}", last.outcome

@@ -1,0 +1,297 @@
+"""Makes the steps of an explanation from what was gathered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.attribution.lineage import RootRun
+from monitor.alerting.engine.history import EvaluationRecord
+from monitor.alerting.explain.explanation import (
+    FIRED,
+    ExplanationStage,
+    ExplanationStep,
+    StepOutcome,
+)
+from monitor.alerting.explain.findings import FoundAlert, RuleFinding, is_before_events
+from monitor.alerting.rules.rule_settings import RuleSettings
+from monitor.bus.contract import DeadLetter, Recorded
+from monitor.model.alerts import Alert, AlertState, Silence
+from monitor.model.events import AlertEvent, Event, RunEvent
+from monitor.model.runs import RunState
+
+_MISMATCHES_SHOWN = 50  # rules
+# What a rule found without an event is about the subject, and not about this run.
+_OF_STATE = {StepWord.UNKNOWN: StepOutcome.UNKNOWN, StepWord.RULE_FAILED: StepOutcome.RULE_FAILED}
+_OF_EVENT = {
+    **_OF_STATE,
+    StepWord.POSTPONED: StepOutcome.PENDING,
+    StepWord.PENDING: StepOutcome.PENDING,
+    StepWord.MUTED: StepOutcome.MUTED,
+    StepWord.SILENCED: StepOutcome.SILENCED,
+    StepWord.DEDUPLICATED: StepOutcome.DEDUPLICATED,
+    StepWord.FIRED: StepOutcome.FIRED,
+    StepWord.FLAPPING: StepOutcome.FIRED,
+}
+_NOT_MET = (StepWord.NO_RESULT, StepWord.OK)
+_MUTED_BY = {"silence": StepOutcome.SILENCED, "inhibited": StepOutcome.INHIBITED}
+
+Silences = Mapping[str, Silence]
+
+
+class OutputProgress(Struct, frozen=True, kw_only=True):
+    """An output, how far it has come, and what it takes."""
+
+    name: str
+    position: int
+    wants: Callable[[Event], bool]
+    dead_letters: tuple[DeadLetter, ...] = ()
+
+
+def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationStep]:
+    """Return how the run was observed, and why it made no event if it made none."""
+    facts = [f"last confirmed by {run.confirmed_by} as {run.status}"]
+    if run.native_status is not None:
+        facts.append(f"the workspace's status is {run.native_status!r}")
+    if run.ended_by is not None:
+        facts.append(f"its end was reported by {run.ended_by}")
+    if run.is_called_back:
+        facts.append("a callback arrived")
+    if run.contradiction is not None:
+        facts.append(f"a later, different end was ignored: {run.contradiction!r}")
+    observed = ExplanationStep(
+        stage=ExplanationStage.OBSERVATION,
+        outcome=StepOutcome.OBSERVED,
+        at=run.confirmed_at,
+        detail="; ".join(facts),
+    )
+    if run.historical:
+        detail = "it ended before the monitor followed this workspace; such runs make no event"
+        return [observed, _event_step(StepOutcome.HISTORICAL, detail)]
+    if not has_events:
+        detail = "the log holds no event of it: none was made yet, or the log has dropped it"
+        return [observed, _event_step(StepOutcome.NO_EVENT, detail)]
+    return [observed]
+
+
+def event_step(recorded: Recorded) -> ExplanationStep:
+    """Return when an event happened, when it was recorded, and who noticed."""
+    event = recorded.event
+    alert = event.alert if isinstance(event, AlertEvent) else None
+    facts = [f"noticed by {event.observed_by}"] if isinstance(event, RunEvent) else []
+    facts.append(f"position {recorded.position} of the log")
+    if event.occurred_at is not None:
+        lag = (event.recorded_at - event.occurred_at).total_seconds()
+        facts.append(f"happened {instant(event.occurred_at)}, {lag:.1f} s earlier")
+    return ExplanationStep(
+        stage=ExplanationStage.EVENT if alert is None else ExplanationStage.ALERT,
+        outcome=StepOutcome.RECORDED,
+        at=event.recorded_at,
+        detail=f"{event.type}: {'; '.join(facts)}",
+        rule=None if alert is None else alert.name,
+        fingerprint=None if alert is None else alert.fingerprint,
+        event_id=event.id,
+    )
+
+
+def part_steps(run: RunState, root: RootRun) -> list[ExplanationStep]:
+    """Return the step that names the run that this one is part of; none where it is its own."""
+    if root.key == run.key:
+        return []
+    detail = f"it is part of {root.key}; alerts are about that run"
+    return [
+        ExplanationStep(stage=ExplanationStage.RULE, outcome=StepOutcome.PART_OF_RUN, detail=detail)
+    ]
+
+
+def rule_steps(findings: Iterable[RuleFinding], silences: Silences) -> list[ExplanationStep]:
+    """Return one step for each rule; of many that do not match, the first and a count."""
+    steps: list[ExplanationStep] = []
+    mismatches = 0
+    for finding in findings:
+        mismatches += finding.mismatch is not None
+        if finding.mismatch is None or mismatches <= _MISMATCHES_SHOWN:
+            steps.append(rule_step(finding, silences))
+    if mismatches > _MISMATCHES_SHOWN:
+        more = ExplanationStep(
+            stage=ExplanationStage.RULE,
+            outcome=StepOutcome.NO_MATCHING_RULE,
+            detail=f"{mismatches - _MISMATCHES_SHOWN} more rules do not match",
+        )
+        steps.append(more)
+    return steps
+
+
+def rule_step(finding: RuleFinding, silences: Silences) -> ExplanationStep:
+    """Return what one rule made of the run or pipeline."""
+    if finding.mismatch is not None:
+        outcome, detail = StepOutcome.NO_MATCHING_RULE, finding.mismatch
+    elif finding.found is None:
+        outcome, detail = _without_alert(finding)
+    else:
+        outcome, detail = _alert_status(finding.found, finding.rule, silences)
+        alert = finding.found.alert
+        if outcome in FIRED and alert.evidence_count > 1 and not _is_first(finding, alert):
+            outcome = StepOutcome.DEDUPLICATED
+            detail = (
+                f"the alert fires since {instant(alert.starts_at)}; "
+                f"this is more evidence of it ({alert.evidence_count} in all)"
+            )
+    return ExplanationStep(
+        stage=ExplanationStage.RULE,
+        outcome=outcome,
+        detail=detail,
+        rule=finding.rule.name,
+        fingerprint=finding.fingerprint or None,
+    )
+
+
+def alert_steps(
+    found: FoundAlert, rule: RuleSettings | None, silences: Silences
+) -> list[ExplanationStep]:
+    """Return by what an alert began, and its status."""
+    alert = found.alert
+    count = alert.evidence_count
+    by = [f"{count} event{'s'[: count > 1]} as evidence"] if count else []
+    if not count and is_before_events(alert):
+        by = [f"{alert.run} ended before the monitor followed it and made no event"]
+    by += [f"{name} {value}" for name, value in alert.facts.items() if value is not None]
+    outcome, detail = _alert_status(found, rule, silences)
+    return [
+        ExplanationStep(
+            stage=ExplanationStage.RULE,
+            outcome=StepOutcome.CONDITION_MET,
+            rule=alert.name,
+            fingerprint=alert.fingerprint,
+            at=alert.starts_at,
+            detail=": ".join([alert.rule, ", ".join(by)][: 1 + bool(by)]),
+        ),
+        ExplanationStep(
+            stage=ExplanationStage.ALERT,
+            outcome=outcome,
+            detail=detail,
+            rule=alert.name,
+            fingerprint=alert.fingerprint,
+        ),
+    ]
+
+
+def delivery_steps(
+    events: Sequence[Recorded], outputs: Sequence[OutputProgress]
+) -> list[ExplanationStep]:
+    """Return for each event and output whether it was delivered."""
+    return [_delivery_step(recorded, output) for recorded in events for output in outputs]
+
+
+def instant(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _event_step(outcome: StepOutcome, detail: str) -> ExplanationStep:
+    return ExplanationStep(stage=ExplanationStage.EVENT, outcome=outcome, detail=detail)
+
+
+def _without_alert(finding: RuleFinding) -> tuple[StepOutcome, str]:
+    if finding.is_behind:
+        return StepOutcome.NOT_EVALUATED, "alerting has not read its newest event yet"
+    if finding.event_evaluation is not None:
+        return _evaluated("event", finding.event_evaluation, _OF_EVENT)
+    if finding.state_evaluation is not None:
+        return _evaluated("state", finding.state_evaluation, _OF_STATE)
+    types = ", ".join(finding.event_types) or "state only, at each interval"
+    return StepOutcome.CONDITION_NOT_MET, f"no evaluation is kept; the rule evaluates {types}"
+
+
+def _evaluated(
+    what: str, evaluation: EvaluationRecord, outcomes: Mapping[StepWord, StepOutcome]
+) -> tuple[StepOutcome, str]:
+    outcome = outcomes.get(evaluation.word, StepOutcome.CONDITION_NOT_MET)
+    word = "condition not met" if evaluation.word in _NOT_MET else evaluation.word
+    why = f" ({evaluation.detail})" if evaluation.detail else ""
+    return outcome, f"{what} evaluated at {instant(evaluation.at)}: {word}{why}"
+
+
+def _alert_status(
+    found: FoundAlert, rule: RuleSettings | None, silences: Silences
+) -> tuple[StepOutcome, str]:
+    """Return what became of an alert, and what holds it back if it did not fire."""
+    alert, since = found.alert, f"since {instant(found.alert.starts_at)}"
+    if alert.is_told:
+        return _fired(alert, since)
+    if alert.muted_by:
+        # The first reason is the one that counts; all are named.
+        outcome = _MUTED_BY.get(alert.muted_by[0].partition(":")[0], StepOutcome.MUTED)
+        return outcome, "; ".join(_muted(reason, silences) for reason in alert.muted_by)
+    if found.ended_as:
+        return StepOutcome.PENDING, f"{since}; {found.ended_as}"
+    if alert.state is not AlertState.PENDING:
+        return StepOutcome.NOT_EVALUATED, f"{since}; not fired yet"
+    if rule is None:
+        return StepOutcome.PENDING, f"{since}; its rule was removed"
+    due = instant(alert.starts_at + timedelta(seconds=rule.for_seconds))
+    return StepOutcome.PENDING, f"{since}; fires after {rule.for_seconds:g} s, at {due}"
+
+
+def _fired(alert: Alert, since: str) -> tuple[StepOutcome, str]:
+    facts = [since]
+    if alert.told_at is not None:
+        facts.append(f"last notified {instant(alert.told_at)}")
+    if alert.is_flapping:
+        facts.append("flapping: notified once")
+    if alert.preexisting:
+        facts.append("preexisting: true before the rule's first evaluation")
+    if alert.muted_by:
+        facts.append(f"now held back by {', '.join(alert.muted_by)}")
+    if alert.state is not AlertState.RESOLVED:
+        return StepOutcome.FIRED, "; ".join(facts)
+    ends_at = "at an unknown time" if alert.ends_at is None else instant(alert.ends_at)
+    return StepOutcome.RESOLVED, "; ".join([*facts, f"resolved {ends_at}"])
+
+
+def _muted(reason: str, silences: Silences) -> str:
+    kind, _, name = reason.partition(":")
+    if kind == "inhibited":
+        return f"inhibited by alert {name}"
+    if kind != "silence":
+        return "within the rule's mute times"
+    silence = silences.get(name)
+    if silence is None:
+        return f"silence {name}, which has expired"
+    until, matchers = instant(silence.ends_at), ", ".join(silence.matchers)
+    return f"silence {name} by {silence.author} until {until} ({matchers}): {silence.comment}"
+
+
+def _is_first(finding: RuleFinding, alert: Alert) -> bool:
+    """True where the alert began with this run, or where no run is asked for."""
+    if finding.event_ids is None:
+        return True
+    # Only the newest evidence is kept: once the first has left, no run is the first any more.
+    is_whole = alert.evidence_count == len(alert.evidence)
+    return is_whole and bool(alert.evidence) and alert.evidence[0] in finding.event_ids
+
+
+def _delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationStep:
+    event, ahead = recorded.event, recorded.position - output.position - 1
+    letters = {letter.position: letter.reason for letter in output.dead_letters}
+    if not output.wants(event):
+        outcome, detail = StepOutcome.NOT_FOR_OUTPUT, f"{output.name} does not take {event.type}"
+    elif recorded.position in letters:
+        outcome = StepOutcome.DEAD_LETTER
+        detail = f"{output.name} refused {event.type} for good: {letters[recorded.position]}"
+    elif ahead >= 0:
+        outcome = StepOutcome.WAITING
+        detail = (
+            f"{event.type} waits in {output.name} behind {ahead} other event{'s'[: ahead != 1]}"
+        )
+    else:
+        outcome, detail = StepOutcome.DELIVERED, f"{event.type} was acknowledged"
+    return ExplanationStep(
+        stage=ExplanationStage.DELIVERY,
+        outcome=outcome,
+        detail=detail,
+        output=output.name,
+        event_id=event.id,
+    )

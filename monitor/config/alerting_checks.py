@@ -1,4 +1,4 @@
-"""Judges single values of alerting. Each returns what would be right, or None where all is."""
+"""Validate single values of alerting. Each check returns a hint, or None for a valid value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cron(text: str) -> str | None:
 
 
 def _problems(texts: Iterable[T], read: Callable[[T], object]) -> str | None:
-    """Return what is wrong with each of them, as one text; None where nothing is."""
+    """Return the problems of all texts as one sentence; None without any."""
     found: dict[str, None] = {}
     for text in texts:
         try:
@@ -68,7 +68,7 @@ def triggers(found: str | list[str]) -> str | None:
 
 
 def fits_some(found: str | Iterable[str], words: Iterable[str], what: str) -> str | None:
-    """Return the way out where globs fit none of the words that there are, each once."""
+    """Return a hint for each glob that matches none of the words; None where all match."""
     words = [str(word) for word in words]
 
     def read(text: str) -> None:

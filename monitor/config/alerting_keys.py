@@ -1,4 +1,4 @@
-"""The settings of alerting: its rules, silences, and how episodes are handled."""
+"""The settings of alerting: its rules, its silences, and the life cycle of alerts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _expected(text: str) -> dict[str, Any]:
 ALERTING = Section(
     path="alerting",
     target=AlertingSettings,
-    about="How alerts are handled, whatever their rule.",
+    about="The life cycle of alerts, for every rule.",
     fixed=("rules", "silences"),
     keys=(
         Key(
             name="defaults",
             kind=Kind.BOOLEAN,
             field="with_defaults",
-            about="Whether every rule but canceled is there without [[alerts]].",
+            about="Use every rule but canceled without [[alerts]].",
         ),
         Key(
             name="evaluation_interval_seconds",
@@ -39,14 +39,14 @@ ALERTING = Section(
             unit="seconds",
             minimum=0.1,
             maximum=60,
-            about="Between two looks at what lasts; what happens is judged at once.",
+            about="Evaluation interval of time-based rules; event-driven rules run immediately.",
         ),
         Key(
             name="flap_count",
             kind=Kind.WHOLE,
             minimum=2,
             maximum=100,
-            about="So many episodes of one alert within flap_seconds are told as one that flaps.",
+            about="An alert that fires so often within flap_seconds is reported once, as flapping.",
         ),
         Key(
             name="flap_seconds",
@@ -54,7 +54,7 @@ ALERTING = Section(
             unit="seconds",
             minimum=60,
             maximum=7 * 86_400,
-            about="Flapping is over after half of this without a change.",
+            about="The time for flap_count; flapping ends after half of it without a change.",
         ),
         Key(
             name="resolved_kept_seconds",
@@ -62,7 +62,7 @@ ALERTING = Section(
             unit="seconds",
             minimum=60,
             maximum=7 * 86_400,
-            about="How long what is over stays on the page and in its retained topic.",
+            about="How long a resolved alert stays on the page and in its retained topic.",
         ),
         Key(
             name="parents_wait_seconds",
@@ -70,7 +70,7 @@ ALERTING = Section(
             unit="seconds",
             minimum=0,
             maximum=300,
-            about="How long a failed plan may wait for the failed part that was told before it.",
+            about="How long the alert of a failed plan waits for that of the part that failed.",
         ),
     ),
 )
@@ -81,8 +81,8 @@ ALERTS = Section(
     is_optional=True,
     is_repeated=True,
     about="One rule. Repeat the table for each further one. Without any, the default rules are "
-    "there; one of a default's name replaces it, and what is not set here is as in that kind's "
-    "default.",
+    "there; one of a default's name replaces it, and what is not set here is the default of its "
+    "kind.",
     fixed=("match",),
     keys=(
         Key(
@@ -99,7 +99,7 @@ ALERTS = Section(
             choices=tuple(RuleKind),
             is_required=True,
             example="failing_repeatedly",
-            about="What is judged; config/README.md tells when each one fires.",
+            about="The kind of rule; config/README.md lists when each one fires.",
         ),
         Key(
             name="threshold",
@@ -108,7 +108,7 @@ ALERTS = Section(
             maximum=400 * 86_400,
             varies=True,
             example=3,
-            about="The number of the rule: config/README.md tells what it means for each.",
+            about="The number of the rule; config/README.md lists its meaning for each kind.",
         ),
         Key(
             name="window_seconds",
@@ -127,7 +127,7 @@ ALERTS = Section(
             maximum=1_000,
             varies=True,
             example=4,
-            about="How much must be known before the rule judges by a ratio or what it learned.",
+            about="How much must be known before the rule uses a ratio or what it learned.",
         ),
         Key(
             name="for_seconds",
@@ -137,7 +137,7 @@ ALERTS = Section(
             maximum=30 * 86_400,
             varies=True,
             example=0,
-            about="How long it must be so before it is told; until then the alert is pending.",
+            about="How long it must be true before the alert fires; until then it is pending.",
         ),
         Key(
             name="severity",
@@ -145,12 +145,12 @@ ALERTS = Section(
             choices=tuple(Severity),
             varies=True,
             example="critical",
-            about="How bad it is.",
+            about="The severity of its alerts.",
         ),
         Key(
             name="labels",
             kind=Kind.TABLE,
-            about="Further labels of its alerts, for routing. They stay for an episode.",
+            about="Further labels of its alerts, for routing. They stay until it is resolved.",
         ),
         Key(
             name="annotations",
@@ -166,13 +166,13 @@ ALERTS = Section(
             unit="seconds",
             minimum=60,
             maximum=30 * 86_400,
-            about="Between two reminders of an alert that fires on.",
+            about="The time between two reminders of an alert that keeps firing.",
         ),
         Key(
             name="mute",
             kind=Kind.TEXTS,
             check=checks.mute_times,
-            about='When it is not told, every week: "Mon-Fri 22:00-06:00 Europe/Berlin", or '
+            about='Weekly times without notifications: "Mon-Fri 22:00-06:00 Europe/Berlin", or '
             '"Sat,Sun UTC".',
         ),
         Key(
@@ -205,9 +205,9 @@ ALERTS = Section(
 MATCH = Section(
     path="alerts.match",
     target=Match,
-    about="What the rule is about: globs with *, ? and [abc], one or a list of them. Several of "
+    about="What the rule applies to: globs with *, ? and [abc], one or a list of them. Several of "
     "one key mean any, several keys mean all; without a key, everything. One that begins with ! "
-    "excludes what it fits.",
+    "excludes what it matches.",
     keys=(
         Key(
             name="workspace",
@@ -219,8 +219,8 @@ MATCH = Section(
             name="kind",
             kind=Kind.ONE_OR_MORE,
             check=checks.run_kinds,
-            about="flow_run, job_group, plan_run. With it the rule is about such runs by "
-            "themselves, also inside others; without it, about the outermost ones.",
+            about="flow_run, job_group, plan_run. With it the rule applies to such runs by "
+            "themselves, also inside others; without it, about root runs.",
         ),
         Key(
             name="pipeline",
@@ -238,7 +238,7 @@ MATCH = Section(
             name="owner",
             kind=Kind.ONE_OR_MORE,
             check=checks.globs,
-            about="Who owns the run or the pipeline, as the workspace tells it.",
+            about="Who owns the run or the pipeline, as the workspace shows it.",
         ),
         Key(
             name="trigger",
@@ -255,22 +255,22 @@ SILENCES = Section(
     is_optional=True,
     is_repeated=True,
     is_example=True,
-    about="Alerts that nobody wants to hear until an instant. Repeat the table for each further "
-    "one; `dataprep-monitor silence` makes them without a restart.",
+    about="Suppress the notifications of matching alerts until a time. Repeat the table for each "
+    "further one; `dataprep-monitor silence` makes them without a restart.",
     keys=(
         Key(
             name="matchers",
             kind=Kind.TEXTS,
             is_required=True,
             example=["workspace=marketing", "pipeline=Orders*"],
-            about='Of its labels; all must fit: "label=glob" or "label!=glob".',
+            about='Labels of the alert; all must match: "label=glob" or "label!=glob".',
         ),
         Key(
             name="comment",
             kind=Kind.TEXT,
             is_required=True,
             example="The warehouse moves.",
-            about="Why; for whoever asks why nothing was told.",
+            about="The reason, for whoever asks why no notification was sent.",
         ),
         Key(
             name="ends_at",
@@ -283,12 +283,12 @@ SILENCES = Section(
             name="starts_at",
             kind=Kind.INSTANT,
             example=checks.AN_EARLIER_INSTANT,
-            about="When it begins; without it, as soon as it is read.",
+            about="When it begins; without it, as soon as it is loaded.",
         ),
         Key(
             name="author",
             kind=Kind.TEXT,
-            about="Who wants it.",
+            about="Who made it.",
         ),
     ),
 )

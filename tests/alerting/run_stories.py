@@ -1,4 +1,4 @@
-"""Makes runs, their events and the questions that rules about runs are asked."""
+"""Makes runs, their events and the inputs of rules about runs."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def state(
 
 def run_event(run: RunState, event_type: EventType | None = None) -> RunEvent:
     """Return the event of the run's status, or of another type."""
-    told = event_type or STATUS_EVENTS[run.status]
+    of_type = event_type or STATUS_EVENTS[run.status]
     return RunEvent(
-        id=run_event_id(run.key, told),
-        type=told,
+        id=run_event_id(run.key, of_type),
+        type=of_type,
         run=run,
         before=None,
         occurred_at=run.finished_at if run.status.is_terminal else run.started_at,
@@ -91,10 +91,10 @@ def subject(kind: RunKind = RunKind.JOB_GROUP) -> Subject:
     )
 
 
-def heard(
+def event_input(
     event: RunEvent, *, root_run: RunKey | None = None, facts: PipelineFacts | None = None
 ) -> EventInput[PipelineFacts]:
-    """Return the question after one event; the run is its own outermost one by default."""
+    """Return the input of one event; the run is its own root run by default."""
     root = root_run or event.run.key
     return EventInput(
         event=event,
@@ -116,13 +116,13 @@ def active(run: RunState) -> ActiveRun:
     )
 
 
-def looked(
+def state_input(
     *runs: RunState,
     as_of: datetime | None,
     kind: RunKind = RunKind.JOB_GROUP,
     limit: float | None = None,
 ) -> StateInput[PipelineFacts]:
-    """Return the question after a poll that was complete as of ``as_of``."""
+    """Return the input of a poll that was complete as of ``as_of``."""
     return StateInput(
         subject=subject(kind),
         as_of=as_of,

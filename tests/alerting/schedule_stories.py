@@ -1,4 +1,4 @@
-"""A flow, its schedules and its starts, judged look by look by the condition alone."""
+"""A flow, its schedules and its starts, evaluated by the rule alone, without an engine."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def queued(run: RunState) -> RunEvent:
 
 
 class Story:
-    """Between two looks the memory is stored, as the engine stores it.
+    """Between two evaluations the memory is stored, as the engine stores it.
 
-    ``told`` is what an operator hears of: the begin of each episode, and its end with a minus.
+    ``notices`` are the starts of alerts, and their ends with a minus.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Story:
         self.active: tuple[ActiveRun, ...] = ()
         self.pipeline_health: tuple[PipelineHealth, ...] = ()
         self.memory_bytes = b""
-        self.told: list[str] = []
+        self.notices: list[str] = []
         self.last: EvaluationResult | None = None
         self.evidence: tuple[str, ...] = ()
         self.is_firing = False
@@ -140,24 +140,24 @@ class Story:
         self.again_at: datetime | None = None
         self.evaluate(begin)
 
-    def start(self, created_at: datetime, **told: object) -> None:
-        """Let a run of the flow be queued and heard of."""
+    def start(self, created_at: datetime, **changes: object) -> None:
+        """Queue a run of the flow and handle its event."""
         self._runs += 1
-        self.on_event(run_of(self._runs, created_at, **told))  # type: ignore[arg-type] # of run_of
+        self.on_event(run_of(self._runs, created_at, **changes))  # type: ignore[arg-type] # of run_of
 
     def on_event(self, run: RunState) -> None:
         assert SCHEDULE_MISSED.on_event is not None
-        heard = EventInput(
+        event_input = EventInput(
             event=queued(run),
             subject=_SUBJECT,
             root_run=run.key,
             facts=FlowOrPlanFacts(),
             first_evaluated_at=TEN,
         )
-        self._keep(SCHEDULE_MISSED.on_event(heard, self.memory, self.rule))
+        self._keep(SCHEDULE_MISSED.on_event(event_input, self.memory, self.rule))
 
     def evaluate(self, as_of: datetime | None, *, reads: bool = True) -> None:
-        """Look as of a complete poll, the schedules just read, until nothing more is to be said."""
+        """Evaluate as of a complete poll, the schedules just read, until nothing changes."""
         if reads:
             self.read_before, self.read_at = self.read_at, as_of
         while self._evaluate(as_of) and as_of is not None:
@@ -172,23 +172,23 @@ class Story:
             active=self.active,
             pipeline_health=self.pipeline_health,
         )
-        looked = StateInput(subject=_SUBJECT, as_of=as_of, facts=facts, first_evaluated_at=TEN)
-        judged = SCHEDULE_MISSED.evaluate(looked, self.memory, self.rule)
-        self._keep(judged)
-        self.last, self.again_at = judged.result, judged.again_at
-        if judged.memory is not None:
-            self.missed.update(item.at for item in judged.memory.missed)
-        if isinstance(judged.result, Firing) and not self.is_firing:
-            self.told.append(f"{judged.result.since:%d %H:%M}")
+        state = StateInput(subject=_SUBJECT, as_of=as_of, facts=facts, first_evaluated_at=TEN)
+        answer = SCHEDULE_MISSED.evaluate(state, self.memory, self.rule)
+        self._keep(answer)
+        self.last, self.again_at = answer.result, answer.again_at
+        if answer.memory is not None:
+            self.missed.update(expected.at for expected in answer.memory.missed)
+        if isinstance(answer.result, Firing) and not self.is_firing:
+            self.notices.append(f"{answer.result.since:%d %H:%M}")
             self.is_firing = True
-        elif isinstance(judged.result, Ok) and self.is_firing:
-            self.told.append(f"-{judged.result.at:%d %H:%M}")
-            self.evidence = judged.result.evidence
+        elif isinstance(answer.result, Ok) and self.is_firing:
+            self.notices.append(f"-{answer.result.at:%d %H:%M}")
+            self.evidence = answer.result.evidence
             self.is_firing = False
         return self.again_at is not None and as_of is not None and self.again_at <= as_of
 
-    def _keep(self, judged: RuleAnswer[AwaitedStarts]) -> None:
-        stored = b"" if judged.memory is None else msgspec.json.encode(judged.memory)
+    def _keep(self, answer: RuleAnswer[AwaitedStarts]) -> None:
+        stored = b"" if answer.memory is None else msgspec.json.encode(answer.memory)
         self.writes += stored != self.memory_bytes
         self.memory_bytes = stored
 

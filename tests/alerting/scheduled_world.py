@@ -1,6 +1,6 @@
 """Flows that start when the minutes of the wall say so, or late, or not at all.
 
-What should start is found by a look at every minute, so the calendar of the monitor is not asked.
+What should start is computed minute by minute, without the calendar of the monitor.
 """
 
 from __future__ import annotations
@@ -84,23 +84,23 @@ PLANS = (
 
 @dataclass(kw_only=True)
 class ScheduledFlow:
-    """``said`` is from when on its schedule said what, ``starts`` is what became of each time."""
+    """``definitions`` are those of its schedule over time, ``starts`` what became of each time."""
 
     pipeline: Pipeline
-    said: list[tuple[datetime, Rhythm]]
+    definitions: list[tuple[datetime, Rhythm]]
     starts: dict[datetime, datetime | None] = field(default_factory=dict)
 
     def schedule(self, now: datetime, zone: str) -> ScheduleKnown:
         """Return the schedule as a reading shows it."""
-        since, rhythm = [item for item in self.said if item[0] <= now][-1]
+        since, rhythm = [entry for entry in self.definitions if entry[0] <= now][-1]
         triggers = rhythm.triggers(zone)
         return ScheduleKnown(
             id=self.pipeline.id,
             name=f"schedule of {self.pipeline.name}",
             is_enabled=bool(triggers),
-            triggers=triggers or self.said[0][1].triggers(zone),
+            triggers=triggers or self.definitions[0][1].triggers(zone),
             pipelines=(self.pipeline,),
-            created_at=self.said[0][0],
+            created_at=self.definitions[0][0],
             updated_at=since,
         )
 
@@ -120,19 +120,19 @@ def flows_of(
     """Return flows whose schedules are edited now and then; some starts are skipped or late."""
     minutes = Minutes(ZoneInfo(zone), begin, end)
     times = {
-        id(item): minutes.times(item.fits, is_every_hour=item.is_every_hour)
+        id(rhythm): minutes.times(rhythm.fits, is_every_hour=rhythm.is_every_hour)
         for plan in PLANS
-        for item in plan
+        for rhythm in plan
     }
     chance = Random(seed)  # noqa: S311 - the same fates in every run
     made = []
     for number, plan in enumerate(PLANS, 1):
-        said = _edited(plan, begin, polls, lambda rhythm: times[id(rhythm)])
+        definitions = _edited(plan, begin, polls, lambda rhythm: times[id(rhythm)])
         flow = ScheduledFlow(
             pipeline=Pipeline(kind=PipelineKind.FLOW, id=str(number), name=f"flow {number}"),
-            said=said,
+            definitions=definitions,
         )
-        for at in _in_force(said, end, lambda rhythm: times[id(rhythm)]):
+        for at in _in_force(definitions, end, lambda rhythm: times[id(rhythm)]):
             if at > begin + 2 * MINUTE:
                 flow.starts[at] = _start(at, chance, is_settled=at > end - timedelta(days=1))
         made.append(flow)
@@ -146,27 +146,27 @@ def _edited(
     times: Callable[[Rhythm], list[datetime]],
 ) -> list[tuple[datetime, Rhythm]]:
     """Let each edit lie where no time of either rhythm is in doubt."""
-    said = [(begin - timedelta(days=30), plan[0])]
+    definitions = [(begin - timedelta(days=30), plan[0])]
     for number, rhythm in enumerate(plan[1:], 1):
-        former = said[-1][1]
+        former = definitions[-1][1]
         share = len(polls) * number // len(plan)
         for before, poll in zip(polls[share:], polls[share + 1 :], strict=False):
             edited_at = poll - 7 * MINUTE
             if not any(before < instant <= poll for instant in (*times(former), *times(rhythm))):
-                said.append((edited_at, rhythm))
+                definitions.append((edited_at, rhythm))
                 break
-    return said
+    return definitions
 
 
 def _in_force(
-    said: Sequence[tuple[datetime, Rhythm]],
+    definitions: Sequence[tuple[datetime, Rhythm]],
     end: datetime,
     times: Callable[[Rhythm], Iterable[datetime]],
 ) -> list[datetime]:
-    ends = [since for since, _ in said[1:]] + [end]
+    ends = [since for since, _ in definitions[1:]] + [end]
     return [
         at
-        for (since, rhythm), until in zip(said, ends, strict=True)
+        for (since, rhythm), until in zip(definitions, ends, strict=True)
         for at in times(rhythm)
         if since < at <= until
     ]

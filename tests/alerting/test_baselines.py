@@ -29,11 +29,11 @@ DURATIONS = st.floats(min_value=0.1, max_value=86_400.0)
 
 
 def baseline(values: Iterable[float]) -> Baseline:
-    held = None
+    learned_values = None
     for value in values:
-        held = with_value(held, value)
-    assert held is not None
-    return held
+        learned_values = with_value(learned_values, value)
+    assert learned_values is not None
+    return learned_values
 
 
 def after_runs(seconds: Iterable[float], *, apart: float = 3_600.0, recipe: str = "") -> Learned:
@@ -51,15 +51,15 @@ def after_runs(seconds: Iterable[float], *, apart: float = 3_600.0, recipe: str 
 @settings(max_examples=60)
 def test_a_quantile_has_its_rank_among_the_values_kept(values: list[float], share: float) -> None:
     """Within three of a hundred places of where a sorted list would find it."""
-    held = baseline(values)
-    kept = sorted(round(value, 3) for value in values[-held.count :])
-    told = quantile(held, share)
+    learned_values = baseline(values)
+    kept = sorted(round(value, 3) for value in values[-learned_values.count :])
+    estimate = quantile(learned_values, share)
     place = share * (len(kept) - 1)
     slack = max(1.0, 0.03 * len(kept))
 
     # The place of a value between two others is between theirs.
-    assert bisect_left(kept, told - 0.001) - 1 - slack <= place
-    assert place <= bisect_right(kept, told + 0.001) + slack
+    assert bisect_left(kept, estimate - 0.001) - 1 - slack <= place
+    assert place <= bisect_right(kept, estimate + 0.001) + slack
 
 
 def test_what_runs_usually_take_is_met_closely() -> None:
@@ -103,7 +103,7 @@ def test_a_limit_follows_what_has_changed() -> None:
 
 
 def test_only_successes_teach() -> None:
-    """A failure after a second says nothing of how long a run takes, nor does its start."""
+    """A failure after a second does not show how long a run takes, nor does its start."""
     learned = after_runs([400.0] * 10)
     for status in (Status.RUNNING, Status.FAILED, Status.CANCELED, Status.LOST):
         assert learn(learned, run_event(state(99, status, seconds=1.0))) is learned
@@ -186,7 +186,7 @@ def test_one_outage_makes_no_pipeline_patient() -> None:
 
 
 def test_a_late_success_makes_no_gap() -> None:
-    """A success that is told after a newer one leaves the rhythm alone."""
+    """A success that is reported after a newer one leaves the rhythm alone."""
     learned = after_runs([60.0] * 10)
     late = state(77, Status.SUCCEEDED, finished_at=END + timedelta(minutes=90))
 
@@ -194,7 +194,7 @@ def test_a_late_success_makes_no_gap() -> None:
     assert after.gaps == learned.gaps
 
 
-def test_what_nobody_runs_any_more_is_idle() -> None:
+def test_a_pipeline_that_no_longer_runs_is_idle() -> None:
     """After ninety days without a success it need not be kept."""
     learned = after_runs([60.0])
 

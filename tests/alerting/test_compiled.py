@@ -104,12 +104,12 @@ TRAITS = st.builds(Traits, **{name: st.none() | WORDS for name in Traits.__struc
 @example(matches=[Match(folder=("a[",))], traits=Traits(folder="a["))
 @example(matches=[Match(owner=("*",))], traits=Traits(owner=""))
 @example(matches=[Match(pipeline=("*" + "ab" * 40,))], traits=Traits(pipeline="b" + "ab" * 40))
-def test_the_index_finds_what_asking_every_rule_would_find(
+def test_the_index_finds_what_matching_every_rule_would_find(
     matches: list[Match], traits: Traits
 ) -> None:
     """Whatever the globs are, no match is lost, none is added, and the order of the file stays."""
     rules = [rule(str(number), match) for number, match in enumerate(matches)]
-    expected = [other_rule.name for other_rule in rules if is_naive_match(other_rule.match, traits)]
+    expected = [candidate.name for candidate in rules if is_naive_match(candidate.match, traits)]
 
     found = compiled(*rules)
 
@@ -121,10 +121,10 @@ def test_the_index_finds_what_asking_every_rule_would_find(
 @given(match=MATCHES, traits=TRAITS)
 def test_why_not_names_a_field_that_really_does_not_fit(match: Match, traits: Traits) -> None:
     """There is a reason exactly where the rule does not match, and it is a true one."""
-    held = compiled(rule("one", match))
-    (one,) = held.rules
+    index = compiled(rule("one", match))
+    (only,) = index.rules
 
-    reason = held.why_not(one, traits)
+    reason = index.why_not(only, traits)
 
     assert (reason is None) == is_naive_match(match, traits)
     if reason is not None:
@@ -132,18 +132,18 @@ def test_why_not_names_a_field_that_really_does_not_fit(match: Match, traits: Tr
         assert not is_naive_match(Match(**{name: getattr(match, name)}), traits)
 
 
-def test_why_not_says_what_was_asked_and_what_was_there() -> None:
+def test_why_not_names_glob_and_value() -> None:
     """The sentence can be shown to an operator as it is."""
-    held = compiled(rule("sales", Match(workspace=("marketing",), pipeline=("sales*", "12"))))
-    (one,) = held.rules
+    index = compiled(rule("sales", Match(workspace=("marketing",), pipeline=("sales*", "12"))))
+    (only,) = index.rules
     orders = Traits(workspace="marketing", pipeline="orders", pipeline_id="7")
 
-    assert held.why_not(one, orders) == ("pipeline: 'orders' and '7' fits none of 'sales*', '12'")
-    assert held.why_not(one, Traits(workspace="")) == (
+    assert index.why_not(only, orders) == ("pipeline: 'orders' and '7' fits none of 'sales*', '12'")
+    assert index.why_not(only, Traits(workspace="")) == (
         "workspace: not known fits none of 'marketing'"
     )
-    held = compiled(rule("plans", Match(kind=("plan_run",))))
-    assert held.why_not(held.rules[0], Traits(kind=RunKind.FLOW_RUN)) == (
+    index = compiled(rule("plans", Match(kind=("plan_run",))))
+    assert index.why_not(index.rules[0], Traits(kind=RunKind.FLOW_RUN)) == (
         "kind: 'flow_run' fits none of 'plan_run'"
     )
 
@@ -159,36 +159,36 @@ def test_why_not_says_what_was_asked_and_what_was_there() -> None:
 )
 def test_a_glob_that_excludes_takes_away(globs: tuple[str, ...], taken: list[str]) -> None:
     """Alone it leaves all others, beside others it leaves the rest of what they take."""
-    held = compiled(rule("one", Match(pipeline=globs)))
+    index = compiled(rule("one", Match(pipeline=globs)))
     ids = {"Orders": "1", "Sales": "7", "Month begin": "3", "Month end 4": "4"}
     found = [
         name
         for name, number in ids.items()
-        if held.rules_for_event(EventType.RUN_FAILED, Traits(pipeline=name, pipeline_id=number))
+        if index.rules_for_event(EventType.RUN_FAILED, Traits(pipeline=name, pipeline_id=number))
     ]
     assert found == taken
 
 
 def test_why_not_names_what_excludes() -> None:
     """An operator who forgot an exclusion finds it."""
-    held = compiled(rule("one", Match(pipeline=("*", "!Sales", "!Month end*"))))
-    (one,) = held.rules
+    index = compiled(rule("one", Match(pipeline=("*", "!Sales", "!Month end*"))))
+    (only,) = index.rules
 
-    assert held.why_not(one, Traits(pipeline="Month end 4", pipeline_id="4")) == (
+    assert index.why_not(only, Traits(pipeline="Month end 4", pipeline_id="4")) == (
         "pipeline: 'Month end 4' and '4' is excluded by '!Month end*'"
     )
 
 
 def test_looks_and_events_have_rules_of_their_own() -> None:
-    """A rule that only looks hears nothing, and one that only hears never looks."""
-    held = compiled(rule("hears", Match()), rule("looks", Match(), RuleKind.NOT_FRESH))
+    """A rule that evaluates state gets no events, and one of events is never evaluated by state."""
+    index = compiled(rule("hears", Match()), rule("looks", Match(), RuleKind.NOT_FRESH))
 
-    assert names(held.rules_for_event(EventType.RUN_FAILED, Traits())) == ["hears"]
-    assert names(held.rules_for_state(SubjectKind.PIPELINE, Traits())) == ["looks"]
-    assert held.rules_for_state(SubjectKind.DAEMON, Traits()) == ()
+    assert names(index.rules_for_event(EventType.RUN_FAILED, Traits())) == ["hears"]
+    assert names(index.rules_for_state(SubjectKind.PIPELINE, Traits())) == ["looks"]
+    assert index.rules_for_state(SubjectKind.DAEMON, Traits()) == ()
 
 
-def test_a_rule_that_is_not_enabled_is_never_asked() -> None:
+def test_a_rule_that_is_not_enabled_is_not_compiled() -> None:
     """It is not among the rules at all."""
     off = RuleSettings(name="off", rule=RuleKind.RUN_FAILED, is_enabled=False)
 
@@ -197,9 +197,9 @@ def test_a_rule_that_is_not_enabled_is_never_asked() -> None:
 
 def test_a_rule_without_a_kind_is_about_outermost_runs() -> None:
     """Only one that names a kind asks for runs inside others."""
-    held = compiled(rule("all", Match()), rule("kind", Match(kind=("job_group",))))
+    index = compiled(rule("all", Match()), rule("kind", Match(kind=("job_group",))))
 
-    assert [other_rule.names_kind for other_rule in held.rules] == [False, True]
+    assert [candidate.names_kind for candidate in index.rules] == [False, True]
 
 
 def test_a_bad_template_or_mute_time_does_not_compile() -> None:
@@ -214,9 +214,9 @@ def test_a_bad_template_or_mute_time_does_not_compile() -> None:
 
 def test_templates_are_read_with_the_fields_of_their_rule() -> None:
     """The texts of a default rule are ready to be filled in."""
-    (one,) = compiled(default_rule(RuleKind.RUN_FAILED)).rules
+    (only,) = compiled(default_rule(RuleKind.RUN_FAILED)).rules
 
-    text = one.annotations["summary"].fill({"pipeline": "Orders", "workspace": "marketing"})
+    text = only.annotations["summary"].fill({"pipeline": "Orders", "workspace": "marketing"})
 
     assert text == "Orders failed in marketing"
 
@@ -232,12 +232,12 @@ def test_templates_are_read_with_the_fields_of_their_rule() -> None:
         "id{}",
     ],
 )
-def test_a_thousand_rules_for_other_pipelines_are_not_asked(glob: str) -> None:
-    """Of a thousand rules whose globs differ only the one that may match is held against."""
+def test_a_thousand_rules_for_other_pipelines_are_not_matched(glob: str) -> None:
+    """Of a thousand rules whose globs differ only the one that may match is a candidate."""
     rules = [rule(f"r{n}", Match(pipeline=(glob.format(f"{n:04}"),))) for n in range(1_000)]
-    held = compiled(*rules)
+    index = compiled(*rules)
     traits = Traits(workspace="w", pipeline="pipeline 0123 of sales", pipeline_id="id0123")
 
-    candidates = held.candidates(EventType.RUN_FAILED, traits)
+    candidates = index.candidates(EventType.RUN_FAILED, traits)
 
     assert [candidate.name for candidate in candidates] == ["r123"]

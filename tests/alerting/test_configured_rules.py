@@ -1,4 +1,4 @@
-"""Rules of a file: what `check` takes can be used, and can fire."""
+"""Rules of a file: what `check` accepts can be used, and can fire."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def alert(rule: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("rule", "inventory"), [("token_expiring", "tokens"), ("quality_dropped", "profiles")]
 )
-def test_a_rule_needs_what_it_is_judged_by(rule: str, inventory: str) -> None:
+def test_a_rule_needs_the_data_it_evaluates(rule: str, inventory: str) -> None:
     """Only where nothing that it watches is read at all, and only where it was written."""
     off = workspace("off", inventory={inventory: False})
     mapping = {"workspaces": [off], "alerts": [alert(rule)]}
@@ -39,7 +39,7 @@ def test_a_rule_needs_what_it_is_judged_by(rule: str, inventory: str) -> None:
 
 
 def test_a_rule_for_callbacks_needs_callbacks() -> None:
-    """With them it is taken."""
+    """With them it is accepted."""
     assert not problems({**with_callbacks(), "alerts": [alert("callbacks_missed")]})
 
 
@@ -68,8 +68,8 @@ RULE_TABLES = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(tables=st.lists(RULE_TABLES, max_size=2))
-def test_what_is_taken_compiles(tables: list[dict[str, Any]]) -> None:
-    """No rule that `check` takes is refused when the daemon starts, and none is lost."""
+def test_what_check_accepts_compiles(tables: list[dict[str, Any]]) -> None:
+    """No rule that `check` accepts is refused when the daemon starts, and none is lost."""
     result = validated({**with_callbacks(), "alerts": tables})
     if result.configuration is None:
         assert result.problems

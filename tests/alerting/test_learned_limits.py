@@ -1,4 +1,4 @@
-"""Limits that the engine learns from the runs it hears of, and keeps."""
+"""Limits that the engine learns from events of runs, and keeps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_limit_is_learned_shown_and_kept(tmp_path: Path) -> None:
 
 
 async def test_the_end_of_a_late_run_resolves_and_teaches(tmp_path: Path) -> None:
-    """It is over with the run's end event, although the picture shows the run for a while yet."""
+    """It ends with the run's end event, although live state shows the run for a while yet."""
     async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
         for number in range(10):
             await succeed(stage, number, seconds=400)
@@ -77,8 +77,8 @@ async def test_a_new_name_begins_nothing_anew(tmp_path: Path) -> None:
         assert [limit.runs for limit in stage.engine.snapshot().limits] == [11]
 
 
-async def test_what_nobody_runs_for_ninety_days_is_forgotten(tmp_path: Path) -> None:
-    """Where no list tells that a pipeline is gone, what was learned of it goes in the end."""
+async def test_what_does_not_run_for_ninety_days_is_forgotten(tmp_path: Path) -> None:
+    """Where no list shows that a pipeline is gone, what was learned of it is dropped in the end."""
     async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
         await succeed(stage, 0, seconds=400)
         for days, is_kept in ((89, True), (91, False)):
@@ -87,7 +87,7 @@ async def test_what_nobody_runs_for_ninety_days_is_forgotten(tmp_path: Path) -> 
             assert await is_learned(stage) is is_kept
 
 
-async def test_a_clock_that_jumps_takes_nothing_that_was_learned(tmp_path: Path) -> None:
+async def test_a_clock_that_jumps_forgets_nothing_that_was_learned(tmp_path: Path) -> None:
     """Ours shows another year: only the workspace's own time lets anything be forgotten."""
     async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
         await succeed(stage, 0, seconds=400)
@@ -118,7 +118,7 @@ async def look_at_success(stage: Stage, hours: int, *, success: int) -> list[str
 async def test_what_is_late_by_what_was_learned_is_over_with_its_next_success(
     tmp_path: Path,
 ) -> None:
-    """However long it stayed away: what it was judged by is kept until then."""
+    """However long it stayed away: its limit is kept until then."""
     async with on_stage(tmp_path, RuleKind.NOT_FRESH) as stage:
         for number in range(10):
             await succeed(stage, number, seconds=400)

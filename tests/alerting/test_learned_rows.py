@@ -26,7 +26,7 @@ def row(pairs: list[list[float]]) -> bytes:
     ids=["empty", "cut", "a list", "negative count", "no count", "no pair"],
 )
 def test_a_row_that_cannot_be_is_learned_anew(value: bytes) -> None:
-    """A count below one stood in the way of every rule once, since no sketch takes it."""
+    """A count below one stood in the way of every rule once, since no sketch accepts it."""
     assert read_learned(row([PAIR])) is not None
     assert read_learned(value) is None
 
@@ -40,7 +40,7 @@ def test_a_row_that_cannot_be_is_learned_anew(value: bytes) -> None:
         max_size=60,
     )
 )
-def test_what_is_taken_can_be_asked(pairs: list[tuple[float, int]]) -> None:
+def test_what_is_decoded_can_be_used(pairs: list[tuple[float, int]]) -> None:
     """Odd means and huge counts give some limit or none, never an error."""
     learned = read_learned(row([list(pair) for pair in pairs]))
     assert learned is not None

@@ -105,7 +105,7 @@ def test_what_is_written_is_meant(text: str, days: set[int], start: int, end: in
         ("Mon 06:00-07:00 UTC please", "a time zone"),
     ],
 )
-def test_a_fault_says_what_would_be_right(text: str, told: str) -> None:
+def test_a_problem_shows_the_right_form(text: str, told: str) -> None:
     """What cannot be read is refused with one sentence that names the way out."""
     with pytest.raises(ConfigurationError) as refused:
         mute_window(text)

@@ -23,50 +23,50 @@ def test_an_edit_counts_from_when_it_was_made() -> None:
     story.schedules = (schedule(QUARTER_TO, updated_at=at("10:37")),)
     story.evaluate(at("10:40"))
     story.evaluate(at("10:44"))
-    assert story.told == ["21 10:30"]
+    assert story.notices == ["21 10:30"]
     story.start(at("10:45:03"))
     story.evaluate(at("11:56"))
-    assert story.told == ["21 10:30", "-21 10:45", "21 11:45"]
+    assert story.notices == ["21 10:30", "-21 10:45", "21 11:45"]
 
 
-def test_a_time_that_an_edit_may_have_taken_away_is_not_missed() -> None:
+def test_a_time_that_an_edit_may_have_removed_is_not_missed() -> None:
     """Written last at 10:32, but its hour may have been changed at 10:29, before the name was."""
     story = Story(schedule(HALF_PAST))
     story.evaluate(at("10:27"))
     story.schedules = (schedule(QUARTER_TO, updated_at=at("10:32")),)
     story.evaluate(at("10:33"))
     story.evaluate(at("10:44"))
-    assert story.told == []
+    assert story.notices == []
     both = Story(schedule(HALF_PAST))
     both.evaluate(at("10:27"))
     both.schedules = (schedule(HALF_PAST, QUARTER_TO, updated_at=at("10:32")),)
     both.evaluate(at("10:33"))
     both.evaluate(at("10:44"))
-    assert both.told == ["21 10:30"]
+    assert both.notices == ["21 10:30"]
 
 
 def test_an_edit_during_an_outage_of_the_daemon_is_dated() -> None:
-    """Nobody read the schedules for hours; the last writing tells from when on the new one is."""
+    """The schedules were not read for hours; the last write is when the new definition begins."""
     story = Story(schedule(HALF_PAST))
     story.start(at("10:30:01"))
     story.evaluate(at("10:45"))
     story.read_at = None  # another life: nothing is known but what was stored
     story.schedules = (schedule(QUARTER_TO, updated_at=at("12:00")),)
     story.evaluate(at("14:50"))
-    assert story.told == ["21 12:45"]
+    assert story.notices == ["21 12:45"]
     assert story.missed_ever == 2
 
 
 def test_a_schedule_without_dates_counts_from_the_reading() -> None:
-    """The workspace does not say when it was written: what was expected meanwhile is not judged."""
+    """The workspace does not say when it was written: what was expected meanwhile is not missed."""
     story = Story(schedule(HALF_PAST))
     story.evaluate(at("10:25"))
     story.schedules = (schedule(QUARTER_TO),)
     story.evaluate(at("10:50"))
     story.evaluate(at("11:44"))
-    assert story.told == []
+    assert story.notices == []
     story.evaluate(at("11:56"))
-    assert story.told == ["21 11:45"]
+    assert story.notices == ["21 11:45"]
 
 
 def test_switching_off_and_on_again() -> None:
@@ -79,7 +79,7 @@ def test_switching_off_and_on_again() -> None:
     story.schedules = (schedule(HALF_PAST, updated_at=at("12:10")),)
     story.evaluate(at("12:15"))
     story.evaluate(at("12:41"))
-    assert story.told == ["21 12:30"]
+    assert story.notices == ["21 12:30"]
     assert story.missed_ever == 1
 
 
@@ -89,18 +89,18 @@ def test_off_and_on_between_two_readings_is_no_change() -> None:
     story.evaluate(at("10:25"))
     story.schedules = (schedule(HALF_PAST, updated_at=at("10:29")),)
     story.evaluate(at("10:41"))
-    assert story.told == ["21 10:30"]
+    assert story.notices == ["21 10:30"]
 
 
 def test_two_schedules_of_one_flow_are_one_row_of_times() -> None:
-    """Each time once, although both name it; the alert names whose time it was."""
+    """Each time once, although both name it; the alert names the schedule of the time."""
     story = Story(schedule(HALF_PAST), schedule(HALF_PAST, QUARTER_TO, schedule_id="2"))
     story.start(at("10:30:02"))
     story.evaluate(at("10:41"))
-    assert story.told == []
+    assert story.notices == []
     story.start(at("10:45:02"))
     story.evaluate(at("11:41"))
-    assert story.told == ["21 11:30"]
+    assert story.notices == ["21 11:30"]
     assert story.memory is not None
     assert story.memory.missed[0].schedules == "s1, s2"
 
@@ -113,14 +113,14 @@ def test_a_new_schedule_of_a_watched_flow_counts_from_its_making() -> None:
     story.schedules = (*story.schedules, made)
     story.evaluate(at("10:32"))
     story.evaluate(at("10:41"))
-    assert story.told == ["21 10:30"]
+    assert story.notices == ["21 10:30"]
     hidden = Story(schedule(DailyTrigger(hour_of_day=3, minute_of_hour=0)))
     hidden.evaluate(at("10:25"))
     shown = msgspec.structs.replace(made, created_at=at("1 10:00"), updated_at=at("1 10:00"))
     hidden.schedules = (*hidden.schedules, shown)
     hidden.evaluate(at("10:32"))
     hidden.evaluate(at("10:41"))
-    assert hidden.told == []
+    assert hidden.notices == []
 
 
 def test_a_validity_that_ends_expects_nothing_more() -> None:
@@ -130,13 +130,13 @@ def test_a_validity_that_ends_expects_nothing_more() -> None:
     story.evaluate(at("11:00"))
     story.evaluate(at("11:45"))
     story.evaluate(at("13:00"))
-    assert story.told == ["21 10:30"]
+    assert story.notices == ["21 10:30"]
     assert story.missed_ever == 2
     assert story.again_at is None
 
 
 def test_history_is_bounded() -> None:
-    """An edit each minute for a day leaves a small memory, and times that nobody can doubt."""
+    """An edit each minute for a day leaves a small memory, and times that are certain."""
     story = Story(schedule(HALF_PAST))
     for minutes in range(1, 200):
         now = TEN + timedelta(minutes=minutes)
@@ -197,7 +197,7 @@ Said = tuple[datetime, tuple[Trigger, ...] | None]
 
 
 def _in_force(edits: list[tuple[int, int]], readings: list[datetime]) -> list[Said]:
-    """Return from when on the schedule said what; a deleted one does not come back.
+    """Return the definitions of the schedule over time; a deleted one does not come back.
 
     Of several edits between two readings nobody could see but the last, so there is one.
     """
@@ -233,7 +233,7 @@ def _read_after(at: datetime, readings: list[datetime]) -> datetime:
 
 
 def _is_sure(at: datetime, says: list[Said], readings: list[datetime]) -> bool:
-    """True where a time was judged before the next edit was read."""
+    """True where a time was evaluated before the next edit was read."""
     if at <= TEN + timedelta(minutes=1) or at + GRACE > readings[-1]:
         return False
     for since, _ in says[1:]:

@@ -1,4 +1,4 @@
-"""Starts that retention took from the log before anybody heard of them."""
+"""Starts that retention deleted from the log before they were handled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TINY = Retention(events_seconds=0, events_count=1, events_hard_cap=1)
 
 
 async def poll(stage: Judging) -> None:
-    """Let a complete poll and a reading of the schedules be, and the engine look at them."""
+    """Complete a poll and a read of the schedules, and let the engine evaluate them."""
     now = stage.clock.now()
     stage.live_state.name_pipeline(WORKSPACE, FLOW.kind, FLOW.id, FLOW.name)
     stage.live_state.update_workspace(
@@ -37,7 +37,7 @@ async def start(stage: Judging, number: int) -> None:
 
 
 async def test_what_was_lost_with_the_log_is_not_missed(tmp_path: Path) -> None:
-    """Nobody knows whether anything started then; what comes after is judged again."""
+    """Whether anything started then is unknown; what comes after is evaluated again."""
     async with judging(tmp_path, RULES) as stage:
         await poll(stage)
         await stage.clock.advance(HOUR / 2)

@@ -68,7 +68,7 @@ class Night:
         self._engine: Engine
 
     async def begin(self) -> None:
-        """Let the monitor begin, for the first time or again, and look at everything once."""
+        """Start the monitor, for the first time or again, and let it read everything once."""
         self._scene = Scene(
             clock=self.clock,
             folder=self._folder,
@@ -98,7 +98,7 @@ class Night:
         await self._scene.close()
 
     async def live(self, until: datetime) -> None:
-        """Let both live on, and the engine look whenever everything was asked for."""
+        """Run both, and let the engine evaluate whenever everything was polled."""
         while self.clock.now() < until:
             await self.sleep(self.clock.now() + STEP)
             await asleep(self.clock)
@@ -163,9 +163,9 @@ async def night(folder: Path, begin: datetime) -> AsyncIterator[Night]:
     "change", [datetime(2026, 3, 29, 1, tzinfo=UTC), datetime(2026, 10, 25, 1, tzinfo=UTC)]
 )
 async def test_a_night_in_a_sandbox(tmp_path: Path, change: datetime) -> None:
-    """Faults, an hour of 503 and an hour without a monitor: what did not start is told, only that.
+    """Faults, an hour of 503 and an hour without a monitor: what did not start fires, only that.
 
-    The schedules that the sandbox has of its own are judged as well.
+    The schedules that the sandbox has of its own are evaluated as well.
     """
     begin, end = change - 4 * HOUR, change + 7 * HOUR
     rhythms = (NIGHTLY, HOURLY, EARLY)
@@ -196,7 +196,7 @@ async def test_a_night_in_a_sandbox(tmp_path: Path, change: datetime) -> None:
 
 
 def _judge_what_was_told(it: Night, told: list[AlertEvent]) -> None:
-    """Nothing is told of a time at which something started, and what was told is over."""
+    """No alert names a time at which something started, and every alert is over."""
     fired = [alert_event for alert_event in told if alert_event.type is EventType.ALERT_FIRED]
     ended = {
         alert_event.alert.starts_at

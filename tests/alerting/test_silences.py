@@ -78,20 +78,20 @@ def faults_of(**changed: object) -> list[str]:
         ({"comment": "x" * (LONGEST_WORDS + 1)}, "comment: is longer than 1,000 characters"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(changed: dict[str, object], told: str) -> None:
+def test_an_impossible_silence_is_refused(changed: dict[str, object], told: str) -> None:
     """No end, no matcher, a label that no alert has, nobody's name: one sentence each."""
     assert [told in problem for problem in faults_of(**changed)].count(True) == 1
 
 
-def test_an_end_that_is_past_is_one_fault() -> None:
-    """That it lies before the start too, which is now, tells nobody more."""
+def test_an_end_that_is_past_is_one_problem() -> None:
+    """That it lies before the start too, which is now, adds nothing."""
     assert faults_of(ends_at=NOW - HOUR) == [
         "ends_at: 2026-11-21T09:00:00Z is over; give a time to come"
     ]
 
 
-def test_all_faults_are_told_at_once() -> None:
-    """Whoever wrote five things wrong hears of five."""
+def test_all_problems_are_reported_at_once() -> None:
+    """Five mistakes are five sentences."""
     problems = faults_of(matchers=["kin=x", "label"], author="", comment="", ends_at=None)
     assert [problem.split(":")[0] for problem in problems] == [
         "matchers",
@@ -133,7 +133,7 @@ def test_a_word_that_no_alert_has_is_refused(written: str, told: str) -> None:
     ["workspace=sales", "workspace=bridge", "workspace!=mark*", "alertname=*_failed",
      "rule=quality_dropped", "severity!=info", "kind=", "kind!=plan_run", "team=x", "pipeline=x"],
 )  # fmt: skip
-def test_a_word_that_alerts_have_is_taken(written: str) -> None:
+def test_a_word_that_alerts_have_is_accepted(written: str) -> None:
     """The daemon's own alerts and those of no kind are meant too; names of pipelines are free."""
     asked = {"author": "eve", "comment": "why", "starts_at": NOW, "ends_at": NOW + HOUR}
     assert silence_problems(matchers=[written], labels=LABELS, **asked) == []  # type: ignore[arg-type]

@@ -56,8 +56,8 @@ FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "told_at")
         ("x" * (LONGEST_TEMPLATE + 1), "must be at most 2,000 characters"),
     ],
 )
-def test_a_bad_template_is_told_in_one_sentence(text: str, sentence: str) -> None:
-    """It says what is wrong, and the nearest name that would be right."""
+def test_a_bad_template_is_explained_in_one_sentence(text: str, sentence: str) -> None:
+    """It says what is wrong, and the nearest valid name."""
     with pytest.raises(ConfigurationError) as raised:
         template(text, FIELDS)
     assert raised.value.problems == [sentence]
@@ -99,7 +99,7 @@ def test_a_value_is_written_for_people(text: str, value: Value, expected: str) -
     assert template(text, FIELDS).fill(dict.fromkeys(FIELDS, value)) == expected
 
 
-def test_a_field_that_is_not_told_is_a_dash() -> None:
+def test_a_field_without_value_is_a_dash() -> None:
     """An alert may know less than its template asks for."""
     assert template("{pipeline}: {error}", FIELDS).fill({"pipeline": "Orders"}) == "Orders: -"
 

@@ -59,7 +59,7 @@ class Fortnight:
         self.engine: Engine | None = None
 
     async def evaluate(self) -> None:
-        """Let the engine look as often as it has more to say at this moment."""
+        """Let the engine evaluate until nothing more changes at this time."""
         if self.engine is None:
             self.live_state = LiveState(["acme"])
             self.engine = Engine(
@@ -79,7 +79,7 @@ class Fortnight:
         pytest.fail(f"no end of news at {self._clock.now()}")
 
     async def poll(self, *, runs: bool = True, schedules: bool = True) -> None:
-        """Read what can be read, and judge."""
+        """Read what can be read, and evaluate."""
         if self.engine is None:
             await self.evaluate()
         if runs:
@@ -148,7 +148,7 @@ def _event(run: RunState, event_type: EventType) -> RunEvent:
 
 @pytest.mark.parametrize(("zone", "change"), ZONES, ids=[f"{n} {at:%Y-%m-%d}" for n, at in ZONES])
 async def test_two_weeks_of_schedules(tmp_path: Path, zone: str, change: datetime) -> None:
-    """What was skipped or late is told, each once and until it is over; nothing else is.
+    """What was skipped or late fires, each once and until it is over; nothing else does.
 
     The daemon is away for an hour over the change of the clocks. In the night before the workspace
     does not answer for an hour; in the two after it, one of its two lists does not.

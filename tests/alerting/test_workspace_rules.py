@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from monitor.alerting.rules.facts import TokenFacts, WorkspaceFacts
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import BudgetStatus, PollStatus, Reachability, WorkspaceStatus
-from tests.alerting.looking import Looking, at
+from tests.alerting.rule_evaluation import EvaluatedRule, at
 
 DAY = 86_400.0
 
@@ -17,9 +17,9 @@ DAY = 86_400.0
 def status(
     reachability: Reachability = Reachability.REACHABLE, *polls: PollStatus, **more: object
 ) -> WorkspaceFacts:
-    """Return what is known of a workspace that stands so."""
-    told = WorkspaceStatus(workspace="marketing", reachability=reachability, **more)  # type: ignore[arg-type]  # whatever a test tells of it
-    return WorkspaceFacts(status=told, polls=polls)
+    """Return what is known of a workspace in this state."""
+    known = WorkspaceStatus(workspace="marketing", reachability=reachability, **more)  # type: ignore[arg-type]  # whatever a test sets
+    return WorkspaceFacts(status=known, polls=polls)
 
 
 def poll(
@@ -38,93 +38,88 @@ def poll(
 class TestUnreachable:
     """`workspace_unreachable`."""
 
-    def test_an_outage_is_wrong_from_its_first_look_to_the_first_answer(self) -> None:
+    def test_an_outage_fires_from_its_first_evaluation_to_the_first_answer(self) -> None:
         """Its start stays where it was first seen, also over a restart that knows nothing yet."""
-        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         down = status(Reachability.UNREACHABLE, reason="changes: no answer")
         words = [
-            rules_for_state.evaluate(status(), 0),
-            rules_for_state.evaluate(down, 2),
-            rules_for_state.evaluate(down, 200),
-            rules_for_state.evaluate(status(Reachability.UNKNOWN), 210),
-            rules_for_state.evaluate(down, 220),
+            rule.evaluate(status(), 0),
+            rule.evaluate(down, 2),
+            rule.evaluate(down, 200),
+            rule.evaluate(status(Reachability.UNKNOWN), 210),
+            rule.evaluate(down, 220),
         ]
-        assert words == ["right", "wrong", "wrong", "unclear", "wrong"]
-        assert rules_for_state.wrong.since == at(2)
-        assert rules_for_state.wrong.facts == {"reason": "changes: no answer"}
-        assert rules_for_state.evaluate(status(Reachability.DEGRADED), 230) == "right"
-        assert rules_for_state.memory_bytes == b""
+        assert words == ["ok", "firing", "firing", "unknown", "firing"]
+        assert rule.firing.since == at(2)
+        assert rule.firing.facts == {"reason": "changes: no answer"}
+        assert rule.evaluate(status(Reachability.DEGRADED), 230) == "ok"
+        assert rule.memory_bytes == b""
 
-    def test_before_the_first_answer_nobody_can_tell(self) -> None:
+    def test_before_the_first_answer_the_result_is_unknown(self) -> None:
         """A daemon that has just started neither fires nor resolves anything."""
-        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
-        assert rules_for_state.evaluate(status(Reachability.UNKNOWN), 0) == "unclear"
-        assert rules_for_state.evaluate(status(Reachability.UNREACHABLE), None) == "unclear"
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        assert rule.evaluate(status(Reachability.UNKNOWN), 0) == "unknown"
+        assert rule.evaluate(status(Reachability.UNREACHABLE), None) == "unknown"
 
     def test_what_never_answered_was_there(self) -> None:
-        """A workspace that is down when it is first watched is told as one that was so before."""
-        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
-        rules_for_state.first_evaluated_at = None
-        assert rules_for_state.evaluate(status(Reachability.UNKNOWN), 0) == "unclear"
-        rules_for_state.first_evaluated_at = at(0)
-        assert rules_for_state.evaluate(status(Reachability.UNREACHABLE), 2) == "wrong"
-        assert (rules_for_state.wrong.since, rules_for_state.wrong.preexisting) == (at(0), True)
-        assert rules_for_state.evaluate(status(), 4) == "right"
-        assert rules_for_state.evaluate(status(Reachability.UNREACHABLE), 6) == "wrong"
-        assert (rules_for_state.wrong.since, rules_for_state.wrong.preexisting) == (at(6), False)
+        """A workspace that is down when it is first followed fires as preexisting."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
+        rule.first_evaluated_at = None
+        assert rule.evaluate(status(Reachability.UNKNOWN), 0) == "unknown"
+        rule.first_evaluated_at = at(0)
+        assert rule.evaluate(status(Reachability.UNREACHABLE), 2) == "firing"
+        assert (rule.firing.since, rule.firing.preexisting) == (at(0), True)
+        assert rule.evaluate(status(), 4) == "ok"
+        assert rule.evaluate(status(Reachability.UNREACHABLE), 6) == "firing"
+        assert (rule.firing.since, rule.firing.preexisting) == (at(6), False)
 
     def test_a_refused_token_is_an_outage_of_ours(self) -> None:
-        """The workspace answers, but only that it tells us nothing: that is told too."""
-        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
+        """The workspace answers, but only that it refuses us: that fires too."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         refused = poll("unauthorized", 60, name="schedules", good=50)
         old = poll("ok", 10, name="names", good=10)
-        assert rules_for_state.evaluate(status(Reachability.DEGRADED, refused, old), 62) == "wrong"
+        assert rule.evaluate(status(Reachability.DEGRADED, refused, old), 62) == "firing"
         idle = poll("ok", 70, name="progress", good=70)
-        assert (
-            rules_for_state.evaluate(status(Reachability.DEGRADED, refused, old, idle), 72)
-            == "wrong"
-        )
+        assert rule.evaluate(status(Reachability.DEGRADED, refused, old, idle), 72) == "firing"
         newer = poll("ok", 80, name="plan_runs", good=80)
-        assert (
-            rules_for_state.evaluate(status(Reachability.DEGRADED, refused, newer), 82) == "right"
-        )
+        assert rule.evaluate(status(Reachability.DEGRADED, refused, newer), 82) == "ok"
 
     @pytest.mark.parametrize(
         ("name", "outcome", "word"),
         [
-            ("names", "rejected", "right"),
-            ("objects", "unreachable", "right"),
-            ("changes", "throttled", "right"),
-            ("changes", "budget", "right"),
-            ("changes", "incomplete", "right"),
-            ("plan_runs", "store", "right"),
-            ("plan_runs", "not_available", "right"),
-            ("changes", "unreadable", "wrong"),
-            ("changes", "rejected", "wrong"),
-            ("plan_runs", "unreachable", "wrong"),
+            ("names", "rejected", "ok"),
+            ("objects", "unreachable", "ok"),
+            ("changes", "throttled", "ok"),
+            ("changes", "budget", "ok"),
+            ("changes", "incomplete", "ok"),
+            ("plan_runs", "store", "ok"),
+            ("plan_runs", "not_available", "ok"),
+            ("changes", "unreadable", "firing"),
+            ("changes", "rejected", "firing"),
+            ("plan_runs", "unreachable", "firing"),
         ],
     )
     def test_what_hides_runs_counts(self, name: str, outcome: str, word: str) -> None:
-        """A list of runs that fails is told like an outage; what costs no run is not."""
-        rules_for_state = Looking(RuleKind.WORKSPACE_UNREACHABLE)
+        """A list of runs that fails fires like an outage; what hides no run does not."""
+        rule = EvaluatedRule(RuleKind.WORKSPACE_UNREACHABLE)
         failing = poll(outcome, 60, name=name, good=0)
         well = poll("ok", 61, name="schedules", good=61)
-        assert rules_for_state.evaluate(status(Reachability.DEGRADED, failing, well), 62) == word
+        assert rule.evaluate(status(Reachability.DEGRADED, failing, well), 62) == word
 
 
 class TestToken:
     """`token_expiring`."""
 
-    def test_it_is_wrong_from_the_threshold_on(self) -> None:
-        """Its start is the expiry less the threshold, whenever the daemon looks."""
-        rules_for_state = Looking(RuleKind.TOKEN_EXPIRING, thing="7", threshold=2 * DAY)
+    def test_it_fires_from_the_threshold_on(self) -> None:
+        """Its start is the expiry less the threshold, whenever it is evaluated."""
+        rule = EvaluatedRule(RuleKind.TOKEN_EXPIRING, thing="7", threshold=2 * DAY)
         facts = TokenFacts(expires_at=at(10 * DAY), until=at(100 * DAY))
-        assert rules_for_state.evaluate(facts, 8 * DAY - 1) == "right"
-        assert rules_for_state.again_at == at(8 * DAY)
-        assert rules_for_state.evaluate(facts, 8 * DAY) == "wrong"
-        assert rules_for_state.evaluate(facts, 9 * DAY) == "wrong"
-        assert rules_for_state.wrong.since == at(8 * DAY)
-        assert rules_for_state.wrong.facts == {
+        assert rule.evaluate(facts, 8 * DAY - 1) == "ok"
+        assert rule.again_at == at(8 * DAY)
+        assert rule.evaluate(facts, 8 * DAY) == "firing"
+        assert rule.evaluate(facts, 9 * DAY) == "firing"
+        assert rule.firing.since == at(8 * DAY)
+        assert rule.firing.facts == {
             "token": "7",
             "expires_at": "2026-12-01T10:00:00Z",
             "remaining_seconds": DAY,
@@ -132,71 +127,69 @@ class TestToken:
 
     @pytest.mark.parametrize(
         ("expires_at", "word"),
-        [(None, "right"), (at(100 * DAY), "right"), (at(8.5 * DAY), "wrong"), (at(0), "right")],
+        [(None, "ok"), (at(100 * DAY), "ok"), (at(8.5 * DAY), "firing"), (at(0), "ok")],
         ids=["gone", "renewed", "just expired", "expired long ago"],
     )
     def test_it_is_over_when_nothing_expires_any_more(self, expires_at: object, word: str) -> None:
         """Renewed, deleted, or expired for a day while the workspace goes on answering."""
-        rules_for_state = Looking(RuleKind.TOKEN_EXPIRING, thing="7")
+        rule = EvaluatedRule(RuleKind.TOKEN_EXPIRING, thing="7")
         facts = TokenFacts(expires_at=expires_at, until=at(100 * DAY))  # type: ignore[arg-type]
-        assert rules_for_state.evaluate(facts, 9 * DAY) == word
+        assert rule.evaluate(facts, 9 * DAY) == word
 
     @pytest.mark.parametrize("until", [None, at(DAY)])
     def test_what_was_read_too_long_ago_decides_nothing(self, until: object) -> None:
-        """A token of which nothing has been heard stays as it was: the refused one is ours."""
-        rules_for_state = Looking(RuleKind.TOKEN_EXPIRING, thing="7")
+        """A token that was not read stays as it was: the refused one is ours."""
+        rule = EvaluatedRule(RuleKind.TOKEN_EXPIRING, thing="7")
         facts = TokenFacts(expires_at=at(DAY), until=until)  # type: ignore[arg-type]
-        assert rules_for_state.evaluate(facts, 2 * DAY) == "unclear"
+        assert rule.evaluate(facts, 2 * DAY) == "unknown"
 
 
 class TestMisses:
     """`callbacks_missed`."""
 
-    def evaluate(self, rules_for_state: Looking, total: int, seconds: float) -> str:
-        return rules_for_state.evaluate(status(callbacks_missed=total), seconds)
+    def evaluate(self, rule: EvaluatedRule, total: int, seconds: float) -> str:
+        return rule.evaluate(status(callbacks_missed=total), seconds)
 
     def test_it_is_the_growth_that_counts(self) -> None:
-        """Three within the hour are wrong, what was missed before is not, and quiet ends it."""
-        rules_for_state = Looking(RuleKind.CALLBACKS_MISSED)
+        """Three within the hour fire, what was missed before does not, and quiet ends it."""
+        rule = EvaluatedRule(RuleKind.CALLBACKS_MISSED)
         story = [(40, 0), (41, 60), (42, 120), (42, 600), (43, 900), (43, 3_700), (43, 4_600)]
-        words = [self.evaluate(rules_for_state, total, seconds) for total, seconds in story]
-        assert words[:5] == ["right", "right", "unclear", "unclear", "wrong"]
-        assert words[5:] == ["unclear", "right"]
+        words = [self.evaluate(rule, total, seconds) for total, seconds in story]
+        assert words[:5] == ["ok", "ok", "unknown", "unknown", "firing"]
+        assert words[5:] == ["unknown", "ok"]
 
     def test_its_start_is_the_first_that_stayed_away(self) -> None:
         """The evidence begins where the misses began."""
-        rules_for_state = Looking(RuleKind.CALLBACKS_MISSED)
+        rule = EvaluatedRule(RuleKind.CALLBACKS_MISSED)
         for total, seconds in ((0, 0), (1, 60), (9, 600)):
-            self.evaluate(rules_for_state, total, seconds)
-        assert rules_for_state.wrong.since == at(60)
-        assert rules_for_state.wrong.facts == {"missed": 9.0}
+            self.evaluate(rule, total, seconds)
+        assert rule.firing.since == at(60)
+        assert rule.firing.facts == {"missed": 9.0}
 
     def test_a_restart_begins_to_count_anew(self) -> None:
         """A lower total is another life of the daemon, and what it counted was missed as well."""
-        rules_for_state = Looking(RuleKind.CALLBACKS_MISSED)
-        words = [
-            self.evaluate(rules_for_state, *pair) for pair in ((5, 0), (7, 60), (0, 90), (1, 120))
-        ]
-        assert words == ["right", "unclear", "unclear", "wrong"]
+        rule = EvaluatedRule(RuleKind.CALLBACKS_MISSED)
+        words = [self.evaluate(rule, *pair) for pair in ((5, 0), (7, 60), (0, 90), (1, 120))]
+        assert words == ["ok", "unknown", "unknown", "firing"]
 
     @given(
         st.lists(st.tuples(st.integers(0, 3), st.floats(0.5, 900, allow_nan=False)), max_size=300)
     )
     def test_it_agrees_with_counting_every_miss(self, story: list[tuple[int, float]]) -> None:
         """Beside a count of all misses it errs by one step of its memory, which stays small."""
-        rules_for_state = Looking(RuleKind.CALLBACKS_MISSED)
-        self.evaluate(rules_for_state, 0, 0)
+        rule = EvaluatedRule(RuleKind.CALLBACKS_MISSED)
+        self.evaluate(rule, 0, 0)
         total, now, misses = 0, 0.0, list[float]()
         for more, seconds in story:
             now += seconds
             total += more
             misses += [now] * more
-            word = self.evaluate(rules_for_state, total, now)
+            word = self.evaluate(rule, total, now)
             surely = sum(1 for miss in misses if miss > now - 3_600 + 61)
             perhaps = sum(1 for miss in misses if miss > now - 3_600 - 61)
-            assert word == "wrong" or surely < 3
-            assert word != "wrong" or perhaps >= 3
-        assert len(rules_for_state.memory_bytes) < 4_000
+            assert word == "firing" or surely < 3
+            assert word != "firing" or perhaps >= 3
+        assert len(rule.memory_bytes) < 4_000
 
 
 class TestBudget:
@@ -204,39 +197,35 @@ class TestBudget:
 
     def test_one_failed_attempt_is_bad_luck(self) -> None:
         """A poll without requests counts from its first attempt on, once a second one failed."""
-        rules_for_state = Looking(RuleKind.BUDGET_EXHAUSTED)
+        rule = EvaluatedRule(RuleKind.BUDGET_EXHAUSTED)
         first, again = poll("budget", 0, name="names"), poll("throttled", 600, name="names")
         fine = poll("ok", 0)
         words = [
-            rules_for_state.evaluate(status(Reachability.REACHABLE, fine, pair), seconds)
+            rule.evaluate(status(Reachability.REACHABLE, fine, pair), seconds)
             for pair, seconds in ((first, 2), (first, 590), (again, 602))
         ]
-        assert words == ["right", "right", "wrong"]
-        assert rules_for_state.wrong.since == at(2)
-        assert rules_for_state.wrong.facts == {
+        assert words == ["ok", "ok", "firing"]
+        assert rule.firing.since == at(2)
+        assert rule.firing.facts == {
             "scope": "workspace",
             "remaining": None,
             "limit": None,
             "polls": "names",
         }
         good = poll("ok", 1_200, name="names")
-        assert (
-            rules_for_state.evaluate(status(Reachability.REACHABLE, fine, good), 1_202) == "right"
-        )
-        assert rules_for_state.memory_bytes == b""
+        assert rule.evaluate(status(Reachability.REACHABLE, fine, good), 1_202) == "ok"
+        assert rule.memory_bytes == b""
 
-    def test_an_empty_scope_is_wrong_at_once(self) -> None:
+    def test_an_empty_scope_fires_at_once(self) -> None:
         """Nothing is left of a quota: it says so, with the scope that is shortest."""
-        rules_for_state = Looking(RuleKind.BUDGET_EXHAUSTED)
+        rule = EvaluatedRule(RuleKind.BUDGET_EXHAUSTED)
         budgets = (
             BudgetStatus(scope="own", limit=120, remaining=90),
             BudgetStatus(scope="user", limit=50, remaining=0),
         )
-        assert rules_for_state.evaluate(
-            status(Reachability.REACHABLE, poll("ok", 0), budgets=budgets), 5
-        )
-        assert rules_for_state.wrong.since == at(5)
-        assert rules_for_state.wrong.facts == {
+        assert rule.evaluate(status(Reachability.REACHABLE, poll("ok", 0), budgets=budgets), 5)
+        assert rule.firing.since == at(5)
+        assert rule.firing.facts == {
             "scope": "user",
             "remaining": 0.0,
             "limit": 50.0,
@@ -244,24 +233,22 @@ class TestBudget:
         }
         left = (budgets[0],)
         facts = status(Reachability.REACHABLE, poll("ok", 9), budgets=left)
-        assert rules_for_state.evaluate(facts, 10) == "right"
+        assert rule.evaluate(facts, 10) == "ok"
 
     @pytest.mark.parametrize(("outcome", "scope"), [("budget", "own"), ("throttled", "user")])
-    def test_it_says_whose_requests_are_short(self, outcome: str, scope: str) -> None:
+    def test_it_names_the_scope_that_is_short(self, outcome: str, scope: str) -> None:
         """Our own budget refuses by one word, the workspace by another; both have their figures."""
-        rules_for_state = Looking(RuleKind.BUDGET_EXHAUSTED)
+        rule = EvaluatedRule(RuleKind.BUDGET_EXHAUSTED)
         budgets = (
             BudgetStatus(scope="own", limit=120, remaining=10),
             BudgetStatus(scope="user", limit=50, remaining=20),
         )
         for seconds in (0, 60):
             polls = [poll(outcome, seconds, name=name) for name in ("tokens", "names")]
-            rules_for_state.evaluate(
-                status(Reachability.REACHABLE, *polls, budgets=budgets), seconds
-            )
-        assert rules_for_state.wrong.facts["scope"] == scope
-        assert rules_for_state.wrong.facts["polls"] == "names, tokens"
+            rule.evaluate(status(Reachability.REACHABLE, *polls, budgets=budgets), seconds)
+        assert rule.firing.facts["scope"] == scope
+        assert rule.firing.facts["polls"] == "names, tokens"
 
-    def test_a_workspace_that_was_not_asked_yet_shows_nothing(self) -> None:
-        """After a restart an episode stays as it is until the first poll."""
-        assert Looking(RuleKind.BUDGET_EXHAUSTED).evaluate(status(), 0) == "unclear"
+    def test_a_workspace_that_was_not_polled_yet_decides_nothing(self) -> None:
+        """After a restart an alert stays as it is until the first poll."""
+        assert EvaluatedRule(RuleKind.BUDGET_EXHAUSTED).evaluate(status(), 0) == "unknown"

@@ -109,7 +109,7 @@ async def test_a_callback_that_did_not_come_is_counted_once(watched: Watched, wo
     assert await watched.passes(600) == 1
 
 
-async def test_each_run_is_judged_by_itself(watched: Watched) -> None:
+async def test_each_run_is_evaluated_by_itself(watched: Watched) -> None:
     """One end that is overdue does not take those with it that are not."""
     await watched.ended(1)
     await watched.ended(2)

@@ -1,4 +1,4 @@
-"""The labels that every alert may carry; a rule's own labels come on top of them."""
+"""The labels that every alert may have; a rule's own labels come on top of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHOWN_LABELS = (
     "kind",
     "pipeline",
     "pipeline_id",
-    # What else the alert is about, by what rules look at.
+    # What else the alert is about, by its kind of subject.
     "schedule",
     "output",
     "token_id",

@@ -1,4 +1,4 @@
-"""How much is kept of what has started, while nobody can judge it."""
+"""How many starts are kept while none can be evaluated."""
 
 from __future__ import annotations
 

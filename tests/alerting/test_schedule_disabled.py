@@ -1,4 +1,4 @@
-"""A schedule that was switched off is told; one that always was is meant to be so."""
+"""A schedule that was disabled fires; one that always was is meant to be so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.model.triggers import OneTimeTrigger
-from tests.alerting.looking import Looking, at
+from tests.alerting.rule_evaluation import EvaluatedRule, at
 from tests.alerting.schedule_stories import HALF_PAST, schedule
 
 ON = schedule(HALF_PAST)
@@ -25,84 +25,84 @@ def read(
     return ScheduleFacts(schedule=schedule_known, read_at=at(seconds))
 
 
-def test_switching_off_is_told_from_when_it_was_done_until_it_is_undone() -> None:
+def test_a_disabled_schedule_fires_until_it_is_enabled() -> None:
     """With its name and the reason; as of the writing that a reading brought."""
-    rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
-    assert rule.evaluate(read(ON, 0), 5) == "right"
+    rule = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
+    assert rule.evaluate(read(ON, 0), 5) == "ok"
     assert rule.evaluate(read(ON, 300), 305) == "none"
-    assert rule.evaluate(read(OFF, 600, written=450), 605) == "wrong"
-    assert (rule.wrong.since, rule.wrong.as_of) == (at(450), at(600))
-    assert rule.wrong.facts == {"schedule": "s1", "reason": "its owner was deactivated"}
-    assert rule.evaluate(read(OFF, 900, written=700), 905) == "wrong"
-    assert rule.wrong.since == at(450)
-    assert rule.evaluate(read(ON, 1_200, written=1_100), 1_205) == "right"
+    assert rule.evaluate(read(OFF, 600, written=450), 605) == "firing"
+    assert (rule.firing.since, rule.firing.as_of) == (at(450), at(600))
+    assert rule.firing.facts == {"schedule": "s1", "reason": "its owner was deactivated"}
+    assert rule.evaluate(read(OFF, 900, written=700), 905) == "firing"
+    assert rule.firing.since == at(450)
+    assert rule.evaluate(read(ON, 1_200, written=1_100), 1_205) == "ok"
     assert rule.last == Ok(at=at(1_100))
     assert rule.evaluate(read(ON, 1_500, written=1_100), 1_505) == "none"
 
 
-def test_what_was_disabled_at_the_first_look_is_intent() -> None:
-    """It is told neither then nor ever, until it was enabled once."""
-    rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+def test_what_was_disabled_at_the_first_evaluation_is_intent() -> None:
+    """It fires neither then nor ever, until it was enabled once."""
+    rule = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
     assert rule.evaluate(read(OFF, 0), 5) == "none"
     assert rule.evaluate(read(OFF, 300, written=200), 305) == "none"
-    assert rule.evaluate(read(ON, 600, written=500), 605) == "right"  # nothing was told of it
-    assert rule.evaluate(read(OFF, 900), 905) == "wrong"
-    assert rule.wrong.since == at(900)  # it does not say when, so: when it was seen
+    assert rule.evaluate(read(ON, 600, written=500), 605) == "ok"  # it never fired
+    assert rule.evaluate(read(OFF, 900), 905) == "firing"
+    assert rule.firing.since == at(900)  # it does not say when, so: when it was seen
 
 
 def test_a_deleted_schedule_is_no_disabled_one() -> None:
     """The alert is over, and nothing is remembered of it."""
-    rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    rule = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
     rule.evaluate(read(ON, 0), 5)
-    assert rule.evaluate(read(OFF, 300), 305) == "wrong"
-    assert rule.evaluate(read(None, 600), 605) == "right"
+    assert rule.evaluate(read(OFF, 300), 305) == "firing"
+    assert rule.evaluate(read(None, 600), 605) == "ok"
     assert rule.memory_bytes == b""
     assert rule.evaluate(read(None, 900), 905) == "none"
 
 
 def test_a_schedule_whose_flow_was_deleted_is_no_disabled_one() -> None:
-    """The workspace switches it off with the flow; what was told of it before is over for good."""
+    """The workspace disables it with the flow; an alert from before is over for good."""
     orphan = msgspec.structs.replace(OFF, deleted=OFF.pipelines)
-    rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    rule = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
     rule.evaluate(read(ON, 0), 5)
-    assert rule.evaluate(read(orphan, 300), 305) == "right"
+    assert rule.evaluate(read(orphan, 300), 305) == "ok"
     assert rule.memory_bytes == b""
     assert rule.evaluate(read(orphan, 600), 605) == "none"
 
-    told = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    told = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
     told.evaluate(read(ON, 0), 5)
-    assert told.evaluate(read(OFF, 300), 305) == "wrong"
-    assert told.evaluate(read(orphan, 600), 605) == "right"
+    assert told.evaluate(read(OFF, 300), 305) == "firing"
+    assert told.evaluate(read(orphan, 600), 605) == "ok"
     assert told.last == Ok(at=at(600), reason="pipeline removed")
 
 
-def test_a_schedule_of_which_something_is_left_is_judged() -> None:
+def test_a_schedule_of_which_something_is_left_is_evaluated() -> None:
     """One of two flows was deleted: the other one does not run any more either."""
     both = (*ON.pipelines, Pipeline(kind=PipelineKind.FLOW, id="12"))
     half = msgspec.structs.replace(ON, pipelines=both, deleted=ON.pipelines)
-    rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    rule = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
     rule.evaluate(read(half, 0), 5)
     off = msgspec.structs.replace(half, is_enabled=False)
-    assert rule.evaluate(read(off, 300), 305) == "wrong"
+    assert rule.evaluate(read(off, 300), 305) == "firing"
 
 
-def test_what_has_fired_for_the_last_time_is_switched_off_without_a_word() -> None:
-    """A one-time schedule is done; the same one switched off before its time is told."""
+def test_what_has_fired_for_the_last_time_is_disabled_without_an_alert() -> None:
+    """A one-time schedule is done; the same one disabled before its time fires."""
     done = schedule(OneTimeTrigger(at=at(400)))
     off = msgspec.structs.replace(done, is_enabled=False)
-    rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    rule = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
     rule.evaluate(read(done, 0), 5)
     assert rule.evaluate(read(off, 600, written=401), 605) == "none"
-    early = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    early = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
     early.evaluate(read(done, 0), 5)
-    assert early.evaluate(read(off, 300, written=250), 305) == "wrong"
+    assert early.evaluate(read(off, 300, written=250), 305) == "firing"
 
 
-def test_before_a_reading_nothing_is_said() -> None:
+def test_before_schedules_are_read_nothing_changes() -> None:
     """After a restart an alert stays as it is until the schedules were read again."""
-    rule = Looking(RuleKind.SCHEDULE_DISABLED, thing="1")
+    rule = EvaluatedRule(RuleKind.SCHEDULE_DISABLED, thing="1")
     assert rule.evaluate(ScheduleFacts(schedule=None, read_at=None), None) == "none"
     rule.evaluate(read(ON, 0), 5)
     rule.evaluate(read(OFF, 300), 305)
-    assert rule.evaluate(ScheduleFacts(schedule=None, read_at=None), None) == "unclear"
-    assert rule.evaluate(read(OFF, 900), 905) == "wrong"
+    assert rule.evaluate(ScheduleFacts(schedule=None, read_at=None), None) == "unknown"
+    assert rule.evaluate(read(OFF, 900), 905) == "firing"

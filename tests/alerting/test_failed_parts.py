@@ -18,19 +18,19 @@ from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.run_failed import DEFINITION as RUN_FAILED
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunKey, RunKind, Status
-from tests.alerting.run_stories import at, heard, key, rule, run_event, state
+from tests.alerting.run_stories import at, event_input, key, rule, run_event, state
 
 OK, BAD, OFF = Status.SUCCEEDED, Status.FAILED, Status.CANCELED
 
 
 class Story:
-    """One rule that hears one event after the other, its memory stored in between."""
+    """One rule that handles one event after the other, its memory stored in between."""
 
     def __init__(self, definition: AnyRuleDefinition, settings: RuleSettings | None = None) -> None:
         self.definition = definition
         self.settings = settings or rule(definition.rule)
         self.memory: Any = None
-        self.is_wrong = False
+        self.is_firing = False
         self.changes: list[str] = []
 
     def on_event(
@@ -39,17 +39,17 @@ class Story:
         if event.type not in self.definition.event_types:
             return None
         assert self.definition.on_event is not None
-        judged = self.definition.on_event(
-            heard(event, root_run=root_run), self.memory, self.settings
+        answer = self.definition.on_event(
+            event_input(event, root_run=root_run), self.memory, self.settings
         )
-        self.memory = self._stored(judged.memory)
-        if isinstance(judged.result, Firing) and not self.is_wrong:
-            self.is_wrong = True
-            self.changes.append(f"wrong at {event.id}")
-        elif isinstance(judged.result, Ok) and self.is_wrong:
-            self.is_wrong = False
-            self.changes.append(f"right at {event.id}")
-        return judged.result
+        self.memory = self._stored(answer.memory)
+        if isinstance(answer.result, Firing) and not self.is_firing:
+            self.is_firing = True
+            self.changes.append(f"firing at {event.id}")
+        elif isinstance(answer.result, Ok) and self.is_firing:
+            self.is_firing = False
+            self.changes.append(f"ok at {event.id}")
+        return answer.result
 
     def _stored(self, memory: Struct | None) -> Struct | None:
         if memory is None:
@@ -77,15 +77,15 @@ class Story:
 def test_a_failure_begins_and_a_success_ends() -> None:
     """The first failure begins the alert with the job's message, the next success ends it."""
     story = Story(RUN_FAILED)
-    wrong = story.end(1, BAD)
-    right = story.end(2, OK)
+    firing = story.end(1, BAD)
+    ok = story.end(2, OK)
 
-    assert isinstance(wrong, Firing)
-    assert wrong.since == wrong.as_of == at(60)
-    assert wrong.evidence == ("acme:job_group:1:failed",)
-    assert wrong.run == key(1)
-    assert wrong.facts == {"error": "error 1", "run": "1", "failing": 1}
-    assert right == Ok(at=at(120), evidence=("acme:job_group:2:succeeded",))
+    assert isinstance(firing, Firing)
+    assert firing.since == firing.as_of == at(60)
+    assert firing.evidence == ("acme:job_group:1:failed",)
+    assert firing.run == key(1)
+    assert firing.facts == {"error": "error 1", "run": "1", "failing": 1}
+    assert ok == Ok(at=at(120), evidence=("acme:job_group:2:succeeded",))
     assert story.memory is None
 
 
@@ -93,11 +93,11 @@ def test_a_second_failure_is_evidence() -> None:
     """It is so since the first, whatever fails after it."""
     story = Story(RUN_FAILED)
     story.end(1, BAD)
-    wrong = story.end(2, BAD)
+    firing = story.end(2, BAD)
 
-    assert isinstance(wrong, Firing)
-    assert wrong.evidence == ("acme:job_group:2:failed",)
-    assert story.changes == ["wrong at acme:job_group:1:failed"]
+    assert isinstance(firing, Firing)
+    assert firing.evidence == ("acme:job_group:2:failed",)
+    assert story.changes == ["firing at acme:job_group:1:failed"]
 
 
 def test_every_recipe_has_to_succeed_again() -> None:
@@ -110,21 +110,21 @@ def test_every_recipe_has_to_succeed_again() -> None:
 
 
 def test_a_failure_without_recipe_is_ended_by_any() -> None:
-    """What told no recipe may have been of any, and must not stay for ever."""
+    """A failure without recipe may have been of any, and must not stay for ever."""
     story = Story(RUN_FAILED)
     story.end(1, BAD)
     assert isinstance(story.end(2, OK, recipe="a"), Ok)
 
 
 def test_a_success_that_is_older_ends_nothing() -> None:
-    """Two runs side by side: the one that failed last decides, in whichever order they are told."""
+    """Two runs side by side: the one that failed last decides, whatever the order of reports."""
     story = Story(RUN_FAILED)
     story.end(2, BAD)
     assert story.end(1, OK) is None
     assert isinstance(story.end(3, OK), Ok)
 
 
-def test_what_is_inside_a_run_is_told_of_that_run() -> None:
+def test_a_failure_inside_a_run_is_of_that_run() -> None:
     """A job group of a flow run begins the flow run's alert; its success ends nothing."""
     story, outer = Story(RUN_FAILED), key(9, RunKind.FLOW_RUN)
     inner = Parents(flow_run="9")
@@ -133,15 +133,15 @@ def test_what_is_inside_a_run_is_told_of_that_run() -> None:
     outer_failed = run_event(state(9, BAD, kind=RunKind.FLOW_RUN, finished_at=at(90)))
     outer_succeeded = run_event(state(10, OK, kind=RunKind.FLOW_RUN, finished_at=at(200)))
 
-    assert isinstance(wrong := story.on_event(failed, root_run=outer), Firing)
-    assert wrong.run == outer
+    assert isinstance(firing := story.on_event(failed, root_run=outer), Firing)
+    assert firing.run == outer
     assert story.on_event(succeeded, root_run=outer) is None
     assert isinstance(story.on_event(outer_failed), Firing)
     assert isinstance(story.on_event(outer_succeeded), Ok)
     assert len(story.changes) == 2
 
 
-def test_a_success_without_failure_before_it_is_right() -> None:
+def test_a_success_without_failure_before_it_is_ok() -> None:
     """Nothing is kept of a pipeline that succeeds."""
     story = Story(RUN_FAILED)
     assert story.end(1, OK) == Ok(at=at(60), evidence=("acme:job_group:1:succeeded",))
@@ -150,52 +150,52 @@ def test_a_success_without_failure_before_it_is_right() -> None:
 
 @given(st.lists(st.sampled_from((OK, BAD, OFF)), max_size=30))
 def test_run_failed_is_the_newest_success_or_failure(statuses: list[Status]) -> None:
-    """After any runs one after the other, it is wrong exactly where the newest one failed."""
+    """After any runs one after the other, it fires exactly where the newest one failed."""
     story = Story(RUN_FAILED)
     story.ends(statuses)
-    told = [status for status in statuses if status is not OFF]
+    reported = [status for status in statuses if status is not OFF]
 
-    assert story.is_wrong == bool(told and told[-1] is BAD)
+    assert story.is_firing == bool(reported and reported[-1] is BAD)
 
 
 def test_a_cancel_begins_and_any_other_end_ends() -> None:
-    """Who canceled is told as far as known; a failure is no cancel, and ends it too."""
+    """Who canceled is named as far as known; a failure is no cancel, and ends it too."""
     story = Story(CANCELED)
     canceled = msgspec.structs.replace(state(1, OFF), owner="ada")
-    wrong = story.on_event(run_event(canceled))
-    assert isinstance(wrong, Firing)
-    assert wrong.facts == {"run": "1", "owner": "ada"}
+    firing = story.on_event(run_event(canceled))
+    assert isinstance(firing, Firing)
+    assert firing.facts == {"run": "1", "owner": "ada"}
     assert isinstance(story.end(2, BAD), Ok)
 
 
-def test_a_cancel_inside_a_run_is_not_told() -> None:
-    """A flow run that is canceled cancels its parts: it is told once, by the flow run."""
+def test_a_cancel_inside_a_run_does_not_fire() -> None:
+    """A flow run that is canceled cancels its parts: it fires once, for the flow run."""
     story = Story(CANCELED)
     inner = run_event(state(1, OFF, parents=Parents(flow_run="9")))
     assert story.on_event(inner, root_run=key(9, RunKind.FLOW_RUN)) is None
-    assert not story.is_wrong
+    assert not story.is_firing
 
 
 def test_three_failures_in_a_row() -> None:
     """The third begins it, with all three as evidence; the fourth is evidence; one success ends."""
     story = Story(FAILING_REPEATEDLY)
     assert [story.end(1, BAD), story.end(2, BAD)] == [None, None]
-    wrong = story.end(3, BAD)
+    firing = story.end(3, BAD)
     again = story.end(4, BAD)
-    right = story.end(5, OK)
+    ok = story.end(5, OK)
 
-    assert isinstance(wrong, Firing)
-    assert (wrong.since, wrong.as_of) == (at(180), at(180))
-    assert wrong.evidence == tuple(f"acme:job_group:{number}:failed" for number in (1, 2, 3))
-    assert wrong.facts == {"failures": 3, "ends": 3, "ratio": 1.0, "error": "error 3", "run": "3"}
+    assert isinstance(firing, Firing)
+    assert (firing.since, firing.as_of) == (at(180), at(180))
+    assert firing.evidence == tuple(f"acme:job_group:{number}:failed" for number in (1, 2, 3))
+    assert firing.facts == {"failures": 3, "ends": 3, "ratio": 1.0, "error": "error 3", "run": "3"}
     assert isinstance(again, Firing)
     assert again.since == at(180)
-    assert isinstance(right, Ok)
+    assert isinstance(ok, Ok)
     assert len(story.changes) == 2
 
 
-def test_a_success_told_late_breaks_the_row() -> None:
-    """What counts is when runs ended, not when it was told."""
+def test_a_late_success_breaks_the_row() -> None:
+    """What counts is when runs ended, not when that was reported."""
     story = Story(FAILING_REPEATEDLY)
     for number in (1, 3, 5):
         story.end(number, OK if number == 1 else BAD)
@@ -230,38 +230,38 @@ def test_a_share_needs_few_ends() -> None:
     """Half of the newest ends: two of three say nothing yet, two of four do."""
     story = by_share(0.5)
     story.ends([BAD, OK, BAD])
-    assert not story.is_wrong
-    wrong = story.end(3, BAD)
-    assert isinstance(wrong, Firing)
-    assert wrong.facts["ratio"] == pytest.approx(0.75)
+    assert not story.is_firing
+    firing = story.end(3, BAD)
+    assert isinstance(firing, Firing)
+    assert firing.facts["ratio"] == pytest.approx(0.75)
 
 
 def test_a_share_is_over_at_half_of_it() -> None:
     """Around the threshold nothing changes to and fro."""
     story = by_share(0.5)
     story.ends([BAD, OK, BAD, OK, BAD, OK, BAD, OK, OK])
-    assert story.changes == ["wrong at acme:job_group:4:failed"]
+    assert story.changes == ["firing at acme:job_group:4:failed"]
     for number in range(9, 16):
         story.end(number, OK)
-    assert story.changes[1:] == ["right at acme:job_group:15:succeeded"]  # 4 of 16
+    assert story.changes[1:] == ["ok at acme:job_group:15:succeeded"]  # 4 of 16
 
 
 def test_only_the_newest_twenty_ends_count() -> None:
     """What was good for a year does not hide that all has failed lately."""
     story = by_share(0.5)
     story.ends([OK] * 200 + [BAD] * 10)
-    assert story.is_wrong
+    assert story.is_firing
 
 
 @given(st.lists(st.sampled_from((OK, BAD, OFF)), max_size=60), st.sampled_from((2, 3, 5)))
 def test_a_row_is_what_a_count_finds(statuses: list[Status], count: int) -> None:
     """Wrong exactly where the newest ends, cancels left out, are so many failures."""
     story = Story(FAILING_REPEATEDLY, rule(RuleKind.FAILING_REPEATEDLY, threshold=count))
-    told: list[Status] = []
+    reported: list[Status] = []
     for number, status in enumerate(statuses):
         story.end(number, status)
-        told += [] if status is OFF else [status]
-        assert story.is_wrong == (len(told) >= count and set(told[-count:]) == {BAD})
+        reported += [] if status is OFF else [status]
+        assert story.is_firing == (len(reported) >= count and set(reported[-count:]) == {BAD})
 
 
 @given(st.lists(st.sampled_from((OK, BAD)), max_size=80), st.sampled_from((0.2, 0.5, 0.8)))
@@ -269,13 +269,13 @@ def test_a_share_never_flutters(statuses: list[Status], share: float) -> None:
     """It begins only at the share, ends only at half of it, and its memory stays small."""
     story = by_share(share)
     for number, status in enumerate(statuses):
-        was_wrong = story.is_wrong
+        was_wrong = story.is_firing
         story.end(number, status)
         newest = statuses[max(0, number - 19) : number + 1]
         part = newest.count(BAD) / len(newest)
-        if story.is_wrong and not was_wrong:
+        if story.is_firing and not was_wrong:
             assert part >= share
-        if was_wrong and not story.is_wrong:
+        if was_wrong and not story.is_firing:
             assert part <= share / 2
     assert len(msgspec.json.encode(story.memory)) <= 3 * 1024
 
@@ -285,15 +285,15 @@ def test_a_share_never_flutters(statuses: list[Status], share: float) -> None:
         [(number, OK if number % 3 == 0 else BAD) for number in range(9)],
     )
 )
-def test_the_order_of_telling_does_not_matter_in_the_end(
-    told: list[tuple[int, Status]],
+def test_the_order_of_reports_does_not_matter_in_the_end(
+    reported: list[tuple[int, Status]],
 ) -> None:
-    """However late each end is told, what is known at last is what the times say."""
+    """However late each end is reported, the result follows the times of the ends."""
     story = by_share(0.5)
-    for number, status in told:
+    for number, status in reported:
         story.end(number, status)
     assert [end.run_id for end in story.memory.parts[""].ends] == [
-        str(other_number) for other_number in range(9)
+        str(number) for number in range(9)
     ]
 
 
@@ -311,7 +311,7 @@ def test_a_firing_rule_fills_the_fields_that_its_texts_may_use(
 
 
 def test_what_is_not_about_a_run_is_passed_over() -> None:
-    """A late look at something else leaves everything as it is."""
+    """An event of another kind leaves everything as it is."""
     story = Story(RUN_FAILED)
     story.end(1, BAD)
     before = story.memory
@@ -324,9 +324,9 @@ def test_a_failure_of_before_we_followed_names_no_event() -> None:
     """It made none, so the alert has no evidence; the next failure is the first of it."""
     story = Story(RUN_FAILED)
     old = msgspec.structs.replace(state(1, BAD, error="gone"), historical=True)
-    wrong = story.on_event(run_event(old))
-    assert isinstance(wrong, Firing)
-    assert (wrong.evidence, wrong.facts["error"], wrong.since) == ((), "gone", at(0))
+    firing = story.on_event(run_event(old))
+    assert isinstance(firing, Firing)
+    assert (firing.evidence, firing.facts["error"], firing.since) == ((), "gone", at(0))
     again = story.end(2, BAD)
     assert isinstance(again, Firing)
     assert len(again.evidence) == 1

@@ -31,10 +31,10 @@ from tests.alerting.schedule_stories import (
 
 
 def test_a_start_that_did_not_come_is_missed_when_grace_is_over() -> None:
-    """Not a moment earlier, told with the schedule and the time, and over with a late start."""
+    """No sooner, with the schedule and the time, and over with a late start."""
     story = Story(schedule(HALF_PAST))
     story.evaluate(at("10:39"))
-    assert story.told == []
+    assert story.notices == []
     story.evaluate(at("10:40"))
     assert isinstance(story.last, Firing)
     assert (story.last.since, story.last.as_of) == (at("10:30"), at("10:40"))
@@ -46,7 +46,7 @@ def test_a_start_that_did_not_come_is_missed_when_grace_is_over() -> None:
 
     story.start(at("10:52"))
     story.evaluate(at("10:53"))
-    assert story.told == ["21 10:30", "-21 10:52"]
+    assert story.notices == ["21 10:30", "-21 10:52"]
     assert story.evidence == ("acme:job_group:1:queued",)
     assert story.missed_ever == 1
 
@@ -57,7 +57,7 @@ def test_a_start_in_time_is_no_news() -> None:
     for started in ("10:30:03", "11:38", "12:29:59", "13:30"):
         story.start(at(started))
         story.evaluate(at(started) + timedelta(minutes=21))
-    assert story.told == []
+    assert story.notices == []
     assert story.missed_ever == 0
 
 
@@ -70,38 +70,38 @@ def test_several_missed_in_a_row_are_one_alert() -> None:
     assert story.last.facts["missed"] == 3
     story.start(at("13:30:02"))
     story.evaluate(at("13:31"))
-    assert story.told == ["21 10:30", "-21 13:30"]
+    assert story.notices == ["21 10:30", "-21 13:30"]
     story.evaluate(at("14:20"))
     assert story.missed_ever == 3
 
 
-def test_each_miss_is_told_although_it_was_over_before_anybody_looked() -> None:
+def test_each_miss_fires_although_it_was_over_before_the_evaluation() -> None:
     """After an outage the poll finds what started and what did not, each in its order."""
     story = Story(schedule(HALF_PAST))
     for started in ("11:30", "13:30", "14:30"):
         story.start(at(started))
     story.evaluate(at("15:00"))
-    assert story.told == ["21 10:30", "-21 11:30", "21 12:30", "-21 13:30"]
+    assert story.notices == ["21 10:30", "-21 11:30", "21 12:30", "-21 13:30"]
 
 
-def test_nothing_is_judged_before_runs_and_schedules_are_known() -> None:
-    """Without a complete poll, or a reading of the schedules behind it, nobody can tell."""
+def test_nothing_is_missed_before_runs_and_schedules_are_known() -> None:
+    """Without a complete poll, and schedules read after it, the result is unknown."""
     story = Story(schedule(HALF_PAST))
     story.evaluate(None)
     assert isinstance(story.last, Unknown)
     story.read_at = at("10:29")
     story.evaluate(at("11:00"), reads=False)
-    assert story.told == []
-    assert story.again_at is None  # the next reading brings the next look
+    assert story.notices == []
+    assert story.again_at is None  # the next read brings the next evaluation
     story.evaluate(at("11:01"))
-    assert story.told == ["21 10:30"]
+    assert story.notices == ["21 10:30"]
 
 
-def test_what_was_to_start_before_the_first_look_is_not_judged() -> None:
-    """Nobody knows what was started before, and nobody asked."""
+def test_what_was_to_start_before_the_first_evaluation_is_not_missed() -> None:
+    """What was started before is unknown, and was not followed."""
     story = Story(schedule(HALF_PAST), begin=at("10:30:30"))
     story.evaluate(at("11:20"))
-    assert story.told == []
+    assert story.notices == []
     late = Story(begin=TEN)
     late.pipeline_health = (
         PipelineHealth(
@@ -114,7 +114,7 @@ def test_what_was_to_start_before_the_first_look_is_not_judged() -> None:
     late.schedules = (schedule(HALF_PAST),)
     late.evaluate(at("10:28"))
     late.evaluate(at("10:50"))
-    assert late.told == []
+    assert late.notices == []
 
 
 def test_runs_that_no_schedule_started_do_not_count() -> None:
@@ -124,10 +124,10 @@ def test_runs_that_no_schedule_started_do_not_count() -> None:
     story.start(at("10:30:03"), trigger=Trigger.PLAN)
     story.start(at("10:30:04"), kind=RunKind.PLAN_RUN, trigger=Trigger.UNKNOWN)
     story.evaluate(at("10:45"))
-    assert story.told == ["21 10:30"]
-    story.start(at("10:46"), trigger=Trigger.UNKNOWN)  # the workspace did not tell
+    assert story.notices == ["21 10:30"]
+    story.start(at("10:46"), trigger=Trigger.UNKNOWN)  # the workspace did not show it
     story.evaluate(at("10:47"))
-    assert story.told == ["21 10:30", "-21 10:46"]
+    assert story.notices == ["21 10:30", "-21 10:46"]
 
 
 def test_the_parts_of_one_start_are_one_start() -> None:
@@ -136,12 +136,12 @@ def test_the_parts_of_one_start_are_one_start() -> None:
     for clock in ("11:30:01", "11:30:02"):
         story.start(at(clock), flow_run="7")
     story.evaluate(at("11:45"))
-    assert story.told == ["21 10:30", "-21 11:30"]
+    assert story.notices == ["21 10:30", "-21 11:30"]
     loose = Story(schedule(HALF_PAST))
     for recipe in ("4", "5"):
         loose.start(at("11:30:01"), recipe=recipe)
     loose.evaluate(at("11:45"))
-    assert loose.told == ["21 10:30", "-21 11:30"]
+    assert loose.notices == ["21 10:30", "-21 11:30"]
     assert story.missed_ever == loose.missed_ever == 1
 
 
@@ -153,17 +153,17 @@ def test_what_a_long_flow_run_begins_later_is_no_start() -> None:
         story.evaluate(at(clock) + timedelta(minutes=12))
     story.start(at("12:30:05"), flow_run="10:30:02", recipe="9")
     story.evaluate(at("12:45"))
-    assert story.told == ["21 12:30"]
+    assert story.notices == ["21 12:30"]
 
 
 def test_schedules_that_are_not_seen_are_not_guessed() -> None:
-    """Somebody else's schedule starts a flow each hour, and then no more: nobody told us of it."""
+    """Somebody else's schedule starts a flow each hour, and then no more: it was never visible."""
     story = Story()
     for hour in range(11, 20):
         story.start(at(f"{hour}:30:01"))
         story.evaluate(at(f"{hour}:50"))
     story.evaluate(at("22 12:00"))
-    assert story.told == []
+    assert story.notices == []
     assert story.memory is None
 
 
@@ -173,20 +173,20 @@ def test_a_jam_that_dissolves_makes_up_for_what_was_missed() -> None:
     story.start(at("11:30:05"), flow_run="1")
     story.start(at("11:30:07"), flow_run="2")
     story.evaluate(at("11:45"))
-    assert story.told == []
+    assert story.notices == []
 
 
-def test_a_run_that_tells_its_pipeline_late_is_found_among_the_active() -> None:
-    """Its events named no pipeline, so they were not heard; the run itself is known by now."""
+def test_a_run_whose_pipeline_is_known_late_is_found_among_the_active() -> None:
+    """Its events named no pipeline, so no rule handled them; the run itself is known by now."""
     story = Story(schedule(HALF_PAST))
     story.active = (
         ActiveRun(run=run_of(9, at("10:30:02")), confirmed_at=TEN, confirmed_by=Source.POLL),
     )
     story.evaluate(at("10:45"))
-    assert story.told == []
+    assert story.notices == []
 
 
-def test_an_event_that_is_heard_again_counts_once() -> None:
+def test_a_repeated_event_counts_once() -> None:
     """Queued, started, ended: one run, although hours pass between."""
     story = Story(schedule(HALF_PAST))
     story.on_event(run_of(9, at("10:30:02")))
@@ -194,19 +194,19 @@ def test_an_event_that_is_heard_again_counts_once() -> None:
     story.evaluate(at("11:39"))
     story.on_event(run_of(9, at("10:30:02")))
     story.evaluate(at("11:40"))
-    assert story.told == ["21 11:30"]
+    assert story.notices == ["21 11:30"]
 
 
 def test_watchers_and_what_cannot_be_read_expect_nothing() -> None:
-    """A file watcher names no time; an expression that nobody can read neither."""
+    """A file watcher names no time; an invalid expression neither."""
     unreadable = CronTrigger(expression="every day")
     story = Story(schedule(UnsupportedTrigger(kind="fileWatcher"), unreadable))
     story.evaluate(at("22 10:00"))
-    assert story.told == []
+    assert story.notices == []
     story.schedules = (schedule(unreadable, HALF_PAST, updated_at=at("22 10:01")),)
     story.evaluate(at("22 10:02"))
     story.evaluate(at("22 10:45"))
-    assert story.told == ["22 10:30"]
+    assert story.notices == ["22 10:30"]
 
 
 def test_one_time_that_did_not_come_ends_with_any_start() -> None:
@@ -220,10 +220,10 @@ def test_one_time_that_did_not_come_ends_with_any_start() -> None:
     story.evaluate(at("10:25"))
     story.evaluate(at("10:31"))
     story.evaluate(at("12:00"))
-    assert story.told == ["21 10:20"]
+    assert story.notices == ["21 10:20"]
     story.start(at("12:05"), trigger=Trigger.MANUAL)
     story.evaluate(at("12:06"))
-    assert story.told == ["21 10:20", "-21 12:05"]
+    assert story.notices == ["21 10:20", "-21 12:05"]
 
 
 def test_nobody_waits_any_more_for_what_was_switched_off() -> None:
@@ -232,32 +232,32 @@ def test_nobody_waits_any_more_for_what_was_switched_off() -> None:
     story.evaluate(at("10:45"))
     story.schedules = (schedule(HALF_PAST, is_enabled=False, updated_at=at("11:05")),)
     story.evaluate(at("11:10"))
-    assert story.told == ["21 10:30", "-21 11:05"]
+    assert story.notices == ["21 10:30", "-21 11:05"]
     gone = Story(schedule(HALF_PAST))
     gone.evaluate(at("10:45"))
     gone.schedules = ()
     gone.evaluate(at("11:10"))
-    assert gone.told == ["21 10:30", "-21 11:10"]
+    assert gone.notices == ["21 10:30", "-21 11:10"]
     gone.evaluate(at("11:20"))
     assert gone.memory is None
 
 
-def test_a_rule_may_expect_starts_that_no_visible_schedule_tells() -> None:
+def test_a_rule_may_expect_starts_of_no_visible_schedule() -> None:
     """For pipelines whose schedules belong to others; whoever starts them."""
     story = Story(expect="0 0 2 ? * MON-FRI", timezone="Europe/Berlin")
     story.evaluate(at("23 00:00"))
-    assert story.told == []  # a weekend
+    assert story.notices == []  # a weekend
     story.evaluate(at("23 01:15"))  # two in Berlin is one
-    assert story.told == ["23 01:00"]
+    assert story.notices == ["23 01:00"]
     story.start(at("23 08:00"), trigger=Trigger.API)
     story.evaluate(at("23 08:01"))
     story.start(at("24 01:00:05"), trigger=Trigger.MANUAL)
     story.evaluate(at("24 09:00"))
-    assert story.told == ["23 01:00", "-23 08:00"]
+    assert story.notices == ["23 01:00", "-23 08:00"]
 
 
 def test_another_expression_begins_anew() -> None:
-    """A changed rule does not judge the past by it."""
+    """A changed rule does not apply to the past."""
     story = Story(expect="0 0 * * * ?")
     story.evaluate(at("11:05"))
     story.rule = type(story.rule)(
@@ -265,9 +265,9 @@ def test_another_expression_begins_anew() -> None:
     )
     story.evaluate(at("11:50"))
     story.evaluate(at("12:50"))
-    assert story.told == []
+    assert story.notices == []
     story.evaluate(at("12:56"))
-    assert story.told == ["21 12:45"]
+    assert story.notices == ["21 12:45"]
     story.rule = msgspec.structs.replace(story.rule, expect_timezone="Asia/Kathmandu")
     story.evaluate(at("13:00"))
     story.evaluate(at("13:30"))
@@ -275,21 +275,21 @@ def test_another_expression_begins_anew() -> None:
 
 
 def test_an_alert_whose_memory_is_gone_is_over() -> None:
-    """Another expression, or a memory that nobody can read: else it would stand for ever."""
+    """Another expression, or a memory that cannot be decoded: else it would fire for ever."""
     story = Story(expect="0 30 * * * ?")
     story.evaluate(at("10:45"))
     story.rule = msgspec.structs.replace(story.rule, expect="0 50 * * * ?")
     story.evaluate(at("10:46"))
-    assert story.told == ["21 10:30", "-21 10:46"]
+    assert story.notices == ["21 10:30", "-21 10:46"]
     lost = Story(schedule(HALF_PAST))
     lost.evaluate(at("10:45"))
     lost.memory_bytes = b""
     lost.evaluate(at("10:47"))
-    assert lost.told == ["21 10:30", "-21 10:47"]
+    assert lost.notices == ["21 10:30", "-21 10:47"]
 
 
 def test_days_without_news_write_nothing() -> None:
-    """A look that changes nothing leaves the memory as it is, so nothing is stored."""
+    """An evaluation that changes nothing leaves the memory as it is, so nothing is stored."""
     story = Story(schedule(DailyTrigger(hour_of_day=2, minute_of_hour=0)))
     before = story.writes
     for minutes in range(0, 700, 5):
@@ -300,14 +300,14 @@ def test_days_without_news_write_nothing() -> None:
 
 @pytest.mark.parametrize("hours", [1, 4])
 def test_what_is_kept_is_bounded(hours: int) -> None:
-    """A start each ten seconds while nobody judges: too many tell nothing, and nothing false."""
+    """A start each ten seconds while none is evaluated: too many fire nothing."""
     story = Story(schedule(CronTrigger(expression="0/10 * * * * ?")))
     begin = at("10:00:10")
     for number in range(hours * 360):
         story.start(begin + timedelta(seconds=10 * number), flow_run=str(number))
     assert len(story.memory_bytes) < 200_000
     story.evaluate(begin + timedelta(hours=hours, seconds=-5))
-    assert story.told == []
+    assert story.notices == []
 
 
 EVERY = {
@@ -325,12 +325,12 @@ EVERY = {
     fates=st.lists(st.none() | st.floats(0, 0.85), min_size=1, max_size=30),
     looks=st.floats(0.05, 3),
 )
-def test_any_starts_later_than_never_are_told_apart(
+def test_any_late_starts_are_distinguished_from_missed_ones(
     gap: int, fates: list[float | None], looks: float
 ) -> None:
-    """Of times that are skipped, or met with a delay, the skipped are missed, however one looks.
+    """Of times that are skipped, or met with a delay, the skipped are missed, at any interval.
 
-    Each row of them is told once, and ended by what came next.
+    Each row of them fires once, and is ended by what came next.
     """
     story = Story(schedule(CronTrigger(expression=EVERY[gap])), begin=at("00:30"))
     minutes = timedelta(minutes=gap)
@@ -358,4 +358,4 @@ def test_any_starts_later_than_never_are_told_apart(
         story.evaluate(now)
     assert story.missed_ever == fates.count(None)
     rows = "".join("x" if fate is None else "." for fate in fates).split(".")
-    assert len(story.told) == 2 * sum(bool(row) for row in rows)
+    assert len(story.notices) == 2 * sum(bool(row) for row in rows)

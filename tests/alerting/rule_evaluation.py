@@ -1,4 +1,4 @@
-"""Looks at one thing again and again, as the engine does, with a memory that is stored between."""
+"""Evaluates one rule for one subject again and again, its memory stored in between."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS, default_rule
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
-WORDS: dict[type | None, str] = {Firing: "wrong", Ok: "right", Unknown: "unclear", None: "none"}
+WORDS: dict[type | None, str] = {Firing: "firing", Ok: "ok", Unknown: "unknown", None: "none"}
 
 
 def at(seconds: float) -> datetime:
-    """Return the instant so long after the story began."""
+    """Return the instant so long after the scenario began."""
     return BEGAN + timedelta(seconds=seconds)
 
 
-class Looking:
-    """One rule and one subject. ``memory_bytes`` is what the newest memory takes in the store."""
+class EvaluatedRule:
+    """One rule and one subject. ``memory_bytes`` is the newest memory as it is stored."""
 
     def __init__(self, kind: RuleKind, *, thing: str = "", **changed: Any) -> None:
         self.definition = RULE_DEFINITIONS[kind]
@@ -42,25 +42,25 @@ class Looking:
         self.again_at: datetime | None = None
 
     def evaluate(self, facts: Any, seconds: float | None) -> str:
-        """Return the word of the verdict ``seconds`` after the story began; None: not known."""
+        """Return the word of the result ``seconds`` after the scenario began; None: not known."""
         assert self.definition.evaluate is not None
         memory = None
         if self.memory_bytes:
             memory = msgspec.json.decode(self.memory_bytes, type=self.definition.memory)
         as_of = None if seconds is None else at(seconds)
-        looked = StateInput(
+        state = StateInput(
             subject=self.subject,
             as_of=as_of,
             facts=facts,
             first_evaluated_at=self.first_evaluated_at,
         )
-        judged = self.definition.evaluate(looked, memory, self.rule)
-        self.memory_bytes = b"" if judged.memory is None else msgspec.json.encode(judged.memory)
-        self.last, self.again_at = judged.result, judged.again_at
-        return WORDS[None if judged.result is None else type(judged.result)]
+        answer = self.definition.evaluate(state, memory, self.rule)
+        self.memory_bytes = b"" if answer.memory is None else msgspec.json.encode(answer.memory)
+        self.last, self.again_at = answer.result, answer.again_at
+        return WORDS[None if answer.result is None else type(answer.result)]
 
     @property
-    def wrong(self) -> Firing:
-        """Return the newest verdict, which must be that it is so."""
+    def firing(self) -> Firing:
+        """Return the newest result, which must be firing."""
         assert isinstance(self.last, Firing)
         return self.last

@@ -10,7 +10,7 @@ from monitor.alerting.rules.not_fresh import last_success
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind
-from tests.alerting.looking import Looking, at
+from tests.alerting.rule_evaluation import EvaluatedRule, at
 from tests.alerting.schedule_stories import FLOW
 
 HOUR = 3_600.0
@@ -39,65 +39,65 @@ def facts(*pipeline_health: PipelineHealth, cadence: float | None = None) -> Flo
 
 
 def test_a_pipeline_is_stale_when_its_last_success_is_too_old() -> None:
-    """From the moment it grew too old, until the next success; looked at no sooner."""
-    rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
-    assert rule.evaluate(facts(health(success=0)), 60) == "right"
+    """From when it grew too old until the next success; not evaluated sooner."""
+    rule = EvaluatedRule(RuleKind.NOT_FRESH, threshold=HOUR)
+    assert rule.evaluate(facts(health(success=0)), 60) == "ok"
     assert rule.again_at == at(HOUR)
-    assert rule.evaluate(facts(health(success=0)), HOUR) == "wrong"
-    assert rule.wrong.since == at(HOUR)
-    assert rule.wrong.facts == {
+    assert rule.evaluate(facts(health(success=0)), HOUR) == "firing"
+    assert rule.firing.since == at(HOUR)
+    assert rule.firing.facts == {
         "last_success_at": "2026-11-21T10:00:00Z",
         "age_seconds": HOUR,
         "limit_seconds": HOUR,
     }
-    assert rule.evaluate(facts(health(success=0, finished=HOUR + 50)), HOUR + 60) == "wrong"
-    assert rule.evaluate(facts(health(success=HOUR + 90)), HOUR + 100) == "right"
+    assert rule.evaluate(facts(health(success=0, finished=HOUR + 50)), HOUR + 60) == "firing"
+    assert rule.evaluate(facts(health(success=HOUR + 90)), HOUR + 100) == "ok"
     assert rule.last == Ok(at=at(HOUR + 90))
 
 
-def test_without_a_limit_nothing_is_judged_until_one_is_learned() -> None:
+def test_without_a_limit_nothing_is_evaluated_until_one_is_learned() -> None:
     """The learned one counts where none is set; a set one wins."""
-    rule = Looking(RuleKind.NOT_FRESH)
+    rule = EvaluatedRule(RuleKind.NOT_FRESH)
     assert rule.evaluate(facts(health(success=0)), 30 * HOUR) == "none"
-    assert rule.evaluate(facts(health(success=0), cadence=20 * HOUR), 30 * HOUR) == "wrong"
-    assert rule.wrong.since == at(20 * HOUR)
-    own = Looking(RuleKind.NOT_FRESH, threshold=40 * HOUR)
-    assert own.evaluate(facts(health(success=0), cadence=20 * HOUR), 30 * HOUR) == "right"
+    assert rule.evaluate(facts(health(success=0), cadence=20 * HOUR), 30 * HOUR) == "firing"
+    assert rule.firing.since == at(20 * HOUR)
+    own = EvaluatedRule(RuleKind.NOT_FRESH, threshold=40 * HOUR)
+    assert own.evaluate(facts(health(success=0), cadence=20 * HOUR), 30 * HOUR) == "ok"
 
 
-def test_one_that_never_succeeded_counts_from_the_first_look() -> None:
-    """Nobody knows when it did last; what never ran is no matter of this rule."""
-    rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
-    assert rule.evaluate(facts(), 0) == "right"
+def test_one_that_never_succeeded_counts_from_the_first_evaluation() -> None:
+    """Its last success is unknown; what never ran is not evaluated."""
+    rule = EvaluatedRule(RuleKind.NOT_FRESH, threshold=HOUR)
+    assert rule.evaluate(facts(), 0) == "ok"
     assert rule.evaluate(facts(health(finished=10)), 100) == "none"
     assert rule.again_at == at(100 + HOUR)
-    assert rule.evaluate(facts(health(finished=HOUR)), 100 + HOUR) == "wrong"
-    assert rule.wrong.facts["last_success_at"] is None
-    assert rule.evaluate(facts(), 200 + HOUR) == "right"  # forgotten with the pipeline
+    assert rule.evaluate(facts(health(finished=HOUR)), 100 + HOUR) == "firing"
+    assert rule.firing.facts["last_success_at"] is None
+    assert rule.evaluate(facts(), 200 + HOUR) == "ok"  # forgotten with the pipeline
     assert rule.memory_bytes == b""
 
 
 def test_a_raised_limit_ends_what_never_succeeded() -> None:
-    """What is within the new limit is no longer wrong, and grows too old once more by that."""
-    rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
+    """What is within the new limit resolves, and grows too old once more by that."""
+    rule = EvaluatedRule(RuleKind.NOT_FRESH, threshold=HOUR)
     never = facts(health(finished=10))
     rule.evaluate(never, 0)
-    assert rule.evaluate(never, HOUR) == "wrong"
+    assert rule.evaluate(never, HOUR) == "firing"
     rule.rule = msgspec.structs.replace(rule.rule, threshold=3 * HOUR)
-    assert rule.evaluate(never, HOUR + 60) == "right"
+    assert rule.evaluate(never, HOUR + 60) == "ok"
     assert rule.evaluate(never, HOUR + 120) == "none"
-    assert rule.evaluate(never, 3 * HOUR) == "wrong"
-    assert rule.wrong.since == at(3 * HOUR)
+    assert rule.evaluate(never, 3 * HOUR) == "firing"
+    assert rule.firing.since == at(3 * HOUR)
 
 
-def test_while_nobody_knows_nothing_changes() -> None:
+def test_while_runs_are_unknown_nothing_changes() -> None:
     """An outage makes nothing old, and nothing fresh."""
-    rule = Looking(RuleKind.NOT_FRESH, threshold=HOUR)
+    rule = EvaluatedRule(RuleKind.NOT_FRESH, threshold=HOUR)
     rule.evaluate(facts(health(success=0)), 60)
-    assert rule.evaluate(facts(health(success=0)), None) == "unclear"
+    assert rule.evaluate(facts(health(success=0)), None) == "unknown"
 
 
-def test_flow_runs_tell_and_job_groups_do_where_they_ran_by_themselves() -> None:
+def test_flow_runs_count_and_job_groups_where_they_ran_by_themselves() -> None:
     """A job group inside a flow run that failed is no success of the flow."""
     group = health(RunKind.JOB_GROUP, success=100, recipe="1")
     other = health(RunKind.JOB_GROUP, success=50, recipe="2")

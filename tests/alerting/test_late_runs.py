@@ -24,11 +24,11 @@ from monitor.alerting.rules.run_overdue import DEFINITION as RUN_OVERDUE
 from monitor.alerting.rules.run_stuck import DEFINITION as RUN_STUCK
 from monitor.model.events import EventType
 from monitor.model.runs import JobCount, JobDetails, Parents, RunKind, RunState, Status
-from tests.alerting.run_stories import at, heard, key, looked, rule, run_event, state
+from tests.alerting.run_stories import at, event_input, key, rule, run_event, state, state_input
 
 
 class Watch:
-    """One rule over one pipeline, its memory stored between the questions."""
+    """One rule over one pipeline, its memory stored in between."""
 
     def __init__(self, definition: AnyRuleDefinition, threshold: float | None = None) -> None:
         self.definition = definition
@@ -43,30 +43,30 @@ class Watch:
         kind: RunKind = RunKind.JOB_GROUP,
         limit: float | None = None,
     ) -> EvaluationResult | None:
-        """Look as of so many seconds after zero; None: not known yet."""
+        """Evaluate as of so many seconds after zero; None: not known yet."""
         assert self.definition.evaluate is not None
         instant = None if as_of is None else at(as_of)
-        question = looked(*runs, as_of=instant, kind=kind, limit=limit)
+        question = state_input(*runs, as_of=instant, kind=kind, limit=limit)
         return self._keep(self.definition.evaluate(question, self.memory, self.settings))
 
     def end(
         self, number: int, *, seconds: float, status: Status = Status.SUCCEEDED
     ) -> EvaluationResult | None:
-        """Hear that a run ended."""
+        """Handle the end of a run."""
         return self.on_event(state(number, status, finished_at=at(seconds)))
 
     def on_event(self, run: RunState) -> EvaluationResult | None:
         assert self.definition.on_event is not None
         event = run_event(run)
         assert event.type in self.definition.event_types
-        return self._keep(self.definition.on_event(heard(event), self.memory, self.settings))
+        return self._keep(self.definition.on_event(event_input(event), self.memory, self.settings))
 
-    def _keep(self, judged: RuleAnswer[Any]) -> EvaluationResult | None:
-        memory = judged.memory
+    def _keep(self, answer: RuleAnswer[Any]) -> EvaluationResult | None:
+        memory = answer.memory
         if memory is not None:
             memory = msgspec.json.decode(msgspec.json.encode(memory), type=self.definition.memory)
-        self.memory, self.again_at = memory, judged.again_at
-        return judged.result
+        self.memory, self.again_at = memory, answer.again_at
+        return answer.result
 
 
 def running(number: int, *, since: float = 0.0, **more: Any) -> RunState:
@@ -101,14 +101,14 @@ def test_a_run_over_its_limit_is_overdue_until_it_ends() -> None:
     watch = Watch(RUN_OVERDUE, threshold=600)
     assert watch.evaluate(running(1), as_of=599) is None
     assert watch.again_at == at(600)
-    wrong = watch.evaluate(running(1), as_of=700)
-    right = watch.end(1, seconds=710)
+    firing = watch.evaluate(running(1), as_of=700)
+    ok = watch.end(1, seconds=710)
 
-    assert isinstance(wrong, Firing)
-    assert (wrong.since, wrong.as_of, wrong.run) == (at(600), at(700), key(1))
-    assert wrong.evidence == ("acme:job_group:1:started",)
-    assert wrong.facts == {"run": "1", "running_seconds": 700.0, "limit_seconds": 600.0}
-    assert right == Ok(at=at(710), evidence=("acme:job_group:1:succeeded",))
+    assert isinstance(firing, Firing)
+    assert (firing.since, firing.as_of, firing.run) == (at(600), at(700), key(1))
+    assert firing.evidence == ("acme:job_group:1:started",)
+    assert firing.facts == {"run": "1", "running_seconds": 700.0, "limit_seconds": 600.0}
+    assert ok == Ok(at=at(710), evidence=("acme:job_group:1:succeeded",))
     assert watch.evaluate(as_of=720) is None
     assert watch.memory is None
 
@@ -131,21 +131,21 @@ def test_a_learned_limit_is_fixed_when_it_is_first_exceeded() -> None:
     watch = Watch(RUN_OVERDUE)
     assert watch.evaluate(running(1), as_of=9_000) is None
     assert isinstance(watch.evaluate(running(1), as_of=9_100, limit=8_000), Firing)
-    wrong = watch.evaluate(running(1), as_of=9_200, limit=20_000)
+    firing = watch.evaluate(running(1), as_of=9_200, limit=20_000)
 
-    assert isinstance(wrong, Firing)
-    assert wrong.since == at(8_000)
+    assert isinstance(firing, Firing)
+    assert firing.since == at(8_000)
 
 
-def test_each_run_is_judged_by_itself() -> None:
+def test_each_run_is_evaluated_by_itself() -> None:
     """Of two runs side by side one is late: the alert is about that one, and ends with it."""
     watch = Watch(RUN_OVERDUE, threshold=600)
-    wrong = watch.evaluate(running(1), running(2, since=500), as_of=800)
-    right = watch.end(1, seconds=900)
+    firing = watch.evaluate(running(1), running(2, since=500), as_of=800)
+    ok = watch.end(1, seconds=900)
 
-    assert isinstance(wrong, Firing)
-    assert wrong.run == key(1)
-    assert right == Ok(at=at(900), evidence=("acme:job_group:1:succeeded",))
+    assert isinstance(firing, Firing)
+    assert firing.run == key(1)
+    assert ok == Ok(at=at(900), evidence=("acme:job_group:1:succeeded",))
     assert watch.evaluate(running(2, since=500), as_of=1_000) is None
 
 
@@ -181,8 +181,8 @@ def test_a_flow_run_whose_parts_are_over_may_be_over() -> None:
     assert isinstance(later.evaluate(outer, as_of=721, kind=RunKind.FLOW_RUN), Firing)
 
 
-def test_an_older_picture_makes_no_flash() -> None:
-    """The end is heard before the picture of the present knows it: nothing begins again."""
+def test_an_older_snapshot_makes_no_flash() -> None:
+    """The end event comes before live state shows it: nothing fires again."""
     watch = Watch(RUN_OVERDUE, threshold=600)
     watch.evaluate(running(1), as_of=700)
     assert isinstance(watch.end(1, seconds=710), Ok)
@@ -198,8 +198,8 @@ def test_a_run_that_vanishes_without_an_event_is_not_late_for_ever() -> None:
     assert watch.evaluate(as_of=800) == Ok(at=at(800))
 
 
-def test_nothing_is_judged_before_all_was_read() -> None:
-    """After a restart, and in an outage, an episode stays as it is."""
+def test_nothing_is_late_before_all_was_read() -> None:
+    """After a restart, and in an outage, an alert stays as it is."""
     watch = Watch(RUN_OVERDUE, threshold=600)
     watch.evaluate(running(1), as_of=700)
     before = watch.memory
@@ -208,7 +208,7 @@ def test_nothing_is_judged_before_all_was_read() -> None:
 
 
 def test_an_outage_makes_nothing_late() -> None:
-    """The run ends while nobody can see it: the first complete poll shows its end, no lateness."""
+    """The run ends in an outage: the first complete poll shows its end, no lateness."""
     watch = Watch(RUN_OVERDUE, threshold=600)
     for _ in range(10):
         assert watch.evaluate(running(1), as_of=500) is None
@@ -217,17 +217,17 @@ def test_an_outage_makes_nothing_late() -> None:
 
 
 def test_a_queue_is_slow_until_the_run_starts() -> None:
-    """What waits for ten minutes is told, and over when it starts."""
+    """What waits for ten minutes fires, and resolves when it starts."""
     watch = Watch(QUEUE_SLOW)
     assert watch.evaluate(waiting(1), as_of=599) is None
-    wrong = watch.evaluate(waiting(1), as_of=601)
-    right = watch.on_event(state(1, Status.RUNNING, started_at=at(620)))
+    firing = watch.evaluate(waiting(1), as_of=601)
+    ok = watch.on_event(state(1, Status.RUNNING, started_at=at(620)))
 
-    assert isinstance(wrong, Firing)
-    assert (wrong.since, wrong.run) == (at(600), key(1))
-    assert wrong.evidence == ("acme:job_group:1:queued",)
-    assert wrong.facts == {"run": "1", "waiting_seconds": 601.0}
-    assert right == Ok(at=at(620), evidence=("acme:job_group:1:started",))
+    assert isinstance(firing, Firing)
+    assert (firing.since, firing.run) == (at(600), key(1))
+    assert firing.evidence == ("acme:job_group:1:queued",)
+    assert firing.facts == {"run": "1", "waiting_seconds": 601.0}
+    assert ok == Ok(at=at(620), evidence=("acme:job_group:1:started",))
     assert watch.evaluate(running(1), as_of=9_000) is None
 
 
@@ -235,17 +235,17 @@ def test_a_wait_inside_a_flow_run_is_the_flow_runs() -> None:
     """The alert names the outermost run, its facts the one that waits."""
     watch = Watch(QUEUE_SLOW)
     inner = msgspec.structs.replace(waiting(1), parents=Parents(flow_run="9", plan_run="5"))
-    wrong = watch.evaluate(inner, as_of=700, kind=RunKind.FLOW_RUN)
+    firing = watch.evaluate(inner, as_of=700, kind=RunKind.FLOW_RUN)
 
-    assert isinstance(wrong, Firing)
-    assert wrong.run == key(9, RunKind.FLOW_RUN)
-    assert wrong.facts["run"] == "1"
-    assert isinstance(wrong := watch.evaluate(inner, as_of=700, kind=RunKind.PLAN_RUN), Firing)
-    assert wrong.run == key(5, RunKind.PLAN_RUN)
+    assert isinstance(firing, Firing)
+    assert firing.run == key(9, RunKind.FLOW_RUN)
+    assert firing.facts["run"] == "1"
+    assert isinstance(firing := watch.evaluate(inner, as_of=700, kind=RunKind.PLAN_RUN), Firing)
+    assert firing.run == key(5, RunKind.PLAN_RUN)
 
 
 def test_a_run_without_a_stamp_is_never_late() -> None:
-    """A flow run whose record was not read yet tells no time at all."""
+    """A flow run whose record was not read yet has no time at all."""
     bare = state(1, Status.PENDING)
     for definition in (RUN_OVERDUE, QUEUE_SLOW, RUN_STUCK):
         watch = Watch(definition, threshold=60)
@@ -259,17 +259,17 @@ def test_no_heartbeat_for_fifteen_minutes_is_stuck() -> None:
     watch = Watch(RUN_STUCK)
     assert watch.evaluate(working(1, jobs(read=60, percent=40, beat=50)), as_of=60) is None
     assert watch.evaluate(working(1, jobs(read=900, percent=40, beat=50)), as_of=900) is None
-    wrong = watch.evaluate(working(1, jobs(read=960, percent=40, beat=50)), as_of=980)
+    firing = watch.evaluate(working(1, jobs(read=960, percent=40, beat=50)), as_of=980)
     alive = watch.evaluate(working(1, jobs(read=1_020, percent=40, beat=1_010)), as_of=1_030)
 
-    assert isinstance(wrong, Firing)
-    assert (wrong.since, wrong.as_of) == (at(950), at(960))
-    assert wrong.facts == {"run": "1", "stuck_seconds": 910.0, "percent_complete": 40.0}
+    assert isinstance(firing, Firing)
+    assert (firing.since, firing.as_of) == (at(950), at(960))
+    assert firing.facts == {"run": "1", "stuck_seconds": 910.0, "percent_complete": 40.0}
     assert alive == Ok(at=at(1_030))
 
 
 def test_progress_is_a_sign_without_heartbeat() -> None:
-    """Where no heartbeat is told, a percentage that moves, or a job that ends, shows work."""
+    """Without a heartbeat, a percentage that moves, or a job that ends, shows work."""
     watch = Watch(RUN_STUCK)
     for minute in range(60):
         seen = jobs(read=60 * minute, percent=minute // 10, done=minute // 10)
@@ -280,15 +280,15 @@ def test_progress_is_a_sign_without_heartbeat() -> None:
     assert isinstance(watch.evaluate(working(1, seen), as_of=60 * 67), Ok)
 
 
-def test_records_that_show_no_sign_judge_nobody() -> None:
-    """Without heartbeat and percentage in all records nobody can tell work from silence."""
+def test_records_without_progress_make_nothing_stuck() -> None:
+    """Without heartbeat and percentage in all records work looks like silence."""
     watch = Watch(RUN_STUCK)
     for read in (0, 5_000, 50_000):
         assert watch.evaluate(working(1, jobs(read=read)), as_of=read) is None
 
 
-def test_job_records_that_are_not_read_judge_nobody() -> None:
-    """No right, no budget, or only an old reading: time alone makes nothing stuck."""
+def test_unread_job_records_make_nothing_stuck() -> None:
+    """No ok, no budget, or only an old reading: time alone makes nothing stuck."""
     watch = Watch(RUN_STUCK)
     assert watch.evaluate(working(1, None), as_of=50_000) is None
     for as_of in (100, 5_000, 50_000):
@@ -305,7 +305,7 @@ def test_an_outage_stops_the_signs_and_nothing_else() -> None:
 
 
 def test_a_stuck_run_stays_so_over_a_restart() -> None:
-    """Until its job records are read again nobody can tell; then the silence goes on as before."""
+    """Until its job records are read again the result is unknown; then the silence counts on."""
     watch = Watch(RUN_STUCK)
     first = watch.evaluate(working(1, jobs(read=1_000, percent=1, beat=50)), as_of=1_000)
     assert isinstance(first, Firing)
@@ -320,23 +320,23 @@ def test_of_two_runs_one_is_stuck() -> None:
     watch = Watch(RUN_STUCK)
     silent = working(1, jobs(read=1_000, percent=1, beat=50))
     alive = working(2, jobs(read=1_000, percent=50, beat=990))
-    wrong = watch.evaluate(silent, alive, as_of=1_000)
+    firing = watch.evaluate(silent, alive, as_of=1_000)
 
-    assert isinstance(wrong, Firing)
-    assert wrong.run == key(1)
+    assert isinstance(firing, Firing)
+    assert firing.run == key(1)
     assert watch.end(2, seconds=1_010) is None
     assert isinstance(watch.evaluate(silent, as_of=1_020), Firing)
     assert isinstance(watch.end(1, seconds=1_030, status=Status.CANCELED), Ok)
 
 
-def test_waiting_and_working_are_judged_apart() -> None:
+def test_waiting_and_working_have_limits_of_their_own() -> None:
     """What waits shows no heartbeat and has four times as long; its start is a sign."""
     watch = Watch(RUN_STUCK)
     assert watch.evaluate(waiting(1), as_of=3_599) is None
-    wrong = watch.evaluate(waiting(1), as_of=3_601)
-    assert isinstance(wrong, Firing)
-    assert wrong.since == at(3_600)
-    assert wrong.evidence == ("acme:job_group:1:queued",)
+    firing = watch.evaluate(waiting(1), as_of=3_601)
+    assert isinstance(firing, Firing)
+    assert firing.since == at(3_600)
+    assert firing.evidence == ("acme:job_group:1:queued",)
     assert watch.evaluate(working(1, None), as_of=3_700) == Ok(at=at(3_700))
 
 
@@ -352,7 +352,7 @@ def test_a_heartbeat_of_the_future_is_one_of_now() -> None:
     st.lists(st.tuples(st.integers(1, 600), st.booleans(), st.booleans()), min_size=1, max_size=40)
 )
 def test_stuck_is_what_the_newest_sign_says(steps: list[tuple[int, bool, bool]]) -> None:
-    """For any readings: wrong exactly where the newest sign is a quarter of an hour behind."""
+    """For any reads: firing exactly where the newest progress is a quarter of an hour old."""
     watch = Watch(RUN_STUCK)
     now, sign, percent, beat = 0, 0, 0, 0
     watch.evaluate(working(1, jobs(read=0, percent=0, beat=0)), as_of=0)
@@ -380,7 +380,7 @@ def test_a_firing_rule_fills_the_fields_that_its_texts_may_use(
     assert tuple(result.facts) == definition.template_fields
 
 
-def test_ends_of_any_kind_are_heard() -> None:
+def test_ends_of_any_kind_are_handled() -> None:
     """A run that is lost is not late any more."""
     watch = Watch(RUN_OVERDUE, threshold=60)
     watch.evaluate(running(1), as_of=100)

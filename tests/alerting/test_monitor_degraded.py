@@ -1,0 +1,140 @@
+"""The rule about the daemon itself: what lags, what is refused for good, and a filling store."""
+
+from __future__ import annotations
+
+import pytest
+
+from monitor.alerting.rules.facts import DaemonFacts
+from monitor.alerting.rules.monitor_degraded import parts
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.bus.contract import ConsumerStatus, Retention, StoreStatus
+from tests.alerting.rule_evaluation import EvaluatedRule, at
+
+RETENTION = Retention(events_hard_cap=1_000)
+
+
+def consumer(
+    name: str = "mqtt",
+    *,
+    backlog: int = 0,
+    oldest: float | None = None,
+    dead_letters: int = 0,
+    lost: int = 0,
+) -> ConsumerStatus:
+    """Return how far a consumer is; ``oldest`` is when its oldest unread event was recorded."""
+    return ConsumerStatus(
+        consumer=name,
+        position=10,
+        backlog=backlog,
+        oldest_at=None if oldest is None else at(oldest),
+        dead_letters=dead_letters,
+        lost=lost,
+    )
+
+
+def facts(*consumers: ConsumerStatus, stored: int = 10, wall: float | None = None) -> DaemonFacts:
+    """Return a store that holds so many events; ``wall`` is what the wall clock shows."""
+    bus = StoreStatus(
+        newest_position=500 + stored,
+        oldest_position=501,
+        consumers=consumers,
+        inbox={},
+        store_bytes=1,
+    )
+    return DaemonFacts(bus=bus, retention=RETENTION, wall_now=None if wall is None else at(wall))
+
+
+def part_rule(thing: str) -> EvaluatedRule:
+    return EvaluatedRule(RuleKind.MONITOR_DEGRADED, thing=thing)
+
+
+def test_an_output_that_lags_fires_until_it_has_caught_up() -> None:
+    """Its start is when the oldest event had waited too long; the way down is not the end."""
+    rule = part_rule("backlog:mqtt")
+    words = [
+        rule.evaluate(facts(consumer()), 0),
+        rule.evaluate(facts(consumer(backlog=3, oldest=10)), 100),
+        rule.evaluate(facts(consumer(backlog=9, oldest=10)), 309),
+        rule.evaluate(facts(consumer(backlog=9, oldest=10)), 320),
+    ]
+    assert words == ["ok", "ok", "unknown", "firing"]
+    assert rule.firing.since == at(310)
+    assert rule.firing.facts == {
+        "what": "mqtt",
+        "reason": "9 events wait for mqtt, the oldest for 310 s",
+    }
+    assert rule.evaluate(facts(consumer(backlog=9, oldest=200)), 400) == "unknown"
+    assert rule.evaluate(facts(consumer(backlog=1, oldest=390)), 400) == "ok"
+
+
+@pytest.mark.parametrize("jump", [-7_200.0, 7_200.0])
+def test_a_jump_of_the_wall_clock_is_no_lag(jump: float) -> None:
+    """Events are stamped by the wall clock, so their age is taken by it too."""
+    rule = part_rule("backlog:mqtt")
+    stamped = consumer(backlog=2, oldest=99 + jump)
+    assert rule.evaluate(facts(stamped, wall=100 + jump), 100) == "ok"
+    late = consumer(backlog=2, oldest=99 + jump)
+    assert rule.evaluate(facts(late, wall=500 + jump), 500) == "firing"
+    assert rule.firing.since == at(399)
+
+
+def test_new_dead_letters_fire_for_an_hour() -> None:
+    """Old ones do not fire again; each new one keeps it firing for another hour."""
+    rule = part_rule("dead_letters:webhook")
+    story = [(4, 0), (5, 60), (5, 3_000), (6, 3_500), (6, 7_000), (6, 7_100), (6, 7_200)]
+    words = [
+        rule.evaluate(facts(consumer("webhook", dead_letters=count)), seconds)
+        for count, seconds in story
+    ]
+    assert words == ["ok", "firing", "firing", "firing", "firing", "ok", "ok"]
+    assert rule.evaluate(facts(consumer("webhook", dead_letters=2)), 8_000) == "ok"
+    assert rule.evaluate(facts(consumer("webhook", dead_letters=3)), 8_010) == "firing"
+    assert rule.firing.since == at(8_010)
+    assert rule.firing.facts["reason"] == "webhook refuses events for good; 3 are kept aside"
+
+
+def test_lost_events_fire_for_an_hour() -> None:
+    """What the full store deleted fires for each output that had not read it."""
+    rule = part_rule("lost:mqtt")
+    story = [(0, 0), (70, 60), (70, 3_650), (70, 3_660)]
+    words = [rule.evaluate(facts(consumer(lost=count)), seconds) for count, seconds in story]
+    assert words == ["ok", "firing", "firing", "ok"]
+    rule.evaluate(facts(consumer(lost=1_100)), 9_000)
+    assert rule.firing.facts == {
+        "what": "mqtt",
+        "reason": "1,100 events went from the full store before mqtt had read them",
+    }
+
+
+def test_a_store_near_its_cap_fires() -> None:
+    """From nine tenths of the hard cap on, and until it has clearly shrunk."""
+    rule = part_rule("store")
+    words = [
+        rule.evaluate(facts(stored=stored), 60.0 * stored)
+        for stored in (899, 900, 890, 851, 850, 0)
+    ]
+    assert words == ["unknown", "firing", "unknown", "unknown", "ok", "ok"]
+
+
+def test_a_consumer_that_is_gone_lags_no_more() -> None:
+    """An output that was removed from the configuration resolves its alerts."""
+    assert part_rule("backlog:mqtt").evaluate(facts(consumer("webhook")), 0) == "ok"
+    assert part_rule("dead_letters:mqtt").evaluate(facts(), 0) == "ok"
+
+
+def test_every_part_is_named_once() -> None:
+    """Each consumer has its parts, but for those that stay behind on purpose."""
+    bus = facts(consumer("mqtt"), consumer("misses/marketing")).bus
+    assert parts(bus) == ("store", "backlog:mqtt", "dead_letters:mqtt", "lost:mqtt")
+
+
+def test_before_the_first_cycle_the_result_is_unknown() -> None:
+    """Without an instant nothing is evaluated."""
+    assert part_rule("store").evaluate(facts(stored=1_000), None) == "unknown"
+
+
+def test_each_output_is_evaluated_by_itself() -> None:
+    """Two outputs are two subjects: one that is well ends nothing of the other."""
+    both = facts(consumer("mqtt", backlog=1, oldest=0), consumer("webhook"))
+    assert part_rule("backlog:mqtt").evaluate(both, 400) == "firing"
+    assert part_rule("backlog:webhook").evaluate(both, 400) == "ok"

@@ -99,7 +99,7 @@ OVER = "? resolved pipeline known since, and run again"
 
 
 async def test_the_next_success_of_its_pipeline_ends_it(tmp_path: Path) -> None:
-    """Once, with the reason; a name that becomes known fires for the same failure no second time."""
+    """Once, with the reason; a name that becomes known does not fire a second time."""
     async with seen(tmp_path) as scene:
         await scene.see(1, "Failed")
         await scene.see(1, "Failed", pipeline=SALES)

@@ -84,7 +84,9 @@ class ParentCorrelation:
         """
         if attribution.event.type not in BAD_ENDS:
             return None
-        known = _alert_of_part(pending, rule, attribution)
+        known = None
+        if len(attribution.line) > 1:
+            known = _alert_of_part(pending, rule, attribution)
         if known is not None or attribution.related is None:
             return known
         own = pending.state_of(fingerprint_of(rule.name, attribution.root))

@@ -254,16 +254,18 @@ class Engine:
         attributor = Attributor(
             lineage=self.lineage, firing=self._state.firing, view=self._view, bus=self._bus
         )
+        self._correlation = ParentCorrelation(
+            bus=self._bus, attributor=attributor, wait_seconds=settings.parents_wait_seconds
+        )
         self._router = EventRouter(
-            self._rules,
-            correlation=ParentCorrelation(
-                bus=self._bus, attributor=attributor, wait_seconds=settings.parents_wait_seconds
-            ),
-            timeline=self._timeline,
-            view=self._view,
+            self._rules, correlation=self._correlation, timeline=self._timeline, view=self._view
         )
         self._cycle.reset(
-            self._rules, router=self._router, advancer=self._advancer, process=self._process
+            self._rules,
+            correlation=self._correlation,
+            router=self._router,
+            advancer=self._advancer,
+            process=self._process,
         )
 
     @asynccontextmanager
@@ -303,8 +305,9 @@ class Engine:
             await self._bus.wait(self.position, timeout_seconds=left_seconds)
 
     async def _take_batch(self) -> int:
-        batch = await self._bus.read(CONSUMER, after=self.position, limit=_BATCH)
-        before, position = self.position, _end_of(batch, self.position)
+        before = self._state.position
+        batch = await self._bus.read(CONSUMER, after=before, limit=_BATCH)
+        position = _end_of(batch, before)
         if position == before:
             return 0
         events = [entry.event for entry in batch.events if isinstance(entry.event, RunEvent)]
@@ -312,7 +315,7 @@ class Engine:
         if batch.gap is not None:
             log.warning("events lost before evaluation", lost=batch.gap.lost)
             retention.forget_awaited(pending, self._rules.compiled.rules)
-        attributions = await self._router.attribute(pending, events)
+        attributions = await self._correlation.attribute(pending, events)
         context = self._context(pending, None)
         for number, attribution in enumerate(attributions, 1):
             for target in self._router.route(context, attribution):
@@ -328,8 +331,7 @@ class Engine:
         return answer
 
     async def _commit(self, pending: PendingStep, position: int) -> None:
-        await self._state.commit(pending, position)
-        if not pending.is_empty:
+        if await self._state.commit(pending, position):
             self._timeline.committed(pending)
             self._snapshots.committed(pending, self._rules.compiled.rules)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
@@ -56,16 +56,6 @@ class EventRouter:
             if rule.definition.subject_kind is SubjectKind.FLOW_OR_PLAN
             for event_type in rule.definition.event_types
         }
-
-    async def attribute(
-        self, pending: PendingStep, events: Sequence[RunEvent]
-    ) -> list[Attribution]:
-        """Attribute a batch, once for each event.
-
-        Raises:
-            BusUnavailableError: the store does not answer.
-        """
-        return await self._correlation.attribute(pending, events)
 
     def route(self, context: EvaluationContext, attribution: Attribution) -> Iterator[RuleTarget]:
         """Yield the rules that match the event, each with its subject."""

@@ -1,1 +1,1 @@
-"""Judges what happened and what did not, and tells it once."""
+"""Evaluates rules for what happened and what did not, and publishes each alert once."""

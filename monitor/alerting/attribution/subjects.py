@@ -1,4 +1,4 @@
-"""The subjects of alerts: how they are made, told apart, and matched by rules."""
+"""The subjects of alerts: how they are made, identified and matched by rules."""
 
 from __future__ import annotations
 

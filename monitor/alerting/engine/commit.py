@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import (
     ALERT,
     PendingStep,
-    Row,
     Tables,
     empty_tables,
     tables_of,
@@ -36,9 +33,6 @@ class CommittedState:
         self._clock = clock
         self._stored_position = 0
         self._stored_at = clock.monotonic()
-
-    def rows(self, table: str) -> Mapping[str, Row]:
-        return self.tables[table]
 
     def begin(self) -> PendingStep:
         """Return a step without changes."""

@@ -35,7 +35,6 @@ from monitor.alerting.alerts.pending_step import (
 from monitor.alerting.attribution.attribution import Attributor, RuleTarget
 from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.attribution.parent_correlation import ParentCorrelation
-from monitor.alerting.attribution.subjects import traits_of
 from monitor.alerting.engine import retention
 from monitor.alerting.engine.advancement import Advancer
 from monitor.alerting.engine.commit import CONSUMER, CommittedState
@@ -48,8 +47,7 @@ from monitor.alerting.engine.routing import EventRouter
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
 from monitor.alerting.engine.timeline import LiveTimeline, NextEvaluation, Timeline
-from monitor.alerting.rules.compiled import Compiled, Traits
-from monitor.alerting.rules.contract import Subject
+from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings import AlertingSettings
 from monitor.alerting.store import Store
 from monitor.bus.contract import Batch, Retention, StoreStatus
@@ -57,7 +55,6 @@ from monitor.model.alerts import AlertingSnapshot, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.events import RunEvent
-from monitor.model.runs import RunState
 from monitor.model.waits import backoff_seconds
 from monitor.tracking.live_state import LiveStateView
 
@@ -122,18 +119,14 @@ class Engine:
 
     def ended(self, fingerprint: str) -> tuple[EndedAlert, ...]:
         """Return the ended alerts, also those that nobody was notified of; newest last."""
-        rows = self._state.rows(ENDED)
+        rows = self._state.tables[ENDED]
         ended = [row for key, row in rows.items() if key.partition(":")[0] == fingerprint]
         return tuple(sorted(ended, key=lambda row: row.alert.starts_at))
-
-    def traits_of(self, run: RunState | None, subject: Subject) -> Traits:
-        """Return what rules match by."""
-        return traits_of(self._view, subject, run)
 
     def next_evaluation(self) -> NextEvaluation:
         """Return when `evaluate` may change something though no event comes."""
         return self._timeline.next_evaluation(
-            row.due_at for row in self._state.rows(POSTPONED).values()
+            row.due_at for row in self._state.tables[POSTPONED].values()
         )
 
     async def run(self) -> None:
@@ -206,13 +199,13 @@ class Engine:
             BusUnavailableError: it may have been stored; the next step loads the state first.
         """
         async with self._step():
-            count = len(self._state.rows(SILENCE))
-            is_known = silence.id in self._state.rows(SILENCE)
-            if is_known or count < _SILENCES_BOUND:
+            silences = self._state.tables[SILENCE]
+            if silence.id in silences or len(silences) < _SILENCES_BOUND:
                 await self._store_silence(silence)
                 return
+        # Outside, because nothing was begun that would have to be loaded again.
         raise ConfigurationError(
-            f"there are {count:,} silences, and more are not kept: let some expire"
+            f"there are {len(silences):,} silences, and more are not kept: let some expire"
         )
 
     async def expire_silence(self, silence_id: str) -> bool:
@@ -224,7 +217,7 @@ class Engine:
             BusUnavailableError: it may have ended; the next step loads the state first.
         """
         async with self._step():
-            silence: Silence | None = self._state.rows(SILENCE).get(silence_id)
+            silence: Silence | None = self._state.tables[SILENCE].get(silence_id)
             now = self._clock.now()
             if silence is None or silence.ends_at <= now:
                 return False

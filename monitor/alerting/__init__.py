@@ -1,1 +1,1 @@
-"""Evaluates rules for what happened and what did not, and publishes each alert once."""
+"""Evaluates rules on events and live state, and notifies people of their alerts."""

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 from multidict import CIMultiDictProxy
 from yarl import URL
@@ -29,7 +30,7 @@ from monitor.workspace.files import BodyReceiver, Upload
 from monitor.workspace.settings import WorkspaceSettings
 
 _CHUNK_BYTES = 64 * 1024
-# A file may take longer than an answer that is read whole; silence ends it all the same.
+# A file may take longer than an answer that is read whole; a stalled one still times out.
 _FILE_SECONDS = 3600.0
 _WITH_FILE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -154,8 +155,8 @@ class Transport:
                 )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as exc:
             raise NotSentError(f"no connection: {exc}") from exc
-        except aiohttp.ClientResponseError as exc:
-            # Not chained: this error carries the request's headers, and so the token.
+        except (aiohttp.ClientResponseError, HttpProcessingError) as exc:
+            # Not chained: the first carries the request's headers, and so the token.
             raise WorkspaceUnreachableError(f"not an HTTP answer: {exc.message}") from None
         except TimeoutError as exc:
             raise WorkspaceUnreachableError("no whole answer in time") from exc
@@ -173,7 +174,7 @@ class Transport:
     async def _take(self, response: aiohttp.ClientResponse, receiver: BodyReceiver | None) -> bytes:
         if receiver is None or response.status not in _WITH_FILE:
             return await self._read(response)
-        # A compressed body's length says nothing about the file's.
+        # A compressed body's length is not the file's.
         is_packed = "Content-Encoding" in response.headers
         await receiver.begin(None if is_packed else response.content_length)
         while piece := await response.content.read(_CHUNK_BYTES):

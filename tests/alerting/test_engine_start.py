@@ -22,7 +22,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.supervisor import Supervisor
 from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene, guard
 from tests.alerting.failing_steps import Cut, CutBus
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
 
 _STALE = msgspec.structs.replace(default_rule(RuleKind.NOT_FRESH), threshold=3_600)
 

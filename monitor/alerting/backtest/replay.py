@@ -78,6 +78,7 @@ class Replay:
                 status, reachability=Reachability.REACHABLE, since=start, known_at=start
             )
         self._health_tracker = health_tracker(self._live_state)
+        timeline = LiveTimeline if every_interval else RecordedTimeline
         self._engine = Engine(
             bus=store,
             view=self._live_state.view,
@@ -85,7 +86,7 @@ class Replay:
             settings=recorded_rules(settings),
             retention=Retention(),
             guard=_unguarded,
-            timeline=(LiveTimeline if every_interval else RecordedTimeline)(self._live_state.view),
+            timeline=timeline(self._live_state.view),
         )
         self._batch_seconds = _batch_seconds(settings)
         self._interval = timedelta(seconds=settings.evaluation_interval_seconds)
@@ -119,10 +120,10 @@ class Replay:
         now = self._clock.now()
         if self._every_interval:
             return now + self._interval
-        due = self._engine.next_evaluation()
-        times = [] if due.ours is None else [due.ours]
-        if due.theirs is not None and due.theirs <= known_until:
-            times.append(due.theirs)
+        timers = self._engine.next_evaluation()
+        times = [] if timers.ours is None else [timers.ours]
+        if timers.theirs is not None and timers.theirs <= known_until:
+            times.append(timers.theirs)
         if not times:
             return None
         if min(times) <= now:
@@ -194,5 +195,5 @@ def _unguarded(
     call: Callable[[], Any],
     on_failure: Callable[[str], None],  # noqa: ARG001
 ) -> Any:
-    """Let a rule that raises end the backtest: whoever tries it wants to know."""
+    """Let a rule that raises end the backtest."""
     return call()

@@ -200,7 +200,7 @@ class Advancer:
             at=context.facts.wall_now,
             detail=detail,
         )
-        self._history.record(target.event.id if target.event is not None else None, record)
+        self._history.add(target.event.id if target.event is not None else None, record)
 
 
 def end(context: EvaluationContext, key: str, instance: AlertInstance, reason: str) -> None:

@@ -64,7 +64,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     @property
     def offered_by(self) -> str:
         """Return which editions have it, as a clause: "PL and RL have it"."""
-        names = [item.value for item in Edition if item in self.editions]
+        names = [edition.value for edition in Edition if edition in self.editions]
         editions = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
         return f"{editions} {'have' if names[1:] else 'has'} it"
 

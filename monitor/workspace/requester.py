@@ -328,7 +328,7 @@ def _headers(operation: Operation, given: Mapping[str, str]) -> Mapping[str, str
 
 def _flat(query: Mapping[str, QueryValue]) -> list[tuple[str, str]]:
     return [
-        (name, str(item))
+        (name, str(single))
         for name, value in query.items()
-        for item in ([value] if isinstance(value, str | int) else value)
+        for single in ([value] if isinstance(value, str | int) else value)
     ]

@@ -105,7 +105,7 @@ class Scene:
         return await self.declared[name].run()
 
     async def begin(self, edition: Edition = Edition.RL) -> None:
-        """Take up the work as a poller does, without probing: the edition is as told."""
+        """Connect as a poller does, without probing: the edition is as given."""
         self.client.requester.edition = edition
         self.live_state.update_workspace(
             NAME,
@@ -147,7 +147,7 @@ class Scene:
             if isinstance(event, WorkspaceEvent)
         ]
 
-    async def told(self, kind: RunKind | None = None) -> list[str]:
+    async def run_events(self, kind: RunKind | None = None) -> list[str]:
         """Return "id:transition" of every run event, in the order of the log."""
         events = [recorded.event for recorded in await self.bus.events(after=0, limit=10_000)]
         return [

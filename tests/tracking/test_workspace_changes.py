@@ -1,4 +1,4 @@
-"""Changes of a workspace itself: each told once, whatever happened between two looks."""
+"""Changes of a workspace itself: each published once, whatever happened in between."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ async def told(bus: SqliteBus) -> list[Told]:
     return [(event.what, event.before, event.after) for event in await events(bus)]
 
 
-async def test_the_first_look_tells_nothing_and_a_change_is_told_once(
+async def test_the_first_reading_publishes_nothing_and_a_change_is_published_once(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """Also when the monitor was not there between the two looks."""
+    """Also when the monitor was not there between the two observations."""
     for things in ({"5": "enabled", "6": "enabled"}, {"5": "disabled", "6": "enabled"}):
         await changes_of(bus, clock).learn_many("acme", "schedule", held(things))
     await changes_of(bus, clock).learn_many(
@@ -61,7 +61,7 @@ async def test_the_first_look_tells_nothing_and_a_change_is_told_once(
     assert await told(bus) == [("schedule:5", "enabled", "disabled")]
 
 
-async def test_coming_and_going_is_told_only_where_it_is_asked_for(
+async def test_additions_are_published_only_where_that_is_asked_for(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
     """A new setting is a change of the settings; a new connection is no change of its state."""
@@ -74,7 +74,7 @@ async def test_coming_and_going_is_told_only_where_it_is_asked_for(
 
 
 async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: ManualClock) -> None:
-    """A look that missed something neither tells that it went nor that it came back."""
+    """A read that missed something neither shows that it went nor that it came back."""
     changes = changes_of(bus, clock)
     await changes.learn_many("acme", "connection", held({"7": "up", "8": "up"}))
     await changes.learn_many("acme", "connection", held({"8": "up"}), unread=["7"])
@@ -103,10 +103,10 @@ async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualC
         max_size=8,
     )
 )
-async def test_told_changes_lead_from_the_first_look_to_the_last(
+async def test_published_changes_lead_from_the_first_reading_to_the_last(
     looks: list[dict[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Replaying the events over the first look gives the last one, and no id comes twice."""
+    """Replaying the events over the first reading gives the last one, and no id comes twice."""
     clock = ManualClock()
     bus = await SqliteBus.open(
         tmp_path_factory.mktemp("looks") / "state.db",

@@ -200,13 +200,17 @@ class CapabilityDiscovery:
 
     def _offered(self) -> Offered:
         status = self._context.live_state.workspaces[self._context.name]
-        return status.edition, frozenset(item for item in Capability if item in status.capabilities)
+        return status.edition, frozenset(
+            capability for capability in Capability if capability in status.capabilities
+        )
 
 
 def _reads_of(capabilities: frozenset[Capability]) -> frozenset[str]:
     """Return the operations that only read and that these capabilities rest on."""
     needed = (need for capability in capabilities for need in NEEDS[capability])
-    return frozenset(item for item in needed if operation(item).method == "GET")
+    return frozenset(
+        operation_id for operation_id in needed if operation(operation_id).method == "GET"
+    )
 
 
 def _still_read(inventory: Inventory, capabilities: frozenset[Capability]) -> Inventory:

@@ -64,13 +64,15 @@ class Connections:
             if is_up is not None
         )
         context.update_inventory(connections=known)
-        held = {status.id: _held(is_up=status.is_up) for status in known}
+        values = {status.id: _held(is_up=status.is_up) for status in known}
         changed = await context.observer.changes.learn_many(
-            context.name, CONNECTION, held, unread=names.keys() - held.keys()
+            context.name, CONNECTION, values, unread=names.keys() - values.keys()
         )
-        for item in changed:
-            state = held[item].shown
-            log.info("connection changed", workspace=context.name, connection=item, now=state)
+        for connection_id in changed:
+            state = values[connection_id].shown
+            log.info(
+                "connection changed", workspace=context.name, connection=connection_id, now=state
+            )
         if self._failure is not None:
             raise self._failure
 

@@ -174,7 +174,9 @@ class PipelineNames:
         for _, pipeline_id in gone:
             await context.observer.forget_pipeline(context.name, kind, pipeline_id)
         # Once is no proof: a list may be a moment behind, or a right withdrawn for a while.
-        self._missing = {item for item in self._missing if item[0] is not kind} | (absent - gone)
+        self._missing = {pipeline for pipeline in self._missing if pipeline[0] is not kind} | (
+            absent - gone
+        )
         await self._keep(
             kind, frozenset(names) | before & {pipeline_id for _, pipeline_id in absent - gone}
         )

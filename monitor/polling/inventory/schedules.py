@@ -102,13 +102,13 @@ class Schedules:
 
     async def _publish(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
         context = self._context
-        held = {schedule_known.id: _held(schedule_known) for schedule_known in known}
+        values = {schedule_known.id: _held(schedule_known) for schedule_known in known}
         changed = await context.observer.changes.learn_many(
-            context.name, SCHEDULE, held, unread=unread
+            context.name, SCHEDULE, values, unread=unread
         )
-        for item in changed:
-            state = held[item].shown
-            log.info("schedule changed", workspace=context.name, schedule=item, now=state)
+        for schedule_id in changed:
+            state = values[schedule_id].shown
+            log.info("schedule changed", workspace=context.name, schedule=schedule_id, now=state)
 
     def _name(self, pipelines: Iterable[Pipeline]) -> None:
         """Name the pipelines that no list of flows and plans has shown.

@@ -105,7 +105,7 @@ EXCEPTIONS = {
 # Names that are still to be renamed; the list is removed with the last of them.
 PENDING = frozenset(
     [
-        "BusHeldError",
+        "BusLockedError",
         "Draft",
         "EvaluationMoment",
         "Transition",

@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 
 class StateEntry(Struct, frozen=True, kw_only=True, gc=False):
-    """One small durable fact of a workspace: a watermark, a task's id, a pipeline's standing.
+    """One small durable fact of a workspace: a watermark, a task's id, a pipeline's health.
 
-    ``value`` None deletes the note.
+    ``value`` None deletes the entry.
     """
 
     workspace: str
@@ -36,11 +36,11 @@ class StateEntry(Struct, frozen=True, kw_only=True, gc=False):
     value: bytes | None
 
 
-def understood(value: bytes, decoder: msgspec.json.Decoder[T], *, what: str) -> T:
-    """Return what a note says.
+def decode_entry(value: bytes, decoder: msgspec.json.Decoder[T], *, what: str) -> T:
+    """Return the decoded value of a state entry.
 
     Raises:
-        BusSchemaError: it was damaged, or another version wrote it. The message names ``what``.
+        BusSchemaError: it is damaged, or another version wrote it. The message names ``what``.
     """
     try:
         return decoder.decode(value)
@@ -48,35 +48,38 @@ def understood(value: bytes, decoder: msgspec.json.Decoder[T], *, what: str) -> 
         raise BusSchemaError(f"what is stored as {what} cannot be understood: {exc}") from exc
 
 
-def legible(
+def decode_entries(
     state_entries: Mapping[str, bytes], decoder: msgspec.json.Decoder[T], *, topic: str
 ) -> dict[str, T]:
-    """Return what notes say that can be learned again; one that is damaged is left out, logged."""
-    said: dict[str, T] = {}
+    """Return decoded state entries; a damaged one is skipped and logged.
+
+    Only for entries that the monitor can learn again.
+    """
+    decoded: dict[str, T] = {}
     for key, value in state_entries.items():
         try:
-            said[key] = understood(value, decoder, what=f"{topic} {key!r}")
+            decoded[key] = decode_entry(value, decoder, what=f"{topic} {key!r}")
         except BusSchemaError as exc:
-            log.warning("a note is left out", reason=str(exc))
-    return said
+            log.warning("damaged state entry skipped", reason=str(exc))
+    return decoded
 
 
 class Change(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What belongs together and is stored together or not at all.
+    """What is stored together or not at all.
 
-    ``settled`` are ids of stored callbacks that this change has dealt with.
+    ``processed`` are ids of stored callbacks that this change has processed.
     """
 
     runs: tuple[RunState, ...] = ()
     events: tuple[Event, ...] = ()
     state_entries: tuple[StateEntry, ...] = ()
-    settled: tuple[int, ...] = ()
+    processed: tuple[int, ...] = ()
 
 
 class StoredCallback(Struct, frozen=True, kw_only=True, gc=False):
-    """What one accepted callback said. The body itself is not kept: it may hold anything.
+    """What one accepted callback reported. The body itself is not kept: it may hold anything.
 
-    ``fingerprint`` is equal for callbacks that say the same; ``id`` is the store's, 0 before.
+    ``fingerprint`` is equal for callbacks that report the same; ``id`` is the store's, 0 before.
     """
 
     id: int = 0
@@ -91,7 +94,7 @@ class StoredCallback(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Received(StrEnum):
-    """What became of a callback that was offered to the inbox."""
+    """What the inbox did with a callback."""
 
     STORED = "stored"
     DUPLICATE = "duplicate"
@@ -99,7 +102,7 @@ class Received(StrEnum):
 
 
 class Start(StrEnum):
-    """Where a consumer that the store has not seen before begins."""
+    """Where a consumer begins that is new to the store."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
@@ -113,7 +116,7 @@ class Recorded(Struct, frozen=True, gc=False):
 
 
 class Gap(Struct, frozen=True, kw_only=True, gc=False):
-    """Retention cut ``lost`` events that this consumer had not read; reading goes on behind."""
+    """Retention removed ``lost`` events that this consumer had not read; it goes on behind."""
 
     until: int  # the last position that is gone
     lost: int
@@ -163,14 +166,14 @@ class StoreStatus(Struct, frozen=True, kw_only=True, gc=False):
     """The store as a whole."""
 
     newest_position: int
-    oldest_position: int  # of the events still held; newest + 1 when none is
+    oldest_position: int  # of the events still stored; newest + 1 without any
     consumers: tuple[ConsumerStatus, ...]
     inbox: dict[str, int]  # workspace -> callbacks waiting
     store_bytes: int
 
 
 class Retention(Struct, frozen=True, kw_only=True):
-    """How long things are kept. Beyond the hard cap, events go although somebody needs them."""
+    """How long data is kept. Past the hard cap, even events that a consumer needs are removed."""
 
     events_seconds: float = 30 * 86_400.0
     events_count: int = 1_000_000
@@ -180,7 +183,7 @@ class Retention(Struct, frozen=True, kw_only=True):
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
-    """What one round of retention removed."""
+    """What one run of retention removed."""
 
     events: int
     runs: int
@@ -188,7 +191,7 @@ class Pruned(Struct, frozen=True, kw_only=True):
 
 
 class EventBus(Protocol):
-    """Keeps run state, events, notes and callbacks; carries events to named consumers.
+    """Stores run state, events, state entries and callbacks; carries events to named consumers.
 
     Every method may raise `BusUnavailableError`. A write that raises has stored nothing.
     """
@@ -220,14 +223,14 @@ class EventBus(Protocol):
         """Return the stored runs whose parent is ``key``: of a flow run or a plan run."""
 
     async def state_entries(self, workspace: str, topic: str) -> dict[str, bytes]:
-        """Return the notes of one topic, by key."""
+        """Return the state entries of one topic, by key."""
 
     async def receive(
         self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
     ) -> Received:
         """Keep a callback; once this returns it survives ``kill -9``.
 
-        A fingerprint that is waiting, or was settled within the last day, is a duplicate.
+        A fingerprint that is waiting, or was processed within the last day, is a duplicate.
         """
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> list[StoredCallback]:
@@ -246,34 +249,37 @@ class EventBus(Protocol):
         """
 
     async def events(self, *, after: int, limit: int) -> list[Recorded]:
-        """Return events behind ``after`` for somebody who only looks; no gap is counted."""
+        """Return events behind ``after`` without a consumer; no gap is counted."""
 
     async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
-        """Return those of the events that the log still holds, by id."""
+        """Return those of the events that are still in the log, by id."""
 
     async def events_since(self, recorded_at: datetime) -> int:
         """Return the position in front of the first event recorded at or after that instant."""
 
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
-        """Return True as soon as the log reaches beyond ``after``, False after the time-out."""
+        """Return True once the log has events behind ``after``, False after the time-out.
+
+        A cancelled call leaves nothing behind.
+        """
 
     async def advance(self, step: Step, *, timeout_seconds: float) -> None:
         """Return once the consumer's step is durable. A position never moves back."""
 
     async def consumer_state(self, consumer: str) -> dict[str, bytes]:
-        """Return all that the consumer's steps have left in its state."""
+        """Return the state that the consumer's steps have stored."""
 
     async def dead_letters(self, consumer: str, *, limit: int) -> list[DeadLetter]:
         """Return the newest dead letters of a consumer."""
 
     async def status(self) -> StoreStatus:
-        """Return how the store and its consumers stand now."""
+        """Return the present figures of the store and its consumers."""
 
     async def prune(self, retention: Retention, *, now: datetime) -> Pruned:
         """Apply retention once, in small steps that let other writes through.
 
-        Events leave by age or count, but not in front of a consumer's position unless the hard
-        cap is passed; active runs are never forgotten.
+        Events are removed by age or count, but those that a consumer has not read only past the
+        hard cap; active runs are never forgotten.
         """
 
     async def close(self) -> None:

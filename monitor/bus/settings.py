@@ -16,7 +16,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(gt=0)]
 
 _SCHEME = "sqlite://"
-# What a URL means by these is no part of a path; one that has them in its name writes %3F, %23.
+# A URL does not count these as part of a path; a path that has them is written with %3F, %23.
 _NO_PATH = re.compile(r"[?#]")
 
 
@@ -29,8 +29,8 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     commit_timeout_seconds: Seconds = 10.0
     # How long a read may take before it is interrupted.
     read_timeout_seconds: Seconds = 30.0
-    # A transaction that has begun is awaited this much longer than its caller wanted; then the
-    # disk counts as hung and the daemon ends, because a half-dead store must not look alive.
+    # A transaction that has begun is awaited this much longer than its caller asked for; then the
+    # disk counts as hung and the daemon ends, because a half-dead store must not count as alive.
     stall_seconds: Seconds = 30.0
     # Writes that may wait at a time; one more is refused at once.
     queue_bound: Count = 10_000
@@ -49,6 +49,6 @@ def store_path(url: str) -> Path:
     if not (url.startswith(_SCHEME + "/") and path.strip("/") and path.isprintable()) or (
         _NO_PATH.search(url) is not None
     ):
-        fault = f"storage.url is {url!r}; it must be sqlite:// followed by an absolute path"
-        raise ConfigurationError(fault)
+        problem = f"storage.url is {url!r}; it must be sqlite:// followed by an absolute path"
+        raise ConfigurationError(problem)
     return Path(path)

@@ -13,7 +13,7 @@ from monitor.callbacks.agenda import TaskTimers
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, WorkspaceError
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source
 from monitor.tracking.follower import WorkspaceFollower
 from monitor.tracking.observer import Observer
@@ -231,7 +231,7 @@ class InboxReader:
     ) -> None:
         outcomes = await self._observer.observe(observations)
         for callback, outcome in zip(callbacks, outcomes, strict=True):
-            if outcome in (Outcome.UNCONFIRMED, Outcome.NEEDS_DETAIL):
+            if outcome in (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL):
                 self._wait_for(callback)
             else:
                 self._forget(callback.id)

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.contract import Change, EventBus, StateEntry, understood
+from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
 
 TASKS = "webhook_task"  # topic of the notes, keyed by flow id
 
@@ -31,11 +31,11 @@ async def own_tasks(bus: EventBus, workspace: str) -> dict[str, OwnTask]:
     """Return our tasks by flow id.
 
     Raises:
-        BusSchemaError: one cannot be understood. A second task in its place would call twice.
+        BusSchemaError: one cannot be decode_entry. A second task in its place would call twice.
     """
     state_entries = await bus.state_entries(workspace, TASKS)
     return {
-        flow: understood(value, _DECODER, what=f"the webhook task of flow {flow!r}")
+        flow: decode_entry(value, _DECODER, what=f"the webhook task of flow {flow!r}")
         for flow, value in state_entries.items()
     }
 

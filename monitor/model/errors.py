@@ -18,7 +18,7 @@
     ├── LocalFileError                a file of this machine cannot be read or written
     ├── BusError
     │   ├── BusUnavailableError       nothing was stored; the caller may commit again
-    │   ├── BusHeldError              another daemon holds the store
+    │   ├── BusLockedError              another daemon holds the store
     │   └── BusSchemaError            a newer version wrote the store, or it is damaged
     └── OutputError
         ├── OutputUnavailableError    delivery may be tried again
@@ -137,7 +137,7 @@ class BusUnavailableError(BusError):
     """Nothing was stored; the caller still owns the change and may commit it again."""
 
 
-class BusHeldError(BusError):
+class BusLockedError(BusError):
     """Another daemon holds the store; the message names it."""
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from monitor.model.inventory import Inventory
 from monitor.model.runs import Pipeline, PipelineKind, RunKind, RunState, Source, Status
-from monitor.model.triggers import Trigger
+from monitor.model.triggers import ScheduleTrigger
 
 
 class Reachability(StrEnum):
@@ -58,7 +58,7 @@ class ScheduleKnown(Struct, frozen=True, kw_only=True, gc=False):
     id: str
     name: str
     is_enabled: bool
-    triggers: tuple[Trigger, ...]
+    triggers: tuple[ScheduleTrigger, ...]
     pipelines: tuple[Pipeline, ...]
     disable_reason: str | None = None
     created_at: datetime | None = None  # this and the next: workspace time

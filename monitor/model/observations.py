@@ -42,7 +42,7 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     inbox_id: int | None = None  # the stored callback that this observation settles
 
 
-class Outcome(StrEnum):
+class ObservationOutcome(StrEnum):
     """What became of a observation; the label ``outcome`` of ``observations_total``."""
 
     CHANGED = "changed"  # at least one event was published

@@ -93,7 +93,7 @@ class UnsupportedTrigger(Struct, frozen=True, kw_only=True, gc=False, tag="unsup
     timezone: str = "UTC"
 
 
-Trigger = (
+ScheduleTrigger = (
     CronTrigger
     | HourlyTrigger
     | DailyTrigger

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from monitor import __version__
 from monitor.model.clock import Clock
@@ -91,7 +92,7 @@ class HttpReceiver:
             raise OutputUnavailableError(f"no answer within {seconds:g} s") from exc
         except aiohttp.ClientConnectorError as exc:
             raise OutputUnavailableError(f"no connection: {exc.os_error}") from exc
-        except (aiohttp.ClientError, OSError, ValueError) as exc:
+        except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as exc:
             raise OutputUnavailableError(f"the request broke: {type(exc).__name__}") from exc
 
     async def close(self) -> None:

@@ -87,7 +87,7 @@ class PollContext:
             if key.workspace == self.name and key.kind is kind
         ]
         return [
-            run.run.key
+            active_run.run.key
             for active_run in sorted(active, key=lambda active_run: active_run.confirmed_at)
         ]
 

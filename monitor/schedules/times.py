@@ -21,7 +21,7 @@ from cronsim import CronSim
 from monitor.model.triggers import (
     OneTimeTrigger,
     RangedTrigger,
-    Trigger,
+    ScheduleTrigger,
     UnsupportedTrigger,
 )
 from monitor.schedules.errors import BadTriggerError
@@ -33,7 +33,7 @@ _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(2150, 1, 1, tzinfo=UTC)
 
 
-def check(trigger: Trigger) -> None:
+def check(trigger: ScheduleTrigger) -> None:
     """Accept a trigger that times can be computed from, whether or not it ever fires.
 
     Raises:
@@ -44,7 +44,7 @@ def check(trigger: Trigger) -> None:
         quartz_of(trigger)
 
 
-def next_after(trigger: Trigger, instant: datetime) -> datetime | None:
+def next_after(trigger: ScheduleTrigger, instant: datetime) -> datetime | None:
     """Return the first time strictly after ``instant``, aware UTC; None if it never fires again.
 
     ``instant`` is aware. A trigger of an unsupported kind never fires.
@@ -56,7 +56,7 @@ def next_after(trigger: Trigger, instant: datetime) -> datetime | None:
 
 
 def times_between(
-    triggers: Iterable[Trigger], begin: datetime, end: datetime, *, limit: int
+    triggers: Iterable[ScheduleTrigger], begin: datetime, end: datetime, *, limit: int
 ) -> list[datetime]:
     """Return when any of the triggers fires, after ``begin`` and not after ``end``.
 
@@ -70,7 +70,7 @@ def times_between(
     return list(islice(_until(times, end), limit))
 
 
-def _times_after(trigger: Trigger, instant: datetime) -> Iterator[datetime]:
+def _times_after(trigger: ScheduleTrigger, instant: datetime) -> Iterator[datetime]:
     """Return an endless or ending stream of times; checks before the first one is asked for."""
     if instant.tzinfo is None:
         raise ValueError("an instant needs a time zone")

@@ -25,11 +25,11 @@ import structlog
 from msgspec import Meta, Struct
 from prometheus_client import CollectorRegistry, Counter
 
-from monitor.bus.contract import Change, EventBus, StateEntry, understood
+from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
 from monitor.model.clock import Clock
 from monitor.model.errors import MonitorError
 from monitor.model.live_state import ActiveRun
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
@@ -45,7 +45,7 @@ FOLLOWING = "following"  # topic of the state entry that holds `followed_since`
 
 # A run whose end lies this close to the horizon may have been forgotten already.
 _HORIZON_MARGIN = timedelta(hours=1)
-_NOT_PROCESSED = (Outcome.UNCONFIRMED, Outcome.NEEDS_DETAIL)
+_NOT_PROCESSED = (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL)
 
 
 _SINCE: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
@@ -122,7 +122,7 @@ class Observer:
             self._contradictions.labels(workspace)
             stored = (await self._bus.state_entries(workspace, FOLLOWING)).get("since")
             if stored is not None:
-                since = understood(stored, _SINCE, what=f"{workspace}'s start of following")
+                since = decode_entry(stored, _SINCE, what=f"{workspace}'s start of following")
                 self._remember_following(workspace, since)
             self._opened.add(workspace)
         return self._followed_since.get(workspace)
@@ -165,7 +165,7 @@ class Observer:
 
     async def observe(
         self, observations: Sequence[Observation], *, state_entries: Sequence[StateEntry] = ()
-    ) -> list[Outcome]:
+    ) -> list[ObservationOutcome]:
         """Apply observations in their order and return what came of each.
 
         On return the new state, its events, the state entries and the removal of callbacks from
@@ -215,13 +215,13 @@ class Observer:
 
     async def dismiss(self, inbox_ids: Sequence[int]) -> None:
         """Drop stored callbacks whose runs the workspace never confirmed, and count them."""
-        await self._commit(Change(settled=tuple(inbox_ids)))
+        await self._commit(Change(processed=tuple(inbox_ids)))
         self.give_up(len(inbox_ids))
 
     def give_up(self, count: int) -> None:
         """Count callbacks that left the inbox without their runs ever having been confirmed."""
         if count:
-            self._observations.labels(Source.CALLBACK, Outcome.UNCONFIRMED).inc(count)
+            self._observations.labels(Source.CALLBACK, ObservationOutcome.UNCONFIRMED).inc(count)
             log.warning("unconfirmed callbacks dropped", count=count)
 
     def ignore(self, source: Source, *, count: int = 1) -> None:
@@ -306,7 +306,7 @@ class Observer:
             runs=runs,
             events=tuple(event for _, transition in pairs for event in transition.events),
             state_entries=(*state_entries, *self._pipeline_health.state_entries(runs, known)),
-            settled=tuple(
+            processed=tuple(
                 pair.inbox_id
                 for pair, transition in pairs
                 if pair.inbox_id is not None and transition.outcome not in _NOT_PROCESSED
@@ -350,9 +350,12 @@ class Observer:
     ) -> None:
         for observation, transition in zip(observations, transitions, strict=True):
             # A callback that waits for its run is counted when that wait is over.
-            if transition.outcome is not Outcome.UNCONFIRMED:
+            if transition.outcome is not ObservationOutcome.UNCONFIRMED:
                 self._observations.labels(observation.source, transition.outcome).inc()
-            if transition.outcome is Outcome.CONTRADICTED and transition.state is not None:
+            if (
+                transition.outcome is ObservationOutcome.CONTRADICTED
+                and transition.state is not None
+            ):
                 self._contradictions.labels(observation.key.workspace).inc()
                 log.warning(
                     "contradicting end ignored",

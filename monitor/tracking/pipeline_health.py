@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from monitor.bus.contract import EventBus, StateEntry, legible
+from monitor.bus.contract import EventBus, StateEntry, decode_entries
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import HealthId, LiveState
@@ -27,7 +27,7 @@ class PipelineHealthTracker:
     async def load(self, bus: EventBus, workspace: str) -> None:
         """Read back what earlier runs left."""
         stored = await bus.state_entries(workspace, HEALTH)
-        for health in legible(stored, _DECODER, topic=HEALTH).values():
+        for health in decode_entries(stored, _DECODER, topic=HEALTH).values():
             self._live_state.pipeline_health[_identity(health)] = health
             pipeline = health.pipeline
             self._live_state.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.events import STATUS_EVENTS, EventType, RunEvent, run_event_id
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, RunState, Source, Status, status_of
 from monitor.tracking.merging import merge
 
@@ -52,7 +52,7 @@ class RunTransition(Struct, frozen=True, kw_only=True):
     ``is_worth_storing`` is False where only freshness changed.
     """
 
-    outcome: Outcome
+    outcome: ObservationOutcome
     state: RunState | None
     events: tuple[RunEvent, ...] = ()
     is_worth_storing: bool = False
@@ -61,13 +61,15 @@ class RunTransition(Struct, frozen=True, kw_only=True):
 def advance(known: RunState | None, observation: Observation, boundary: Boundary) -> RunTransition:
     """Apply one observation to what is known of its run. Total: every input has an answer."""
     if known is None and (observation.source is Source.CALLBACK or observation.is_gone):
-        outcome = Outcome.UNCHANGED if observation.is_gone else Outcome.UNCONFIRMED
+        outcome = (
+            ObservationOutcome.UNCHANGED if observation.is_gone else ObservationOutcome.UNCONFIRMED
+        )
         return RunTransition(outcome=outcome, state=None)
     state = _with_status(known, merge(known, observation), observation)
     if known is None and state.status.is_terminal:
         is_old = _is_historical(state, observation, boundary)
         if is_old is None:
-            return RunTransition(outcome=Outcome.NEEDS_DETAIL, state=None)
+            return RunTransition(outcome=ObservationOutcome.NEEDS_DETAIL, state=None)
         state = msgspec.structs.replace(state, historical=is_old)
     return _transition(known, state, observation)
 
@@ -75,20 +77,20 @@ def advance(known: RunState | None, observation: Observation, boundary: Boundary
 def _transition(known: RunState | None, state: RunState, observation: Observation) -> RunTransition:
     events = () if state.historical else _events(known, state, observation)
     if known is not None and state.contradiction != known.contradiction:
-        outcome = Outcome.CONTRADICTED
+        outcome = ObservationOutcome.CONTRADICTED
     elif events:
-        outcome = Outcome.CHANGED
+        outcome = ObservationOutcome.CHANGED
     elif known is None:
-        outcome = Outcome.HISTORICAL
+        outcome = ObservationOutcome.HISTORICAL
     elif _is_same(known, state):
-        outcome = Outcome.UNCHANGED
+        outcome = ObservationOutcome.UNCHANGED
     else:
-        outcome = Outcome.ENRICHED
+        outcome = ObservationOutcome.ENRICHED
     return RunTransition(
         outcome=outcome,
         state=state,
         events=events,
-        is_worth_storing=outcome is not Outcome.UNCHANGED,
+        is_worth_storing=outcome is not ObservationOutcome.UNCHANGED,
     )
 
 

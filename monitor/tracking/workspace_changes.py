@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.contract import Change, EventBus, StateEntry, understood
+from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
 from monitor.model.clock import Clock
 from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
 
@@ -60,7 +60,7 @@ class WorkspaceChanges:
         async with self._changing:
             stored = (await self._bus.state_entries(workspace, CHANGES)).get(what)
             what_is_stored = f"{workspace}'s last {what}"
-            last = None if stored is None else understood(stored, _CHANGE, what=what_is_stored)
+            last = None if stored is None else decode_entry(stored, _CHANGE, what=what_is_stored)
             if last is not None and last.value == after:
                 return False
             number = 0 if last is None else last.number + 1
@@ -90,7 +90,7 @@ class WorkspaceChanges:
         async with self._changing:
             stored = (await self._bus.state_entries(workspace, MANY)).get(kind)
             what = f"{workspace}'s last {kind}"
-            last = None if stored is None else understood(stored, _MANY, what=what)
+            last = None if stored is None else decode_entry(stored, _MANY, what=what)
             before = {} if last is None else last.things
             kept = {name: before[name] for name in unread if name in before}
             after = {**kept, **things}

@@ -1,4 +1,4 @@
-"""What the HTTP library has to say about requests that never became one."""
+"""Logging of the HTTP library's errors about requests that it could not parse."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ log = structlog.get_logger()
 
 
 class WebRequestErrors:
-    """Stands where the library expects a logger.
+    """Replaces the logger that the library expects.
 
-    Whoever reaches the server can send any bytes, or go away at any time. Neither fills the log
-    with traces; what remains is a fault of ours.
+    Clients can send any bytes and disconnect at any time. Neither fills the log with traces; all
+    other errors are bugs of ours.
     """
 
     def debug(self, message: str, *_: object, **__: object) -> None:
-        """Nothing that the library calls a detail matters here."""
+        """Ignore the library's debug messages."""
 
     def exception(
         self, message: str, *_: object, exc_info: BaseException | None = None, **__: object
     ) -> None:
         if isinstance(exc_info, HttpProcessingError | ConnectionError):
-            log.debug("a request came to nothing", error=type(exc_info).__name__)
+            log.debug("request aborted", error=type(exc_info).__name__)
             return
-        # Not the message with its values: they name what was asked, with its query.
+        # The message without its values: they contain the requested path with its query.
         log.error("request failed", exc_info=exc_info, reason=message)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from monitor.model.runs import Pipeline
 from monitor.model.secrets import Secret
-from monitor.model.triggers import Trigger
+from monitor.model.triggers import ScheduleTrigger
 
 T = TypeVar("T")
 _SUCCESSES = range(200, 300)
@@ -176,7 +176,7 @@ class ScheduleRow(Struct, frozen=True, kw_only=True, gc=False):
     id: str
     name: str | None = None
     is_enabled: bool = True
-    triggers: tuple[Trigger, ...] = ()
+    triggers: tuple[ScheduleTrigger, ...] = ()
     pipelines: tuple[Pipeline, ...] = ()  # what it starts; other kinds of task are left out
     deleted: frozenset[Pipeline] = frozenset()  # those of them that are no longer there
     disable_reason: str | None = None

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 from multidict import CIMultiDictProxy
 from yarl import URL
@@ -154,8 +155,8 @@ class Transport:
                 )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as exc:
             raise NotSentError(f"no connection: {exc}") from exc
-        except aiohttp.ClientResponseError as exc:
-            # Not chained: this error carries the request's headers, and so the token.
+        except (aiohttp.ClientResponseError, HttpProcessingError) as exc:
+            # Not chained: the first carries the request's headers, and so the token.
             raise WorkspaceUnreachableError(f"not an HTTP answer: {exc.message}") from None
         except TimeoutError as exc:
             raise WorkspaceUnreachableError("no whole answer in time") from exc

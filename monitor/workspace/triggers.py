@@ -17,7 +17,7 @@ from monitor.model.triggers import (
     MonthlyTrigger,
     MonthlyWeekdayTrigger,
     OneTimeTrigger,
-    Trigger,
+    ScheduleTrigger,
     UnsupportedTrigger,
     WeeklyTrigger,
 )
@@ -66,29 +66,29 @@ def _days(shape: wire.Daily, timezone: str) -> _Days:
     )
 
 
-def _cron(raw: Raw, timezone: str) -> Trigger:
+def _cron(raw: Raw, timezone: str) -> ScheduleTrigger:
     return CronTrigger(expression=_CRON.decode(raw).expression, timezone=timezone)
 
 
-def _hourly(raw: Raw, timezone: str) -> Trigger:
+def _hourly(raw: Raw, timezone: str) -> ScheduleTrigger:
     return HourlyTrigger(**_hours(_HOURLY.decode(raw), timezone))
 
 
-def _daily(raw: Raw, timezone: str) -> Trigger:
+def _daily(raw: Raw, timezone: str) -> ScheduleTrigger:
     return DailyTrigger(**_days(_DAILY.decode(raw), timezone))
 
 
-def _weekly(raw: Raw, timezone: str) -> Trigger:
+def _weekly(raw: Raw, timezone: str) -> ScheduleTrigger:
     shape = _WEEKLY.decode(raw)
     return WeeklyTrigger(**_days(shape, timezone), days_of_week=shape.days_of_week)
 
 
-def _monthly(raw: Raw, timezone: str) -> Trigger:
+def _monthly(raw: Raw, timezone: str) -> ScheduleTrigger:
     shape = _MONTHLY.decode(raw)
     return MonthlyTrigger(**_days(shape, timezone), days_of_month=shape.days_of_month)
 
 
-def _monthly_weekday(raw: Raw, timezone: str) -> Trigger:
+def _monthly_weekday(raw: Raw, timezone: str) -> ScheduleTrigger:
     shape = _MONTHLY_WEEKDAY.decode(raw)
     return MonthlyWeekdayTrigger(
         **_days(shape, timezone),
@@ -97,14 +97,14 @@ def _monthly_weekday(raw: Raw, timezone: str) -> Trigger:
     )
 
 
-def _one_time(raw: Raw, timezone: str) -> Trigger:
+def _one_time(raw: Raw, timezone: str) -> ScheduleTrigger:
     at = instant(_ONE_TIME.decode(raw).utc_date_time)
     if at is None:
         raise PayloadError("utcDateTime is no time that a schedule could mean")
     return OneTimeTrigger(at=at, timezone=timezone)
 
 
-_COMPUTABLE: dict[str, Callable[[Raw, str], Trigger]] = {
+_COMPUTABLE: dict[str, Callable[[Raw, str], ScheduleTrigger]] = {
     "cron": _cron,
     "hourly": _hourly,
     "daily": _daily,
@@ -115,7 +115,7 @@ _COMPUTABLE: dict[str, Callable[[Raw, str], Trigger]] = {
 }
 
 
-def _trigger(raw: Raw) -> Trigger:
+def _trigger(raw: Raw) -> ScheduleTrigger:
     kind = UNREADABLE
     try:
         parts = read_as(_PARTS, raw)
@@ -134,4 +134,4 @@ def _trigger(raw: Raw) -> Trigger:
         return UnsupportedTrigger(kind=kind)
 
 
-TRIGGER: RowKind[Trigger] = RowKind(Raw, _trigger)
+TRIGGER: RowKind[ScheduleTrigger] = RowKind(Raw, _trigger)

@@ -36,7 +36,7 @@ from monitor.model.runs import (
     Trigger,
 )
 from monitor.model.triggers import HourlyTrigger
-from monitor.model.triggers import Trigger as When
+from monitor.model.triggers import ScheduleTrigger as When
 
 TEN = datetime(2026, 11, 21, 10, tzinfo=UTC)
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")

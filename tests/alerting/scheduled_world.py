@@ -17,7 +17,7 @@ from monitor.model.triggers import (
     CronTrigger,
     DailyTrigger,
     HourlyTrigger,
-    Trigger,
+    ScheduleTrigger,
     Weekday,
     WeeklyTrigger,
 )
@@ -31,7 +31,7 @@ GRACE = 10 * MINUTE
 class Rhythm:
     """What a schedule says, and the same as a question to a minute of the wall."""
 
-    triggers: Callable[[str], tuple[Trigger, ...]]
+    triggers: Callable[[str], tuple[ScheduleTrigger, ...]]
     fits: Callable[[datetime], bool]
     is_every_hour: bool = False
 

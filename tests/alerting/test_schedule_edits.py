@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.live_state import ScheduleKnown
-from monitor.model.triggers import CronTrigger, DailyTrigger, HourlyTrigger, Trigger
+from monitor.model.triggers import CronTrigger, DailyTrigger, HourlyTrigger, ScheduleTrigger
 from monitor.schedules import times_between
 from tests.alerting.schedule_stories import GRACE, HALF_PAST, TEN, Story, at, schedule
 
@@ -147,7 +147,7 @@ def test_history_is_bounded() -> None:
 
 
 # What a schedule may say; None: it is deleted.
-SAYS: tuple[tuple[Trigger, ...] | None, ...] = (
+SAYS: tuple[tuple[ScheduleTrigger, ...] | None, ...] = (
     (CronTrigger(expression="0 0/10 * * * ?"),),
     (CronTrigger(expression="0 3/15 * * * ?"),),
     (HourlyTrigger(minute_of_hour=20), HourlyTrigger(minute_of_hour=50)),
@@ -193,7 +193,7 @@ def test_edits_hide_nothing_and_make_nothing_up(
     assert sure <= missed
 
 
-Said = tuple[datetime, tuple[Trigger, ...] | None]
+Said = tuple[datetime, tuple[ScheduleTrigger, ...] | None]
 
 
 def _in_force(edits: list[tuple[int, int]], readings: list[datetime]) -> list[Said]:

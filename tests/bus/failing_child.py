@@ -27,14 +27,14 @@ from prometheus_client import CollectorRegistry, Histogram
 from monitor.bus.contract import StateEntry
 from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
-from monitor.bus.sqlite.arrivals import Arrivals
+from monitor.bus.sqlite.arrivals import RecentCallbacks
 from monitor.bus.sqlite.connection import StoreConnection, connect, connect_reading
 from monitor.bus.sqlite.lock import StoreLock
 from monitor.bus.sqlite.log import newest_position
-from monitor.bus.sqlite.reader import Reader
-from monitor.bus.sqlite.tail import Tail
+from monitor.bus.sqlite.reader import StoreReader
+from monitor.bus.sqlite.tail import LogTail
 from monitor.bus.sqlite.upgrade import prepare
-from monitor.bus.sqlite.writer import Writer
+from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.errors import BusUnavailableError
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
@@ -182,9 +182,9 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
     """Build the store as `SqliteBus.open` does, save for the writer's connection."""
     lock = StoreLock(path, now=clock.now())
     prepare(path)
-    reader = Reader(partial(connect_reading, path), timeout_seconds=SOON)
-    tail = Tail(await reader.ask(newest_position))
-    writer = Writer(
+    reader = StoreReader(partial(connect_reading, path), timeout_seconds=SOON)
+    tail = LogTail(await reader.ask(newest_position))
+    writer = StoreWriter(
         failure.connect,
         clock=clock,
         durations=Histogram("duration", "Of a transaction.", registry=CollectorRegistry()),
@@ -197,7 +197,7 @@ async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBu
         writer=writer,
         reader=reader,
         tail=tail,
-        arrivals=Arrivals(),
+        arrivals=RecentCallbacks(),
         clock=clock,
         settings=StorageSettings(),
         path=path,

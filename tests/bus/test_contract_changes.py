@@ -48,7 +48,7 @@ async def test_a_change_settles_its_callbacks(bus: EventBus) -> None:
         await bus.receive(callback(number), inbox_bound=10, timeout_seconds=SOON)
     waiting = await bus.inbox("marketing", limit=10)
     for _ in range(2):
-        await bus.commit(Change(settled=(waiting[0].id,)), timeout_seconds=SOON)
+        await bus.commit(Change(processed=(waiting[0].id,)), timeout_seconds=SOON)
 
     assert await bus.inbox("marketing", limit=10) == [waiting[1]]
     assert (await bus.status()).inbox == {"marketing": 1}

@@ -19,7 +19,7 @@ async def offer(bus: EventBus, stored_callback: StoredCallback, *, bound: int = 
 
 async def settle_all(bus: EventBus) -> None:
     waiting = await bus.inbox("marketing", limit=100)
-    await bus.commit(Change(settled=tuple(item.id for item in waiting)), timeout_seconds=SOON)
+    await bus.commit(Change(processed=tuple(item.id for item in waiting)), timeout_seconds=SOON)
 
 
 async def test_a_received_callback_survives_a_restart(open_bus: OpenBus) -> None:
@@ -56,7 +56,7 @@ async def test_duplicates_that_arrive_together_are_stored_once(bus: EventBus) ->
 async def test_a_settled_fingerprint_is_a_duplicate_for_a_day(
     bus: EventBus, clock: ManualClock
 ) -> None:
-    """The repetition of a settled callback is recognised for a day, and then taken as new."""
+    """The repetition of a processed callback is recognised for a day, and then taken as new."""
     await offer(bus, callback(1))
     await settle_all(bus)
     clock.set_wall(clock.now() + timedelta(seconds=DAY_SECONDS - 1))
@@ -76,7 +76,7 @@ async def test_a_late_change_does_not_settle_a_newer_callback(
     await settle_all(bus)
     clock.set_wall(clock.now() + timedelta(seconds=DAY_SECONDS + 1))
     await offer(bus, callback(1))
-    await bus.commit(Change(settled=(first.id,)), timeout_seconds=SOON)
+    await bus.commit(Change(processed=(first.id,)), timeout_seconds=SOON)
 
     assert len(await bus.inbox("marketing", limit=10)) == 1
 
@@ -100,7 +100,7 @@ async def test_the_bound_holds_for_those_who_come_together(bus: EventBus) -> Non
 
 
 async def test_settling_makes_room(bus: EventBus) -> None:
-    """The bound counts what waits, not what was settled."""
+    """The bound counts what waits, not what was processed."""
     await offer(bus, callback(1), bound=1)
     await settle_all(bus)
 

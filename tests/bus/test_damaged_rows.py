@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from monitor.bus.contract import Change, StateEntry, legible, understood
+from monitor.bus.contract import Change, StateEntry, decode_entries, decode_entry
 from monitor.bus.sqlite import SqliteBus
 from monitor.model.errors import BusError, BusSchemaError
 from tests.bus.examples import SOON, callback, event, run
@@ -58,6 +58,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 @MANY
 @given(body=DAMAGES)
 @example(body=b"")
+@example(body=b"\r")
 async def test_a_damaged_run_is_not_taken_for_an_unknown_one(store: Store, body: bytes) -> None:
     """Every question that would meet it fails; a run that seemed unknown would be told anew."""
     store.damage("run", body)
@@ -74,7 +75,7 @@ async def test_a_run_under_another_key_is_refused(store: Store) -> None:
     """A body that belongs to another run is no answer for this one."""
     store.damage("run", msgspec.json.encode(run(2)))
 
-    with pytest.raises(BusSchemaError, match="a stored run says that it is"):
+    with pytest.raises(BusSchemaError, match="a stored run has the key"):
         await store.bus.runs([run(1).key])
 
 
@@ -113,21 +114,21 @@ INSTANTS = msgspec.json.Decoder(datetime)
 
 @MANY
 @given(value=DAMAGES)
-def test_a_damaged_note_is_one_error_or_left_out(value: bytes) -> None:
+def test_a_damaged_state_entry_is_an_error_or_skipped(value: bytes) -> None:
     """Where it can be learned again it is left out with a log, elsewhere it is an error."""
     good = b'"2026-01-01T00:00:00Z"'
     with structlog.testing.capture_logs() as logged:
-        said = legible({"good": good, "bad": value}, INSTANTS, topic="watermark")
+        said = decode_entries({"good": good, "bad": value}, INSTANTS, topic="watermark")
 
     assert said == {"good": datetime(2026, 1, 1, tzinfo=UTC)}
-    assert [item["event"] for item in logged] == ["a note is left out"]
+    assert [item["event"] for item in logged] == ["damaged state entry skipped"]
     with pytest.raises(BusSchemaError, match="what is stored as the begin cannot be understood"):
-        understood(value, INSTANTS, what="the begin")
+        decode_entry(value, INSTANTS, what="the begin")
 
 
-async def test_notes_are_kept_as_they_are(store: Store) -> None:
-    """The store itself does not read a note; any bytes come back."""
-    note = StateEntry(workspace="acme", topic="t", key="k", value=b"\xff\0")
-    await store.bus.commit(Change(state_entries=(note,)), timeout_seconds=SOON)
+async def test_state_entries_are_kept_as_they_are(store: Store) -> None:
+    """The store itself does not decode an entry; any bytes come back."""
+    entry = StateEntry(workspace="acme", topic="t", key="k", value=b"\xff\0")
+    await store.bus.commit(Change(state_entries=(entry,)), timeout_seconds=SOON)
 
     assert await store.bus.state_entries("acme", "t") == {"k": b"\xff\0"}

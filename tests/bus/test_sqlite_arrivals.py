@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import Change
 from monitor.bus.sqlite import SqliteBus, arrivals
-from monitor.bus.sqlite.arrivals import Arrivals
+from monitor.bus.sqlite.arrivals import RecentCallbacks
 from tests.bus.examples import SOON, callback
 from tests.clocks import ManualClock
 
 WORKSPACES = ("marketing", "finance")
-# A number arrives, a negative one is settled if it waits; 0 is another life of the store.
+# A number arrives, a negative one is processed if it waits; 0 is another life of the store.
 STEPS = st.lists(
     st.tuples(st.sampled_from(WORKSPACES), st.integers(-6, 6)), min_size=1, max_size=12
 )
@@ -42,9 +42,9 @@ async def test_the_inbox_is_what_arrived_and_was_not_settled(
                 await bus.close()
                 bus = await open_store(Path(folder) / "state.db")
             elif number < 0:
-                settled = waiting.pop((workspace, str(-number)), None)
-                if settled is not None:
-                    await bus.commit(Change(settled=(settled,)), timeout_seconds=SOON)
+                processed = waiting.pop((workspace, str(-number)), None)
+                if processed is not None:
+                    await bus.commit(Change(processed=(processed,)), timeout_seconds=SOON)
             elif (workspace, number) not in seen:
                 seen.add((workspace, number))
                 one = callback(number, workspace=workspace)
@@ -61,9 +61,9 @@ async def test_the_inbox_is_what_arrived_and_was_not_settled(
 
 async def test_what_came_too_long_ago_is_asked_of_the_file() -> None:
     """Memory has a bound, and says where it ends."""
-    held = Arrivals()
-    told = arrivals.CALLBACKS_HELD + 2
-    held.take(replace(callback(number), id=number) for number in range(1, told + 1))
+    held = RecentCallbacks()
+    told = arrivals.CALLBACKS_KEPT + 2
+    held.add(replace(callback(number), id=number) for number in range(1, told + 1))
 
     assert held.behind("marketing", 1, limit=1) is None
     behind = held.behind("marketing", 2, limit=1)

@@ -6,21 +6,23 @@ import os
 import sqlite3
 import stat
 from collections import defaultdict
+from importlib import resources
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from monitor.bus.contract import Change
 from monitor.bus.settings import StorageSettings, store_path
-from monitor.bus.sqlite import SqliteBus
-from monitor.bus.sqlite.upgrade import prepare
+from monitor.bus.sqlite import SqliteBus, codec
+from monitor.bus.sqlite.upgrade import prepare, schema_files
 from monitor.model.errors import (
-    BusHeldError,
+    BusLockedError,
     BusSchemaError,
     BusUnavailableError,
     ConfigurationError,
 )
-from tests.bus.examples import SOON, events, log_of
+from tests.bus.examples import SOON, callback, events, log_of
 from tests.bus.test_sqlite_crash import child, listen
 from tests.clocks import ManualClock
 
@@ -33,7 +35,7 @@ async def test_a_second_daemon_is_told_who_holds_the_store(tmp_path: Path) -> No
     """While one has the store open, another is refused with the process that has it."""
     path = tmp_path / "state.db"
     bus = await open_store(path)
-    with pytest.raises(BusHeldError, match=rf"process {os.getpid()} since 2026-11-21T10:00:00"):
+    with pytest.raises(BusLockedError, match=rf"process {os.getpid()} since 2026-11-21T10:00:00"):
         await open_store(path)
     await bus.close()
 
@@ -45,7 +47,7 @@ async def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with child(path, 0) as process:
         listen(process, defaultdict(set), lines=1)
-        with pytest.raises(BusHeldError, match=str(process.pid)):
+        with pytest.raises(BusLockedError, match=str(process.pid)):
             await open_store(path)
 
     await (await open_store(path)).close()
@@ -113,7 +115,7 @@ async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     db.execute("PRAGMA user_version = 999")
     db.close()
 
-    with pytest.raises(BusSchemaError, match=r"its schema is 999, .* up to 1"):
+    with pytest.raises(BusSchemaError, match=r"its schema is 999, .* up to 2"):
         await open_store(path)
 
 
@@ -212,3 +214,28 @@ async def test_damage_that_a_read_finds_ends_the_store(tmp_path: Path) -> None:
     with pytest.raises(BusUnavailableError):
         await bus.commit(events(2), timeout_seconds=SOON)
     await bus.close()
+
+
+async def test_a_store_of_the_first_schema_keeps_entries_and_callbacks(tmp_path: Path) -> None:
+    """The upgrade renames tables and columns; what waited and what was processed stays so."""
+    path = tmp_path / "state.db"
+    first = schema_files(resources.files("monitor.bus.sqlite") / "schema")[1]
+    prepare(path, schema=schema_of(tmp_path / "first", first))
+    db = sqlite3.connect(path)
+    db.execute("INSERT INTO note VALUES ('w', 'watermark', 'changes', x'31')")
+    columns = "(workspace, fingerprint, received_at, settled_at, body)"
+    waiting = codec.encode(callback(1))
+    db.execute(f"INSERT INTO callback {columns} VALUES ('w', 'f1', 0, NULL, ?)", (waiting,))  # noqa: S608 - a constant
+    db.execute(f"INSERT INTO callback {columns} VALUES ('w', 'f2', 0, 1, x'')")  # noqa: S608 - a constant
+    db.commit()
+    db.close()
+
+    bus = await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
+    try:
+        assert await bus.state_entries("w", "watermark") == {"changes": b"1"}
+        (left,) = await bus.inbox("w", limit=10)
+        assert (left.run_id, (await bus.status()).inbox) == ("1", {"w": 1})
+        await bus.commit(Change(processed=(left.id,)), timeout_seconds=5)
+        assert (await bus.status()).inbox == {}
+    finally:
+        await bus.close()

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from monitor.bus.contract import EventBus, Recorded, Retention, Start, Step
 from monitor.bus.sqlite import SqliteBus, tail
-from monitor.bus.sqlite.tail import Tail
+from monitor.bus.sqlite.tail import LogTail
 from monitor.model.errors import BusUnavailableError
 from tests.bus.examples import NOW, SOON, event, events
 from tests.clocks import ManualClock
@@ -77,11 +77,11 @@ async def test_a_cut_log_is_read_from_the_file(tmp_path: Path) -> None:
 
 async def test_memory_holds_the_newest_only() -> None:
     """A reader that is further behind than memory reaches is sent to the file."""
-    end = Tail(7)
-    told = 2 * tail.EVENTS_HELD + 1
+    end = LogTail(7)
+    told = 2 * tail.EVENTS_KEPT + 1
     end.append([Recorded(7 + number, event(number)) for number in range(1, told + 1)])
 
-    kept = told - tail.EVENTS_HELD
+    kept = told - tail.EVENTS_KEPT
     assert end.behind(7 + kept - 1, limit=1) is None
     assert end.behind(7 + kept, limit=1) == (Recorded(7 + kept + 1, event(kept + 1)),)
     assert end.behind(7 + told, limit=5) == ()

@@ -15,7 +15,7 @@ from monitor.bus.settings import StorageSettings
 from monitor.bus.sqlite import SqliteBus
 from monitor.bus.sqlite.connection import StoreConnection, connect
 from monitor.bus.sqlite.upgrade import prepare
-from monitor.bus.sqlite.writer import Writer
+from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.errors import BusUnavailableError
 from tests.bus.examples import SOON, callback, events, log_of
 from tests.clocks import ManualClock
@@ -31,7 +31,7 @@ class Store:
         self.page_limits: list[int] = []
         prepare(path)
         registry = CollectorRegistry()
-        self.writer = Writer(
+        self.writer = StoreWriter(
             self._connect,
             clock=ManualClock(),
             durations=Histogram("duration", "Of a transaction.", registry=registry),
@@ -54,14 +54,14 @@ class Store:
 
     def state_entries(self) -> list[str]:
         db = sqlite3.connect(self.path)
-        found = [name for (name,) in db.execute("SELECT key FROM note ORDER BY key")]
+        found = [name for (name,) in db.execute("SELECT key FROM state_entry ORDER BY key")]
         db.close()
         return found
 
 
 def store_notes(db: sqlite3.Connection, keys: Sequence[str]) -> list[None]:
     for key in keys:
-        db.execute("INSERT INTO note VALUES ('w', 't', ?, zeroblob(100000))", (key,))
+        db.execute("INSERT INTO state_entry VALUES ('w', 't', ?, zeroblob(100000))", (key,))
     return [None for _ in keys]
 
 

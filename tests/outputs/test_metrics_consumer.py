@@ -20,7 +20,14 @@ from monitor.model.events import Event
 from monitor.model.runs import RunKind, Status
 from monitor.outputs.metrics.consumer import CONSUMER, MetricsConsumer
 from monitor.outputs.metrics.counting import CountingLimits
-from monitor.outputs.metrics.rows import OTHER, Identity, RunCounts
+from monitor.outputs.metrics.rows import (
+    DURATION_BOUNDS,
+    NO_DURATIONS,
+    OTHER,
+    Identity,
+    QueueCounts,
+    RunCounts,
+)
 from monitor.outputs.settings import MetricsSettings
 from monitor.tracking.live_state import LiveState
 from tests.clocks import ManualClock
@@ -251,3 +258,53 @@ async def test_events_and_their_lag_are_counted_by_this_process(workshop: Worksh
     assert value("dataprep_monitor_events_total", {"type": "run.lost"}) == 0
     assert value("dataprep_monitor_event_lag_seconds_sum", {"source": "poll"}) == 7.0
     assert value("dataprep_monitor_event_lag_seconds_count", {"source": "poll"}) == 1
+
+
+async def test_other_bounds_reset_the_histograms_and_no_counter(workshop: Workshop) -> None:
+    """A version with other bounds cannot use the stored buckets; all else is counted on."""
+    await workshop.append(runs(2))
+    await drain(workshop.consumer())
+    stored = await workshop.bus.consumer_state(CONSUMER)
+    queue = QueueCounts(workspace="one", kind=RunKind.PLAN_RUN)
+    changed: dict[str, bytes | None] = {
+        key: with_bounds(value, (1.0, 60.0)) for key, value in stored.items()
+    }
+    await workshop.bus.advance(Step(consumer=CONSUMER, state=changed), timeout_seconds=5)
+
+    consumer = workshop.consumer()
+    await consumer.restore()
+    row = consumer.rows[DAILY.key]
+    assert isinstance(row, RunCounts)
+    assert (row.ended, sum(row.started.values())) == ({Status.SUCCEEDED: 2}, 2)
+    assert (row.durations, consumer.rows[queue.key]) == (NO_DURATIONS, queue)
+
+    await workshop.append(runs(1, first=10))
+    await drain(consumer)
+    row = consumer.rows[DAILY.key]
+    assert isinstance(row, RunCounts)
+    assert (row.ended, sum(row.durations.counts)) == ({Status.SUCCEEDED: 3}, 1)
+
+
+async def test_as_many_other_bounds_reset_the_histogram_too(workshop: Workshop) -> None:
+    """The bounds are compared, not only their number: no count lands in a bucket it never had."""
+    await workshop.append(runs(2))
+    await drain(workshop.consumer())
+    stored = (await workshop.bus.consumer_state(CONSUMER))[DAILY.key]
+    shifted = with_bounds(stored, tuple(bound + 1.0 for bound in DURATION_BOUNDS))
+    step = Step(consumer=CONSUMER, state={DAILY.key: shifted})
+    await workshop.bus.advance(step, timeout_seconds=5)
+    consumer = workshop.consumer()
+    await consumer.restore()
+    row = consumer.rows[DAILY.key]
+    assert isinstance(row, RunCounts)
+    assert (row.ended, row.durations) == ({Status.SUCCEEDED: 2}, NO_DURATIONS)
+
+
+def with_bounds(value: bytes, bounds: tuple[float, ...]) -> bytes:
+    """Return the row as a version with these bounds would have stored it."""
+    row = msgspec.json.decode(value)
+    for name in ("durations", "waits"):
+        if name in row:
+            buckets = {"bounds": bounds, "counts": [1] * (len(bounds) + 1), "sum": 9.0}
+            row[name] = buckets
+    return msgspec.json.encode(row)

@@ -36,7 +36,7 @@ BUCKETS = len(QUEUE_BOUNDS) + 1
 NOTED = ("x:0", "x:3", f"x:{BUCKETS - 1}", *(f"x:{word}" for word in WORDS))
 
 
-class Row(Struct, frozen=True):
+class CounterRow(Struct, frozen=True):
     """One row of a sheet; of labels and values each sheet takes as many as it has."""
 
     labels: tuple[str, ...]
@@ -49,7 +49,7 @@ class Plan(Struct, frozen=True):
 
     shape: FamilyShape
     is_spread: bool
-    rows: list[Row]
+    rows: list[CounterRow]
 
 
 odd_text = st.text(alphabet=st.sampled_from('"\\\n{},= aü😀\t\r\x00#'), max_size=6) | st.text(
@@ -63,7 +63,7 @@ observations = st.builds(
     at=st.floats(allow_nan=False, allow_infinity=False),
 )
 row_plans = st.builds(
-    Row,
+    CounterRow,
     labels=st.tuples(*[odd_text] * 5),
     values=st.tuples(*[numbers] * (BUCKETS + 2)),
     seen=st.dictionaries(st.sampled_from(NOTED), observations, max_size=3),
@@ -105,7 +105,7 @@ def test_a_sheet_is_what_the_library_writes(accept: str, pages: list[list[Plan]]
 
 @settings(max_examples=50, deadline=None)
 @given(pages=st.lists(st.lists(row_plans, max_size=4), min_size=1, max_size=4))
-def test_what_a_page_shows_is_read_back(pages: list[list[Row]]) -> None:
+def test_what_a_page_shows_is_read_back(pages: list[list[CounterRow]]) -> None:
     """The parser finds each series of the page with its labels and its value, and no other."""
     encoder, _ = negotiate("")
     family_texts, shape = ExpositionCache(), families.LAST_DURATION
@@ -184,7 +184,7 @@ def _collected(plan: Plan, *, is_spread: bool) -> Family:
     return family
 
 
-def _collect(family: Family, shape: FamilyShape, row: Row, *, is_spread: bool) -> None:
+def _collect(family: Family, shape: FamilyShape, row: CounterRow, *, is_spread: bool) -> None:
     own = row.labels[: len(shape.labels)]
     spread = [(*own[:-1], word) for word in WORDS] if is_spread else [own]
     match family:
@@ -201,7 +201,7 @@ def _collect(family: Family, shape: FamilyShape, row: Row, *, is_spread: bool) -
             family.add_metric([], dict(zip(shape.labels, own, strict=True)))
 
 
-def _buckets(row: Row) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
+def _buckets(row: CounterRow) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
     shown: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
     names = [*(f"{bound:.1f}" for bound in QUEUE_BOUNDS), "+Inf"]
     for place, (name, value) in enumerate(zip(names, row.values, strict=False)):

@@ -33,7 +33,7 @@ WEBHOOK = WebhookSettings(url="https://example.org/hook", secret=Secret(KEY))
         ({"resend_seconds": 0.0}, "resend_seconds: must be above 0 seconds"),
     ],
 )
-def test_each_fault_of_an_alertmanager_is_one_sentence(
+def test_each_problem_of_an_alertmanager_is_one_sentence(
     changes: dict[str, Any], problem: str
 ) -> None:
     """It names the key and the way out, and shows no secret."""
@@ -56,7 +56,7 @@ def test_each_fault_of_an_alertmanager_is_one_sentence(
         ({"timeout_seconds": -1.0}, "timeout_seconds: must be above 0 seconds"),
     ],
 )
-def test_each_fault_of_the_webhook_is_one_sentence(changes: dict[str, Any], problem: str) -> None:
+def test_each_problem_of_the_webhook_is_one_sentence(changes: dict[str, Any], problem: str) -> None:
     """It names the key and the way out, and shows no secret."""
     (said,) = msgspec.structs.replace(WEBHOOK, **changes).problems()
     assert said.startswith(problem)

@@ -15,7 +15,7 @@ from monitor.model.triggers import (
     MonthlyTrigger,
     MonthlyWeekdayTrigger,
     OneTimeTrigger,
-    Trigger,
+    ScheduleTrigger,
     UnsupportedTrigger,
     Weekday,
     WeeklyTrigger,
@@ -111,7 +111,7 @@ async def test_a_trigger_that_nobody_sent_is_shown_like_one_that_was(
     """What is read from a document is written as that document again."""
     values: dict[str, Any] = {"hour_of_day": 6, "minute_of_hour": 30, "timezone": "Asia/Tokyo"}
     until = datetime(2030, 1, 1, tzinfo=UTC)
-    triggers: tuple[Trigger, ...] = (
+    triggers: tuple[ScheduleTrigger, ...] = (
         CronTrigger(expression="0 0 6 * * ?"),
         HourlyTrigger(minute_of_hour=5, valid_until=until),
         DailyTrigger(**values, only_working_days=True, valid_from=until),

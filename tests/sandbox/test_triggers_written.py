@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.model.triggers import CronTrigger, OneTimeTrigger, Trigger, UnsupportedTrigger
+from monitor.model.triggers import CronTrigger, OneTimeTrigger, ScheduleTrigger, UnsupportedTrigger
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.schedules.triggers import read_trigger, trigger_document
 from monitor.schedules import next_after
@@ -21,10 +21,10 @@ INSTANTS = st.integers(-(10**6), 10**6).map(lambda minutes: NOW + timedelta(minu
 
 
 @st.composite
-def triggers(draw: st.DrawFn) -> Trigger:
+def triggers(draw: st.DrawFn) -> ScheduleTrigger:
     """A trigger of any kind."""
     zone = draw(ZONES)
-    other: st.SearchStrategy[Trigger] = st.sampled_from(
+    other: st.SearchStrategy[ScheduleTrigger] = st.sampled_from(
         [
             CronTrigger(expression="0 15 10 ? * 6#3", timezone=zone),
             OneTimeTrigger(at=draw(INSTANTS), timezone=zone),
@@ -37,7 +37,7 @@ def triggers(draw: st.DrawFn) -> Trigger:
 
 @settings(max_examples=300, deadline=None)
 @given(triggers())
-def test_a_trigger_is_read_as_it_was_written(trigger: Trigger) -> None:
+def test_a_trigger_is_read_as_it_was_written(trigger: ScheduleTrigger) -> None:
     """The client has the very trigger, and the sandbox too where it has a time to come."""
     document = trigger_document(trigger)
 

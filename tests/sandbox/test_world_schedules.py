@@ -12,7 +12,7 @@ from monitor.model.triggers import (
     DailyTrigger,
     HourlyTrigger,
     OneTimeTrigger,
-    Trigger,
+    ScheduleTrigger,
     UnsupportedTrigger,
 )
 from monitor.sandbox.engine.schedules import OVER, ScheduleRunner
@@ -34,7 +34,7 @@ async def scheduling(options: WorldOptions | None = None) -> AsyncIterator[Bench
         task.cancel()
 
 
-def schedule(bench: Bench, trigger: Trigger, *targets: Flow | Plan) -> Schedule:
+def schedule(bench: Bench, trigger: ScheduleTrigger, *targets: Flow | Plan) -> Schedule:
     """Make an enabled schedule and tell the engine."""
     tasks = tuple(
         ScheduleTask(kind="plan" if isinstance(target, Plan) else "flow", target_id=target.id)

@@ -13,7 +13,7 @@ from monitor.model.triggers import (
     MonthlyTrigger,
     MonthlyWeekdayTrigger,
     RangedTrigger,
-    Trigger,
+    ScheduleTrigger,
     Weekday,
     WeeklyTrigger,
 )
@@ -47,8 +47,8 @@ def rhythms(draw: DrawFn, near: date | None = None) -> RangedTrigger:
     return made
 
 
-def within(trigger: RangedTrigger, **limits: object) -> Trigger:
+def within(trigger: RangedTrigger, **limits: object) -> ScheduleTrigger:
     """Return the same trigger with other limits or another zone."""
     values = {name: getattr(trigger, name) for name in trigger.__struct_fields__}
-    made: Trigger = type(trigger)(**values | limits)  # type: ignore[assignment] # one of the kinds
+    made: ScheduleTrigger = type(trigger)(**values | limits)  # type: ignore[assignment] # one of the kinds
     return made

@@ -17,7 +17,7 @@ from monitor.model.triggers import (
     MonthlyWeekdayTrigger,
     OneTimeTrigger,
     RangedTrigger,
-    Trigger,
+    ScheduleTrigger,
     Weekday,
     WeeklyTrigger,
 )
@@ -136,7 +136,7 @@ def test_one_time_is_an_instant_whatever_the_zone() -> None:
         DailyTrigger(hour_of_day=6, minute_of_hour=0, valid_until=datetime(2020, 1, 1, tzinfo=UTC)),
     ],
 )
-def test_days_that_never_come_are_no_error(trigger: Trigger) -> None:
+def test_days_that_never_come_are_no_error(trigger: ScheduleTrigger) -> None:
     """Weekends that are working days only, and ranges that are over, have no time."""
     check(trigger)
     assert next_after(trigger, datetime(2026, 11, 21, tzinfo=UTC)) is None
@@ -163,7 +163,7 @@ def test_days_that_never_come_are_no_error(trigger: Trigger) -> None:
         (OneTimeTrigger(at=datetime(2030, 1, 1, tzinfo=UTC), timezone="Mars/Base"), "time zone"),
     ],
 )
-def test_what_no_calendar_has_is_named(trigger: Trigger, named: str) -> None:
+def test_what_no_calendar_has_is_named(trigger: ScheduleTrigger, named: str) -> None:
     """Days, weeks and zones that do not exist are the one error, with the field's name."""
     with pytest.raises(BadTriggerError, match=named):
         check(trigger)

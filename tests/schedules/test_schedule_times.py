@@ -10,7 +10,7 @@ from monitor.model.triggers import (
     CronTrigger,
     DailyTrigger,
     HourlyTrigger,
-    Trigger,
+    ScheduleTrigger,
     UnsupportedTrigger,
 )
 from monitor.schedules import BadTriggerError, check, next_after, times_between
@@ -20,7 +20,7 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def stamps(trigger: Trigger, begin: str, end: str, *, limit: int = 50) -> list[str]:
+def stamps(trigger: ScheduleTrigger, begin: str, end: str, *, limit: int = 50) -> list[str]:
     times = times_between([trigger], utc(begin), utc(end), limit=limit)
     return [instant.strftime("%m-%dT%H:%M") for instant in times]
 
@@ -135,7 +135,7 @@ def test_an_unknown_time_zone_is_named(timezone: str) -> None:
         DailyTrigger(hour_of_day=0, minute_of_hour=-1),
     ],
 )
-def test_numbers_outside_the_day_are_refused(trigger: Trigger) -> None:
+def test_numbers_outside_the_day_are_refused(trigger: ScheduleTrigger) -> None:
     """An hour or minute that no clock shows is an error, not a trigger that never fires."""
     with pytest.raises(BadTriggerError, match="expected 0 to"):
         check(trigger)

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from monitor.model.events import EventType, RunEvent
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import (
     JobCount,
     JobDetails,
@@ -68,12 +68,12 @@ class World:
     log: list[RunEvent] = field(default_factory=list)
     unconfirmed: list[Observation] = field(default_factory=list)
 
-    def look(self, observation: Observation, *, crash: bool = False) -> Outcome:
+    def look(self, observation: Observation, *, crash: bool = False) -> ObservationOutcome:
         """Take a observation; a crash before the commit leaves everything as it was."""
         verdict = advance(self.states.get(observation.key), observation, self.boundary)
         if crash:
             return verdict.outcome
-        if verdict.outcome is Outcome.UNCONFIRMED:
+        if verdict.outcome is ObservationOutcome.UNCONFIRMED:
             self.unconfirmed.append(observation)
         if verdict.state is not None:
             self.states[observation.key] = verdict.state

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from monitor.bus.contract import Received, StateEntry, StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
 from monitor.model.errors import BusUnavailableError
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source, Status
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
@@ -93,7 +93,7 @@ async def test_an_observation_repeated_after_a_crash_emits_once(
     await again.open("acme")
     outcomes = await again.observe([seen(clock, 1, "Complete")])
 
-    assert outcomes == [Outcome.UNCHANGED]
+    assert outcomes == [ObservationOutcome.UNCHANGED]
     assert await told(bus) == before
     assert live_state.active == {}
 
@@ -188,7 +188,7 @@ async def test_an_unconfirmed_callback_stays_in_the_inbox(
     (stored,) = await bus.inbox("acme", limit=10)
     observation = seen(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
 
-    assert await observer.observe([observation]) == [Outcome.UNCONFIRMED]
+    assert await observer.observe([observation]) == [ObservationOutcome.UNCONFIRMED]
     assert await told(bus) == []
     assert len(await bus.inbox("acme", limit=10)) == 1
 
@@ -212,7 +212,7 @@ async def test_a_forgotten_run_that_is_edited_emits_nothing(
     old = clock.now() - timedelta(days=40)
     edited = seen(clock, 1, "Complete", created_at=old, is_detail_final=True, finished_at=old)
 
-    assert await observer.observe([edited]) == [Outcome.HISTORICAL]
+    assert await observer.observe([edited]) == [ObservationOutcome.HISTORICAL]
     assert await told(bus) == []
 
 

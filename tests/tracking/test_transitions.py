@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from monitor.model.events import EventType
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, Source, Status
 from monitor.tracking.transitions import Boundary
 from tests.tracking.histories import START, World
@@ -50,7 +50,7 @@ def test_job_records_replace_the_approximate_end() -> None:
     exact = START + timedelta(minutes=4)
     outcome = world.look(seen("Complete", Source.DETAIL, finished_at=exact, is_detail_final=True))
 
-    assert outcome is Outcome.ENRICHED
+    assert outcome is ObservationOutcome.ENRICHED
     assert world.states[KEY].finished_at == exact
     assert world.states[KEY].approximate == ()
 
@@ -59,7 +59,7 @@ def test_a_callback_alone_invents_no_run() -> None:
     """A callback for a run that the workspace has not shown waits and emits nothing."""
     world = World()
 
-    assert world.look(seen("Failed", Source.CALLBACK)) is Outcome.UNCONFIRMED
+    assert world.look(seen("Failed", Source.CALLBACK)) is ObservationOutcome.UNCONFIRMED
     assert world.log == []
     assert world.states == {}
 
@@ -70,8 +70,8 @@ def test_the_first_end_stands() -> None:
     world.look(seen("InProgress"))
     world.look(seen("Complete", Source.CALLBACK))
 
-    assert world.look(seen("Failed")) is Outcome.CONTRADICTED
-    assert world.look(seen("Failed")) is Outcome.UNCHANGED
+    assert world.look(seen("Failed")) is ObservationOutcome.CONTRADICTED
+    assert world.look(seen("Failed")) is ObservationOutcome.UNCHANGED
     assert world.states[KEY].status is Status.SUCCEEDED
     assert world.states[KEY].contradiction == "Failed"
     assert types(world)[-1] is EventType.RUN_SUCCEEDED
@@ -82,7 +82,7 @@ def test_a_late_observation_of_an_earlier_state_is_no_contradiction() -> None:
     world = World()
     world.look(seen("Complete"))
 
-    assert world.look(seen("InProgress")) is Outcome.UNCHANGED
+    assert world.look(seen("InProgress")) is ObservationOutcome.UNCHANGED
     assert world.states[KEY].contradiction is None
 
 
@@ -102,7 +102,9 @@ def test_a_deleted_run_is_lost_once() -> None:
     world.look(seen("InProgress"))
     world.look(seen(None, Source.RECONCILIATION, is_gone=True))
 
-    assert world.look(seen(None, Source.RECONCILIATION, is_gone=True)) is Outcome.UNCHANGED
+    assert (
+        world.look(seen(None, Source.RECONCILIATION, is_gone=True)) is ObservationOutcome.UNCHANGED
+    )
     assert types(world)[-1] is EventType.RUN_LOST
 
 
@@ -112,7 +114,7 @@ def test_a_lost_run_that_shows_up_again_is_a_contradiction() -> None:
     world.look(seen("InProgress"))
     world.look(seen(None, Source.RECONCILIATION, is_gone=True))
 
-    assert world.look(seen("InProgress")) is Outcome.CONTRADICTED
+    assert world.look(seen("InProgress")) is ObservationOutcome.CONTRADICTED
     assert world.states[KEY].status is Status.LOST
 
 
@@ -125,10 +127,10 @@ def test_an_old_run_that_was_edited_asks_for_its_job_records() -> None:
         updated_at=START + timedelta(minutes=1),
     )
 
-    assert world.look(row) is Outcome.NEEDS_DETAIL
+    assert world.look(row) is ObservationOutcome.NEEDS_DETAIL
     old_end = START - timedelta(days=2, minutes=-3)
     detail = msgspec.structs.replace(row, finished_at=old_end, is_detail_final=True)
-    assert world.look(detail) is Outcome.HISTORICAL
+    assert world.look(detail) is ObservationOutcome.HISTORICAL
     assert world.log == []
 
 
@@ -144,8 +146,8 @@ def test_a_run_active_at_the_boundary_emits_its_end() -> None:
         row, finished_at=START + timedelta(seconds=59), is_detail_final=True
     )
 
-    assert world.look(row) is Outcome.NEEDS_DETAIL
-    assert world.look(detail) is Outcome.CHANGED
+    assert world.look(row) is ObservationOutcome.NEEDS_DETAIL
+    assert world.look(detail) is ObservationOutcome.CHANGED
     assert types(world)[-1] is EventType.RUN_SUCCEEDED
 
 
@@ -155,5 +157,5 @@ def test_a_heartbeat_alone_is_not_worth_a_commit() -> None:
     world.look(seen("InProgress", updated_at=START))
 
     later = seen("InProgress", updated_at=START + timedelta(seconds=5))
-    assert world.look(later) is Outcome.UNCHANGED
+    assert world.look(later) is ObservationOutcome.UNCHANGED
     assert world.states[KEY].updated_at == START + timedelta(seconds=5)

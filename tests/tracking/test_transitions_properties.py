@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.model.events import run_event_id
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, Source, status_of
 from monitor.tracking.transitions import Boundary
 from tests.tracking.histories import (
@@ -117,7 +117,7 @@ def test_a_run_that_ended_before_we_followed_emits_nothing(
             row = msgspec.structs.replace(
                 row, finished_at=last.updated_at, approximate=("finished_at",)
             )
-        if world.look(row) is Outcome.NEEDS_DETAIL:
+        if world.look(row) is ObservationOutcome.NEEDS_DETAIL:
             world.look(
                 msgspec.structs.replace(
                     detail,

@@ -16,7 +16,7 @@ from monitor.model.triggers import (
     MonthlyTrigger,
     MonthlyWeekdayTrigger,
     OneTimeTrigger,
-    Trigger,
+    ScheduleTrigger,
     UnsupportedTrigger,
     Weekday,
     WeeklyTrigger,
@@ -296,7 +296,7 @@ def test_a_recorded_schedule() -> None:
         ({}, UnsupportedTrigger(kind="unreadable")),
     ],
 )
-def test_triggers(trigger: Any, read: Trigger) -> None:
+def test_triggers(trigger: Any, read: ScheduleTrigger) -> None:
     """What can be computed is typed; everything else stays visible by its kind."""
     assert schedule(triggers=[trigger]).triggers == (read,)
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.model.live_state import ScheduleKnown
-from monitor.model.triggers import Trigger, UnsupportedTrigger
+from monitor.model.triggers import ScheduleTrigger, UnsupportedTrigger
 from monitor.schedules import BadTriggerError, check, next_after, times_between
 
 _KEPT = 20  # definitions of one pipeline; the oldest go first
@@ -31,7 +31,7 @@ class ScheduleDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     since: datetime
     unsure_from: datetime | None = None
-    triggers: tuple[Trigger, ...] = ()
+    triggers: tuple[ScheduleTrigger, ...] = ()
     is_over: bool = False  # disabled because nothing is to come, as one-time schedules are
     is_listed: bool = True  # False: the workspace has it no longer
 
@@ -185,7 +185,7 @@ def _definition(schedule: ScheduleKnown, *, since: datetime) -> ScheduleDefiniti
     )
 
 
-def may_fire_after(triggers: Sequence[Trigger], instant: datetime) -> bool:
+def may_fire_after(triggers: Sequence[ScheduleTrigger], instant: datetime) -> bool:
     """False where all of them have fired for the last time; no triggers never were."""
     return not triggers or any(
         not can_be_computed(trigger) or next_after(trigger, instant) is not None
@@ -193,7 +193,7 @@ def may_fire_after(triggers: Sequence[Trigger], instant: datetime) -> bool:
     )
 
 
-def can_be_computed(trigger: Trigger) -> bool:
+def can_be_computed(trigger: ScheduleTrigger) -> bool:
     """False for what waits for data, and for an expression that cannot be parsed."""
     if isinstance(trigger, UnsupportedTrigger):
         return False

@@ -1,6 +1,6 @@
 """Many rows with few statements.
 
-Each statement, and each row that is fetched, lets go of the interpreter's lock and may wait 5 ms to
+Each statement, and each row that is fetched, releases the interpreter's lock and may wait 5 ms to
 get it back while the event loop is busy. A hundred small statements would cost half a second then;
 one large statement costs what a small one does.
 """
@@ -13,9 +13,10 @@ from sqlite3 import Connection
 
 # Rows of one statement; a few sizes, so that each statement is prepared once and kept.
 _SIZES = (128, 64, 32, 16, 8, 4, 2, 1)
+_BODY = "iif(length(trim(body, char(9, 10, 13, 32))), body, '?')"
 
 
-class Insertion:
+class BulkInsert:
     """An INSERT for any number of rows: ``head``, the rows, ``tail``."""
 
     def __init__(self, head: str, *, width: int, tail: str = "") -> None:
@@ -37,14 +38,14 @@ class Insertion:
         return last
 
 
-class Gathering:
+class JsonQuery:
     """A SELECT whose rows come back as one JSON array, in the order of ``rows``.
 
     ``rows`` is a SELECT, ``item`` the SQL expression that makes JSON text of one of its rows. An
-    empty body is no JSON, and must not look like a row that is not there.
+    empty body, or one of white space, is no JSON, and must not count as an absent row.
     """
 
-    def __init__(self, rows: str, *, item: str = "iif(length(body), body, '?')") -> None:
+    def __init__(self, rows: str, *, item: str = _BODY) -> None:
         self._statement = f"SELECT '[' || coalesce(group_concat({item}), '') || ']' FROM ({rows})"  # noqa: S608 - constants of this package
 
     def ask(self, db: Connection, values: Sequence[object] | Mapping[str, object]) -> str:

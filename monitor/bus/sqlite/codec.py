@@ -15,7 +15,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 encode = msgspec.json.Encoder().encode
 
-# Several at a time, as `bulk.Gathering` brings them.
+# Several at a time, as `bulk.JsonQuery` brings them.
 decode_runs = msgspec.json.Decoder(list[RunState]).decode
 decode_recorded = msgspec.json.Decoder(list[tuple[int, Event]]).decode
 decode_callbacks = msgspec.json.Decoder(list[tuple[int, StoredCallback]]).decode

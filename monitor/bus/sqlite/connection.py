@@ -1,4 +1,4 @@
-"""Opens the file, and turns what SQLite complains about into our errors."""
+"""Opens the file, and turns SQLite's errors into ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from monitor.bus.contract import Recorded, StoredCallback
 from monitor.model.errors import BusUnavailableError
 
-# Short, because the writer repeats its attempt for as long as somebody still waits for it.
+# Short, because the writer repeats its attempt while a caller still waits for it.
 _BUSY_TIMEOUT_MILLISECONDS = 100
 # The write-ahead log is cut back to this after a burst.
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
@@ -20,16 +20,18 @@ _STATEMENTS_KEPT = 256
 _PRIMARY_CODE = 0xFF
 
 
-class News(Struct, kw_only=True):
-    """What one transaction has brought that those who keep up with the store want to know."""
+class CommitNews(Struct, kw_only=True):
+    """What one transaction has changed, for the copies in memory."""
 
     events: list[Recorded] = []
-    callbacks: list[StoredCallback] = []  # taken into an inbox, with their ids
-    settled: list[int] = []  # ids of callbacks that an inbox has no longer
+    callbacks: list[StoredCallback] = []  # stored in an inbox, with their ids
+    processed: list[int] = []  # ids of callbacks that wait no longer
 
-    def copy(self) -> News:
-        """Return the news up to here, so that a savepoint can be gone back to."""
-        return News(events=self.events[:], callbacks=self.callbacks[:], settled=self.settled[:])
+    def copy(self) -> CommitNews:
+        """Return the news up to here, to return to at a rollback to a savepoint."""
+        return CommitNews(
+            events=self.events[:], callbacks=self.callbacks[:], processed=self.processed[:]
+        )
 
 
 class StoreConnection(sqlite3.Connection):
@@ -37,7 +39,7 @@ class StoreConnection(sqlite3.Connection):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.news = News()
+        self.news = CommitNews()
 
 
 def connect(path: Path) -> StoreConnection:
@@ -71,14 +73,14 @@ def connect(path: Path) -> StoreConnection:
 
 
 def connect_reading(path: Path) -> StoreConnection:
-    """Open an existing file for looking only."""
+    """Open an existing file read-only."""
     db = connect(path)
     db.execute("PRAGMA query_only = ON")
     return db
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """True when somebody else holds the file at the moment."""
+    """True when another process locks the file at the moment."""
     return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 

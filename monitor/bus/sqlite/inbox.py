@@ -1,4 +1,4 @@
-"""Callbacks that were accepted and not yet dealt with, and the memory of those that were."""
+"""Callbacks that were accepted and not yet processed, and the memory of those that were."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import msgspec
 
 from monitor.bus.contract import Received, StoredCallback
 from monitor.bus.sqlite import codec
-from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
 
-# How long the repetition of a settled callback is still recognised.
-SETTLED_MEMORY = timedelta(days=1)
+# How long the repetition of a processed callback is still recognised.
+PROCESSED_MEMORY = timedelta(days=1)
 
-_INSERT = Insertion("INSERT INTO callback (workspace, fingerprint, received_at, body)", width=4)
-_KNOWN = Gathering(
-    "SELECT callback.workspace, fingerprint, settled_at FROM json_each(?) AS asked"
+_INSERT = BulkInsert("INSERT INTO callback (workspace, fingerprint, received_at, body)", width=4)
+_KNOWN = JsonQuery(
+    "SELECT callback.workspace, fingerprint, processed_at FROM json_each(?) AS asked"
     " CROSS JOIN callback ON callback.workspace = json_extract(asked.value, '$[0]')"
     " AND fingerprint = json_extract(asked.value, '$[1]')",
-    item="json_array(workspace, fingerprint, settled_at)",
+    item="json_array(workspace, fingerprint, processed_at)",
 )
-_WAITING = Gathering(
+_WAITING = JsonQuery(
     "SELECT id, body FROM callback"
-    " WHERE workspace = ? AND settled_at IS NULL AND id > ? ORDER BY id LIMIT ?",
+    " WHERE workspace = ? AND processed_at IS NULL AND id > ? ORDER BY id LIMIT ?",
     item="'[' || id || ',' || body || ']'",
 )
 _decode_known = msgspec.json.Decoder(list[tuple[str, str, int | None]]).decode
 
 
-class Arrival(NamedTuple):
+class InboxRow(NamedTuple):
     """A callback on its way into an inbox that holds at most ``bound``."""
 
     workspace: str
@@ -41,33 +41,33 @@ class Arrival(NamedTuple):
     body: bytes
     callback: StoredCallback
     bound: int
-    forgotten_before: int  # one that was settled until then is no longer remembered
+    forgotten_before: int  # a callback processed earlier is forgotten
 
 
-def arrival(callback: StoredCallback, *, bound: int, now: datetime) -> Arrival:
-    return Arrival(
+def inbox_row(callback: StoredCallback, *, bound: int, now: datetime) -> InboxRow:
+    return InboxRow(
         callback.workspace,
         callback.fingerprint,
         codec.microseconds(callback.received_at),
         codec.encode(callback),
         callback,
         bound,
-        codec.microseconds(now - SETTLED_MEMORY),
+        codec.microseconds(now - PROCESSED_MEMORY),
     )
 
 
-def receive(db: StoreConnection, arrivals: Sequence[Arrival]) -> list[Received]:
-    """Keep those that are new and for which there is room, in their order."""
+def receive(db: StoreConnection, arrivals: Sequence[InboxRow]) -> list[Received]:
+    """Store those that are new and for which there is room, in their order."""
     asked = codec.encode([(arrival.workspace, arrival.fingerprint) for arrival in arrivals])
     known = {(row[0], row[1]): row[2] for row in _decode_known(_KNOWN.ask(db, (asked,)))}
     waiting = sizes(db)
-    taken: list[Arrival] = []
+    taken: list[InboxRow] = []
     answers: list[Received] = []
     for arrival in arrivals:
         identity = (arrival.workspace, arrival.fingerprint)
         if identity in known:
-            settled_at = known[identity]
-            if settled_at is None or settled_at > arrival.forgotten_before:
+            processed_at = known[identity]
+            if processed_at is None or processed_at > arrival.forgotten_before:
                 answers.append(Received.DUPLICATE)
                 continue
         if waiting.get(arrival.workspace, 0) >= arrival.bound:
@@ -86,15 +86,15 @@ def receive(db: StoreConnection, arrivals: Sequence[Arrival]) -> list[Received]:
     return answers
 
 
-def settle(db: StoreConnection, ids: Sequence[int], *, now: datetime) -> None:
-    """Take callbacks out of the inbox; one that is not waiting there is left alone."""
+def mark_processed(db: StoreConnection, ids: Sequence[int], *, now: datetime) -> None:
+    """Mark callbacks as processed; one that is not waiting stays as it is."""
     if ids:
         db.execute(
-            "UPDATE callback SET settled_at = ?, body = x''"
-            " WHERE id IN (SELECT value FROM json_each(?)) AND settled_at IS NULL",
+            "UPDATE callback SET processed_at = ?, body = x''"
+            " WHERE id IN (SELECT value FROM json_each(?)) AND processed_at IS NULL",
             (codec.microseconds(now), codec.encode(ids)),
         )
-        db.news.settled.extend(ids)
+        db.news.processed.extend(ids)
 
 
 def waiting(db: Connection, workspace: str, *, after: int, limit: int) -> list[StoredCallback]:
@@ -114,9 +114,9 @@ def stored(found: str) -> list[StoredCallback]:
     ]
 
 
-def _forget(db: Connection, arrival: Arrival) -> None:
-    # Too old to count as a repetition, and retention has not come round yet.
+def _forget(db: Connection, row: InboxRow) -> None:
+    # Too old to count as a duplicate, and not yet removed by retention.
     db.execute(
         "DELETE FROM callback WHERE workspace = ? AND fingerprint = ?",
-        (arrival.workspace, arrival.fingerprint),
+        (row.workspace, row.fingerprint),
     )

@@ -7,7 +7,7 @@ import os
 from datetime import datetime
 from pathlib import Path
 
-from monitor.model.errors import BusHeldError, BusUnavailableError
+from monitor.model.errors import BusLockedError, BusUnavailableError
 
 _OWNER_ONLY = 0o600
 _OWNER_ONLY_FOLDER = 0o700
@@ -21,7 +21,7 @@ class StoreLock:
     the old one would hold a lock on nothing.
 
     Raises:
-        BusHeldError: somebody holds it; the message names the process.
+        BusLockedError: somebody holds it; the message names the process.
         BusUnavailableError: the lock file cannot be made.
     """
 
@@ -46,7 +46,7 @@ class StoreLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
             who = _name_in(self._descriptor)
-            raise BusHeldError(f"the store {store} is held by {who}") from exc
+            raise BusLockedError(f"the store {store} is held by {who}") from exc
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()} {now.isoformat()}\n".encode(), 0)
 

@@ -9,21 +9,21 @@ from typing import NamedTuple
 
 from monitor.bus.contract import Batch, Gap, Recorded
 from monitor.bus.sqlite import codec
-from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
 from monitor.model.events import Event
 
-_INSERT = Insertion("INSERT INTO event (id, recorded_at, body)", width=3)
-_HELD = Gathering(
+_INSERT = BulkInsert("INSERT INTO event (id, recorded_at, body)", width=3)
+_STORED_IDS = JsonQuery(
     "SELECT id FROM event WHERE id IN (SELECT value FROM json_each(?))", item="json_quote(id)"
 )
-_READ = Gathering(
+_READ = JsonQuery(
     "SELECT position, body FROM event WHERE position > ? ORDER BY position LIMIT ?",
     item="'[' || position || ',' || body || ']'",
 )
 
 
-_BY_ID = Gathering(
+_BY_ID = JsonQuery(
     "SELECT position, body FROM event WHERE id IN (SELECT value FROM json_each(?))",
     item="'[' || position || ',' || body || ']'",
 )
@@ -46,15 +46,15 @@ def rows(events: Iterable[Event]) -> list[EventRow]:
 
 
 def append(db: StoreConnection, events: Iterable[EventRow]) -> None:
-    """Add the events whose ids the log does not hold, in their order."""
+    """Add the events whose ids are not in the log, in their order."""
     new: dict[str, EventRow] = {}
     for row in events:
         new.setdefault(row.id, row)
     if not new:
         return
-    # Looked up first: INSERT OR IGNORE would use up a position for every event that it ignores.
-    for held in codec.decode_texts(_HELD.ask(db, (codec.encode(list(new)),))):
-        del new[held]
+    # Read first: INSERT OR IGNORE would use up a position for every event that it ignores.
+    for stored_id in codec.decode_texts(_STORED_IDS.ask(db, (codec.encode(list(new)),))):
+        del new[stored_id]
     last = _INSERT.run(db, [row[:3] for row in new.values()])
     # Nobody else writes, so the places are the ones next to each other that end with the last.
     for position, row in enumerate(new.values(), last - len(new) + 1):
@@ -62,13 +62,13 @@ def append(db: StoreConnection, events: Iterable[EventRow]) -> None:
 
 
 def newest_position(db: Connection) -> int:
-    """Return the last position ever given, whether or not its event is still held."""
+    """Return the last position ever given, whether or not its event is still stored."""
     row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'event'").fetchone()
     return 0 if row is None else int(row[0])
 
 
 def oldest_position(db: Connection) -> int:
-    """Return the first position still held; the newest and one more when none is."""
+    """Return the first position still stored; the newest plus 1 without any."""
     (oldest,) = db.execute("SELECT min(position) FROM event").fetchone()
     return newest_position(db) + 1 if oldest is None else int(oldest)
 
@@ -84,7 +84,7 @@ def by_id(db: Connection, *, ids: Collection[str]) -> dict[str, Recorded]:
 
 
 def read_batch(db: Connection, *, after: int, limit: int) -> Batch:
-    """Return events, and what is missing between ``after`` and the first that is still held."""
+    """Return events, and what is missing between ``after`` and the first that is still stored."""
     oldest = oldest_position(db)
     gap = None
     if after + 1 < oldest:

@@ -1,4 +1,4 @@
-"""Where each consumer stands in the log, and what it keeps in the store."""
+"""The position of each consumer in the log, and its state in the store."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from sqlite3 import Connection
 
 from monitor.bus.contract import ConsumerStatus, DeadLetter, Gap, Start, Step
 from monitor.bus.sqlite import codec, log
-from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
 from monitor.bus.sqlite.connection import StoreConnection
 from monitor.model.errors import BusUnavailableError
 
-# Dead letters kept for each consumer; beyond that the oldest go.
+# Dead letters kept for each consumer; of more, the oldest are removed.
 DEAD_LETTERS_BOUND = 10_000
 
-_STORE_STATE = Insertion(
+_STORE_STATE = BulkInsert(
     "INSERT INTO consumer_state (consumer, key, value)",
     width=3,
     tail="ON CONFLICT (consumer, key) DO UPDATE SET value = excluded.value",
 )
 # A step that is taken again after a crash names the same positions.
-_STORE_DEAD_LETTERS = Insertion(
+_STORE_DEAD_LETTERS = BulkInsert(
     "INSERT INTO dead_letter (consumer, position, body)",
     width=3,
     tail="ON CONFLICT (consumer, position) DO NOTHING",
 )
-_NEWEST_DEAD_LETTERS = Gathering(
+_NEWEST_DEAD_LETTERS = JsonQuery(
     "SELECT body FROM dead_letter WHERE consumer = ? ORDER BY number DESC LIMIT ?"
 )
 
@@ -92,7 +92,7 @@ def dead_letters(db: Connection, consumer: str, *, limit: int) -> list[DeadLette
     return codec.decode_dead_letters(_NEWEST_DEAD_LETTERS.ask(db, (consumer, limit)))
 
 
-def pipeline_health(db: Connection) -> tuple[ConsumerStatus, ...]:
+def consumer_statuses(db: Connection) -> tuple[ConsumerStatus, ...]:
     oldest, newest = log.oldest_position(db), log.newest_position(db)
     return tuple(
         ConsumerStatus(

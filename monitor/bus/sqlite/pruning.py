@@ -1,7 +1,7 @@
-"""What leaves the store, in pieces small enough that other writes pass between them.
+"""Retention, in pieces small enough that other writes pass between them.
 
-Each function here removes one piece and says what it took; the caller repeats it until it takes
-less than a whole piece. The limits are looked up again for every piece, because consumers move
+Each function here removes one piece and returns what it removed; the caller repeats it until
+nothing is left. The limits are read again for every piece, because consumers move
 and new ones subscribe in between.
 """
 
@@ -12,14 +12,14 @@ from sqlite3 import Connection
 
 from monitor.bus.contract import Retention, StoredCallback
 from monitor.bus.sqlite import codec, inbox, log
-from monitor.bus.sqlite.bulk import Gathering
+from monitor.bus.sqlite.bulk import JsonQuery
 
 PIECE = 1_000
-# Settled callbacks remembered at most, whatever arrives within their day.
-SETTLED_BOUND = 500_000
+# Processed callbacks remembered at most, however many arrive within their day.
+PROCESSED_BOUND = 500_000
 
-_EXPIRED = Gathering(
-    "SELECT id, body FROM callback WHERE settled_at IS NULL AND received_at < ?"
+_EXPIRED = JsonQuery(
+    "SELECT id, body FROM callback WHERE processed_at IS NULL AND received_at < ?"
     " ORDER BY received_at, id LIMIT ?",
     item="'[' || id || ',' || body || ']'",
 )
@@ -35,8 +35,8 @@ def cut_events(db: Connection, retention: Retention, now: datetime) -> int:
     ).fetchone()
     aged = end if first_young is None else first_young - 1
     (slowest,) = db.execute("SELECT min(position) FROM consumer").fetchone()
-    wanted = max(aged, newest - retention.events_count)
-    allowed = wanted if slowest is None else min(wanted, slowest)
+    removable = max(aged, newest - retention.events_count)
+    allowed = removable if slowest is None else min(removable, slowest)
     last = min(end, newest, max(allowed, newest - retention.events_hard_cap))
     if last < oldest:
         return 0
@@ -63,18 +63,18 @@ def expire_callbacks(db: Connection, retention: Retention, now: datetime) -> lis
     return expired
 
 
-def forget_settled(db: Connection, now: datetime) -> int:
-    """Remove settled callbacks whose repetition need no longer be recognised."""
-    inventory_bound = db.execute(
-        "SELECT settled_at FROM callback WHERE settled_at IS NOT NULL"
-        " ORDER BY settled_at DESC LIMIT 1 OFFSET ?",
-        (SETTLED_BOUND,),
+def forget_processed(db: Connection, now: datetime) -> int:
+    """Remove processed callbacks whose repetition need no longer be recognised."""
+    over_bound = db.execute(
+        "SELECT processed_at FROM callback WHERE processed_at IS NOT NULL"
+        " ORDER BY processed_at DESC LIMIT 1 OFFSET ?",
+        (PROCESSED_BOUND,),
     ).fetchone()
-    too_old = codec.microseconds(now - inbox.SETTLED_MEMORY)
+    too_old = codec.microseconds(now - inbox.PROCESSED_MEMORY)
     return db.execute(
         "DELETE FROM callback WHERE id IN (SELECT id FROM callback"
-        " WHERE settled_at IS NOT NULL AND settled_at <= ? ORDER BY settled_at LIMIT ?)",
-        (too_old if inventory_bound is None else max(too_old, inventory_bound[0]), PIECE),
+        " WHERE processed_at IS NOT NULL AND processed_at <= ? ORDER BY processed_at LIMIT ?)",
+        (too_old if over_bound is None else max(too_old, over_bound[0]), PIECE),
     ).rowcount
 
 

@@ -1,4 +1,9 @@
-"""One thread reads, on a connection of its own, so that no read waits for a write."""
+"""One thread reads, on a connection of its own, so that no read waits for a write.
+
+The queue of the executor holds the queries that wait. A query belongs to the thread; the loop only
+sets its ``is_withdrawn``, which makes the thread skip it or stop in the middle. `interrupt` of the
+connection is not used: it stops whatever runs by then, which may be the next caller's query.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -15,17 +20,30 @@ from monitor.model.errors import BusSchemaError, BusUnavailableError
 
 T = TypeVar("T")
 
-# Questions that may wait at a time; one more is refused at once.
+# Queries that may wait at a time; one more is refused at once.
 _WAITING_BOUND = 1_000
+# SQLite asks so often whether to stop: after some 10 ms. More often would cost more, because each
+# question waits for the interpreter's lock.
+_STEPS_BETWEEN_CHECKS = 1_000_000
 
 
-class Reader:
-    """Answers questions, each from one unchanging picture of the store."""
+class _Query(Generic[T]):
+    """One read that somebody waits for, until its caller gives up."""
+
+    __slots__ = ("is_withdrawn", "read")
+
+    def __init__(self, read: Callable[[sqlite3.Connection], T]) -> None:
+        self.read = read
+        self.is_withdrawn = False
+
+
+class StoreReader:
+    """Answers queries, each from one unchanging snapshot of the store."""
 
     def __init__(
         self, connect: Callable[[], sqlite3.Connection], *, timeout_seconds: float
     ) -> None:
-        # Told, on the loop, of a question that found the file damaged.
+        # Called on the loop when a query found the file damaged.
         self.on_damage: Callable[[sqlite3.Error], None] | None = None
         self._connect = connect
         self._timeout_seconds = timeout_seconds
@@ -35,8 +53,10 @@ class Reader:
         self._waiting = 0
         self._is_closed = False
 
-    async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what ``question`` finds.
+    async def ask(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what ``read`` finds.
+
+        A call that is cancelled or late leaves nothing behind: its query is skipped or stopped.
 
         Raises:
             BusUnavailableError: there is no answer, or none in time.
@@ -47,51 +67,55 @@ class Reader:
         if self._waiting >= _WAITING_BOUND:
             raise BusUnavailableError(f"{_WAITING_BOUND} reads are waiting already")
         self._waiting += 1
+        query = _Query(read)
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                return await self._loop.run_in_executor(self._thread, self._answer, question)
+                return await self._loop.run_in_executor(self._thread, self._answer, query)
         except TimeoutError as exc:
-            self._interrupt()
             late = f"the store did not answer within {self._timeout_seconds:g} s"
             raise BusUnavailableError(late) from exc
         except BusUnavailableError as exc:
             if isinstance(exc.__cause__, sqlite3.Error) and is_damaged(exc.__cause__):
-                self._tell_damage(exc.__cause__)
+                self._report_damage(exc.__cause__)
             raise
         finally:
+            query.is_withdrawn = True
             self._waiting -= 1
 
     async def close(self) -> None:
-        """Finish what was asked, then close the connection."""
+        """Answer the queries that wait, then close the connection."""
         self._is_closed = True
         await self._loop.run_in_executor(self._thread, self._drop_connection)
         self._thread.shutdown(wait=False)
 
-    def _tell_damage(self, error: sqlite3.Error) -> None:
+    def _report_damage(self, error: sqlite3.Error) -> None:
         if self.on_damage is not None:
             self.on_damage(error)
 
-    def _interrupt(self) -> None:
-        # Ends whatever runs now: our own question, or the slow one that ours stood behind.
-        if self._db is not None:
-            self._db.interrupt()
-
     # From here on in the reader's thread.
 
-    def _answer(self, question: Callable[[sqlite3.Connection], T]) -> T:
+    def _answer(self, query: _Query[T]) -> T:
         try:
             if self._db is None:
                 self._db = self._connect()
-            self._db.execute("BEGIN")
-            try:
-                return question(self._db)
-            finally:
-                self._db.execute("ROLLBACK")
+            if query.is_withdrawn:
+                raise BusUnavailableError("the read was withdrawn")
+            return self._read(self._db, query)
         except sqlite3.Error as exc:
             self._drop_connection()
             raise unavailable(exc) from exc
         except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
             raise BusSchemaError(f"something in the store cannot be understood: {exc}") from exc
+
+    def _read(self, db: sqlite3.Connection, query: _Query[T]) -> T:
+        db.set_progress_handler(lambda: query.is_withdrawn, _STEPS_BETWEEN_CHECKS)
+        db.execute("BEGIN")
+        try:
+            return query.read(db)
+        finally:
+            # The rollback itself must not be stopped.
+            db.set_progress_handler(None, 0)
+            db.execute("ROLLBACK")
 
     def _drop_connection(self) -> None:
         if self._db is not None:

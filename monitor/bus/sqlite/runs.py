@@ -1,4 +1,4 @@
-"""The states of runs, active and finished. No question here looks at all of them."""
+"""The states of runs, active and finished. No query here reads all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlite3 import Connection
 import msgspec
 
 from monitor.bus.sqlite import codec
-from monitor.bus.sqlite.bulk import Gathering, Insertion
+from monitor.bus.sqlite.bulk import BulkInsert, JsonQuery
 from monitor.model.errors import BusSchemaError
 from monitor.model.runs import RunKey, RunKind, RunState, Status
 
@@ -18,7 +18,7 @@ RunRow = tuple[str, str, str, str, int, int | None, str | None, str | None, byte
 
 _KEYS_AT_A_TIME = 500
 
-_STORE = Insertion(
+_STORE = BulkInsert(
     "INSERT INTO run (workspace, kind, id, status, created_at, ended_at, flow_run, plan_run, body)",
     width=9,
     tail=" ON CONFLICT (workspace, kind, id) DO UPDATE SET"
@@ -26,27 +26,27 @@ _STORE = Insertion(
     " ended_at = excluded.ended_at, flow_run = excluded.flow_run,"
     " plan_run = excluded.plan_run, body = excluded.body",
 )
-_BY_KEY = Gathering(
+_BY_KEY = JsonQuery(
     "SELECT body FROM run WHERE workspace = ? AND kind = ?"
     " AND id IN (SELECT value FROM json_each(?))"
 )
-_ACTIVE = Gathering(
+_ACTIVE = JsonQuery(
     "SELECT body FROM run WHERE workspace = ? AND ended_at IS NULL ORDER BY created_at, number"
 )
 _CHILDREN = {
-    RunKind.FLOW_RUN: Gathering(
+    RunKind.FLOW_RUN: JsonQuery(
         "SELECT body FROM run WHERE workspace = ? AND flow_run = ? ORDER BY created_at, number"
     ),
-    RunKind.PLAN_RUN: Gathering(
+    RunKind.PLAN_RUN: JsonQuery(
         "SELECT body FROM run WHERE workspace = ? AND plan_run = ? ORDER BY created_at, number"
     ),
 }
-_NEWEST = Gathering(
+_NEWEST = JsonQuery(
     "SELECT created_at, number FROM run WHERE workspace = ? AND kind = ? AND status = ?"
     " ORDER BY created_at DESC, number DESC LIMIT ?",
     item="'[' || created_at || ',' || number || ']'",
 )
-_BY_NUMBER = Gathering(
+_BY_NUMBER = JsonQuery(
     "SELECT body FROM run WHERE number IN (SELECT value FROM json_each(?))"
     " ORDER BY created_at DESC, number DESC"
 )
@@ -67,13 +67,13 @@ def by_key(db: Connection, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
     for key in keys:
         ids[key.workspace, key.kind].append(key.id)
     found: dict[RunKey, RunState] = {}
-    for (workspace, kind), wanted in ids.items():
-        for start in range(0, len(wanted), _KEYS_AT_A_TIME):
-            piece = codec.encode(wanted[start : start + _KEYS_AT_A_TIME])
+    for (workspace, kind), run_ids in ids.items():
+        for start in range(0, len(run_ids), _KEYS_AT_A_TIME):
+            piece = codec.encode(run_ids[start : start + _KEYS_AT_A_TIME])
             bodies = _BY_KEY.ask(db, (workspace, kind, piece))
             found.update((run.key, run) for run in codec.decode_runs(bodies))
     if strange := found.keys() - set(keys):
-        raise BusSchemaError(f"a stored run says that it is {strange.pop()}, which was not asked")
+        raise BusSchemaError(f"a stored run has the key {strange.pop()}, which was not asked for")
     return found
 
 
@@ -82,10 +82,10 @@ def active(db: Connection, workspace: str) -> list[RunState]:
 
 
 def children(db: Connection, key: RunKey) -> list[RunState]:
-    question = _CHILDREN.get(key.kind)
-    if question is None:
+    query = _CHILDREN.get(key.kind)
+    if query is None:
         return []
-    return codec.decode_runs(question.ask(db, (key.workspace, key.id)))
+    return codec.decode_runs(query.ask(db, (key.workspace, key.id)))
 
 
 def recent(
@@ -98,10 +98,10 @@ def recent(
 ) -> list[RunState]:
     """Merge the newest of each workspace, kind and status: a filter that fits few costs little."""
     newest: list[tuple[int, int]] = []
-    for one_workspace in _workspaces(db) if workspace is None else (workspace,):
-        for one_kind in RunKind if kind is None else (kind,):
-            for one_status in Status if status is None else (status,):
-                found = _NEWEST.ask(db, (one_workspace, one_kind, one_status, limit))
+    for workspace_name in _workspaces(db) if workspace is None else (workspace,):
+        for run_kind in RunKind if kind is None else (kind,):
+            for run_status in Status if status is None else (status,):
+                found = _NEWEST.ask(db, (workspace_name, run_kind, run_status, limit))
                 newest += _decode_newest(found)
     numbers = [number for _, number in heapq.nlargest(limit, newest)]
     return codec.decode_runs(_BY_NUMBER.ask(db, (codec.encode(numbers),)))

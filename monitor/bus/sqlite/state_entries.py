@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from sqlite3 import Connection
 
 from monitor.bus.contract import StateEntry
-from monitor.bus.sqlite.bulk import Insertion
+from monitor.bus.sqlite.bulk import BulkInsert
 
-_STORE = Insertion(
-    "INSERT INTO note (workspace, topic, key, value)",
+_STORE = BulkInsert(
+    "INSERT INTO state_entry (workspace, topic, key, value)",
     width=4,
     tail="ON CONFLICT (workspace, topic, key) DO UPDATE SET value = excluded.value",
 )
@@ -17,16 +17,19 @@ _STORE = Insertion(
 
 def store(db: Connection, state_entries: Iterable[StateEntry]) -> None:
     """Write or, where the value is None, delete; of two for one key the later counts."""
-    values = {(note.workspace, note.topic, note.key): note.value for note in state_entries}
-    for where, value in values.items():
+    values = {(entry.workspace, entry.topic, entry.key): entry.value for entry in state_entries}
+    for identity, value in values.items():
         if value is None:
-            db.execute("DELETE FROM note WHERE workspace = ? AND topic = ? AND key = ?", where)
-    _STORE.run(db, [(*where, value) for where, value in values.items() if value is not None])
+            db.execute(
+                "DELETE FROM state_entry WHERE workspace = ? AND topic = ? AND key = ?", identity
+            )
+    _STORE.run(db, [(*identity, value) for identity, value in values.items() if value is not None])
 
 
 def of_topic(db: Connection, workspace: str, topic: str) -> dict[str, bytes]:
     return dict(
         db.execute(
-            "SELECT key, value FROM note WHERE workspace = ? AND topic = ?", (workspace, topic)
+            "SELECT key, value FROM state_entry WHERE workspace = ? AND topic = ?",
+            (workspace, topic),
         )
     )

@@ -1,4 +1,4 @@
-"""The embedded store as the bus contract wants it."""
+"""The embedded store: `EventBus` on one SQLite file."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from monitor.bus.contract import (
 )
 from monitor.bus.settings import StorageSettings, store_path
 from monitor.bus.sqlite import changes, inbox, log, progress, pruning, runs, state_entries
-from monitor.bus.sqlite.arrivals import Arrivals
-from monitor.bus.sqlite.connection import News, StoreConnection, connect, connect_reading
+from monitor.bus.sqlite.arrivals import RecentCallbacks
+from monitor.bus.sqlite.connection import CommitNews, StoreConnection, connect, connect_reading
 from monitor.bus.sqlite.lock import StoreLock
-from monitor.bus.sqlite.reader import Reader
-from monitor.bus.sqlite.tail import Tail
+from monitor.bus.sqlite.reader import StoreReader
+from monitor.bus.sqlite.tail import LogTail
 from monitor.bus.sqlite.upgrade import prepare
-from monitor.bus.sqlite.writer import Writer
+from monitor.bus.sqlite.writer import StoreWriter
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.runs import RunKey, RunKind, RunState, Status
@@ -49,22 +49,22 @@ _DURATION_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 
 
 class SqliteBus:
-    """One file, held by one daemon: `EventBus` as an embedded store. Made by `open`.
+    """One file, locked by one daemon. Made by `open`.
 
-    An event id is unique among the events held, so retention could let an old one in again. It
-    does not come: a run that is remembered tells nothing twice, and one that has been forgotten
-    since its end is historical. If the machine fails right after a failed write, what was refused
-    may be there after all, state and events together; taking it again makes the same ids.
+    An event id is unique among the stored events, so retention could let an old one in again. It
+    does not come: a remembered run emits no event twice, and one that was forgotten since its end
+    is historical. If the machine fails right after a failed write, what was refused may be stored
+    after all, state and events together; committing it again makes the same ids.
     """
 
     def __init__(
         self,
         *,
         lock: StoreLock,
-        writer: Writer,
-        reader: Reader,
-        tail: Tail,
-        arrivals: Arrivals,
+        writer: StoreWriter,
+        reader: StoreReader,
+        tail: LogTail,
+        arrivals: RecentCallbacks,
         clock: Clock,
         settings: StorageSettings,
         path: Path,
@@ -86,7 +86,7 @@ class SqliteBus:
         """Take the file for this process, creating or upgrading it.
 
         Raises:
-            BusHeldError: another daemon has it; the message names its process.
+            BusLockedError: another daemon has it; the message names its process.
             BusSchemaError: a newer monitor wrote it, or it is no store of the monitor.
             BusUnavailableError: it cannot be opened or made.
             ConfigurationError: the settings name no file.
@@ -94,16 +94,16 @@ class SqliteBus:
         settings = where if isinstance(where, StorageSettings) else StorageSettings()
         path = where if isinstance(where, Path) else store_path(settings.url)
         lock = await asyncio.to_thread(_take, path, clock.now())
-        reader = Reader(
+        reader = StoreReader(
             partial(connect_reading, path), timeout_seconds=settings.read_timeout_seconds
         )
         try:
-            tail, arrivals = Tail(await reader.ask(log.newest_position)), Arrivals()
-            writer = Writer(
+            tail, arrivals = LogTail(await reader.ask(log.newest_position)), RecentCallbacks()
+            writer = StoreWriter(
                 partial(connect, path),
                 clock=clock,
                 durations=_durations(registry),
-                on_commit=partial(_learn, tail, arrivals),
+                on_commit=partial(_update_memory, tail, arrivals),
                 queue_bound=settings.queue_bound,
                 stall_seconds=settings.stall_seconds,
             )
@@ -111,7 +111,7 @@ class SqliteBus:
             await reader.close()
             lock.release()
             raise
-        # The writer works on pages that it remembers and may not meet the damage for long.
+        # The writer works on cached pages and may not meet the damage for long.
         reader.on_damage = writer.die
         logger.info("store opened", store=str(path))
         return cls(
@@ -146,7 +146,7 @@ class SqliteBus:
 
     async def commit(self, change: Change, *, timeout_seconds: float) -> None:
         """As the contract says. Cancelled while it is being stored, it may have been kept."""
-        prepared = changes.prepared(change, now=self._clock.now())
+        prepared = changes.prepare_change(change, now=self._clock.now())
         await self._writer.write(changes.store, prepared, timeout_seconds=timeout_seconds)
 
     async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
@@ -178,13 +178,13 @@ class SqliteBus:
     async def receive(
         self, callback: StoredCallback, *, inbox_bound: int, timeout_seconds: float
     ) -> Received:
-        arrival = inbox.arrival(callback, bound=inbox_bound, now=self._clock.now())
-        return await self._writer.write(inbox.receive, arrival, timeout_seconds=timeout_seconds)
+        row = inbox.inbox_row(callback, bound=inbox_bound, now=self._clock.now())
+        return await self._writer.write(inbox.receive, row, timeout_seconds=timeout_seconds)
 
     async def inbox(self, workspace: str, *, after: int = 0, limit: int) -> list[StoredCallback]:
-        held = self._arrivals.behind(workspace, after, limit=limit)
-        if held is not None and not self._is_closed:
-            return held
+        in_memory = self._arrivals.behind(workspace, after, limit=limit)
+        if in_memory is not None and not self._is_closed:
+            return in_memory
         return await self._reader.ask(
             partial(inbox.waiting, workspace=workspace, after=after, limit=limit)
         )
@@ -196,9 +196,9 @@ class SqliteBus:
         return await self._write(partial(progress.keep_only, consumers=frozenset(consumers)))
 
     async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
-        held = self._tail.behind(after, limit=limit)
-        if held is not None:
-            return Batch(events=held)
+        in_memory = self._tail.behind(after, limit=limit)
+        if in_memory is not None:
+            return Batch(events=in_memory)
 
         def find(db: Connection) -> tuple[Batch, Gap | None]:
             batch = log.read_batch(db, after=after, limit=limit)
@@ -207,13 +207,15 @@ class SqliteBus:
         batch, uncounted = await self._reader.ask(find)
         if uncounted is not None:
             await self._write(partial(progress.count_loss, consumer=consumer, gap=uncounted))
-            logger.warning("retention overtook a consumer", consumer=consumer, lost=uncounted.lost)
+            logger.warning(
+                "retention removed unread events", consumer=consumer, lost=uncounted.lost
+            )
         return batch
 
     async def events(self, *, after: int, limit: int) -> list[Recorded]:
-        held = self._tail.behind(after, limit=limit)
-        if held is not None:
-            return list(held)
+        in_memory = self._tail.behind(after, limit=limit)
+        if in_memory is not None:
+            return list(in_memory)
         return await self._reader.ask(partial(log.read, after=after, limit=limit))
 
     async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
@@ -225,7 +227,7 @@ class SqliteBus:
     async def wait(self, after: int, *, timeout_seconds: float) -> bool:
         try:
             async with asyncio.timeout(timeout_seconds):
-                has_grown = await self._tail.inventory(after)
+                has_grown = await self._tail.wait_past(after)
         except TimeoutError:
             return False
         if not has_grown:
@@ -249,7 +251,7 @@ class SqliteBus:
             return StoreStatus(
                 newest_position=log.newest_position(db),
                 oldest_position=log.oldest_position(db),
-                consumers=progress.pipeline_health(db),
+                consumers=progress.consumer_statuses(db),
                 inbox=inbox.sizes(db),
                 store_bytes=_store_bytes(self._path),
             )
@@ -263,12 +265,12 @@ class SqliteBus:
         forgotten = await self._in_pieces(
             partial(pruning.forget_runs, retention=retention, now=now)
         )
-        await self._in_pieces(partial(pruning.forget_settled, now=now))
+        await self._in_pieces(partial(pruning.forget_processed, now=now))
         expired: list[StoredCallback] = []
         expire = partial(pruning.expire_callbacks, retention=retention, now=now)
         while piece := await self._write(expire):
             expired += piece
-            self._arrivals.forget(item.id for item in piece)
+            self._arrivals.forget(callback.id for callback in piece)
         return Pruned(events=events, runs=forgotten, callbacks=tuple(expired))
 
     async def _in_pieces(self, remove: Callable[[Connection], int]) -> int:
@@ -284,11 +286,11 @@ class SqliteBus:
         return result
 
 
-def _learn(tail: Tail, arrivals: Arrivals, news: News) -> None:
+def _update_memory(tail: LogTail, arrivals: RecentCallbacks, news: CommitNews) -> None:
     if news.events:
         tail.append(news.events)
-    arrivals.take(news.callbacks)
-    arrivals.forget(news.settled)
+    arrivals.add(news.callbacks)
+    arrivals.forget(news.processed)
 
 
 def _each(db: StoreConnection, works: Sequence[Callable[[StoreConnection], Any]]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The end of the log in memory: whoever keeps up reads here and not in the file."""
+"""The end of the log in memory: consumers that keep up read here and not in the file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from monitor.bus.contract import Recorded
 
-EVENTS_HELD = 2_000
+EVENTS_KEPT = 2_000
 
 
-class Tail:
-    """An unbroken stretch at the end of the log, and a way to wait for more."""
+class LogTail:
+    """The newest events without a hole, and a way to wait for more."""
 
     def __init__(self, newest: int) -> None:
         self._newest = newest
-        self._before = newest  # the position in front of the first event that is held
+        self._before = newest  # the position in front of the first event in memory
         self._events: list[Recorded] = []
         self._is_over = False
         self._changed = asyncio.Event()
@@ -24,26 +24,29 @@ class Tail:
         """Add what has become durable, in the order of the log, and wake who waits for it."""
         self._events.extend(events)
         self._newest = events[-1].position
-        if len(self._events) > 2 * EVENTS_HELD:  # seldom, because it moves all that stays
-            del self._events[:-EVENTS_HELD]
+        if len(self._events) > 2 * EVENTS_KEPT:  # seldom, because it moves all that stays
+            del self._events[:-EVENTS_KEPT]
             self._before = self._events[0].position - 1
         self._wake()
 
     def drop(self) -> None:
-        """Hold nothing for now, because the log has been cut."""
+        """Empty the memory, because retention has cut the log."""
         self._events.clear()
         self._before = self._newest
 
     def behind(self, position: int, *, limit: int) -> tuple[Recorded, ...] | None:
-        """Return at most ``limit`` events behind that position; None where the file must tell."""
+        """Return at most ``limit`` events behind it; None where only the file has them."""
         if position < self._before or self._is_over:
             return None
         # Positions have no holes, so the place in the list is a difference.
         start = position - self._before
         return tuple(self._events[start : start + limit])
 
-    async def inventory(self, position: int) -> bool:
-        """Return True when the log is beyond ``position``, False when it has ended before that."""
+    async def wait_past(self, position: int) -> bool:
+        """Return True once the log is past ``position``, False if it ends before that.
+
+        A cancelled call leaves nothing behind.
+        """
         while self._newest <= position and not self._is_over:
             await self._changed.wait()
         return not self._is_over
@@ -54,7 +57,7 @@ class Tail:
         self._wake()
 
     def _wake(self) -> None:
-        # A fresh event for the next round: a single one would have to be cleared, and whoever
+        # A new event for the next wait: a single one would have to be cleared, and a task that
         # has not run since would miss it.
         self._changed.set()
         self._changed = asyncio.Event()

@@ -42,12 +42,12 @@ def prepare(path: Path, *, schema: Traversable | None = None) -> None:
 
 def schema_files(folder: Traversable) -> dict[int, str]:
     """Return the SQL of each version, in order."""
-    found = {
+    files = {
         int(match[1]): entry.read_text("utf-8")
         for entry in folder.iterdir()
         if (match := _FILE_NAME.fullmatch(entry.name))
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def _create(path: Path) -> None:
@@ -79,11 +79,11 @@ def _refuse_strangers(path: Path, *, newest: int) -> None:
     finally:
         db.close()
     if present > newest:
-        fault = (
+        problem = (
             f"{path} was written by a newer version of the monitor: its schema is {present}, "
             f"this version knows up to {newest}"
         )
-        raise BusSchemaError(fault)
+        raise BusSchemaError(problem)
 
 
 def _apply(db: sqlite3.Connection, version: int, sql: str) -> None:

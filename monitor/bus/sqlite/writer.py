@@ -20,18 +20,24 @@ from typing import Any, Generic, TypeVar
 import structlog
 from prometheus_client import Histogram
 
-from monitor.bus.sqlite.connection import News, StoreConnection, is_busy, is_damaged, unavailable
+from monitor.bus.sqlite.connection import (
+    CommitNews,
+    StoreConnection,
+    is_busy,
+    is_damaged,
+    unavailable,
+)
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, BusUnavailableError
 
 log = structlog.get_logger()
 
-Item = TypeVar("Item")
+Input = TypeVar("Input")
 T = TypeVar("T")
-Work = Callable[[StoreConnection, Sequence[Item]], Sequence[T]]
+Work = Callable[[StoreConnection, Sequence[Input]], Sequence[T]]
 
-# What is wrong with the job and not with the store; the rest of the group is not spoiled.
-_OWN_FAULTS = (
+# Errors of one job and not of the store; the rest of the group is not affected.
+_JOB_ERRORS = (
     sqlite3.IntegrityError,
     sqlite3.ProgrammingError,
     sqlite3.InterfaceError,
@@ -43,13 +49,13 @@ _OWN_FAULTS = (
 
 
 class _Job(Generic[T]):
-    """One write that somebody waits for."""
+    """One write whose caller waits."""
 
-    __slots__ = ("answer", "error", "is_claimed", "is_withdrawn", "item", "result", "work")
+    __slots__ = ("answer", "error", "given", "is_claimed", "is_withdrawn", "result", "work")
 
-    def __init__(self, work: Work[Any, T], item: Any, answer: asyncio.Future[T]) -> None:
+    def __init__(self, work: Work[Any, T], given: Any, answer: asyncio.Future[T]) -> None:
         self.work = work
-        self.item = item
+        self.given = given
         self.answer = answer
         self.is_claimed = False
         self.is_withdrawn = False
@@ -60,7 +66,7 @@ class _Job(Generic[T]):
 _Group = list[_Job[Any]]
 
 
-class Writer:
+class StoreWriter:
     """Runs writes in the order of their arrival, many to a transaction."""
 
     def __init__(
@@ -69,7 +75,7 @@ class Writer:
         *,
         clock: Clock,
         durations: Histogram,
-        on_commit: Callable[[News], None],
+        on_commit: Callable[[CommitNews], None],
         queue_bound: int,
         stall_seconds: float,
     ) -> None:
@@ -81,7 +87,7 @@ class Writer:
         self._queue_bound = queue_bound
         self._stall_seconds = stall_seconds
         self._loop = asyncio.get_running_loop()
-        # An executor, because its futures carry to the loop whatever goes wrong in the thread.
+        # An executor, because its futures carry to the loop whatever is raised in the thread.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
         self._db: StoreConnection | None = None
         self._claiming = threading.Lock()
@@ -95,10 +101,10 @@ class Writer:
         self._death: BaseException | None = None
         self._failed_transactions = 0
 
-    async def write(self, work: Work[Item, T], item: Item, *, timeout_seconds: float) -> T:
+    async def write(self, work: Work[Input, T], given: Input, *, timeout_seconds: float) -> T:
         """Run ``work`` in the writer's thread and return its result once that is durable.
 
-        ``work`` is called with all items that wait for it, in their order, and returns a result
+        ``work`` is called with all that is given to it at the time, in order, and returns a result
         for each. It may be called again after what it did has been rolled back. A caller that is
         cancelled does not learn whether a claimed write was kept.
 
@@ -106,7 +112,7 @@ class Writer:
             BusUnavailableError: nothing of it was kept.
         """
         self._refuse_if_unable()
-        job: _Job[T] = _Job(work, item, self._loop.create_future())
+        job: _Job[T] = _Job(work, given, self._loop.create_future())
         self._queue.append(job)
         self._schedule()
         limit = self._loop.call_later(timeout_seconds, self._expire, job, timeout_seconds)
@@ -164,7 +170,7 @@ class Writer:
 
     def _check_stall(self, job: _Job[Any]) -> None:
         if not job.answer.done():
-            # Nobody can say now whether it is kept: only a new life of the daemon can find out.
+            # It is unknown whether it is kept: only the next start of the daemon can find out.
             self.die(TimeoutError("a transaction does not come to its end"))
 
     def _schedule(self) -> None:
@@ -172,7 +178,7 @@ class Writer:
             return
         self._is_scheduled = True
         self._idle.clear()
-        # Not at once: whoever runs in this turn of the loop may have something to add.
+        # Not at once: other tasks of this turn of the loop may have something to add.
         self._loop.call_soon(self._start_group)
 
     def _start_group(self) -> None:
@@ -180,7 +186,7 @@ class Writer:
         running = self._loop.run_in_executor(self._thread, self._transact, self._group)
         running.add_done_callback(self._finish)
 
-    def _finish(self, running: asyncio.Future[News | None]) -> None:
+    def _finish(self, running: asyncio.Future[CommitNews | None]) -> None:
         fatal = running.exception()
         if fatal is not None:
             self.die(fatal)
@@ -198,7 +204,7 @@ class Writer:
             self._idle.set()
 
     def die(self, cause: BaseException) -> None:
-        """Store nothing any more, for good; whoever waits is told."""
+        """Store nothing any more, for good; every waiting call raises."""
         is_first = self._death is None
         self._death = self._death or cause
         for job in [*self._group, *self._queue]:
@@ -207,13 +213,13 @@ class Writer:
         self._queue.clear()
         self._ended.set()
         self._idle.set()
-        # Last: where the disk is full the line itself may fail, and nobody may wait for it.
+        # Last: where the disk is full the line itself may fail, and no caller may wait for it.
         if is_first:
-            log.error("the store's writer has died", error=str(cause), exc_info=cause)
+            log.error("store writer died", error=str(cause), exc_info=cause)
 
     # From here on in the writer's thread.
 
-    def _transact(self, group: _Group) -> News | None:
+    def _transact(self, group: _Group) -> CommitNews | None:
         """Give each job its result or error; return the news if all was committed."""
         try:
             if self._db is None:
@@ -230,7 +236,7 @@ class Writer:
             self._fail(group, exc)
             return None
         self._durations.observe(self._clock.monotonic() - began)
-        self._note_success()
+        self._log_recovery()
         return news
 
     def _begin(self, db: StoreConnection, group: _Group) -> bool:
@@ -254,14 +260,14 @@ class Writer:
         return claimed
 
     def _run(self, db: StoreConnection, jobs: _Group) -> None:
-        db.news = News()
+        db.news = CommitNews()
         try:
             _run_together(db, jobs)
-        except _OWN_FAULTS:
+        except _JOB_ERRORS:
             # Rare, so a savepoint for each job is paid for only then.
             db.execute("ROLLBACK")
             db.execute("BEGIN IMMEDIATE")
-            db.news = News()
+            db.news = CommitNews()
             for job in jobs:
                 _run_alone(db, job)
 
@@ -273,11 +279,11 @@ class Writer:
         self._drop_connection()
         self._failed_transactions += 1
         if self._failed_transactions == 1:
-            log.warning("the store cannot be written", error=str(cause), writes=len(group))
+            log.warning("store write failed", error=str(cause), writes=len(group))
 
-    def _note_success(self) -> None:
+    def _log_recovery(self) -> None:
         if self._failed_transactions:
-            log.info("the store can be written again", failures=self._failed_transactions)
+            log.info("store writable again", failures=self._failed_transactions)
             self._failed_transactions = 0
 
     def _drop_connection(self) -> None:
@@ -296,24 +302,24 @@ def _run_together(db: StoreConnection, jobs: _Group) -> None:
     by_work: defaultdict[Work[Any, Any], _Group] = defaultdict(list)
     for job in jobs:
         by_work[job.work].append(job)
-    for work, alike in by_work.items():
-        results = work(db, [job.item for job in alike])
-        for job, result in zip(alike, results, strict=True):
+    for work, jobs_of_work in by_work.items():
+        results = work(db, [job.given for job in jobs_of_work])
+        for job, result in zip(jobs_of_work, results, strict=True):
             job.result = result
 
 
 def _run_alone(db: StoreConnection, job: _Job[Any]) -> None:
     before = db.news.copy()
-    db.execute("SAVEPOINT one")
+    db.execute("SAVEPOINT job")
     try:
-        (job.result,) = job.work(db, [job.item])
-    except _OWN_FAULTS as exc:
-        db.execute("ROLLBACK TO one")
+        (job.result,) = job.work(db, [job.given])
+    except _JOB_ERRORS as exc:
+        db.execute("ROLLBACK TO job")
         db.news = before
         job.error = exc if isinstance(exc, BusError) else unavailable(exc)
         if job.error is not exc:
             job.error.__cause__ = exc
-    db.execute("RELEASE one")
+    db.execute("RELEASE job")
 
 
 def _answer(job: _Job[Any]) -> None:

@@ -18,7 +18,7 @@ from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Source
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
-from monitor.outputs.metrics.rows import Row, RunExemplar, decode_row
+from monitor.outputs.metrics.rows import CounterRow, RunExemplar, decode_row, with_present_bounds
 from monitor.outputs.settings import MetricsSettings
 from monitor.tracking.live_state import LiveStateView
 
@@ -43,7 +43,7 @@ class MetricsConsumer:
         settings: MetricsSettings,
         limits: CountingLimits,
     ) -> None:
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, CounterRow] = {}
         self.seen: dict[str, Mapping[str, RunExemplar]] = {}  # exemplars live with the process
         self.position = 0
         self._bus = bus
@@ -173,16 +173,24 @@ def _end_of(batch: Batch, after: int) -> int:
     return max(after, batch.gap.until) if batch.gap is not None else after
 
 
-def _decode(state: Mapping[str, bytes]) -> dict[str, Row]:
-    rows: dict[str, Row] = {}
+def _decode(state: Mapping[str, bytes]) -> dict[str, CounterRow]:
+    rows: dict[str, CounterRow] = {}
+    reset = 0
     for key, value in state.items():
         try:
-            rows[key] = decode_row(value)
+            stored = decode_row(value)
         except msgspec.MsgspecError as exc:
-            log.warning("a stored counter cannot be read; it begins anew", key=key, reason=str(exc))
+            log.warning("stored counter unreadable; it starts at zero", key=key, reason=str(exc))
+            continue
+        rows[key] = with_present_bounds(stored)
+        reset += rows[key] is not stored
+    if reset:
+        log.warning("stored histograms have other bounds; they start at zero", count=reset)
     return rows
 
 
-def _applied(rows: Mapping[str, Row], changed: Mapping[str, Row | None]) -> dict[str, Row]:
+def _applied(
+    rows: Mapping[str, CounterRow], changed: Mapping[str, CounterRow | None]
+) -> dict[str, CounterRow]:
     merged = {**rows, **changed}
     return {key: row for key, row in merged.items() if row is not None}

@@ -23,11 +23,10 @@ from monitor.outputs.metrics.rows import (
     QUEUE_BOUNDS,
     UNKNOWN,
     AwaitedDurations,
-    Buckets,
+    CounterRow,
     Identity,
     JobCounts,
     QueueCounts,
-    Row,
     RunCounts,
     RunExemplar,
     identity_of,
@@ -56,8 +55,8 @@ class PendingCounts:
     row key and series.
     """
 
-    def __init__(self, rows: Mapping[str, Row], *, limits: CountingLimits) -> None:
-        self.changed: dict[str, Row | None] = {}
+    def __init__(self, rows: Mapping[str, CounterRow], *, limits: CountingLimits) -> None:
+        self.changed: dict[str, CounterRow | None] = {}
         self.seen: dict[str, dict[str, RunExemplar]] = {}
         self._rows = rows
         self._limits = limits
@@ -193,10 +192,10 @@ class PendingCounts:
         held = self._get(AwaitedDurations().key)
         return held.runs if isinstance(held, AwaitedDurations) else ()
 
-    def _get(self, key: str) -> Row | None:
+    def _get(self, key: str) -> CounterRow | None:
         return self.changed[key] if key in self.changed else self._rows.get(key)
 
-    def _put(self, row: Row) -> None:
+    def _put(self, row: CounterRow) -> None:
         self.changed[row.key] = row
         if self._owners is not None and isinstance(row, RunCounts) and row.needs_place:
             self._owners[row.key] = row.touched_at
@@ -223,7 +222,8 @@ def _added(first: RunCounts, other: RunCounts) -> RunCounts:
         first,
         started={t: first.started.get(t, 0) + other.started.get(t, 0) for t in Trigger},
         ended={s: first.ended.get(s, 0) + other.ended.get(s, 0) for s in _RESULTS.values()},
-        durations=Buckets(
+        durations=msgspec.structs.replace(
+            first.durations,
             counts=tuple(
                 map(sum, zip(first.durations.counts, other.durations.counts, strict=True))
             ),

@@ -24,13 +24,13 @@ from monitor.outputs.metrics.snapshot import MetricsSnapshot
 QUALITIES = ("valid", "mismatched", "missing")
 _OUTPUTS = 500  # of one workspace; the others are shown together
 
-Row = tuple[Labels, tuple[float, ...]]
+InventoryRow = tuple[Labels, tuple[float, ...]]
 
 
 class InventoryLayout(Struct, frozen=True, kw_only=True):
     """The rows of each family, and the series that are left out: metric, whose, how many."""
 
-    rows: Mapping[str, Sequence[Row]]
+    rows: Mapping[str, Sequence[InventoryRow]]
     dropped: Mapping[tuple[str, str], int]
 
 
@@ -39,7 +39,7 @@ class _Room:
 
     def __init__(self, left: int) -> None:
         self.left = left
-        self.rows: dict[str, list[Row]] = {shape.name: [] for shape in INVENTORY}
+        self.rows: dict[str, list[InventoryRow]] = {shape.name: [] for shape in INVENTORY}
         self.dropped: dict[tuple[str, str], int] = {}
 
     def add(self, shape: FamilyShape, labels: Labels, *values: float) -> None:

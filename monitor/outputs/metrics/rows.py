@@ -16,14 +16,14 @@ DURATION_BOUNDS = (10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 288
 QUEUE_BOUNDS = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 # In place of a pipeline's id; no workspace makes such ids.
-UNKNOWN = ""  # the workspace did not tell the pipeline
+UNKNOWN = ""  # the workspace did not report the pipeline
 OTHER = "*"  # all pipelines that the budget had no place for
 
 OTHER_JOB_TYPE = "__other__"
 
 
 class Identity(Struct, frozen=True, order=True, gc=False):
-    """Whose series these are: the labels workspace, kind and, by its id, pipeline."""
+    """The labels of a pipeline's series: workspace, kind and, by its id, pipeline."""
 
     workspace: str
     kind: RunKind
@@ -35,22 +35,31 @@ class Identity(Struct, frozen=True, order=True, gc=False):
 
 
 class Buckets(Struct, frozen=True, gc=False):
-    """A histogram. ``counts`` are not cumulative; the last one is above every bound."""
+    """A histogram. ``counts`` are not cumulative; the last one is above every bound.
+
+    ``bounds`` are stored with the counts, so that a version with other bounds notices.
+    """
 
     counts: tuple[int, ...]
     sum: float = 0.0
+    bounds: tuple[float, ...] = ()
 
-    def plus(self, place: int, value: float) -> Buckets:
-        counts = (*self.counts[:place], self.counts[place] + 1, *self.counts[place + 1 :])
-        return Buckets(counts=counts, sum=self.sum + value)
+    def plus(self, index: int, value: float) -> Buckets:
+        """Return the histogram with ``value`` added to the bucket at ``index``."""
+        counts = (*self.counts[:index], self.counts[index] + 1, *self.counts[index + 1 :])
+        return Buckets(counts=counts, sum=self.sum + value, bounds=self.bounds)
 
 
-NO_DURATIONS = Buckets((0,) * (len(DURATION_BOUNDS) + 1))
-NO_WAITS = Buckets((0,) * (len(QUEUE_BOUNDS) + 1))
+def _empty(bounds: tuple[float, ...]) -> Buckets:
+    return Buckets((0,) * (len(bounds) + 1), bounds=bounds)
+
+
+NO_DURATIONS = _empty(DURATION_BOUNDS)
+NO_WAITS = _empty(QUEUE_BOUNDS)
 
 
 class RunCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="runs"):
-    """What was counted for one pipeline and kind of run. ``name`` is the last one told."""
+    """What was counted for one pipeline and kind of run. ``name`` is the last one reported."""
 
     identity: Identity
     name: str | None = None
@@ -102,7 +111,7 @@ class AwaitedDurations(Struct, frozen=True, kw_only=True, tag="waiting"):
         return _key("waiting")
 
 
-Row = RunCounts | QueueCounts | JobCounts | AwaitedDurations
+CounterRow = RunCounts | QueueCounts | JobCounts | AwaitedDurations
 
 
 class RunExemplar(Struct, frozen=True, gc=False):
@@ -113,25 +122,36 @@ class RunExemplar(Struct, frozen=True, gc=False):
     at: float
 
 
-_DECODER: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
+_DECODER: msgspec.json.Decoder[CounterRow] = msgspec.json.Decoder(CounterRow)
 
 
-def decode_row(value: bytes) -> Row:
-    """Read a stored row.
+def decode_row(value: bytes) -> CounterRow:
+    """Decode a stored row; its histogram may have other bounds.
 
     Raises:
-        msgspec.MsgspecError: this is no row, or one of other buckets.
+        msgspec.MsgspecError: this is no row.
     """
-    row = _DECODER.decode(value)
-    if isinstance(row, RunCounts) and len(row.durations.counts) != len(NO_DURATIONS.counts):
-        raise msgspec.ValidationError("the durations have other buckets")
-    if isinstance(row, QueueCounts) and len(row.waits.counts) != len(NO_WAITS.counts):
-        raise msgspec.ValidationError("the waits have other buckets")
+    return _DECODER.decode(value)
+
+
+def with_present_bounds(row: CounterRow) -> CounterRow:
+    """Return the row itself, or with an empty histogram where a version with other bounds wrote it.
+
+    The counts of other buckets cannot be split among the present ones. Counters are kept.
+    """
+    if isinstance(row, RunCounts) and not _fits(row.durations, NO_DURATIONS):
+        return msgspec.structs.replace(row, durations=NO_DURATIONS)
+    if isinstance(row, QueueCounts) and not _fits(row.waits, NO_WAITS):
+        return msgspec.structs.replace(row, waits=NO_WAITS)
     return row
 
 
+def _fits(buckets: Buckets, empty: Buckets) -> bool:
+    return buckets.bounds == empty.bounds and len(buckets.counts) == len(empty.counts)
+
+
 def identity_of(run: RunState) -> Identity:
-    """Return whose series a run belongs to."""
+    """Return the labels of the series to which a run belongs."""
     pipeline = run.pipeline.id if run.pipeline is not None else UNKNOWN
     return Identity(run.key.workspace, run.key.kind, pipeline)
 

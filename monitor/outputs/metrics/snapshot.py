@@ -20,7 +20,7 @@ from monitor.model.live_state import (
     WorkspaceStatus,
 )
 from monitor.model.runs import RunKind
-from monitor.outputs.metrics.rows import Row, RunExemplar
+from monitor.outputs.metrics.rows import CounterRow, RunExemplar
 from monitor.tracking.live_state import LiveStateView
 
 log = structlog.get_logger()
@@ -37,7 +37,7 @@ class MetricsSnapshot(Struct, frozen=True, kw_only=True):
     """What is known, counted and stored at ``now`` (our clock). Nothing in it changes any more."""
 
     now: datetime
-    rows: Mapping[str, Row] = {}
+    rows: Mapping[str, CounterRow] = {}
     seen: Mapping[str, Mapping[str, RunExemplar]] = {}
     workspaces: tuple[WorkspaceStatus, ...] = ()
     active: tuple[ActiveRun, ...] = ()
@@ -54,7 +54,7 @@ def snapshot_of(
     live_state: LiveStateView,
     *,
     now: datetime,
-    rows: Mapping[str, Row],
+    rows: Mapping[str, CounterRow],
     seen: Mapping[str, Mapping[str, RunExemplar]],
     bus: StoreStatus | None,
     configuration: ConfigurationStatus | None,

@@ -12,8 +12,10 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
-from monitor.outputs.mqtt.client import MqttLink, Outgoing, VersionRefusedError
+from monitor.outputs.mqtt.library_overrides import LinkEnd
+from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
 from monitor.outputs.mqtt.opening import VERSIONS, open_link
+from monitor.outputs.mqtt.reconnecting import ReconnectBackoff
 from monitor.outputs.mqtt.states import BridgeInfo, BridgeState, encode
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
@@ -44,7 +46,12 @@ class Connection:
         self._opened: MqttLink | None = None  # accepted by the broker, perhaps not yet greeted
         self._link: MqttLink | None = None
         self._is_ready = asyncio.Event()
-        self._jitter = random.SystemRandom()
+        self._backoff = ReconnectBackoff(
+            instance=settings.instance,
+            base_seconds=settings.reconnect_base_seconds,
+            cap_seconds=settings.reconnect_cap_seconds,
+            jitter=random.SystemRandom(),
+        )
         self.since: datetime | None = None  # of the present state, connected or not
         self.reason = "not connected yet"  # why there is no link
         self._connected = Gauge(
@@ -58,6 +65,11 @@ class Connection:
     def link(self) -> MqttLink | None:
         """The link that messages may be sent on now."""
         return self._link
+
+    @property
+    def hint(self) -> str | None:
+        """What the operator should change where connections keep ending; None otherwise."""
+        return self._backoff.hint
 
     async def ready(self) -> MqttLink:
         """Wait for a link on which the greeting has been acknowledged."""
@@ -85,21 +97,24 @@ class Connection:
         while True:
             await self._clock.sleep(_KEEP_SECONDS)
             if self._opened is not None:
-                self._opened.keep()
+                self._opened.keep_alive()
 
     async def _stay_connected(self) -> None:
         broker = str(self._settings.broker)
-        attempt = 0
         while True:
             began = self._clock.monotonic()
             try:
-                await self._hold(await self._open())
+                end = await self._use(await self._open())
             except OutputUnavailableError as exc:
+                self._backoff.record_failure()
                 self.reason = str(exc)
-            if self._clock.monotonic() - began > self._settings.reconnect_cap_seconds:
-                attempt = 0  # it held for a while, so this is not a broker that throws us out
-            attempt += 1
-            wait_seconds = self._backoff_seconds(attempt)
+            else:
+                held_seconds = self._clock.monotonic() - began
+                self._backoff.record_end(end, held_seconds=held_seconds)
+                self.reason = end.reason
+            if (hint := self.hint) is not None:
+                self.reason = f"{self.reason}: {hint}"
+            wait_seconds = self._backoff.wait_seconds()
             log.warning(
                 "no connection to the broker",
                 broker=broker,
@@ -115,10 +130,10 @@ class Connection:
             versions=self._versions,
             clock=self._clock,
             will=self._bridge_state("offline"),
-            on_refused=self._learn,
+            on_refused=self._remember_version,
         )
 
-    def _learn(self, version: ProtocolVersion, refusal: VersionRefusedError) -> None:
+    def _remember_version(self, version: ProtocolVersion, refusal: VersionRefusedError) -> None:
         # A broker that merely hung up may have been about to stop, so 5 is asked for again.
         every = VERSIONS[self._settings.protocol]
         if version is ProtocolVersion.V5 and refusal.is_certain and len(every) > 1:
@@ -127,21 +142,22 @@ class Connection:
         else:
             self._versions = every
 
-    async def _hold(self, link: MqttLink) -> None:
-        """Greet, offer the link to all, and return when it is lost."""
+    async def _use(self, link: MqttLink) -> LinkEnd:
+        """Greet, offer the link to all, and return how it ended."""
         self._opened = link
         try:
             await self._greet(link)
-            self._show(link, reason="")
-            log.info("connected to the broker", mqtt_version=5 if link.is_version_5 else "3.1.1")
-            self.reason = await asyncio.shield(link.lost)
+            self._set_link(link, reason="")
+            log.info("broker connected", mqtt_version=5 if link.is_version_5 else "3.1.1")
+            # Shielded: a cancelled call must still be able to say goodbye on this link.
+            return await asyncio.shield(link.lost)
         except asyncio.CancelledError:
             await self._say_goodbye(link)
             raise
         finally:
             link.abort("given up")
             self._opened = None
-            self._show(None, reason=self.reason)
+            self._set_link(None, reason=self.reason)
 
     async def _greet(self, link: MqttLink) -> None:
         told = [link.send(self._bridge_state("online")), link.send(self._bridge_info())]
@@ -160,23 +176,23 @@ class Connection:
         except (OutputError, TimeoutError) as exc:
             log.warning("the broker did not hear the goodbye", reason=str(exc))
 
-    def _bridge_state(self, state: str) -> Outgoing:
-        return Outgoing(
+    def _bridge_state(self, state: str) -> OutgoingMessage:
+        return OutgoingMessage(
             topic=self._topics.bridge_state,
             payload=encode(BridgeState(state)),
             retain=True,
             content_type=JSON,
         )
 
-    def _bridge_info(self) -> Outgoing:
-        return Outgoing(
+    def _bridge_info(self) -> OutgoingMessage:
+        return OutgoingMessage(
             topic=self._topics.bridge_info,
             payload=encode(self._info),
             retain=True,
             content_type=JSON,
         )
 
-    def _show(self, link: MqttLink | None, *, reason: str) -> None:
+    def _set_link(self, link: MqttLink | None, *, reason: str) -> None:
         self._link = link
         self.reason = reason
         self.since = self._clock.now()
@@ -185,9 +201,3 @@ class Connection:
             self._is_ready.clear()
         else:
             self._is_ready.set()
-
-    def _backoff_seconds(self, attempt: int) -> float:
-        settings = self._settings
-        doubled = settings.reconnect_base_seconds * 2.0 ** min(attempt - 1, 60)
-        # Half of it by chance, so that many daemons do not fall upon a returning broker at once.
-        return min(doubled, settings.reconnect_cap_seconds) * self._jitter.uniform(0.5, 1.0)

@@ -9,7 +9,7 @@ from aiomqtt.client import ProtocolVersion
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
-from monitor.outputs.mqtt.client import MqttLink, Outgoing, VersionRefusedError
+from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage, VersionRefusedError
 from monitor.outputs.mqtt.tls import tls_context
 from monitor.outputs.settings import MqttProtocol, MqttSettings
 
@@ -25,7 +25,7 @@ async def open_link(
     *,
     versions: Sequence[ProtocolVersion],
     clock: Clock,
-    will: Outgoing | None,
+    will: OutgoingMessage | None,
     on_refused: Callable[[ProtocolVersion, VersionRefusedError], None],
 ) -> MqttLink:
     """Return a link that the broker has accepted; ``on_refused`` hears of each version's refusal.

@@ -16,8 +16,8 @@ from monitor.model.events import Event
 from monitor.model.runs import Pipeline
 from monitor.outputs.cloudevents import CONTENT_TYPE, Message, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
-from monitor.outputs.mqtt.client import Outgoing
 from monitor.outputs.mqtt.connection import Connection
+from monitor.outputs.mqtt.link import OutgoingMessage
 from monitor.outputs.mqtt.retained import RetainedStates
 from monitor.outputs.mqtt.states import BridgeInfo, NextStart
 from monitor.outputs.mqtt.topics import Topics
@@ -87,7 +87,7 @@ class MqttOutput:
         connection = self._connection
         since = "" if connection.since is None else f" since {connection.since:%Y-%m-%dT%H:%M:%SZ}"
         if self.is_connected:
-            return f"connected{since}"
+            return f"connected{since}" + ("" if connection.hint is None else f": {connection.hint}")
         return f"not connected{since}: {connection.reason}"
 
     async def run(self) -> None:
@@ -128,7 +128,7 @@ class MqttOutput:
         except OutputRefusedError as exc:
             return _failed(exc)
         return link.send(
-            Outgoing(
+            OutgoingMessage(
                 topic=topic,
                 payload=payload,
                 content_type=CONTENT_TYPE,

@@ -1,4 +1,4 @@
-"""The properties of a message, packed. paho's own way builds two tables for each message."""
+"""Pack the properties of a message; what many messages share is packed once."""
 
 from __future__ import annotations
 
@@ -7,21 +7,10 @@ from functools import lru_cache
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties, VariableByteIntegers, writeUTF
 
+from monitor.outputs.mqtt.library_overrides import PackedProperties
+
 _USER_PROPERTY = b"\x26"
 _KINDS_KEPT = 64  # of messages: a few content types, each with its expiry
-
-
-class PackedProperties(Properties):
-    """What paho asks for when it sends, ready beforehand."""
-
-    def __init__(self, packed: bytes) -> None:
-        # Without the tables of the base class, and past its check of every attribute.
-        object.__setattr__(self, "packed", packed)
-
-    def pack(self) -> bytes:
-        """Return the bytes of the packet's property field, its length in front."""
-        packed: bytes = object.__getattribute__(self, "packed")
-        return packed
 
 
 def pack(
@@ -32,15 +21,15 @@ def pack(
     user_properties: tuple[tuple[str, str], ...],
 ) -> PackedProperties:
     """Return the properties of a PUBLISH packet, as MQTT 5 has them."""
-    told = _alike(content_type, is_text, expiry_seconds) + b"".join(
+    fields = _shared_fields(content_type, is_text, expiry_seconds) + b"".join(
         _USER_PROPERTY + writeUTF(name) + writeUTF(value)  # type: ignore[no-untyped-call]  # paho
         for name, value in user_properties
     )
-    return PackedProperties(VariableByteIntegers.encode(len(told)) + told)  # type: ignore[no-untyped-call]  # paho
+    return PackedProperties(VariableByteIntegers.encode(len(fields)) + fields)  # type: ignore[no-untyped-call]  # paho
 
 
 @lru_cache(_KINDS_KEPT)
-def _alike(content_type: str | None, is_text: bool, expiry_seconds: int | None) -> bytes:  # noqa: FBT001 - a key of the cache
+def _shared_fields(content_type: str | None, is_text: bool, expiry_seconds: int | None) -> bytes:  # noqa: FBT001 - a key of the cache
     """Return what many messages have in common, without its length."""
     properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho
     if content_type is not None:

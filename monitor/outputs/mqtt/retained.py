@@ -20,8 +20,8 @@ from monitor.model.errors import BusUnavailableError, OutputRefusedError, Output
 from monitor.model.events import AlertEvent, Event, RunEvent
 from monitor.outputs.freshness import UNSEEN_FACTOR
 from monitor.outputs.mqtt.alert_states import status_of
-from monitor.outputs.mqtt.client import MqttLink, Outgoing
 from monitor.outputs.mqtt.connection import JSON, Connection
+from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
 from monitor.outputs.mqtt.states import (
     AnyRetained,
     NextStart,
@@ -230,8 +230,8 @@ class RetainedStates:
         await self._bus.advance(step, timeout_seconds=_STORE_SECONDS)
 
 
-def _message(topic: str, payload: bytes) -> Outgoing:
-    return Outgoing(topic=topic, payload=payload, retain=True, content_type=JSON)
+def _message(topic: str, payload: bytes) -> OutgoingMessage:
+    return OutgoingMessage(topic=topic, payload=payload, retain=True, content_type=JSON)
 
 
 async def _taken(topics: list[str], answers: list[asyncio.Future[None]]) -> list[str]:

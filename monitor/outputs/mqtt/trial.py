@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError
-from monitor.outputs.mqtt.client import MqttLink, Outgoing
+from monitor.outputs.mqtt.link import MqttLink, OutgoingMessage
 from monitor.outputs.mqtt.opening import VERSIONS, open_link
 from monitor.outputs.mqtt.topics import Topics
 from monitor.outputs.settings import MqttSettings
@@ -55,7 +55,9 @@ async def try_broker(settings: MqttSettings, *, clock: Clock) -> BrokerTrial:
 async def _publish(link: MqttLink, topic: str, timeout_seconds: float) -> str | None:
     try:
         async with asyncio.timeout(timeout_seconds):
-            await link.send(Outgoing(topic=topic, payload=b"{}", content_type="application/json"))
+            await link.send(
+                OutgoingMessage(topic=topic, payload=b"{}", content_type="application/json")
+            )
     except TimeoutError:
         return "the broker did not acknowledge in time"
     except OutputError as exc:

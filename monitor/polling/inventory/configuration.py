@@ -8,7 +8,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.bus.contract import legible
+from monitor.bus.contract import decode_entries
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
 from monitor.polling.context import PollContext
@@ -86,7 +86,7 @@ class ConfigurationWatch:
         context = self._context
         if self._masking is None:
             stored = await context.bus.state_entries(context.name, CONFIGURATION)
-            self._masking = legible(stored, _DECODER, topic=CONFIGURATION).get(_MASKING)
+            self._masking = decode_entries(stored, _DECODER, topic=CONFIGURATION).get(_MASKING)
         known = self._masking or _Masking(salt=secrets.token_bytes(_SALT_BYTES))
         # What was called secret once stays so.
         names = known.secret_names | await self._names_served_as_secret()

@@ -8,7 +8,7 @@ from datetime import timedelta
 import msgspec
 import structlog
 
-from monitor.bus.contract import legible
+from monitor.bus.contract import decode_entries
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
@@ -71,7 +71,7 @@ class PipelineNames:
         """Read back which pipelines were listed last."""
         stored = await self._context.bus.state_entries(self._context.name, INVENTORY)
         known = {kind.value: stored[kind] for kind in PipelineKind if kind in stored}
-        for kind, listed in legible(known, _DECODER, topic=INVENTORY).items():
+        for kind, listed in decode_entries(known, _DECODER, topic=INVENTORY).items():
             self._listed[PipelineKind(kind)] = listed
 
     async def poll(self) -> None:

@@ -16,7 +16,7 @@ import structlog
 
 from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import MonitorError, NoSuchObjectError, NotAvailableError
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
@@ -31,7 +31,7 @@ from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-Observed = tuple[Observation, Outcome]
+Observed = tuple[Observation, ObservationOutcome]
 HandleJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
 
 _BASE_WAIT_SECONDS = 1.0
@@ -120,7 +120,7 @@ class FlowRuns:
 
     async def _by_flow_run(self, observed: Sequence[Observed]) -> dict[str, list[Observation]]:
         # What the observer has not stored shows nothing yet.
-        unstored = (Outcome.NEEDS_DETAIL, Outcome.UNCONFIRMED)
+        unstored = (ObservationOutcome.NEEDS_DETAIL, ObservationOutcome.UNCONFIRMED)
         stored = [observation for observation, outcome in observed if outcome not in unstored]
         # A row that does not show its flow run is not read again where the store knows it.
         unlinked = [run.key for run in stored if run.parents.flow_run is None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Source
 from monitor.polling.context import PollContext
 from monitor.polling.running.bounded_memory import BoundedMemory
@@ -97,7 +97,7 @@ class JobGroups:
             [
                 observation.key
                 for observation, outcome in observed
-                if outcome is Outcome.NEEDS_DETAIL
+                if outcome is ObservationOutcome.NEEDS_DETAIL
             ]
         )
         await self._flow_runs.notice(observed)

@@ -13,7 +13,7 @@ from monitor.model.errors import (
     UnauthorizedError,
     WorkspaceError,
 )
-from monitor.model.observations import Observation, Outcome
+from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Interval, Poll
@@ -107,11 +107,11 @@ class PlanRuns:
                 self._after(row, outcome)
         return len(handled) == len(fresh)
 
-    def _after(self, row: PlanRunRow, outcome: Outcome) -> None:
+    def _after(self, row: PlanRunRow, outcome: ObservationOutcome) -> None:
         if not has_ended(row.native_status):
             return
         self._processed.put(row.id, _written(row))
-        if outcome is not Outcome.HISTORICAL and row.plan_id is not None:
+        if outcome is not ObservationOutcome.HISTORICAL and row.plan_id is not None:
             self._plan_children.add(row.id, plan_id=row.plan_id)
 
     async def _try_to_read(self, row: PlanRunRow, source: Source) -> Observation | None:

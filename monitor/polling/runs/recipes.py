@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from monitor.bus.contract import StateEntry, legible
+from monitor.bus.contract import StateEntry, decode_entries
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.running.bounded_memory import BoundedMemory
@@ -34,7 +34,7 @@ class RecipeNames:
     async def load(self) -> None:
         """Read back what was learned before."""
         stored = await self._context.bus.state_entries(self._context.name, RECIPE)
-        for recipe_id, known in legible(stored, _DECODER, topic=RECIPE).items():
+        for recipe_id, known in decode_entries(stored, _DECODER, topic=RECIPE).items():
             self._put(recipe_id, known)
 
     def learn(self, row: JobGroupRow) -> None:

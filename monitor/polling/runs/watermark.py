@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from monitor.bus.contract import legible
+from monitor.bus.contract import decode_entries
 from monitor.polling.context import PollContext
 
 WATERMARK = "watermark"  # topic of its state entries
@@ -35,7 +35,7 @@ class Watermark:
         state_entries = await self._context.bus.state_entries(self._context.name, WATERMARK)
         # Without it the next poll begins where the first did: late, and no event repeats.
         own = {self._poll: state_entries[self._poll]} if self._poll in state_entries else {}
-        self._at = legible(own, _DECODER, topic=WATERMARK).get(self._poll)
+        self._at = decode_entries(own, _DECODER, topic=WATERMARK).get(self._poll)
 
     def since(self) -> datetime:
         """Return from which moment on a poll that begins now asks for changes."""

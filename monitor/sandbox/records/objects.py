@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
-from monitor.model.triggers import Trigger
+from monitor.model.triggers import ScheduleTrigger
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,7 +151,7 @@ class OutputObject(Record):
 
 @dataclass(slots=True, kw_only=True)
 class WriteSetting(Record):
-    """A file that an output writes. Parameters are told where in the path they stand."""
+    """A file that an output writes. Parameters have their position in the path."""
 
     output_object_id: int
     path: str
@@ -265,7 +265,7 @@ class Schedule(Record):
     """
 
     name: str
-    triggers: tuple[Trigger, ...]
+    triggers: tuple[ScheduleTrigger, ...]
     tasks: tuple[ScheduleTask, ...]
     enabled: bool = True
     disable_reason: str | None = None
@@ -278,7 +278,7 @@ class ScheduleHistory(Record):
 
     schedule_id: int
     name: str
-    triggers: tuple[Trigger, ...]
+    triggers: tuple[ScheduleTrigger, ...]
     tasks: tuple[ScheduleTask, ...]
     enabled: bool = True
     documents: tuple[Mapping[str, Any], ...] | None = None

@@ -16,7 +16,7 @@ from monitor.model.triggers import (
     HourlyTrigger,
     MonthlyTrigger,
     MonthlyWeekdayTrigger,
-    Trigger,
+    ScheduleTrigger,
     Weekday,
     WeeklyTrigger,
 )
@@ -356,7 +356,7 @@ def _colleague_of(seeding: _Seeding, flow: Flow) -> int:
 def _seed_schedule(
     seeding: _Seeding,
     name: str,
-    trigger: Trigger,
+    trigger: ScheduleTrigger,
     target: Flow | Plan,
     *,
     is_enabled: bool = True,

@@ -13,7 +13,7 @@ from monitor.model.triggers import (
     MonthlyTrigger,
     MonthlyWeekdayTrigger,
     OneTimeTrigger,
-    Trigger,
+    ScheduleTrigger,
     UnsupportedTrigger,
     Weekday,
     WeeklyTrigger,
@@ -39,11 +39,11 @@ class _Days(_Hours):
     only_working_days: bool
 
 
-def read_trigger(body: Body, *, now: datetime) -> Trigger:
+def read_trigger(body: Body, *, now: datetime) -> ScheduleTrigger:
     """Return what one item of ``triggers`` says.
 
     Raises:
-        ApiError: 400; its code tells a bad expression from a trigger that will never fire.
+        ApiError: 400; its code separates a bad expression from a trigger that never fires.
     """
     watchers = [name for name in body.names() if name in WATCHERS]
     if watchers and not body.has("timeBased"):
@@ -65,24 +65,24 @@ def read_trigger(body: Body, *, now: datetime) -> Trigger:
     return trigger
 
 
-def will_fire(trigger: Trigger, *, now: datetime) -> bool:
+def will_fire(trigger: ScheduleTrigger, *, now: datetime) -> bool:
     """True for a trigger that has a time to come, and for one that waits for data."""
     return isinstance(trigger, UnsupportedTrigger) or next_after(trigger, now) is not None
 
 
-def _cron(body: Body, timezone: str) -> Trigger:
+def _cron(body: Body, timezone: str) -> ScheduleTrigger:
     return CronTrigger(expression=body.text("expression"), timezone=timezone)
 
 
-def _hourly(body: Body, timezone: str) -> Trigger:
+def _hourly(body: Body, timezone: str) -> ScheduleTrigger:
     return HourlyTrigger(**_hours(body, timezone))
 
 
-def _daily(body: Body, timezone: str) -> Trigger:
+def _daily(body: Body, timezone: str) -> ScheduleTrigger:
     return DailyTrigger(**_days(body, timezone))
 
 
-def _weekly(body: Body, timezone: str) -> Trigger:
+def _weekly(body: Body, timezone: str) -> ScheduleTrigger:
     days = [
         _weekday(day, f"{body.name_of('daysOfWeek')}[{index}]")
         for index, day in enumerate(body.array("daysOfWeek"))
@@ -90,12 +90,12 @@ def _weekly(body: Body, timezone: str) -> Trigger:
     return WeeklyTrigger(**_days(body, timezone), days_of_week=tuple(days))
 
 
-def _monthly(body: Body, timezone: str) -> Trigger:
+def _monthly(body: Body, timezone: str) -> ScheduleTrigger:
     body.raw("daysOfMonth")
     return MonthlyTrigger(**_days(body, timezone), days_of_month=body.integers("daysOfMonth"))
 
 
-def _monthly_weekday(body: Body, timezone: str) -> Trigger:
+def _monthly_weekday(body: Body, timezone: str) -> ScheduleTrigger:
     return MonthlyWeekdayTrigger(
         **_days(body, timezone),
         day_of_week=_weekday(body.raw("dayOfWeek"), body.name_of("dayOfWeek")),
@@ -103,11 +103,11 @@ def _monthly_weekday(body: Body, timezone: str) -> Trigger:
     )
 
 
-def _one_time(body: Body, timezone: str) -> Trigger:
+def _one_time(body: Body, timezone: str) -> ScheduleTrigger:
     return OneTimeTrigger(at=_instant(body, "utcDateTime"), timezone=timezone)
 
 
-_READERS: Mapping[str, Callable[[Body, str], Trigger]] = {
+_READERS: Mapping[str, Callable[[Body, str], ScheduleTrigger]] = {
     "cron": _cron,
     "hourly": _hourly,
     "daily": _daily,
@@ -153,7 +153,7 @@ def _instant(body: Body, field: str) -> datetime:
         raise bad_field(body.name_of(field), "must be a date and time of ISO 8601") from exc
 
 
-def _refuse_what_cannot_fire(trigger: Trigger, body: Body, *, now: datetime) -> None:
+def _refuse_what_cannot_fire(trigger: ScheduleTrigger, body: Body, *, now: datetime) -> None:
     try:
         check(trigger)
         upcoming = next_after(trigger, now)
@@ -172,7 +172,7 @@ def _refuse_what_cannot_fire(trigger: Trigger, body: Body, *, now: datetime) -> 
         )
 
 
-def trigger_document(trigger: Trigger) -> Mapping[str, Json]:
+def trigger_document(trigger: ScheduleTrigger) -> Mapping[str, Json]:
     """Return a trigger as the API writes it."""
     if isinstance(trigger, UnsupportedTrigger):
         return {trigger.kind: {}}

@@ -1,0 +1,283 @@
+"""Everything that overrides or uses private members of aiomqtt and paho stands in this file.
+
+It was written for the versions in `WRITTEN_FOR`. On any other version a test fails until somebody
+has compared this file with the new sources and has set the version here.
+
+Why private members: aiomqtt reports a message that the broker denied as published, hides the
+reason for which a connection ended, registers sockets with the loop after they may have been
+closed, and cannot hang up without a DISCONNECT. paho packs the properties of each message anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any
+
+import aiomqtt
+from aiomqtt.client import ProtocolVersion
+from aiomqtt.types import PahoSocket
+from msgspec import Struct
+from paho.mqtt import subscribeoptions
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY as _NOT_VERSION_5
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessageInfo
+from paho.mqtt.exception import MQTTException
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from monitor.outputs.settings import MqttSettings
+
+WRITTEN_FOR = {"aiomqtt": "2.5.1", "paho-mqtt": "2.2.0"}
+
+# All that the two raise while they connect, read and write. LookupError and struct.error come from
+# packets that are not MQTT.
+LIBRARY_ERRORS: tuple[type[Exception], ...] = (
+    aiomqtt.MqttError,
+    MQTTException,
+    subscribeoptions.MQTTException,
+    OSError,
+    ValueError,
+    LookupError,
+    struct.error,
+)
+# The reasons of our errors carry what paho would log, once and in our form.
+_SILENT = logging.Logger("paho", logging.CRITICAL + 1)  # noqa: LOG001 - not to be found by name
+_SESSION_TAKEN_OVER = 0x8E
+_UNSPECIFIED = 0x80  # what paho reports where the socket was closed
+
+
+class LinkEndKind(Enum):
+    """Who ended a connection."""
+
+    TAKEN_OVER = auto()  # the broker says that another client has our client id
+    CLOSED_BY_PEER = auto()  # the socket was closed without a reason
+    OTHER = auto()
+
+
+class LinkEnd(Struct, frozen=True):
+    """Why a connection ended, for people and for code."""
+
+    reason: str
+    kind: LinkEndKind = LinkEndKind.OTHER
+
+
+class BrokerClient(aiomqtt.Client):
+    """aiomqtt's client that reports each acknowledgement and the end of the connection.
+
+    It is used for one connection. All methods and callbacks run on the event loop, but for
+    `_on_socket_open`, which runs in the thread that connects.
+    """
+
+    def __init__(
+        self,
+        settings: MqttSettings,
+        *,
+        version: ProtocolVersion,
+        will: aiomqtt.Will | None,
+        tls: ssl.SSLContext | None,
+        on_accepted: Callable[[Properties | None], None],
+        on_answer: Callable[[int, ReasonCode], None],
+        on_end: Callable[[LinkEnd], None],
+    ) -> None:
+        """Call ``on_answer`` with id and reason code of each PUBACK.
+
+        ``on_accepted`` gets the properties with which the broker accepts the connection.
+        """
+        is_version_5 = version is ProtocolVersion.V5
+        super().__init__(
+            settings.broker.host,
+            settings.broker.port,
+            username=settings.username,
+            password=None if settings.password is None else settings.password.reveal(),
+            identifier=settings.instance,
+            protocol=version,
+            will=will,
+            # The broker keeps nothing for us: the log knows what to send again.
+            clean_session=None if is_version_5 else True,
+            clean_start=True if is_version_5 else _NOT_VERSION_5,
+            timeout=2 * settings.connect_timeout_seconds,  # `MqttLink.open` has a limit of its own
+            keepalive=settings.keepalive_seconds,
+            max_queued_incoming_messages=1,  # nothing is subscribed to
+            tls_context=tls,
+            logger=_SILENT,
+            # Small messages leave at once, instead of waiting for the answer to the one before.
+            socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+        )
+        # The link keeps the window; paho's own costs a walk through all messages per answer.
+        self._client.max_inflight_messages_set(0)
+        self._client.connect_timeout = settings.connect_timeout_seconds
+        self._on_accepted = on_accepted
+        self._on_answer = on_answer
+        self._on_end = on_end
+        self._is_abandoned = False
+
+    @property
+    def has_socket(self) -> bool:
+        """True once a TCP connection exists."""
+        return self._client.socket() is not None
+
+    async def connect(self) -> None:
+        """Return when the broker has accepted the connection.
+
+        A call that is cancelled leaves a thread that still connects; `hang_up` makes it drop its
+        socket.
+        """
+        await self.__aenter__()
+        # aiomqtt notices some failures of the socket only in this future.
+        self._disconnected.add_done_callback(self._notice_disconnected)
+
+    async def disconnect(self) -> None:
+        """Send DISCONNECT, so that the broker does not publish the last will."""
+        await self.__aexit__(None, None, None)
+
+    def hang_up(self) -> None:
+        """Close the socket without a DISCONNECT, which would cancel the last will."""
+        self._is_abandoned = True
+        self._client._sock_close()  # noqa: SLF001 - paho has no other way to hang up
+
+    def publish_nowait(
+        self, topic: str, payload: bytes, *, retain: bool, properties: Properties | None
+    ) -> MQTTMessageInfo:
+        """Send with QoS 1; ``on_answer`` gets the id of the returned info.
+
+        Raises:
+            ValueError: the topic or the payload cannot be sent.
+        """
+        return self._client.publish(topic, payload, 1, retain, properties)
+
+    def ping_if_due(self) -> None:
+        """Send a PING where the keepalive asks for it; to be called every second."""
+        self._client.loop_misc()
+
+    # --- what paho calls ---
+
+    # aiomqtt registers sockets with the loop later and by number. By then the socket may be
+    # closed and its number another socket's, so each registration here compares first.
+
+    def _on_socket_open(
+        self,
+        client: Client,  # noqa: ARG002 - the signature is paho's
+        userdata: Any,  # noqa: ARG002 - the signature is paho's
+        sock: PahoSocket,
+    ) -> None:
+        # Called in the thread that connects, which nobody can stop once the wait was given up.
+        if self._is_abandoned:
+            sock.close()
+        else:
+            self._loop.call_soon_threadsafe(self._start_reading, sock)
+
+    def _start_reading(self, sock: PahoSocket) -> None:
+        present = self._client.socket()
+        if present is not None and present is sock:
+            self._loop.add_reader(present.fileno(), self._read, present)
+
+    def _read(self, sock: PahoSocket) -> None:
+        try:
+            self._client.loop_read()
+            # Decrypted bytes that paho has not taken yet do not make the socket readable again.
+            while isinstance(sock, ssl.SSLSocket) and sock.fileno() >= 0 and sock.pending():
+                self._client.loop_read()
+        except LIBRARY_ERRORS as exc:
+            self._break_off(exc)
+
+    def _on_socket_register_write(
+        self,
+        client: Client,  # noqa: ARG002 - the signature is paho's
+        userdata: Any,  # noqa: ARG002 - the signature is paho's
+        sock: PahoSocket,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._start_writing, sock)
+
+    def _start_writing(self, sock: PahoSocket) -> None:
+        present = self._client.socket()
+        if present is not None and present is sock:
+            self._loop.add_writer(present.fileno(), self._write)
+
+    def _write(self) -> None:
+        try:
+            self._client.loop_write()
+        except LIBRARY_ERRORS as exc:
+            self._break_off(exc)
+
+    def _break_off(self, exc: Exception) -> None:
+        is_socket = isinstance(exc, OSError)
+        reason = str(exc) if is_socket else f"the broker sent no valid MQTT: {exc!r}"
+        self.hang_up()
+        if self._connected.done():
+            self._on_end(LinkEnd(reason))
+        else:
+            self._connected.set_exception(aiomqtt.MqttError(reason))
+
+    def _on_connect(
+        self,
+        client: Client,
+        userdata: Any,
+        flags: ConnectFlags,
+        reason_code: ReasonCode,
+        properties: Properties | None = None,
+    ) -> None:
+        self._on_accepted(properties)
+        super()._on_connect(client, userdata, flags, reason_code, properties)
+
+    def _on_publish(
+        self,
+        client: Client,  # noqa: ARG002 - the signature is paho's
+        userdata: Any,  # noqa: ARG002 - the signature is paho's
+        mid: int,
+        reason_code: ReasonCode,
+        properties: Properties,  # noqa: ARG002 - the signature is paho's
+    ) -> None:
+        self._on_answer(mid, reason_code)
+
+    def _on_disconnect(
+        self,
+        client: Client,
+        userdata: Any,
+        flags: DisconnectFlags,
+        reason_code: ReasonCode,
+        properties: Properties | None = None,
+    ) -> None:
+        if self._is_abandoned:
+            return
+        if not self._connected.done():
+            # Without this an attempt that the broker cuts short would last until its time-out.
+            self._connected.set_exception(
+                aiomqtt.MqttCodeError(None, "closed before it was accepted")
+            )
+            return
+        super()._on_disconnect(client, userdata, flags, reason_code, properties)
+        if self._disconnected.done() and not self._disconnected.cancelled():
+            # aiomqtt may replace this future, and asyncio would log what nobody retrieved.
+            self._disconnected.exception()
+        self._on_end(_end_of(flags, reason_code))
+
+    def _notice_disconnected(self, disconnected: Any) -> None:
+        failure = None if disconnected.cancelled() else disconnected.exception()
+        self._on_end(LinkEnd("closed" if failure is None else str(failure)))
+
+
+class PackedProperties(Properties):
+    """The properties of a message, packed beforehand. paho builds two tables for each message."""
+
+    def __init__(self, packed: bytes) -> None:
+        # Without the tables of the base class, and past its check of every attribute.
+        object.__setattr__(self, "packed", packed)
+
+    def pack(self) -> bytes:
+        """Return the bytes of the packet's property field, its length in front."""
+        packed: bytes = object.__getattribute__(self, "packed")
+        return packed
+
+
+def _end_of(flags: DisconnectFlags, reason_code: ReasonCode) -> LinkEnd:
+    if flags.is_disconnect_packet_from_server:
+        is_taken_over = reason_code.value == _SESSION_TAKEN_OVER
+        kind = LinkEndKind.TAKEN_OVER if is_taken_over else LinkEndKind.OTHER
+        return LinkEnd(str(reason_code), kind)
+    if reason_code.value == _UNSPECIFIED:
+        return LinkEnd("the connection was closed without a reason", LinkEndKind.CLOSED_BY_PEER)
+    return LinkEnd(str(reason_code))

@@ -35,8 +35,8 @@ def changes_of(bus: SqliteBus, clock: ManualClock) -> WorkspaceChanges:
     return WorkspaceChanges(bus=bus, clock=clock, commit_timeout_seconds=5)
 
 
-def held(things: Mapping[str, str]) -> dict[str, TrackedValue]:
-    return {name: TrackedValue(held=value, shown=value) for name, value in things.items()}
+def tracked(things: Mapping[str, str]) -> dict[str, TrackedValue]:
+    return {name: TrackedValue(stored=value, shown=value) for name, value in things.items()}
 
 
 async def events(bus: SqliteBus) -> list[WorkspaceEvent]:
@@ -53,9 +53,9 @@ async def test_the_first_reading_publishes_nothing_and_a_change_is_published_onc
 ) -> None:
     """Also when the monitor was not there between the two observations."""
     for things in ({"5": "enabled", "6": "enabled"}, {"5": "disabled", "6": "enabled"}):
-        await changes_of(bus, clock).learn_many("acme", "schedule", held(things))
+        await changes_of(bus, clock).learn_many("acme", "schedule", tracked(things))
     await changes_of(bus, clock).learn_many(
-        "acme", "schedule", held({"5": "disabled", "6": "enabled"})
+        "acme", "schedule", tracked({"5": "disabled", "6": "enabled"})
     )
 
     assert await told(bus) == [("schedule:5", "enabled", "disabled")]
@@ -68,7 +68,7 @@ async def test_additions_are_published_only_where_that_is_asked_for(
     changes = changes_of(bus, clock)
     for kind, tells in (("setting", True), ("connection", False)):
         for things in ({"a": "1"}, {"b": "2"}):
-            await changes.learn_many("acme", kind, held(things), reports_additions=tells)
+            await changes.learn_many("acme", kind, tracked(things), reports_additions=tells)
 
     assert await told(bus) == [("setting:a", "1", None), ("setting:b", None, "2")]
 
@@ -76,9 +76,9 @@ async def test_additions_are_published_only_where_that_is_asked_for(
 async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: ManualClock) -> None:
     """A read that missed something neither shows that it went nor that it came back."""
     changes = changes_of(bus, clock)
-    await changes.learn_many("acme", "connection", held({"7": "up", "8": "up"}))
-    await changes.learn_many("acme", "connection", held({"8": "up"}), unread=["7"])
-    await changes.learn_many("acme", "connection", held({"7": "down", "8": "up"}))
+    await changes.learn_many("acme", "connection", tracked({"7": "up", "8": "up"}))
+    await changes.learn_many("acme", "connection", tracked({"8": "up"}), unread=["7"])
+    await changes.learn_many("acme", "connection", tracked({"7": "down", "8": "up"}))
 
     assert await told(bus) == [("connection:7", "up", "down")]
 
@@ -86,8 +86,8 @@ async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: Man
 async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualClock) -> None:
     """The old value of a setting that has become a secret does not stand in the event."""
     changes = changes_of(bus, clock)
-    hidden = {"a": TrackedValue(held="digest", shown="***", is_hidden=True)}
-    await changes.learn_many("acme", "setting", held({"a": "plain"}), reports_additions=True)
+    hidden = {"a": TrackedValue(stored="digest", shown="***", is_hidden=True)}
+    await changes.learn_many("acme", "setting", tracked({"a": "plain"}), reports_additions=True)
     await changes.learn_many("acme", "setting", hidden, reports_additions=True)
 
     assert await told(bus) == [("setting:a", "***", "***")]
@@ -116,7 +116,7 @@ async def test_published_changes_lead_from_the_first_reading_to_the_last(
     try:
         for look in looks:
             await changes_of(bus, clock).learn_many(
-                "acme", "setting", held(look), reports_additions=True
+                "acme", "setting", tracked(look), reports_additions=True
             )
         found = await events(bus)
     finally:

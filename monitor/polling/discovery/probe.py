@@ -111,7 +111,7 @@ def judge(
     fitting = [
         candidate
         for candidate in _LISTED
-        if all(operation(proven).is_offered_in(candidate) for proven in proof.found)
+        if all(operation(proven).is_part_of(candidate) for proven in proof.found)
     ]
     found = f"reads succeed of {_named(proof.found)}"
     if not fitting:
@@ -137,7 +137,7 @@ def _hint(specification: Specification) -> str:
 
 
 def _contradictions(edition: Edition, proof: Proof) -> int:
-    return sum(operation(refused).is_offered_in(edition) for refused in proof.refused)
+    return sum(operation(refused).is_part_of(edition) for refused in proof.refused)
 
 
 def _likeness(edition: Edition, specification: Specification) -> int:
@@ -147,7 +147,7 @@ def _likeness(edition: Edition, specification: Specification) -> int:
     offered = {
         (operation.method, operation.path)
         for operation in operations()
-        if operation.is_offered_in(edition)
+        if operation.is_part_of(edition)
     }
     return -len(offered ^ specification)
 
@@ -173,7 +173,7 @@ async def _prove(client: WorkspaceClient) -> Proof:
     failure: WorkspaceError | None = None
     for operation_id in _READS:
         try:
-            is_offered = await _is_offered(client, operation_id)
+            is_offered = await _is_available(client, operation_id)
         except TryLaterError as error:
             if not is_about_the_object(error):
                 raise
@@ -209,7 +209,7 @@ async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> N
                 raise
 
 
-async def _is_offered(client: WorkspaceClient, operation_id: str) -> bool:
+async def _is_available(client: WorkspaceClient, operation_id: str) -> bool:
     query = {"limit": 1} if "limit" in operation(operation_id).query else None
     try:
         await client.requester.request(operation_id, query=query, priority=Priority.CHANGES)

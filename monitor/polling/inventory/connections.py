@@ -64,7 +64,7 @@ class Connections:
             if is_up is not None
         )
         context.update_inventory(connections=known)
-        values = {status.id: _held(is_up=status.is_up) for status in known}
+        values = {status.id: _tracked(is_up=status.is_up) for status in known}
         changed = await context.observer.changes.learn_many(
             context.name, CONNECTION, values, unread=names.keys() - values.keys()
         )
@@ -114,9 +114,9 @@ class Connections:
         self._left_out = count
 
 
-def _held(*, is_up: bool) -> TrackedValue:
+def _tracked(*, is_up: bool) -> TrackedValue:
     word = "up" if is_up else "down"
-    return TrackedValue(held=word, shown=word)
+    return TrackedValue(stored=word, shown=word)
 
 
 def _by_number(connection_id: str) -> tuple[int, str]:

@@ -42,13 +42,13 @@ _SECRET_VALUES = re.compile(
 _RANDOM_LOOKING = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/_=-]{24,}")
 
 
-def held_settings(
+def tracked_settings(
     configuration: dict[str, Any], *, secret_names: Collection[str], salt: bytes
 ) -> dict[str, TrackedValue]:
     """Return every single setting under its whole name, as it may be stored and shown.
 
     ``secret_names`` are those that the workspace itself calls secret. Of what is hidden only a
-    keyed digest is held, by which a change is noticed; without ``salt`` it reveals nothing.
+    keyed digest is stored, by which a change is noticed; without ``salt`` it reveals nothing.
     """
     found: dict[str, TrackedValue] = {}
     for path, value in _leaves((), configuration):
@@ -56,9 +56,9 @@ def held_settings(
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if is_secret(path, value) or _is_named(path, secret_names):
             digest = hmac.new(salt, text.encode(errors="replace"), hashlib.sha256).hexdigest()
-            found[name] = TrackedValue(held=digest, shown=MASK, is_hidden=True)
+            found[name] = TrackedValue(stored=digest, shown=MASK, is_hidden=True)
         else:
-            found[name] = TrackedValue(held=_digest(text), shown=text[:_LONGEST_SHOWN])
+            found[name] = TrackedValue(stored=_digest(text), shown=text[:_LONGEST_SHOWN])
     return found
 
 

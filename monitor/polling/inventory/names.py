@@ -188,14 +188,14 @@ class PipelineNames:
         since = context.workspace_now() - _UNLISTED_KEPT
         if status.followed_since is not None:
             since = max(since, status.followed_since)  # what ended before that is history
-        held = context.observer.busy(context.name, since=since)
-        held |= {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
+        used = context.observer.busy(context.name, since=since)
+        used |= {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
         return {
             named_pipeline.id
             for named_pipeline in context.live_state.named_pipelines()
             if named_pipeline.workspace == context.name
             and named_pipeline.kind is kind
-            and (kind, named_pipeline.id) not in held
+            and (kind, named_pipeline.id) not in used
         }
 
     async def _keep(self, kind: PipelineKind, listed: frozenset[str]) -> None:

@@ -102,7 +102,7 @@ class Schedules:
 
     async def _publish(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
         context = self._context
-        values = {schedule_known.id: _held(schedule_known) for schedule_known in known}
+        values = {schedule_known.id: _tracked(schedule_known) for schedule_known in known}
         changed = await context.observer.changes.learn_many(
             context.name, SCHEDULE, values, unread=unread
         )
@@ -126,15 +126,15 @@ class Schedules:
         self._named = frozenset(named)
 
 
-def _held(schedule_known: ScheduleKnown) -> TrackedValue:
+def _tracked(schedule_known: ScheduleKnown) -> TrackedValue:
     if schedule_known.is_enabled:
-        return TrackedValue(held=_ENABLED, shown=_ENABLED)
+        return TrackedValue(stored=_ENABLED, shown=_ENABLED)
     reason = (
         f": {schedule_known.disable_reason[:_LONGEST_REASON]}"
         if schedule_known.disable_reason
         else ""
     )
-    return TrackedValue(held=_DISABLED, shown=f"{_DISABLED}{reason}")
+    return TrackedValue(stored=_DISABLED, shown=f"{_DISABLED}{reason}")
 
 
 def _known(row: ScheduleRow) -> ScheduleKnown:

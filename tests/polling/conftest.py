@@ -22,8 +22,8 @@ from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll import Poll
 from monitor.polling.poll_list import WorkspacePolls, build, declared_polls
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.poller import WorkspacePoller
-from monitor.polling.running.reachability import ReachabilityJudge
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer

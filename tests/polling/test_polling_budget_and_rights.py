@@ -12,8 +12,8 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BudgetExhaustedError, MonitorError, NotAvailableError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.running.intervals import wait_after_reads, wait_between_lists
-from monitor.polling.running.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.intervals import wait_after_reads, wait_between_lists
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.workspace.budget import RequestBudget
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority

@@ -18,7 +18,7 @@ from monitor.model.inventory import Figures
 from monitor.model.live_state import Reachability
 from monitor.model.secrets import Secret
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.running.attempts import PollAttempts
+from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.settings import PollSettings
 from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox

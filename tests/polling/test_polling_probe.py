@@ -12,7 +12,7 @@ from monitor.model.errors import NotAvailableError, UnauthorizedError, Workspace
 from monitor.model.events import WorkspaceEvent
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.discovery.probe import Proof, judge, probe
-from monitor.polling.running.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace

@@ -16,7 +16,7 @@ from monitor.model.errors import (
     WorkspaceUnreachableError,
 )
 from monitor.model.live_state import Reachability
-from monitor.polling.running.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 

@@ -8,7 +8,7 @@ import pytest
 
 from monitor.model.observations import Observation
 from monitor.model.runs import JobCount, RunKind, Source, Status, Trigger, status_of
-from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.runs.run_observations import flow_run_begun, job_group_observation, job_summary
 from monitor.workspace.payloads import JobGroupRow, JobRow
 from tests.polling.conftest import Scene

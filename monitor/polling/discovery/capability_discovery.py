@@ -16,8 +16,8 @@ from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.probe import PROBED, Finding, probe
 from monitor.polling.poll import Poll, WhenDue
-from monitor.polling.running.reachability import ReachabilityJudge
-from monitor.polling.running.wake_signal import WakeSignal
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()

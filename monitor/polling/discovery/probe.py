@@ -16,7 +16,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceError,
 )
-from monitor.polling.running.failures import is_about_the_object
+from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
 

@@ -12,7 +12,7 @@ from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, every
-from monitor.polling.running.failures import is_about_the_object
+from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.payloads import BadRow, ScheduleRow
 from monitor.workspace.priority import Priority

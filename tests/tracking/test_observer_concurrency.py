@@ -86,8 +86,8 @@ def seen(
     )
 
 
-async def test_ends_told_at_the_same_moment_all_count(bus: SqliteBus, clock: ManualClock) -> None:
-    """Two failures of one pipeline, seen by two looks at once, are two after a restart as well."""
+async def test_ends_observed_at_the_same_time_all_count(bus: SqliteBus, clock: ManualClock) -> None:
+    """Two failures of one pipeline, observed by two polls at once, are two after a restart, too."""
     observer, live_state = observer_of(bus, clock)
     await asyncio.gather(
         *(observer.observe([seen(clock, number, "Failed")]) for number in range(1, 6))
@@ -100,7 +100,7 @@ async def test_ends_told_at_the_same_moment_all_count(bus: SqliteBus, clock: Man
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_cancelled_look_leaves_memory_and_store_alike(
+async def test_a_cancelled_observation_leaves_memory_and_store_alike(
     bus: SqliteBus, clock: ManualClock, turns: int
 ) -> None:
     """Whenever it is cancelled, what the store holds of a run is what is known of it."""
@@ -162,7 +162,7 @@ async def test_a_workspace_that_is_watched_again_is_read_anew(
 async def test_a_run_of_before_does_not_bring_back_an_old_name(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """A look that tells no name changes none, though the run was stored under another one."""
+    """An observation without a name changes none, though the run was stored under another one."""
     observer, live_state = observer_of(bus, clock)
     await observer.observe([seen(clock, 1, "InProgress")])
     live_state.name_pipeline("acme", FLOW.kind, FLOW.id, "Weekly sales")
@@ -171,7 +171,7 @@ async def test_a_run_of_before_does_not_bring_back_an_old_name(
     assert live_state.label("acme", FLOW) == "Weekly sales"
 
 
-async def test_a_fault_of_the_observer_itself_is_told_to_who_watches(
+async def test_a_failure_of_the_observer_itself_is_raised_by_watch(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
     """What cannot be foreseen in the one door ends its watch, and with it the daemon."""

@@ -38,7 +38,7 @@ def ended(number: int, status: Status, *, minute: int) -> RunState:
 
 
 def after(*runs: RunState) -> PipelineHealth:
-    """Return the standing after these ends arrived in this order."""
+    """Return the health after these ends arrived in this order."""
     health: PipelineHealth | None = None
     for run in runs:
         health = fold(health, run, None)
@@ -68,7 +68,7 @@ def test_a_late_old_end_does_not_replace_the_newest() -> None:
     assert health.consecutive_failures == 0
 
 
-def test_a_better_told_end_counts_once() -> None:
+def test_an_end_known_better_later_counts_once() -> None:
     """Job records that correct the end of a run do not count its failure again."""
     first = ended(1, Status.FAILED, minute=3)
     better = ended(1, Status.FAILED, minute=2)
@@ -108,7 +108,7 @@ def test_failures_since_the_last_success_are_the_same_in_any_order(order: list[i
     assert after(*(runs[number] for number in order)).consecutive_failures == 2
 
 
-def test_failures_are_counted_beyond_those_whose_ends_are_kept() -> None:
+def test_more_failures_are_counted_than_ends_are_kept() -> None:
     """A weekend of failures is counted in full, and what is kept of it is bounded."""
     runs = [ended(number, Status.FAILED, minute=number) for number in range(300)]
     health = after(*runs)
@@ -129,7 +129,7 @@ def test_a_failure_that_turns_out_to_be_older_than_the_success_no_longer_counts(
     assert health.consecutive_failures == 0
 
 
-def test_a_recipe_that_is_told_late_counts_its_failure() -> None:
+def test_a_recipe_that_is_known_late_counts_its_failure() -> None:
     """A job group whose recipe becomes known after its end counts there, where nothing was."""
     bare = msgspec.structs.replace(
         ended(1, Status.FAILED, minute=3), key=RunKey("acme", RunKind.JOB_GROUP, "1")

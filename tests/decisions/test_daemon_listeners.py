@@ -24,9 +24,9 @@ async def test_the_door_for_callbacks_leads_nowhere_else(tmp_path: Path) -> None
     async with stage.daemon(settings) as face, aiohttp.ClientSession() as session:
         shown = [await status(session, f"http://127.0.0.1:{port}{path}") for path in outside]
         hook = f"/hooks/acme/{stage.SECRET.replace(' ', '%20')}"
-        told = {"job_id": "1", "status": "Complete"}
-        taken = await status(session, f"http://127.0.0.1:{port}{hook}", told)
-        inside = await status(session, face.url + hook, told)
+        callback = {"job_id": "1", "status": "Complete"}
+        taken = await status(session, f"http://127.0.0.1:{port}{hook}", callback)
+        inside = await status(session, face.url + hook, callback)
 
     assert shown == [404] * len(outside)
     assert taken == 204

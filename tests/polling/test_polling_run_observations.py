@@ -8,7 +8,7 @@ import pytest
 
 from monitor.model.observations import Observation
 from monitor.model.runs import JobCount, RunKind, Source, Status, Trigger, status_of
-from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.runs.run_observations import flow_run_begun, job_group_observation, job_summary
 from monitor.workspace.payloads import JobGroupRow, JobRow
 from tests.polling.conftest import Scene
@@ -33,7 +33,7 @@ def observation(row: JobGroupRow) -> Observation:
 
 def test_reported_times_are_exact() -> None:
     """Start and end come from the first and the last job that report them."""
-    told = job_summary(
+    summary = job_summary(
         [
             job(started_at=at(5), finished_at=at(9), created_at=at(1)),
             job(started_at=at(7), finished_at=at(20), created_at=at(1)),
@@ -41,35 +41,39 @@ def test_reported_times_are_exact() -> None:
         read_at=at(30),
     )
 
-    assert (told.started_at, told.finished_at, told.approximate) == (at(5), at(20), ())
+    assert (summary.started_at, summary.finished_at, summary.approximate) == (at(5), at(20), ())
 
 
 def test_other_stamps_are_approximations() -> None:
     """Without reported times, creation and last write stand in and are marked."""
-    told = job_summary([job(created_at=at(1), updated_at=at(9))], read_at=None)
+    summary = job_summary([job(created_at=at(1), updated_at=at(9))], read_at=None)
 
-    assert (told.started_at, told.finished_at) == (at(1), at(9))
-    assert told.approximate == ("started_at", "finished_at")
+    assert (summary.started_at, summary.finished_at) == (at(1), at(9))
+    assert summary.approximate == ("started_at", "finished_at")
 
 
-def test_one_silent_job_makes_the_end_approximate() -> None:
+def test_one_job_without_its_end_makes_the_end_approximate() -> None:
     """The end is exact only where every job reports its own."""
-    told = job_summary([job(finished_at=at(9)), job(updated_at=at(12))], read_at=None)
+    summary = job_summary([job(finished_at=at(9)), job(updated_at=at(12))], read_at=None)
 
-    assert (told.finished_at, told.approximate) == (at(12), ("finished_at",))
+    assert (summary.finished_at, summary.approximate) == (at(12), ("finished_at",))
 
 
 def test_no_records_invent_nothing() -> None:
     """A job group without job records has no times, no counts and no error."""
-    told = job_summary([], read_at=None)
+    summary = job_summary([], read_at=None)
 
-    assert (told.started_at, told.finished_at, told.error) == (None, None, None)
-    assert (told.approximate, told.jobs.counts, told.jobs.percent_complete) == ((), (), None)
+    assert (summary.started_at, summary.finished_at, summary.error) == (None, None, None)
+    assert (summary.approximate, summary.jobs.counts, summary.jobs.percent_complete) == (
+        (),
+        (),
+        None,
+    )
 
 
 def test_the_first_failure_is_the_error() -> None:
-    """Of several errors the one of the job that failed first is told."""
-    told = job_summary(
+    """Of several errors the one of the job that failed first is reported."""
+    summary = job_summary(
         [
             job(native_status="Failed", error="later", finished_at=at(9)),
             job(native_status="Failed", error="first", finished_at=at(3)),
@@ -78,12 +82,12 @@ def test_the_first_failure_is_the_error() -> None:
         read_at=None,
     )
 
-    assert told.error == "first"
+    assert summary.error == "first"
 
 
 def test_jobs_are_counted_by_our_words_and_theirs() -> None:
     """Both spellings of cancelled are one result; an unknown word is kept."""
-    told = job_summary(
+    summary = job_summary(
         [
             job(native_status="Canceled"),
             job(native_status="Cancelled"),
@@ -92,11 +96,11 @@ def test_jobs_are_counted_by_our_words_and_theirs() -> None:
         read_at=None,
     )
 
-    assert told.jobs.counts == (
+    assert summary.jobs.counts == (
         JobCount(job_type="wrangle", status="Paused", count=1),
         JobCount(job_type="wrangle", status="canceled", count=2),
     )
-    assert not told.are_over
+    assert not summary.are_over
 
 
 @pytest.mark.parametrize(
@@ -111,7 +115,7 @@ def test_jobs_are_counted_by_our_words_and_theirs() -> None:
     ],
 )
 def test_triggers(ran_from: str | None, ran_for: str | None, trigger: Trigger) -> None:
-    """Who started a run is read from two fields; a plan is the more telling one."""
+    """Who started a run is read from two fields; a plan is the more specific one."""
     row = JobGroupRow(id="1", native_status="Created", ran_from=ran_from, ran_for=ran_for)
 
     assert observation(row).trigger is trigger
@@ -140,7 +144,7 @@ def test_job_groups_show_that_a_flow_run_has_begun(words: list[str], status: Sta
 
 
 async def test_the_page_of_a_cloud_drops_the_api_label(unbegun: Scene) -> None:
-    """Links lead where people look; any other host is left as it is."""
+    """Links lead to the page that people open; any other host is left as it is."""
     settings = unbegun.client.settings
     urls = {}
     for url in (

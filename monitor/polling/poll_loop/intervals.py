@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from monitor.polling.context import PollContext
-from monitor.polling.running.wake_signal import WakeSignal
+from monitor.polling.poll_loop.wake_signal import WakeSignal
 
 _CHANGE_SHARE = 0.75  # of the budget; the rest is for all that comes behind in the order
 _CHANGE_LISTS = 2  # job groups and plan runs

@@ -18,7 +18,7 @@ from monitor.model.inventory import Figures
 from monitor.model.live_state import Reachability
 from monitor.model.secrets import Secret
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.running.attempts import PollAttempts
+from monitor.polling.poll_loop.attempts import PollAttempts
 from monitor.polling.settings import PollSettings
 from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
@@ -31,7 +31,7 @@ LINE = "workspace capabilities changed"
 
 
 class Followed:
-    """A sandbox that is followed by hand: one poll, one look at a time."""
+    """A sandbox that is followed by hand: one poll, one probe at a time."""
 
     def __init__(self, scene: Scene, sandbox: Sandbox) -> None:
         self.scene = scene
@@ -40,13 +40,13 @@ class Followed:
         self.capability_discovery = CapabilityDiscovery(scene.context, self.attempts.reachability)
 
     async def poll(self) -> None:
-        """Read the schedules as a running poller does, and heed what was refused."""
+        """Read the schedules as a running poller does, and switch off what was refused."""
         if self.scene.context.can(Capability.READ_SCHEDULES):
             poll = self.scene.declared["schedules"].run
             await self.attempts.attempt("schedules", poll, again_seconds=60)
         await self.capability_discovery.switch_off_refused()
 
-    async def told(self, since: int) -> list[tuple[str, str | None]]:
+    async def published(self, since: int) -> list[tuple[str, str | None]]:
         return [(what, after) for what, _, after in (await self.scene.changes())[since:]]
 
 
@@ -89,7 +89,7 @@ def loud(lines: Sequence[MutableMapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [line for line in lines if line["log_level"] != "debug"]
 
 
-async def test_a_lost_operation_is_told_by_one_line_and_one_event(
+async def test_a_lost_operation_is_published_by_one_line_and_one_event(
     followed: Followed, clock: ManualClock
 ) -> None:
     """Its capability is off, the workspace is as well as before; and on again when it returns."""
@@ -103,7 +103,7 @@ async def test_a_lost_operation_is_told_by_one_line_and_one_event(
     status = followed.scene.live_state.workspaces[NAME]
 
     assert [(line["event"], line["lost"]) for line in loud(lines)] == [(LINE, ["read_schedules"])]
-    assert await followed.told(before) == [("capability:read_schedules", "unavailable")]
+    assert await followed.published(before) == [("capability:read_schedules", "unavailable")]
     assert Capability.READ_SCHEDULES not in status.capabilities
     assert status.reachability is Reachability.REACHABLE
     # Nobody waits for a success of what is not asked any more.
@@ -117,13 +117,13 @@ async def test_a_lost_operation_is_told_by_one_line_and_one_event(
     assert [(line["event"], line["regained"]) for line in loud(lines)] == [
         (LINE, ["read_schedules"])
     ]
-    assert (await followed.told(before))[1:] == [("capability:read_schedules", "available")]
+    assert (await followed.published(before))[1:] == [("capability:read_schedules", "available")]
 
 
-async def test_a_second_loss_does_not_put_off_the_look(
+async def test_a_second_loss_does_not_put_off_the_probe(
     followed: Followed, clock: ManualClock
 ) -> None:
-    """What is lost just behind a look is looked into within a minute, however much follows."""
+    """What is lost just after a probe is probed within a minute, however much follows."""
     await followed.capability_discovery.discover()
     followed.sandbox.world.options.lose.update({"listSchedules": 0.0, "listPlans": 0.0})
     await followed.poll()
@@ -162,7 +162,7 @@ async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> 
     assert followed.scene.live_state.workspaces[NAME].inventory.objects == figures
 
 
-async def test_a_loss_is_looked_for_at_least_four_times_an_hour(
+async def test_a_loss_is_probed_at_least_four_times_an_hour(
     followed: Followed, clock: ManualClock
 ) -> None:
     """However long it lasts; where nothing was lost, every six hours is enough."""
@@ -177,10 +177,10 @@ async def test_a_loss_is_looked_for_at_least_four_times_an_hour(
 
     assert idle == 21_600 - 3_600
     assert max(waits) <= 900
-    assert len(await followed.told(0)) == 1
+    assert len(await followed.published(0)) == 1
 
 
-async def test_a_renewal_is_told_in_one_line(
+async def test_a_renewal_is_logged_in_one_line(
     followed: Followed, configured: Edition | None
 ) -> None:
     """All that went is named together, with an event for each; the edition is found anew."""
@@ -189,18 +189,18 @@ async def test_a_renewal_is_told_in_one_line(
     with structlog.testing.capture_logs() as lines:
         for _ in range(2):
             await followed.poll()
-    told = dict(await followed.told(before))
+    published = dict(await followed.published(before))
 
     (line,) = loud(lines)
-    gone = {item for item, after in told.items() if after == "unavailable"}
+    gone = {item for item, after in published.items() if after == "unavailable"}
     assert {f"capability:{item}" for item in line["lost"]} == gone
     assert {"capability:list_changes", "capability:list_plan_runs"} <= gone
     if configured is None:
-        assert told.pop("edition") == "PC"
+        assert published.pop("edition") == "PC"
         assert followed.scene.live_state.workspaces[NAME].capabilities == capabilities_of(
             Edition.PC
         )
-    assert told.keys() == gone
+    assert published.keys() == gone
     assert not {"capability:follow_by_id", "capability:read_profiles"} - gone
 
     followed.sandbox.world.options.renewal = None
@@ -222,7 +222,7 @@ async def test_a_renewal_is_told_in_one_line(
 async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
     followed: Followed, clock: ManualClock, operation_id: str, capability: Capability
 ) -> None:
-    """A look neither takes it for returned while it is gone, nor makes or deletes anything."""
+    """A probe neither takes it for returned while it is gone, nor makes or deletes anything."""
     tasks = len(list(followed.sandbox.world.shelf(WebhookFlowTask).live()))
     followed.sandbox.world.options.lose[operation_id] = 0.0
     client = followed.scene.client
@@ -234,18 +234,18 @@ async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
         await followed.capability_discovery.switch_off_refused()
         await clock.advance(followed.capability_discovery.seconds_until_due())
         await followed.capability_discovery.discover()
-    assert await followed.told(0) == [(f"capability:{capability}", "unavailable")]
+    assert await followed.published(0) == [(f"capability:{capability}", "unavailable")]
 
     followed.sandbox.world.options.lose.clear()
     await followed.capability_discovery.discover()
-    assert (await followed.told(0))[1:] == [(f"capability:{capability}", "available")]
+    assert (await followed.published(0))[1:] == [(f"capability:{capability}", "available")]
     assert len(list(followed.sandbox.world.shelf(WebhookFlowTask).live())) == tasks
 
 
 async def test_an_outage_in_the_middle_of_a_loss_still_switches_off(
     followed: Followed, clock: ManualClock
 ) -> None:
-    """The look that would tell more fails; what is known already is made known."""
+    """The probe that would show more fails; what is known already is published."""
     followed.sandbox.world.options.lose["listSchedules"] = 0.0
     poll = followed.scene.declared["schedules"].run
     await followed.attempts.attempt("schedules", poll, again_seconds=60)

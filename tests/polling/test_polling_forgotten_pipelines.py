@@ -58,7 +58,7 @@ async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
 async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """What runs is known for as long as it does, and its end is told."""
+    """What runs is known for as long as it does, and its end is published."""
     workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
     await scene.polls.pipeline_names.poll()
     workspace.put_job_group(1)
@@ -69,7 +69,7 @@ async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
 
     workspace.put_job_group(1, "Failed")
     await scene.polls.changes.poll()
-    assert await scene.told() == ["1:queued", "1:started", "1:failed"]
+    assert await scene.run_events() == ["1:queued", "1:started", "1:failed"]
     await list_all(scene, 1)
     assert not knows(scene)
     assert scene.live_state.view.pipeline_health() == ()
@@ -78,7 +78,7 @@ async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
 async def test_what_only_history_has_named_is_forgotten(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """The first look shows runs of flows that were deleted before anybody followed them."""
+    """The initial poll shows runs of flows that were deleted before anybody followed them."""
     old = stamp(workspace.now() - timedelta(hours=2))
     workspace.put_job_group(1, "Failed", createdAt=old, updatedAt=old)
     await unbegun.begin()

@@ -1,4 +1,4 @@
-"""Where following begins: a crash in the middle of the first look tells nothing old or twice."""
+"""Where following begins: a crash in the middle of the initial poll emits nothing old or twice."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.polling.conftest import until
 
 
 @pytest.mark.parametrize("page", [1, 2, 4])
-async def test_a_crash_in_the_middle_of_the_first_look(tmp_path: Path, page: int) -> None:
-    """The next life knows since when it follows, and looks at what the first one did not reach.
+async def test_a_crash_in_the_middle_of_the_initial_poll(tmp_path: Path, page: int) -> None:
+    """The next life knows since when it follows, and reads what the first one did not reach.
 
-    Where following begins with the first complete look, what ended before the second life is old
-    news that nobody ever told. Where the watermark moves with each page, the rest of the list is
+    Where following begins with the first complete read, what ended before the second life is old
+    news that was never reported. Where the watermark moves with each page, the rest of the list is
     never read.
     """
     async with Followed(tmp_path, page_size=5) as it:
@@ -46,6 +46,6 @@ async def test_a_crash_in_the_middle_of_the_first_look(tmp_path: Path, page: int
         assert [state is not None and state.historical for state in states] == [True] * 22
         await it.pass_time(600, step=60)
 
-        told = await it.told_in_all()
+        published = await it.all_transitions()
         expected = [f"{id_}:{word}" for id_ in ids([active, meanwhile]) for word in ALL]
-        assert sorted(told) == sorted(expected)
+        assert sorted(published) == sorted(expected)

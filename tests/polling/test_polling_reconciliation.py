@@ -1,4 +1,4 @@
-"""The audit: what is active is listed, what is gone ends once, what was missed is found."""
+"""Reconciliation: what is active is listed, what is gone ends once, what was missed is found."""
 
 from __future__ import annotations
 
@@ -28,40 +28,40 @@ async def one_running(scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 async def test_an_active_run_behind_the_overlap_is_found(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """A run whose stamp lies before the watermark less the overlap is seen while it runs."""
+    """A run whose stamp lies before the watermark less the overlap is observed while it runs."""
     await scene.polls.changes.poll()
     late = stamp(workspace.now() - timedelta(seconds=1_000))
     workspace.put_job_group(1, "InProgress", createdAt=late, updatedAt=late)
     await scene.polls.changes.poll()
-    assert await scene.told() == []
+    assert await scene.run_events() == []
 
     await scene.poll("reconciliation")
 
-    assert await scene.told() == ["1:queued", "1:started"]
+    assert await scene.run_events() == ["1:queued", "1:started"]
 
 
 async def test_an_ended_run_behind_the_overlap_is_found(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """What was created in the last day is listed again, so that a run missed whole is told."""
+    """What was created in the last day is listed again, so that a run missed whole is published."""
     await scene.polls.changes.poll()
     late = stamp(workspace.now() - timedelta(seconds=1_000))
     workspace.put_job_group(1, "Failed", createdAt=late, updatedAt=late)
     workspace.put_plan_run(7, "Failed", createdAt=late, updatedAt=late, finishedAt=late)
     await scene.polls.changes.poll()
     await scene.poll("reconciliation")
-    assert await scene.told() == []
+    assert await scene.run_events() == []
 
     await scene.poll("relist")
 
-    assert "1:failed" in await scene.told(RunKind.JOB_GROUP)
-    assert "7:failed" in await scene.told(RunKind.PLAN_RUN)
+    assert "1:failed" in await scene.run_events(RunKind.JOB_GROUP)
+    assert "7:failed" in await scene.run_events(RunKind.PLAN_RUN)
 
 
 async def test_only_what_the_lists_omit_is_read_by_id(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """The audit's cost is its pages plus the runs that ended unseen."""
+    """The reconciliation's cost is its pages plus the runs that ended unobserved."""
     for number in range(1, 6):
         workspace.put_job_group(number, "InProgress")
     await scene.polls.changes.poll()
@@ -71,24 +71,24 @@ async def test_only_what_the_lists_omit_is_read_by_id(
     await scene.poll("reconciliation")
 
     assert [workspace.count(f"jobGroups/{number}") for number in range(1, 6)] == [0, 0, 1, 0, 0]
-    assert "3:succeeded" in await scene.told()
+    assert "3:succeeded" in await scene.run_events()
 
 
 async def test_a_run_that_is_gone_twice_ends_once_as_lost(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """One denial ends nothing, the second in another audit does, a third adds nothing."""
+    """One denial ends nothing, the second in another reconciliation does, a third adds nothing."""
     await one_running(scene, workspace, clock)
     del workspace.tables["jobLibrary"][1]
     await scene.poll("reconciliation")
     await scene.poll("reconciliation")
-    assert "1:lost" not in await scene.told()
+    assert "1:lost" not in await scene.run_events()
 
     for _ in range(2):
         await clock.advance(300)
         await scene.poll("reconciliation")
 
-    assert (await scene.told()).count("1:lost") == 1
+    assert (await scene.run_events()).count("1:lost") == 1
 
 
 async def test_a_run_that_comes_back_is_not_lost(
@@ -105,14 +105,14 @@ async def test_a_run_that_comes_back_is_not_lost(
     del workspace.tables["jobLibrary"][1]
     await scene.poll("reconciliation")
 
-    assert "1:lost" not in await scene.told()
+    assert "1:lost" not in await scene.run_events()
 
 
 @pytest.mark.parametrize("fault", [FORBIDDEN, NO_ROUTE])
 async def test_a_refusal_ends_nothing(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock, fault: tuple[int, str]
 ) -> None:
-    """403 and an unknown route let knowledge grow old; no run ends by them."""
+    """403 and an unknown route let live state grow old; no run ends by them."""
     await one_running(scene, workspace, clock)
     del workspace.tables["jobLibrary"][1]
     workspace.faults["jobGroups/1"] = fault
@@ -121,7 +121,7 @@ async def test_a_refusal_ends_nothing(
             await scene.poll("reconciliation")
         await clock.advance(300)
 
-    assert await scene.told() == ["1:queued", "1:started"]
+    assert await scene.run_events() == ["1:queued", "1:started"]
     active = scene.live_state.active[scene.key(1)]
     assert active.confirmed_at < clock.now() - timedelta(seconds=900)
 
@@ -141,7 +141,7 @@ async def test_a_refusal_keeps_no_other_run_from_its_end(
     with pytest.raises(NotAvailableError):
         await scene.poll("reconciliation")
 
-    assert "2:succeeded" in await scene.told()
+    assert "2:succeeded" in await scene.run_events()
 
 
 async def test_a_failed_list_concludes_nothing(
@@ -156,7 +156,7 @@ async def test_a_failed_list_concludes_nothing(
         await clock.advance(300)
 
     assert workspace.count("jobGroups/1") == 0
-    assert await scene.told() == ["1:queued", "1:started"]
+    assert await scene.run_events() == ["1:queued", "1:started"]
 
 
 async def test_plan_runs_and_flow_runs_are_lost_too(
@@ -175,15 +175,15 @@ async def test_plan_runs_and_flow_runs_are_lost_too(
         await clock.advance(300)
         await scene.poll("reconciliation")
 
-    told = await scene.told()
-    assert [f"{run}:lost" in told for run in (1, 7, 71)] == [True, True, True]
+    events = await scene.run_events()
+    assert [f"{run}:lost" in events for run in (1, 7, 71)] == [True, True, True]
     assert not scene.live_state.active
 
 
 async def test_an_unknown_word_is_not_finished(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A run with a status that nobody knows stays active and is confirmed by its id."""
+    """A run with a status that is not known stays active and is confirmed by its id."""
     await one_running(scene, workspace, clock)
     workspace.put_job_group(1, "Hibernating")
     await scene.poll("reconciliation")
@@ -193,7 +193,7 @@ async def test_an_unknown_word_is_not_finished(
     assert active.confirmed_at == clock.now()
 
 
-async def test_every_status_of_the_one_list_that_is_no_end_is_listed(
+async def test_every_active_status_of_the_list_is_reconciled(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """A word that is added to the list is reconciled as well."""

@@ -115,7 +115,7 @@ def test_one_poisoned_row_does_not_cost_the_others(poison: list[Any]) -> None:
     ],
 )
 def test_a_bad_row_keeps_its_id_if_it_has_one(row: str, row_id: str | None) -> None:
-    """A row that cannot be read is told by its id, with a reason that repeats nothing of it."""
+    """A row that cannot be read is reported by its id, with a reason that repeats nothing of it."""
     body = b'{"data":[' + GOOD + b"," + row.encode() + b"]}"
     found = decode_rows(body, rows.JOB_GROUP)
     assert [good.id for good in found.rows] == ["1"]

@@ -17,9 +17,9 @@ from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll import Interval, Poll, WhenDue
-from monitor.polling.running.attempts import PollAttempts
-from monitor.polling.running.intervals import jittered
-from monitor.polling.running.wake_signal import WakeSignal
+from monitor.polling.poll_loop.attempts import PollAttempts
+from monitor.polling.poll_loop.intervals import jittered
+from monitor.polling.poll_loop.wake_signal import WakeSignal
 
 log = structlog.get_logger()
 

@@ -21,7 +21,7 @@ DAMAGED = (
 )
 
 
-async def test_damaged_notes_stop_no_poll(scene: Scene) -> None:
+async def test_damaged_state_entries_stop_no_poll(scene: Scene) -> None:
     """Each is left out, and all parts load."""
     state_entries = tuple(
         StateEntry(workspace=NAME, topic=topic, key=key, value=value)

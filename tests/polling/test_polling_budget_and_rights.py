@@ -12,8 +12,8 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import BudgetExhaustedError, MonitorError, NotAvailableError
 from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
-from monitor.polling.running.intervals import wait_after_reads, wait_between_lists
-from monitor.polling.running.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.intervals import wait_after_reads, wait_between_lists
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.workspace.budget import RequestBudget
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
@@ -53,17 +53,17 @@ class Spending:
     [(2, 1, wait_between_lists(10, lists=2)), (1, 50, wait_after_reads(10, reads=50))],
     ids=["two lists", "50 active runs"],
 )
-async def test_a_small_budget_is_not_spent_on_looking_alone(
+async def test_a_small_budget_is_not_spent_on_change_polls_alone(
     clock: ManualClock, loops: int, at_once: int, rest_seconds: float
 ) -> None:
     """With ten requests a minute, job records are read beside two lists or 50 active runs."""
     spending = Spending(clock)
     rest = max(5.0, rest_seconds)
-    looks = [
+    spenders = [
         spending.ask(Priority.CHANGES, rest_seconds=rest, at_once=at_once) for _ in range(loops)
     ]
-    looks.append(spending.ask(Priority.DETAILS, rest_seconds=1))
-    tasks = [asyncio.create_task(look) for look in looks]
+    spenders.append(spending.ask(Priority.DETAILS, rest_seconds=1))
+    tasks = [asyncio.create_task(spender) for spender in spenders]
     await clock.advance(1_800)
     for task in tasks:
         task.cancel()
@@ -136,7 +136,7 @@ async def test_a_token_that_is_renewed_late_costs_no_pipeline(
 async def test_a_plan_that_ran_in_the_same_second_is_not_taken_for_another(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """A plan whose latest run is told to be another one does not fit by its time."""
+    """A plan that shows another run as its latest does not fit by its time."""
     row = workspace.put_plan_run(7, plan={"id": 900})
     workspace.faults["plans/900/full"] = FORBIDDEN
     workspace.tables["plans"][14] = {

@@ -1,4 +1,4 @@
-"""The first look: what ended before we followed is known, and never told."""
+"""The initial poll: what ended before we followed is known, and never published."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
 
 
-async def look(scene: Scene) -> None:
+async def poll_all(scene: Scene) -> None:
     await scene.polls.changes.poll()
     await scene.polls.plan_runs.poll()
     await scene.poll("reconciliation")
@@ -18,7 +18,7 @@ async def look(scene: Scene) -> None:
         await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
 
-async def test_old_runs_seed_state_and_tell_nothing(
+async def test_old_runs_seed_state_and_emit_nothing(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Every kind of run that ended in the last day is remembered without an event."""
@@ -30,9 +30,9 @@ async def test_old_runs_seed_state_and_tell_nothing(
     workspace.put_plan_run(7, "Complete", finishedAt=finished)
     await clock.advance(3_600)
     await unbegun.begin()
-    await look(unbegun)
+    await poll_all(unbegun)
 
-    assert await unbegun.told() == []
+    assert await unbegun.run_events() == []
     for run_id, kind, status in (
         (1, RunKind.JOB_GROUP, Status.SUCCEEDED),
         (7, RunKind.PLAN_RUN, Status.SUCCEEDED),
@@ -44,7 +44,7 @@ async def test_old_runs_seed_state_and_tell_nothing(
         assert (state.status, state.historical) == (status, True)
 
 
-async def test_a_restart_tells_no_old_run(
+async def test_a_restart_emits_no_old_run(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """An old job group shown again after a restart does not start its flow run anew."""
@@ -54,25 +54,25 @@ async def test_a_restart_tells_no_old_run(
     await unbegun.begin()
     await unbegun.polls.changes.poll()
     await unbegun.restart()
-    await look(unbegun)
+    await poll_all(unbegun)
 
-    assert await unbegun.told() == []
+    assert await unbegun.run_events() == []
 
 
-async def test_what_runs_at_the_first_look_is_followed(
+async def test_what_runs_at_the_initial_poll_is_followed(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A run that began long ago and still runs is told, and so is its end."""
+    """A run that began long ago and still runs is published, and so is its end."""
     workspace.put_job_group(1, "InProgress")
     await clock.advance(200_000)
     await unbegun.begin()
-    await look(unbegun)
-    assert await unbegun.told() == ["1:queued", "1:started"]
+    await poll_all(unbegun)
+    assert await unbegun.run_events() == ["1:queued", "1:started"]
 
     workspace.put_job_group(1, "Complete")
     await unbegun.polls.changes.poll()
 
-    assert (await unbegun.told())[-1] == "1:succeeded"
+    assert (await unbegun.run_events())[-1] == "1:succeeded"
 
 
 async def test_an_end_that_only_job_records_can_date(
@@ -91,14 +91,14 @@ async def test_an_end_that_only_job_records_can_date(
         workspace.put_job_group(group, "Complete", name="edited")
     workspace.faults["jobGroups/./jobs"] = OVERLOADED
     await unbegun.polls.changes.poll()
-    assert await unbegun.told() == []
+    assert await unbegun.run_events() == []
 
     await clock.advance(600)
     await unbegun.restart()
     workspace.faults.clear()
     await unbegun.polls.refetch_queue.poll(unbegun.polls.by_id.read_queued)
 
-    assert {item.split(":")[0] for item in await unbegun.told()} == {"2"}
+    assert {item.split(":")[0] for item in await unbegun.run_events()} == {"2"}
     state = await unbegun.state(1)
     assert state is not None
     assert state.historical
@@ -107,18 +107,18 @@ async def test_an_end_that_only_job_records_can_date(
 async def test_following_begins_once(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A restart keeps the moment from which runs are told, and what ended meanwhile is told."""
+    """A restart keeps since when runs are published, and what ended meanwhile is published."""
     await unbegun.begin()
     since = unbegun.since()
     await clock.advance(500)
     workspace.put_job_group(1, "Complete")
     await clock.advance(5_000)
     await unbegun.restart()
-    await look(unbegun)
+    await poll_all(unbegun)
 
     assert unbegun.since() == since
     assert since <= workspace.now() - timedelta(seconds=5_000)
-    assert "1:succeeded" in await unbegun.told()
+    assert "1:succeeded" in await unbegun.run_events()
 
 
 async def test_the_old_flow_runs_that_wait_are_bounded(

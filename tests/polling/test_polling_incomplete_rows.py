@@ -1,4 +1,4 @@
-"""Bare rows: what a list leaves out is read once by id, and kept."""
+"""Incomplete rows: what a list leaves out is read once by id, and kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def pipeline_of(scene: Scene, run_id: int) -> str | None:
     return state.pipeline.id if state.pipeline is not None else None
 
 
-async def test_a_bare_row_is_read_once(
+async def test_an_incomplete_row_is_read_once(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Flow, flow run and recipe come from one read, however often the row changes."""
@@ -34,10 +34,10 @@ async def test_a_bare_row_is_read_once(
 
     assert workspace.count("jobGroups/1") == 1
     assert await pipeline_of(scene, 1) == "11"
-    assert await scene.told(RunKind.FLOW_RUN) == ["71:queued", "71:started"]
+    assert await scene.run_events(RunKind.FLOW_RUN) == ["71:queued", "71:started"]
 
 
-async def test_the_recipe_tells_the_flow(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_the_recipe_shows_the_flow(scene: Scene, workspace: TinyWorkspace) -> None:
     """Once a recipe's flow is known, rows that name the recipe alone need no read."""
     workspace.put_job_group(1, "Complete")
     await scene.polls.changes.poll()
@@ -51,17 +51,17 @@ async def test_the_recipe_tells_the_flow(scene: Scene, workspace: TinyWorkspace)
 
 
 async def test_a_sample_is_found_out_by_its_read(scene: Scene, workspace: TinyWorkspace) -> None:
-    """A row that does not say why it runs is read before anything is told of it."""
+    """A row that does not say why it runs is read before anything is published of it."""
     workspace.hidden = BARE
     for status in ("InProgress", "Complete"):
         workspace.put_job_group(1, status, ranfor="sampling")
         await scene.polls.changes.poll()
 
-    assert await scene.told() == []
+    assert await scene.run_events() == []
     assert workspace.count("jobGroups/1") == 1
 
 
-async def test_a_run_is_not_told_without_its_flow_while_that_may_be_read(
+async def test_a_run_waits_for_its_flow_while_that_may_be_read(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """The watermark waits for the read, other runs do not, and after some attempts nobody."""
@@ -75,12 +75,12 @@ async def test_a_run_is_not_told_without_its_flow_while_that_may_be_read(
     for _ in range(scene.settings.attempts - 1):
         with pytest.raises(TryLaterError):
             await scene.polls.changes.poll()
-        assert {item.split(":")[0] for item in await scene.told()} == {"2"}
+        assert {item.split(":")[0] for item in await scene.run_events()} == {"2"}
         assert scene.polls.changes.watermark.at == stood_at
 
     await scene.polls.changes.poll()
 
-    assert "1:started" in await scene.told()
+    assert "1:started" in await scene.run_events()
     workspace.faults.clear()
     await scene.polls.changes.poll()
     assert await pipeline_of(scene, 1) == "11"
@@ -95,7 +95,7 @@ async def test_a_refused_read_leaves_the_row_as_it_is(
         workspace.put_job_group(1, status, wrangledDataset={"id": 46})
         await scene.polls.changes.poll()
 
-    assert "1:succeeded" in await scene.told()
+    assert "1:succeeded" in await scene.run_events()
     assert await pipeline_of(scene, 1) is None
     assert workspace.count("jobGroups/1") == 1
 
@@ -103,7 +103,7 @@ async def test_a_refused_read_leaves_the_row_as_it_is(
 async def test_old_rows_cost_one_read_for_each_recipe(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """The first look at a day of bare history reads as many job groups as there are recipes."""
+    """The initial poll of a day of incomplete rows reads one job group for each recipe."""
     for number in range(1, 61):
         workspace.put_job_group(number, "Complete", wrangledDataset={"id": number % 3})
         workspace.tables["jobLibrary"][number]["flowRun"] = None
@@ -117,7 +117,7 @@ async def test_old_rows_cost_one_read_for_each_recipe(
 async def test_a_row_that_two_lists_show_is_read_once(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """Changes and audit that come upon the same bare rows at once share the reads."""
+    """Changes and reconciliation that show the same incomplete rows at once share the reads."""
     workspace.hidden = BARE
     for number in range(1, 7):
         workspace.put_job_group(number, "InProgress")
@@ -126,5 +126,5 @@ async def test_a_row_that_two_lists_show_is_read_once(
             group.create_task(scene.poll(name), name=name)
 
     assert workspace.count("jobGroups/.") == 6
-    told = await scene.told()
-    assert len(told) == len(set(told)) == 12
+    events = await scene.run_events()
+    assert len(events) == len(set(events)) == 12

@@ -44,7 +44,7 @@ async def test_a_named_run_that_fails_keeps_no_other_from_being_followed(
     with pytest.raises(TryLaterError):
         await legacy.polls.by_id.poll()
 
-    assert (await legacy.told())[2:] == ["902:queued", "902:started", "1:succeeded"]
+    assert (await legacy.run_events())[2:] == ["902:queued", "902:started", "1:succeeded"]
 
 
 async def test_a_named_run_that_always_fails_is_given_up(
@@ -85,11 +85,11 @@ async def test_active_runs_that_fail_come_last(
     with pytest.raises(TryLaterError):
         await legacy.polls.by_id.poll()
 
-    ended = {item for item in await legacy.told() if item.endswith("succeeded")}
+    ended = {item for item in await legacy.run_events() if item.endswith("succeeded")}
     assert ended == {f"{number}:succeeded" for number in range(5, 9)}
 
 
-async def test_the_audit_goes_on_behind_a_run_that_fails(
+async def test_the_reconciliation_continues_behind_a_run_that_fails(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A job group that cannot be read hides neither another that is gone nor a plan run."""
@@ -106,13 +106,16 @@ async def test_the_audit_goes_on_behind_a_run_that_fails(
         with pytest.raises(TryLaterError):
             await scene.poll("reconciliation")
 
-    assert [item for item in await scene.told() if item.endswith("lost")] == ["2:lost", "3:lost"]
+    assert [item for item in await scene.run_events() if item.endswith("lost")] == [
+        "2:lost",
+        "3:lost",
+    ]
 
 
-async def test_a_list_that_fails_keeps_no_other_list_from_being_audited(
+async def test_a_list_that_fails_keeps_no_other_list_from_being_reconciled(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Plan runs are audited and listed again while the list of job groups answers 503."""
+    """Plan runs are reconciled and listed again while the list of job groups answers 503."""
     await clock.advance(60)
     workspace.put_plan_run(3)
     workspace.faults["jobLibrary"] = OVERLOADED
@@ -120,7 +123,7 @@ async def test_a_list_that_fails_keeps_no_other_list_from_being_audited(
         with pytest.raises(TryLaterError):
             await scene.poll(name)
 
-    assert await scene.told() == ["3:queued", "3:started"]
+    assert await scene.run_events() == ["3:queued", "3:started"]
     assert {query.get("status") for path, query in workspace.asked if "plan" in path} > {None}
 
 
@@ -157,10 +160,10 @@ async def test_progress_is_read_although_some_job_records_cannot_be(
     assert workspace.count(r"jobGroups/\d+/jobs") == 13
 
 
-async def test_an_old_flow_run_that_is_gone_is_not_looked_for_again(
+async def test_an_old_flow_run_that_is_gone_is_not_read_again(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """It never was followed, so no audit ends it; a 404 is the last that is asked of it."""
+    """It never was followed, so no reconciliation ends it; after a 404 it is not read again."""
     before = stamp(scene.since() - timedelta(hours=2))
     row = workspace.put_job_group(1, "Complete", createdAt=before, flowRun={"id": 71})
     row["updatedAt"] = before
@@ -171,7 +174,7 @@ async def test_an_old_flow_run_that_is_gone_is_not_looked_for_again(
 
     assert workspace.count("flowRuns/71") == 1
     assert scene.polls.flow_runs.seconds_until_due() is None
-    assert await scene.told(RunKind.FLOW_RUN) == []
+    assert await scene.run_events(RunKind.FLOW_RUN) == []
 
 
 async def test_an_old_flow_run_that_cannot_be_read_is_given_up(
@@ -227,4 +230,4 @@ async def test_job_records_that_never_come_are_not_asked_for_for_ever(
         await reading
 
     assert workspace.count("jobGroups/1/jobs") == asked
-    assert await scene.told() == ["1:queued", "1:started", "1:succeeded"]
+    assert await scene.run_events() == ["1:queued", "1:started", "1:succeeded"]

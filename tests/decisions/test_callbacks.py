@@ -90,17 +90,17 @@ async def opened(it: Followed) -> AsyncIterator[Door]:
 async def test_a_forged_run_id(tmp_path: Path) -> None:
     """An id that the workspace denies is answered 204, asked for once, and never becomes a run.
 
-    Whoever believes what he is told alarms about runs that never were.
+    Whoever believes every callback alarms about runs that never were.
     """
     async with following(tmp_path) as it, opened(it) as door:
         asked: list[str] = []
         it.sandbox.on_request(lambda operation_id, _: asked.append(operation_id))
         answers = [await door.say(number, "Failed") for number in (90_000_001, 90_000_002)]
         assert answers == [204, 204]
-        assert await it.told_in_all() == []
+        assert await it.all_transitions() == []
         await door.wait(60)
 
-        assert await it.told_in_all() == []
+        assert await it.all_transitions() == []
         assert await door.waiting() == 0
         assert asked.count("getJobGroup") == 2
         labels = {"source": "callback", "outcome": "unconfirmed"}
@@ -108,7 +108,7 @@ async def test_a_forged_run_id(tmp_path: Path) -> None:
 
 
 async def test_a_callback_that_is_earlier_than_every_poll(tmp_path: Path) -> None:
-    """A run that no list shows yet is told as soon as the workspace confirms it by its id.
+    """A run that no list shows yet is published as soon as the workspace confirms it by its id.
 
     Dropped because it is unknown, a true callback would be lost.
     """
@@ -117,16 +117,16 @@ async def test_a_callback_that_is_earlier_than_every_poll(tmp_path: Path) -> Non
         group = it.run_job_group(Outcome.FAILED)
         await it.pass_time(30)
         assert await door.say(group.id, "Failed") == 204
-        assert await it.told(group.id) == []
+        assert await it.transitions(group.id) == []
         await door.wait(30)
 
-        assert await it.told(group.id) == ["queued", "started", "failed"]
+        assert await it.transitions(group.id) == ["queued", "started", "failed"]
         assert await door.waiting() == 0
 
 
 @pytest.mark.parametrize(("said", "first"), [("Failed", "failed"), ("Complete", "succeeded")])
 async def test_a_contradiction(tmp_path: Path, said: str, first: str) -> None:
-    """When the API later shows another end than a callback told, the first stands, counted once.
+    """When the API later shows another end than a callback reported, the first stands, once.
 
     A second end would page somebody twice for one run, or take back what was acted upon.
     """
@@ -135,12 +135,12 @@ async def test_a_contradiction(tmp_path: Path, said: str, first: str) -> None:
         group = it.run_job_group(truth, work_seconds=120)
         await it.pass_time(45)
         assert await door.say(group.id, said) == 204
-        assert await it.told(group.id) == ["queued", "started", first]
+        assert await it.transitions(group.id) == ["queued", "started", first]
         await it.pass_time(600)
         assert await door.say(group.id, str(group.status)) == 204
         await it.pass_time(60)
 
-        assert await it.told(group.id) == ["queued", "started", first]
+        assert await it.transitions(group.id) == ["queued", "started", first]
         assert (await it.events(group.id))[-1].observed_by is Source.CALLBACK
         assert it.scene.sample("dataprep_monitor_contradictions_total", workspace=NAME) == 1
 
@@ -159,12 +159,12 @@ async def test_a_sample_that_a_callback_names(tmp_path: Path, rows: str) -> None
             assert await door.say(sample.id, "Complete") == 204
         await door.wait(120)
 
-        assert await it.told_in_all() == []
+        assert await it.all_transitions() == []
         assert await door.waiting() == 0
 
 
 async def test_a_burst_of_callbacks(tmp_path: Path) -> None:
-    """Fifty ends within a second are told at once and cost one poll, not fifty.
+    """Fifty ends within a second are published at once and cost one poll, not fifty.
 
     A read for each callback would spend the budget of half a minute.
     """
@@ -178,7 +178,7 @@ async def test_a_burst_of_callbacks(tmp_path: Path) -> None:
         await it.clock.advance(0.5)
         await asleep(it.clock)
 
-        assert [await it.told(group.id) for group in groups] == [ALL] * 50
+        assert [await it.transitions(group.id) for group in groups] == [ALL] * 50
         assert len(asked) <= 1
 
 
@@ -196,4 +196,4 @@ async def test_without_the_secret_nothing_is_believed(tmp_path: Path) -> None:
             assert answer.status == 404
         await door.wait(30)
 
-        assert await it.told(group.id) == ["queued", "started"]
+        assert await it.transitions(group.id) == ["queued", "started"]

@@ -1,4 +1,4 @@
-"""Whatever is answered to the reads beyond runs is understood or refused, never anything else."""
+"""Whatever is answered to the reads besides runs is understood or refused, never anything else."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_any_answer_is_read_or_refused(
 async def test_a_count_is_a_number_or_the_sum_of_its_parts(
     workspace: TinyWorkspace, client: WorkspaceClient, body: object, count: int
 ) -> None:
-    """Where the whole is told, it is not added up."""
+    """Where the whole is served, it is not added up."""
     workspace.documents["flows/count"] = body
     assert await client.inventory.count("countFlows") == count
 

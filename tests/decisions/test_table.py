@@ -41,7 +41,7 @@ def test_each_decision_is_held_by_tests_that_exist() -> None:
         for place, name in named:
             path = TESTS / place
             if not path.is_file() or name not in named_in(path):
-                missing.append(f"{decision}: {file}::{name}")
+                missing.append(f"{decision}: {place}::{name}")
     assert missing == []
 
 

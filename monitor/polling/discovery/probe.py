@@ -179,7 +179,7 @@ async def _prove(client: WorkspaceClient) -> Proof:
                 raise
             failure = error
         else:
-            (found if is_available else refused).add(operation_id)
+            (found if is_offered else refused).add(operation_id)
     if failure is not None and not found:
         raise failure
     return Proof(found=frozenset(found), refused=frozenset(refused))

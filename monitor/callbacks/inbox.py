@@ -180,7 +180,7 @@ class InboxReader:
 
     async def _take_due(self) -> None:
         while due := self._offers.take(self._clock.monotonic(), limit=_BATCH):
-            await self._offer_again(due)
+            await self._submit_again(due)
 
     async def ask_one(self) -> bool:
         """Ask the workspace for one run that is still unknown; False where none is due."""
@@ -193,7 +193,7 @@ class InboxReader:
                 raise
         return bool(due)
 
-    async def _offer_again(self, callback_ids: Sequence[int]) -> None:
+    async def _submit_again(self, callback_ids: Sequence[int]) -> None:
         # Those that were settled in the meantime are not waiting any more.
         waiting = [
             self._waiting[callback_id_].callback
@@ -253,13 +253,13 @@ class InboxReader:
 
     async def _ask(self, callback_id: int) -> None:
         """Look once more whether the run is known; if not, ask the workspace for it."""
-        await self._offer_again([callback_id])
+        await self._submit_again([callback_id])
         waiting = self._waiting.get(callback_id)
         if waiting is None:
             return
         exists = await self._exists(waiting.callback)
         if exists:
-            await self._offer_again([callback_id])
+            await self._submit_again([callback_id])
         async with self._turn:
             if callback_id not in self._waiting:
                 return

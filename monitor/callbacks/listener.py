@@ -157,7 +157,7 @@ class CallbackListener:
         headers: dict[str, str] = {}
         try:
             if hdrs.EXPECT in request.headers:
-                await _let_go_on(request)
+                await _answer_expectation(request)
             outcome, status = await self._take(request), 204
         except _Refusal as refusal:
             outcome, status = refusal.outcome, refusal.status
@@ -273,7 +273,7 @@ def _whole(part: str) -> str:
     return part.replace("%2F", "/").replace("%25", "%") if "%" in part else part
 
 
-async def _let_go_on(request: web.BaseRequest) -> None:
+async def _answer_expectation(request: web.BaseRequest) -> None:
     """Let a sender that asks first send; any other expectation is not ours to judge."""
     if request.headers[hdrs.EXPECT].lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -92,7 +92,7 @@ class Registrar:
         self._pauses = 0
         self._is_obstacle_told = False
         self._held: set[str] = set()  # removed by the operator
-        self._unheard: frozenset[str] = frozenset()  # names in the settings that fit no flow
+        self._unknown: frozenset[str] = frozenset()  # names in the settings that fit no flow
         self._working = Lock()
 
     @property
@@ -183,7 +183,7 @@ class Registrar:
                 if flow_id in (None, task.flow_id):
                     await self._upkeep.remove(task)
                     self._hold(task.flow_id)
-            for item in self._wanted():
+            for item in self._flows_with_task():
                 if flow_id in (None, item):
                     self._hold(item)
             self._publish()
@@ -213,8 +213,8 @@ class Registrar:
 
     async def _plan(self) -> None:
         """Give a turn to every flow that has none: new ones, and those that lost their task."""
-        wanted, own = self._wanted(), await self._upkeep.own()
-        self._say_who_is_unheard(wanted)
+        wanted, own = self._flows_with_task(), await self._upkeep.own()
+        self._warn_about_unknown_flows(wanted)
         now = self._clock.monotonic()
         for flow_id in {**wanted, **own}:
             if flow_id in self._held:
@@ -226,7 +226,7 @@ class Registrar:
                 self._agenda.put(flow_id, now)
             if flow_id in wanted and flow_id not in self._pipeline_health:
                 task = own.get(flow_id)
-                is_made = task is not None and self._upkeep.is_as_wanted(task)
+                is_made = task is not None and self._upkeep.is_current(task)
                 self._stand(wanted[flow_id], task, "registered" if is_made else "pending")
         for flow_id in self._pipeline_health.keys() - wanted.keys() - own.keys():
             self._drop(flow_id)
@@ -234,7 +234,7 @@ class Registrar:
 
     async def _attend(self, flow_id: str) -> bool:
         """Do what one flow needs and give it its next turn; True where nothing had to be done."""
-        wanted, own = self._wanted(), await self._upkeep.own()
+        wanted, own = self._flows_with_task(), await self._upkeep.own()
         flow, task = wanted.get(flow_id), own.get(flow_id)
         self._agenda.put(flow_id, self._clock.monotonic() + self._retry_seconds(flow_id))
         has_only_verified = False
@@ -264,7 +264,7 @@ class Registrar:
         return has_only_verified
 
     async def _ensure(self, flow: NamedPipeline, task: OwnTask | None) -> bool:
-        if task is not None and self._upkeep.is_as_wanted(task):
+        if task is not None and self._upkeep.is_current(task):
             if await self._upkeep.still_exists(task):
                 self._succeed(flow, task)
                 return True
@@ -326,7 +326,7 @@ class Registrar:
     def _hold(self, flow_id: str) -> None:
         self._held.add(flow_id)
         self._agenda.drop(flow_id)
-        flow = self._wanted().get(flow_id)
+        flow = self._flows_with_task().get(flow_id)
         if flow is not None:
             self._stand(flow, None, "removed")
         else:
@@ -371,7 +371,7 @@ class Registrar:
             and named_pipeline.kind is PipelineKind.FLOW
         ]
 
-    def _wanted(self) -> dict[str, NamedPipeline]:
+    def _flows_with_task(self) -> dict[str, NamedPipeline]:
         """Return the flows that should have a task, by id. Equal names all count."""
         if not self.is_switched_on:
             return {}
@@ -382,12 +382,12 @@ class Registrar:
             if "*" in named or named.intersection({flow.id, flow.name})
         }
 
-    def _say_who_is_unheard(self, wanted: dict[str, NamedPipeline]) -> None:
-        heard = {"*"} | {item for flow in wanted.values() for item in (flow.id, flow.name or "")}
-        unheard = frozenset(self._settings.flows) - heard if self.is_switched_on else frozenset()
-        for flow in sorted(unheard - self._unheard):
+    def _warn_about_unknown_flows(self, wanted: dict[str, NamedPipeline]) -> None:
+        known = {"*"} | {item for flow in wanted.values() for item in (flow.id, flow.name or "")}
+        unknown = frozenset(self._settings.flows) - known if self.is_switched_on else frozenset()
+        for flow in sorted(unknown - self._unknown):
             log.warning("no flow has this id or name", workspace=self._workspace, flow=flow)
-        self._unheard = unheard
+        self._unknown = unknown
 
     def _publish(self) -> None:
         counts = Counter(status.state for status in self._pipeline_health.values())

@@ -61,7 +61,7 @@ class Upkeep:
             self._own = await tasks.own_tasks(self._bus, self._client.name)
         return self._own
 
-    def is_as_wanted(self, task: OwnTask) -> bool:
+    def is_current(self, task: OwnTask) -> bool:
         """True where the task was made with the settings that are in force."""
         return task.fingerprint == self._fingerprint(task.flow_id)
 
@@ -80,7 +80,7 @@ class Upkeep:
         None: the flow holds as many tasks of others as the product allows.
         """
         former = (await self.own()).get(flow_id)
-        if former is not None and not self.is_as_wanted(former):
+        if former is not None and not self.is_current(former):
             await self.remove(former)
         theirs = await self._tasks_of(flow_id)
         ours = [task for task in theirs if task.name == self._task_name]

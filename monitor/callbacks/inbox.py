@@ -9,12 +9,13 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus, StoredCallback
-from monitor.callbacks.agenda import TaskTimers
 from monitor.callbacks.settings import CallbackSettings
+from monitor.callbacks.task_timers import TaskTimers
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, WorkspaceError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source
+from monitor.model.waits import backoff_seconds, happens_within
 from monitor.tracking.follower import WorkspaceFollower
 from monitor.tracking.observer import Observer
 
@@ -293,19 +294,16 @@ class InboxReader:
         now = self._clock.monotonic()
         due = self._offers.next_at()
         wait = _TICK_SECONDS if due is None else min(max(due - now, 0.01), _TICK_SECONDS)
-        sleeping = asyncio.ensure_future(self._clock.sleep(wait))
-        arriving = asyncio.ensure_future(self._arrived.wait())
-        try:
-            await asyncio.wait((sleeping, arriving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sleeping, arriving):
-                task.cancel()
-            await asyncio.gather(sleeping, arriving, return_exceptions=True)
+        await happens_within(
+            self._arrived.wait(),
+            clock=self._clock,
+            seconds=wait,
+            name=f"inbox {self._workspace}: wait for a callback",
+        )
 
 
 def _wait_seconds(times: int, longest_seconds: float) -> float:
-    # Bounded, because a day of attempts must not overflow a float.
-    return float(min(_FIRST_WAIT_SECONDS * 2.0 ** min(times, 20), longest_seconds))
+    return backoff_seconds(times + 1, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=longest_seconds)
 
 
 def _observation(callback: StoredCallback) -> Observation:

@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.callbacks import bodies, signature
-from monitor.callbacks.request_errors import CallbackRequestErrors
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError, PayloadError
+from monitor.model.request_errors import RequestErrors
 from monitor.model.secrets import Secret
 
 log = structlog.get_logger()
@@ -126,7 +126,7 @@ class CallbackListener:
             self._receive,
             # Its lines would hold paths, and a path may hold the secret.
             access_log=None,
-            logger=CallbackRequestErrors(),
+            logger=RequestErrors(harmless=(HttpProcessingError,)),
             keepalive_timeout=_IDLE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
         )

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 import structlog
 
 from monitor.bus.contract import EventBus, Recorded, Start, Step
+from monitor.callbacks.own_tasks import registered_at
 from monitor.callbacks.settings import CallbackSettings
-from monitor.callbacks.tasks import registered_at
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent

@@ -21,6 +21,7 @@ from monitor.model.errors import (
     OutputRefusedError,
     OutputUnavailableError,
 )
+from monitor.model.waits import backoff_seconds
 from monitor.outputs.delivery_window import Entry, Window
 from monitor.outputs.settings import DeliverySettings
 
@@ -262,7 +263,11 @@ class Delivery:
                 # Bounded by the output, which owes every answer within a stated time.
                 await run.has_answers.wait()
             failures = run.window.failures_of_the_oldest()
-            wait_seconds = self._backoff_seconds(failures)
+            wait_seconds = backoff_seconds(
+                failures,
+                base_seconds=self._settings.backoff_base_seconds,
+                cap_seconds=self._settings.backoff_cap_seconds,
+            )
             log.info(
                 "will send again", output=self._name, in_seconds=wait_seconds, failures=failures
             )
@@ -271,11 +276,6 @@ class Delivery:
             run.window.rewind(attempts=self._settings.attempts)
             run.has_failed.clear()
             self._hand_on(run)
-
-    def _backoff_seconds(self, failures: int) -> float:
-        base, cap = self._settings.backoff_base_seconds, self._settings.backoff_cap_seconds
-        # Bounded, because a weekend of failures would overflow a float.
-        return float(min(base * 2.0 ** min(max(failures - 1, 0), 60), cap))
 
     # --- the position ---
 

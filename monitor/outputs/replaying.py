@@ -12,6 +12,7 @@ from msgspec import Struct
 from monitor.bus.contract import EventBus, Recorded
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
+from monitor.model.waits import backoff_seconds, happens_within
 from monitor.outputs.delivery import Output
 
 log = structlog.get_logger()
@@ -22,6 +23,7 @@ _ROUNDS = 3
 _ATTEMPTS = 5
 _READY_SECONDS = 10.0  # for an output that waits for its receiver
 _FIRST_WAIT_SECONDS = 1.0  # doubled with each further attempt
+_LONGEST_WAIT_SECONDS = 8.0
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -107,7 +109,10 @@ class _Replay:
         reason = ""
         for attempt in range(_ATTEMPTS):
             if attempt:
-                await self._clock.sleep(_FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1))
+                seconds = backoff_seconds(
+                    attempt, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=_LONGEST_WAIT_SECONDS
+                )
+                await self._clock.sleep(seconds)
             if not await self._is_ready():
                 return reason or "cannot be reached"
             taken, reason = await self._hand_on(some)
@@ -118,14 +123,12 @@ class _Replay:
         return reason
 
     async def _is_ready(self) -> bool:
-        ready = asyncio.ensure_future(self._output.ready())
-        limit = asyncio.ensure_future(self._clock.sleep(_READY_SECONDS))
-        try:
-            await asyncio.wait((ready, limit), return_when=asyncio.FIRST_COMPLETED)
-            return ready.done()
-        finally:
-            ready.cancel()
-            limit.cancel()
+        return await happens_within(
+            self._output.ready(),
+            clock=self._clock,
+            seconds=_READY_SECONDS,
+            name=f"{self._output.name}: ready for a replay",
+        )
 
     async def _hand_on(self, some: list[Recorded]) -> tuple[int, str]:
         """Return how many are done with from the front on, and why the next one is not."""

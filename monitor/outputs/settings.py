@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
 from monitor.model.outside import is_host, is_plain
 from monitor.model.secrets import Secret
+from monitor.model.suggestions import did_you_mean
 
 _MOST_CHARACTERS = 200  # a topic has 65,535 bytes, most of which names of flows may need
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -270,9 +270,7 @@ def signing_key(secret: Secret) -> bytes:
 def _type_problem(pattern: str) -> str | None:
     if any(fnmatchcase(item, pattern) for item in EventType if item is not EventType.RUN_DETAILED):
         return None
-    near = difflib.get_close_matches(pattern, [str(item) for item in EventType], n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
-    return f"events: no type of event fits {pattern!r}{hint}"
+    return f"events: no event type matches {pattern!r}{did_you_mean(pattern, map(str, EventType))}"
 
 
 def _header_problems(**secrets: Secret | None) -> list[str]:

@@ -17,6 +17,7 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Source
+from monitor.model.waits import backoff_seconds
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
 from monitor.outputs.metrics.rows import CounterRow, RunExemplar, decode_row, with_present_bounds
 from monitor.outputs.settings import MetricsSettings
@@ -87,7 +88,11 @@ class MetricsConsumer:
             except BusUnavailableError as exc:
                 # Whatever became of the last step: the store is asked again before going on.
                 failures += 1
-                wait_seconds = self._retry_seconds(failures)
+                wait_seconds = backoff_seconds(
+                    failures,
+                    base_seconds=self._settings.retry_base_seconds,
+                    cap_seconds=self._settings.retry_cap_seconds,
+                )
                 log.warning(
                     "events cannot be counted now; trying again",
                     reason=str(exc),
@@ -161,10 +166,6 @@ class MetricsConsumer:
                 # The two instants are of two clocks; the skew is what the workspace is ahead.
                 lag = (event.recorded_at - event.occurred_at).total_seconds() + (skew or 0.0)
                 self._lag.labels(event.observed_by).observe(max(0.0, lag))
-
-    def _retry_seconds(self, failures: int) -> float:
-        growing = self._settings.retry_base_seconds * 2.0 ** min(failures - 1, 16)
-        return min(growing, self._settings.retry_cap_seconds)
 
 
 def _end_of(batch: Batch, after: int) -> int:

@@ -14,7 +14,8 @@ from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event
 from monitor.model.runs import Pipeline
-from monitor.outputs.cloudevents import CONTENT_TYPE, Message, encode, message_of
+from monitor.outputs.cloudevent_shapes import Message
+from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.mqtt.connection import Connection
 from monitor.outputs.mqtt.link import OutgoingMessage

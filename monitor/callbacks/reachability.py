@@ -17,7 +17,7 @@ _LONGEST_WAIT_SECONDS = 900.0  # the test has a quota of its own, shared with pe
 
 
 class ReachabilityTest:
-    """Remembers what the test came to; a failed one is made again after growing waits."""
+    """Remembers the result of the test; a failed test is repeated after growing waits."""
 
     def __init__(self, upkeep: TaskMaintenance, *, clock: Clock) -> None:
         self._maintenance = upkeep
@@ -28,7 +28,7 @@ class ReachabilityTest:
         self._again_at = 0.0
 
     def try_again(self) -> None:
-        """Let the next question be a test, whatever the last one came to."""
+        """Test again at the next call, whatever the last result was."""
         self._again_at = 0.0
 
     async def problem(self) -> str | None:
@@ -44,7 +44,7 @@ class ReachabilityTest:
         try:
             tested = await self._maintenance.test()
         except (NotAvailableError, RequestRejectedError, UnreadableAnswerError) as exc:
-            log.warning("callbacks cannot be tested here; tasks are made untested", reason=str(exc))
+            log.warning("callback test unavailable; tasks are made untested", reason=str(exc))
             tested = WebhookTest()
         self._reason = problem_of(tested)
         self._is_proven = self._reason is None
@@ -62,5 +62,5 @@ def problem_of(tested: WebhookTest) -> str | None:
     """Return why a callback would not arrive; None where nothing speaks against it."""
     if tested.is_ok or (tested.status_code is None and tested.error is None):
         return None
-    told = tested.error or f"it was answered {tested.status_code}"
-    return f"the workspace cannot reach public_url: {told}"
+    answer = tested.error or f"it was answered {tested.status_code}"
+    return f"the workspace cannot reach public_url: {answer}"

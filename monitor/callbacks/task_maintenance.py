@@ -1,4 +1,4 @@
-"""The webhook task of one flow: made, adopted, verified, removed. Asks the workspace each time."""
+"""Makes, adopts, verifies and removes the webhook task of one flow, by requests each time."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TaskMaintenance:
         await self.forget(task.flow_id)
 
     async def forget(self, flow_id: str) -> None:
-        """Know nothing of the flow's task any more, whatever became of it."""
+        """Forget the flow's task, whether or not it still exists."""
         await own_tasks.forget(self._bus, self._client.name, flow_id)
         (await self.own()).pop(flow_id, None)
 
@@ -122,8 +122,8 @@ class TaskMaintenance:
                 flow_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
             )
         except RequestRejectedError as exc:
-            # That a flow shows its tasks is an assumption; without it only the notes know ours.
-            log.info("a flow does not show its webhook tasks", flow=flow_id, reason=str(exc))
+            # That a flow shows its tasks is an assumption; without it only our entries know ours.
+            log.info("webhook tasks of flow not listed", flow=flow_id, reason=str(exc))
             return ()
 
     def _matches_settings(self, task: WebhookTaskRow, flow_id: str) -> bool:

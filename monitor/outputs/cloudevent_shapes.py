@@ -12,7 +12,7 @@ from monitor.model.runs import PipelineKind, RunKind, Source, Status, Trigger
 
 
 class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
-    """The flow or plan that ran; ``id`` is ``unknown`` where it was not told."""
+    """The flow or plan that ran; ``id`` is ``unknown`` where it was not reported."""
 
     kind: PipelineKind | None
     id: str
@@ -22,7 +22,7 @@ class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
 class RunData(Struct, frozen=True, kw_only=True, gc=False):
     """One run as of this transition.
 
-    A time that the workspace did not report is null; ``approximate`` names those that it told
+    A time that the workspace did not report is null; ``approximate`` names those that it reported
     only indirectly. ``native_status`` is the workspace's own word.
     """
 
@@ -42,14 +42,14 @@ class RunData(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ParentsData(Struct, frozen=True, kw_only=True, gc=False):
-    """Ids of the runs that this run is a part of, as far as the workspace tells."""
+    """Ids of the runs that this run is a part of, as far as the workspace reports."""
 
     flow_run: str | None
     plan_run: str | None
 
 
 class RunEventData(Struct, frozen=True, kw_only=True, gc=False):
-    """What a run's event tells. ``before`` is the status that the run was last known to have."""
+    """The data of a run's event. ``before`` is the status that the run was last known to have."""
 
     workspace: str
     pipeline: PipelineData
@@ -70,7 +70,7 @@ class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AlertEventData(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """One episode as of this transition, under Alertmanager's names.
+    """One alert as of this transition, under Alertmanager's names.
 
     ``evidence`` are ids of events; ``number`` counts reminders and silences from 1, else 0.
     """

@@ -83,13 +83,13 @@ def type_name(event_type: EventType) -> str:
 
 
 def pipeline_id_of(run: RunState) -> str:
-    """Return the id of the run's pipeline, or the word for one that was not told."""
+    """Return the id of the run's pipeline, or the word for an unknown one."""
     return run.pipeline.id if run.pipeline is not None else UNKNOWN_PIPELINE
 
 
 def _run_message(event: RunEvent, position: int) -> RunMessage:
     run = event.run
-    path = "/".join(_level(item) for item in (run.key.workspace, run.key.kind, pipeline_id_of(run)))
+    path = "/".join(_level(text) for text in (run.key.workspace, run.key.kind, pipeline_id_of(run)))
     return RunMessage(
         specversion="1.0",
         id=event.id,
@@ -169,7 +169,7 @@ def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
 
 
 def _alert_severity(event: AlertEvent) -> str:
-    # Good news is no error, and of what is silenced nobody wants to hear as of one.
+    # A resolved alert is no error, and nobody wants a silenced one to count as an error.
     is_quiet = event.type in {EventType.ALERT_RESOLVED, EventType.ALERT_SILENCED}
     return "INFO" if is_quiet else _ALERT_SEVERITIES[event.alert.severity]
 
@@ -191,7 +191,7 @@ def _run_data(run: RunState) -> RunData:
         created=run.created_at,
         started=run.started_at,
         finished=run.finished_at,
-        approximate=tuple(item.removesuffix("_at") for item in run.approximate),
+        approximate=tuple(field.removesuffix("_at") for field in run.approximate),
         duration_seconds=run.duration_seconds,
         trigger=run.trigger,
         owner=_clipped(run.owner),

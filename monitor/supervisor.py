@@ -1,13 +1,14 @@
-"""Keeps the daemon's tasks running: restarts what fails, and says what is not ready.
+"""Restarts the daemon's tasks when they fail, and reports their status.
 
 The one place that catches `Exception`: everywhere else only our own errors are caught, so what
-arrives here is a fault of ours or a failure that nobody could deal with.
+arrives here is a defect of ours or a failure that no other part can handle.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from enum import StrEnum
@@ -20,9 +21,13 @@ from prometheus_client import CollectorRegistry, Counter
 
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError, MonitorError
+from monitor.model.waits import backoff_seconds
 
 log = structlog.get_logger()
 _JITTER = random.SystemRandom()
+
+_LOGGED_AGAIN_SECONDS = 600.0  # between two log lines of one failure of a part
+_FAILURES_REMEMBERED = 1_000
 
 T = TypeVar("T")
 
@@ -36,7 +41,7 @@ class TaskState(StrEnum):
 
 
 class TaskStatus(Struct, frozen=True, kw_only=True):
-    """How one task stands. Times are ours; ``reason`` is one line about the last failure."""
+    """The state of one task. Times are ours; ``reason`` is one line about the last failure."""
 
     state: TaskState
     since: datetime
@@ -73,7 +78,8 @@ class Supervisor:
         self._waits = waits or Waits()
         self._jitter = jitter
         self._status: dict[str, TaskStatus] = {}
-        self._contained: dict[str, str] = {}  # part -> its last failure
+        # Part and failure -> when it was logged, on the monotonic clock; the newest last.
+        self._logged_at: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._failures = Counter(
             "dataprep_monitor_task_failures",
             "Failures of the daemon's own tasks, each followed by a restart.",
@@ -82,7 +88,7 @@ class Supervisor:
         )
 
     def status(self) -> dict[str, TaskStatus]:
-        """Return how each task stands; one that was cancelled is no longer there."""
+        """Return the status of each task; a cancelled one is not listed."""
         return dict(self._status)
 
     async def supervise(
@@ -95,6 +101,8 @@ class Supervisor:
     ) -> None:
         """Run and restart ``run`` until cancelled; return only if it is ``finite`` and done.
 
+        A cancelled call cancels ``run`` and drops its status.
+
         A task that returns although it is not ``finite`` counts as failed. A ``vital`` task is
         not restarted: its failure is logged, counted and raised.
         """
@@ -103,36 +111,45 @@ class Supervisor:
         try:
             while True:
                 began = self._clock.monotonic()
-                self._note(name, TaskState.RUNNING)
-                if await self._runs_through(name, run, vital=vital, finite=finite):
+                self._set_status(name, TaskState.RUNNING)
+                if await self._run_once(name, run, vital=vital, finite=finite):
                     return
                 if self._clock.monotonic() - began >= self._waits.healthy_seconds:
                     attempt = 0
                 attempt += 1
-                await self._wait(name, attempt)
+                await self._wait_for_restart(name, attempt)
         except asyncio.CancelledError:
-            # Whoever cancels a task does not want it any more; so it stands for nothing.
+            # A cancelled task is not wanted any more, so it must not count as not ready.
             self._status.pop(name, None)
             raise
 
     def contain(
         self, name: str, call: Callable[[], T], on_failure: Callable[[str], None]
     ) -> T | None:
-        """Call something whose failure must not stop others; return None where it fails.
+        """Call a part whose failure must not stop others; return None where it fails.
 
-        The failure is logged with its trace, again only when it is another one.
+        The failure is logged with its trace; the same one again at most every ten minutes.
         """
         try:
             return call()
         except Exception as exc:
-            reason = f"{type(exc).__name__}: {exc}"
-            if self._contained.get(name) != reason:
-                self._contained[name] = reason
-                log.exception("a part failed and was left out", part=name)
+            if self._is_to_log(name, f"{type(exc).__name__}: {exc}"):
+                log.exception("part failed", part=name)
             on_failure(_one_line(exc))
             return None
 
-    async def _runs_through(
+    def _is_to_log(self, name: str, failure: str) -> bool:
+        now = self._clock.monotonic()
+        logged_at = self._logged_at.get((name, failure))
+        if logged_at is not None and now - logged_at < _LOGGED_AGAIN_SECONDS:
+            return False
+        self._logged_at[name, failure] = now
+        self._logged_at.move_to_end((name, failure))
+        if len(self._logged_at) > _FAILURES_REMEMBERED:
+            self._logged_at.popitem(last=False)
+        return True
+
+    async def _run_once(
         self, name: str, run: Callable[[], Awaitable[None]], *, vital: bool, finite: bool
     ) -> bool:
         """Run once; True when the task is done, False when it has failed."""
@@ -142,38 +159,38 @@ class Supervisor:
                 raise TaskReturnedError("the task returned, and it should run for ever")  # noqa: TRY301 - one way to fail
         except Exception as exc:
             self._failures.labels(name).inc()
-            self._note(name, TaskState.FAILED, reason=_one_line(exc))
-            # The store's own sentence says all; a trace with each restart would hide it.
+            self._set_status(name, TaskState.FAILED, reason=_one_line(exc))
+            # An error of the store explains itself; a trace with each restart would hide it.
             is_foreign = not isinstance(exc, BusError)
             reason = {} if is_foreign else {"reason": str(exc)}
             log.exception("task failed", task=name, vital=vital, exc_info=is_foreign, **reason)
             if vital:
                 raise
             return False
-        self._note(name, TaskState.DONE)
+        self._set_status(name, TaskState.DONE)
         return True
 
-    async def _wait(self, name: str, attempt: int) -> None:
-        # Bounded exponent: a weekend of restarts would overflow a float.
-        doubled = self._waits.first_seconds * 2.0 ** min(attempt - 1, 60)
-        seconds = min(doubled, self._waits.cap_seconds) * (0.5 + 0.5 * self._jitter())
-        log.info("task will be restarted", task=name, attempt=attempt, wait_seconds=seconds)
+    async def _wait_for_restart(self, name: str, attempt: int) -> None:
+        seconds = backoff_seconds(
+            attempt, base_seconds=self._waits.first_seconds, cap_seconds=self._waits.cap_seconds
+        ) * (0.5 + 0.5 * self._jitter())
+        log.info("task restart scheduled", task=name, attempt=attempt, wait_seconds=seconds)
         await self._clock.sleep(seconds)
         status = self._status[name]
         self._status[name] = msgspec.structs.replace(status, restarts=status.restarts + 1)
 
-    def _note(self, name: str, state: TaskState, *, reason: str | None = None) -> None:
-        former = self._status.get(name)
+    def _set_status(self, name: str, state: TaskState, *, reason: str | None = None) -> None:
+        before = self._status.get(name)
         self._status[name] = TaskStatus(
             state=state,
             since=self._clock.now(),
-            restarts=0 if former is None else former.restarts,
-            reason=reason or (None if former is None else former.reason),
+            restarts=0 if before is None else before.restarts,
+            reason=reason or (None if before is None else before.reason),
         )
 
 
 def _one_line(exc: Exception) -> str:
-    # It is shown on the readiness page, where a foreign error's text could show a secret.
+    # The readiness page shows it, and a foreign error's text could contain a secret.
     if isinstance(exc, MonitorError):
         return f"{type(exc).__name__}: {' '.join(str(exc).split())[:200]}"
     return f"{type(exc).__name__}, see the log"

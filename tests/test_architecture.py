@@ -21,14 +21,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "tracking": (*MODEL, "bus.contract"),
     "polling": (*MODEL, "catalogue", "workspace", "tracking", "bus.contract"),
     "callbacks": (*MODEL, "catalogue", "workspace", "tracking", "bus.contract"),
-    # A backtest derives the pipelines' health from recorded events, as the observer does.
-    "alerting": (
-        *MODEL,
-        "schedules",
-        "tracking.live_state",
-        "tracking.pipeline_health",
-        "bus.contract",
-    ),
+    "alerting": (*MODEL, "schedules", "tracking.live_state", "bus.contract"),
     "outputs": (*MODEL, "bus.contract", "tracking.live_state"),
     "web": (*MODEL, "tracking.live_state", "alerting", "outputs.metrics", "bus.contract"),
     "config": (*MODEL, "catalogue", "schedules", "*.settings"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 import structlog
@@ -233,3 +234,37 @@ async def test_a_part_that_fails_is_left_out(house: House) -> None:
     assert answers == [None, None, None, 7]
     assert said == ["ValueError, see the log"] * 3
     assert [line["part"] for line in logged] == ["rule x"]
+
+
+async def test_a_part_that_fails_for_long_is_logged_again(house: House) -> None:
+    """The same failure is logged every ten minutes, also where it recovered in between."""
+
+    def break_down() -> int:
+        raise ValueError("odd row")
+
+    def contain() -> None:
+        house.supervisor.contain("rule x", break_down, lambda _: None)
+        house.supervisor.contain("rule x", lambda: 7, lambda _: None)
+
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(2):
+            for _ in range(3):
+                contain()
+                await house.clock.advance(60)
+            await house.clock.advance(600)
+
+    assert [line["event"] for line in logged] == ["part failed", "part failed"]
+
+
+async def test_two_failures_of_a_part_in_turns_are_logged_once_each(house: House) -> None:
+    """Two subjects that break a rule in different ways do not fill the log."""
+
+    def break_down(text: str) -> int:
+        raise ValueError(text)
+
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(5):
+            for text in ("odd row", "odd column"):
+                house.supervisor.contain("rule x", partial(break_down, text), lambda _: None)
+
+    assert len(logged) == 2

@@ -1,1 +1,1 @@
-"""Judges what happened and what did not, and tells it once."""
+"""Evaluates rules on events and live state, and notifies people of their alerts."""

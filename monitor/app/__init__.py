@@ -1,1 +1,1 @@
-"""Puts the rooms together: builds them, starts them in order, drains them in reverse."""
+"""Builds the daemon from its rooms, starts it in order, reloads it, and drains it in reverse."""

@@ -1,4 +1,4 @@
-"""Puts the parts of a daemon together. Nothing is started and nothing is opened here."""
+"""Builds the parts of a daemon. Starts nothing and opens nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.alerting.engine.engine import Engine
 from monitor.app.outputs import Outputs
 from monitor.app.readiness import readiness_checks
 from monitor.app.requests import AdminRequests, alerting_requests
-from monitor.bus.sqlite.store import SqliteBus
+from monitor.bus.contract import EventBus
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.settings import CallbackSettings
 from monitor.catalogue.capabilities import Capability
@@ -29,7 +29,7 @@ from monitor.web.server import Server
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonParts:
-    """What all workspaces share."""
+    """The parts that all workspaces share."""
 
     live_state: LiveState
     observer: Observer
@@ -40,17 +40,17 @@ class DaemonParts:
     listener: CallbackListener | None
 
 
-def assembled(
+def assemble(
     configuration: Configuration,
     *,
-    bus: SqliteBus,
+    bus: EventBus,
     clock: Clock,
     registry: CollectorRegistry,
     supervisor: Supervisor,
     requests: AdminRequests,
     on_callback: Callable[[str], None],
 ) -> DaemonParts:
-    """Return the parts as a configuration wants them; ``on_callback`` hears whose was stored."""
+    """Return the parts; ``on_callback`` is called with the workspace of each stored callback."""
     live_state = LiveState([workspace.name for workspace in configuration.workspaces])
     view = live_state.view
     engine = Engine(
@@ -68,7 +68,7 @@ def assembled(
         view=view,
         clock=clock,
         registry=registry,
-        alerting=engine.picture,
+        alerting=engine.snapshot,
         info=bridge_info(configuration),
     )
     return DaemonParts(
@@ -105,7 +105,7 @@ def _metrics(
     configuration: Configuration,
     engine: Engine,
     *,
-    bus: SqliteBus,
+    bus: EventBus,
     view: LiveStateView,
     clock: Clock,
     registry: CollectorRegistry,
@@ -118,7 +118,7 @@ def _metrics(
         settings=configuration.metrics,
         version=__version__,
         capabilities=list(Capability),
-        alerting=engine.picture,
+        alerting=engine.snapshot,
     )
     metrics.configuration_taken(config_hash(configuration))
     return metrics
@@ -127,7 +127,7 @@ def _metrics(
 def _listener(
     configuration: Configuration,
     *,
-    bus: SqliteBus,
+    bus: EventBus,
     clock: Clock,
     registry: CollectorRegistry,
     on_callback: Callable[[str], None],
@@ -147,7 +147,7 @@ def _listener(
 def callback_settings(
     workspaces: Iterable[WorkspaceConfiguration],
 ) -> dict[str, CallbackSettings]:
-    """Return how callbacks are taken, for each workspace that takes any."""
+    """Return the callback settings of each workspace that accepts callbacks."""
     return {
         workspace.name: workspace.callbacks
         for workspace in workspaces
@@ -156,7 +156,7 @@ def callback_settings(
 
 
 def bridge_info(configuration: Configuration) -> BridgeInfo:
-    """Return what subscribers are told about this daemon."""
+    """Return what is published about this daemon."""
     return BridgeInfo(
         version=__version__,
         workspaces=tuple(workspace.name for workspace in configuration.workspaces),

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
-from monitor.alerting.engine.engine import CONSUMER as ALERTING_CONSUMER
-from monitor.app.assembly import assembled, bridge_info, callback_settings
+from monitor.alerting.engine.commit import CONSUMER as ALERTING_CONSUMER
+from monitor.app.assembly import DaemonParts, assemble
+from monitor.app.failures import first_failure
 from monitor.app.following import FollowedWorkspace
-from monitor.app.housekeeping import keep_house
 from monitor.app.readiness import probe_store
+from monitor.app.reloading import Reloading
 from monitor.app.requests import AdminRequests
+from monitor.app.retention import apply_retention
+from monitor.app.store import DaemonStore, OpenStore, open_sqlite
+from monitor.app.tasks import DaemonTasks, Run
+from monitor.app.workspaces import FollowedWorkspaces
 from monitor.bus.contract import Start
-from monitor.bus.sqlite.store import SqliteBus
-from monitor.callbacks.listener import CallbackListener
-from monitor.config import Configuration, WorkspaceConfiguration, config_hash
+from monitor.config import Configuration
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.outputs.metrics.assembly import CONSUMER as METRICS_CONSUMER
@@ -29,18 +32,6 @@ from monitor.tracking.live_state import LiveStateView
 log = structlog.get_logger()
 
 _DRAIN_SECONDS = 10.0
-# Changing these means other sockets or another store; a running daemon keeps those it has.
-_NEEDS_RESTART = (
-    "server",
-    "callbacks",
-    "storage",
-    "tracking",
-    "metrics",
-    "mqtt",
-    "alertmanager",
-    "webhook",
-    "log",
-)
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
@@ -54,16 +45,20 @@ class Daemon:
     """One monitor. Build it, then `run` it once."""
 
     def __init__(
-        self, configuration: Configuration, *, clock: Clock, registry: CollectorRegistry
+        self,
+        configuration: Configuration,
+        *,
+        clock: Clock,
+        registry: CollectorRegistry,
+        open_store: OpenStore = open_sqlite,
     ) -> None:
-        self._configuration = configuration
+        self._configuration = configuration  # as at the start; `Reloading` has the one in force
         self._clock = clock
         self._registry = registry
+        self._open_store = open_store
         self._supervisor = Supervisor(clock=clock, registry=registry)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks = DaemonTasks(self._supervisor)
         self._followed: dict[str, FollowedWorkspace] = {}
-        self._listener: CallbackListener | None = None
-        self._reloading = asyncio.Lock()
 
     async def run(
         self,
@@ -71,19 +66,19 @@ class Daemon:
         *,
         on_started: Callable[[Addresses], None] | None = None,
         on_draining: Callable[[], None] | None = None,
-        beside: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
+        beside: Mapping[str, Run] | None = None,
     ) -> None:
         """Start everything, run until ``stop`` is set, and drain.
 
         ``on_draining`` is called before the daemon drains, whatever made it end. ``beside`` are
-        tasks of the caller, by name: they are begun when the daemon has started, kept running as
-        its own are, and ended before it drains.
+        tasks of the caller, by name: started with the daemon, restarted as its own are, and ended
+        before it drains.
 
         Raises:
             BusError: the store cannot be opened or was lost.
             ConfigurationError: an address cannot be listened on.
         """
-        bus = await SqliteBus.open(
+        bus = await self._open_store(
             self._configuration.storage, clock=self._clock, registry=self._registry
         )
         try:
@@ -94,34 +89,36 @@ class Daemon:
 
     async def _run_on(
         self,
-        bus: SqliteBus,
+        bus: DaemonStore,
         stop: asyncio.Event,
         on_started: Callable[[Addresses], None] | None,
         on_draining: Callable[[], None] | None,
-        beside: Mapping[str, Callable[[], Awaitable[None]]],
+        beside: Mapping[str, Run],
     ) -> None:
         self._build(bus)
         try:
             async with asyncio.TaskGroup() as group:
-                self._group = group
+                self._tasks.use(group)
                 try:
                     addresses = await self._start(bus)
                     if on_started is not None:
                         on_started(addresses)
-                    for name, run in beside.items():
-                        self._spawn(name, run)
+                    self._tasks.start_all(beside)
                     await stop.wait()
                 finally:
                     if on_draining is not None:
                         on_draining()
-                    await self._cancel(beside)
+                    await self._tasks.cancel(beside)
                     await self._drain(is_orderly=stop.is_set())
         except ExceptionGroup as failures:
             # A vital task's failure has been logged with its trace; the first one names it.
-            raise _first(failures) from failures
+            raise first_failure(failures) from failures
 
-    def _build(self, bus: SqliteBus) -> None:
-        parts = assembled(
+    # --- steps of the start ---
+
+    def _build(self, bus: DaemonStore) -> None:
+        self._bus = bus
+        self._parts = assemble(
             self._configuration,
             bus=bus,
             clock=self._clock,
@@ -130,27 +127,35 @@ class Daemon:
             requests=AdminRequests(self._followed),
             on_callback=self._callback_stored,
         )
-        self._bus = bus
-        self._live_state, self._observer = parts.live_state, parts.observer
-        self._metrics, self._engine, self._outputs = parts.metrics, parts.engine, parts.outputs
-        self._server, self._listener = parts.server, parts.listener
+        self._workspaces = FollowedWorkspaces(
+            self._followed,
+            bus=bus,
+            observer=self._parts.observer,
+            live_state=self._parts.live_state,
+            clock=self._clock,
+            registry=self._registry,
+            instance=_instance(self._configuration),
+            tasks=self._tasks,
+        )
+        self._reloading = Reloading(
+            self._configuration,
+            bus=bus,
+            parts=self._parts,
+            workspaces=self._workspaces,
+            consumers_of=lambda workspaces: _consumers(self._parts, workspaces),
+        )
 
-    async def _start(self, bus: SqliteBus) -> Addresses:
+    async def _start(self, bus: DaemonStore) -> Addresses:
         """Start the steps in their order; each rests on those before it."""
-        self._spawn("store", bus.watch, vital=True)
-        self._spawn("observer", self._observer.watch, vital=True)
-        # Before anything can be appended: who begins at the newest event must miss none of it.
-        await bus.subscribe(METRICS_CONSUMER, start=Start.OLDEST)
-        await self._outputs.subscribe()
-        await bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST)
-        for configuration in self._configuration.workspaces:
-            await self._take_in(self._built(configuration))
-        await self._start_outputs(bus)
-        server_port = await self._server.start()
-        for followed in self._followed.values():
-            self._follow(followed)
-        # Last: a callback that is accepted finds somebody who reads it.
-        callbacks_port = await self._listener.start() if self._listener is not None else None
+        self._tasks.start("store", bus.watch, vital=True)
+        self._tasks.start("observer", self._parts.observer.watch, vital=True)
+        await self._create_consumers(bus)
+        await self._prepare_workspaces(bus)
+        await self._start_consumers(bus)
+        server_port = await self._parts.server.start()
+        for workspace in self._followed.values():
+            self._workspaces.start(workspace)
+        callbacks_port = await self._start_listener()
         log.info(
             "daemon started",
             workspaces=list(self._followed),
@@ -159,160 +164,97 @@ class Daemon:
         )
         return Addresses(server_port=server_port, callbacks_port=callbacks_port)
 
-    async def _start_outputs(self, bus: SqliteBus) -> None:
-        await self._drop_former_consumers(bus)
-        self._spawn("metrics", self._metrics.consumer.run)
-        self._spawn("loop lag", self._metrics.loop_lag.run)
-        self._spawn(
+    async def _create_consumers(self, bus: DaemonStore) -> None:
+        """Before any event can be appended: one that begins at the newest must miss none."""
+        await bus.subscribe(METRICS_CONSUMER, start=Start.OLDEST)
+        await self._parts.outputs.subscribe()
+        await bus.subscribe(ALERTING_CONSUMER, start=Start.NEWEST)
+
+    async def _prepare_workspaces(self, bus: DaemonStore) -> None:
+        for configuration in self._configuration.workspaces:
+            workspace = self._workspaces.build(configuration)
+            await self._workspaces.prepare(workspace)
+            self._workspaces.add(workspace)
+        # Retention waits for every consumer of the store, so none may stay that nobody runs.
+        for dropped in await bus.keep_only(_consumers(self._parts, self._followed.values())):
+            log.info("consumer is no longer configured and was dropped", consumer=dropped)
+
+    async def _start_consumers(self, bus: DaemonStore) -> None:
+        parts = self._parts
+        self._tasks.start("metrics", parts.metrics.consumer.run)
+        self._tasks.start("loop lag", parts.metrics.loop_lag.run)
+        self._tasks.start(
             "retention",
-            lambda: keep_house(
+            lambda: apply_retention(
                 bus=bus,
-                observer=self._observer,
+                observer=parts.observer,
                 clock=self._clock,
                 settings=self._configuration.storage,
             ),
         )
-        # Before the outputs: what they still show of an alert that nobody holds is deleted.
-        await self._engine.restore()
-        self._spawn("alerting", self._engine.run)
-        for name, run in self._outputs.tasks().items():
-            self._spawn(name, run)
+        # Before the outputs: they delete what they still show of an alert that is no longer held.
+        await parts.engine.restore()
+        self._tasks.start("alerting", parts.engine.run)
+        self._tasks.start_all(parts.outputs.tasks())
 
-    async def _drop_former_consumers(self, bus: SqliteBus) -> None:
-        """Retention waits for every consumer of the store, so none may stay that nobody runs."""
-        consumers = [METRICS_CONSUMER, ALERTING_CONSUMER, *self._outputs.names]
-        for followed in self._followed.values():
-            consumers.extend(followed.consumers())
-        for dropped in await bus.keep_only(consumers):
-            log.info("consumer is no longer configured and was dropped", consumer=dropped)
+    async def _start_listener(self) -> int | None:
+        """Last: a callback that is accepted finds its reader."""
+        listener = self._parts.listener
+        return None if listener is None else await listener.start()
 
     async def _drain(self, *, is_orderly: bool) -> None:
-        """Stop what brings events in, then, in an orderly stop, let them out within a bound."""
+        """Stop what brings events in, then, in an orderly stop, deliver them within a bound."""
         log.info("daemon drains")
         try:
-            if self._listener is not None:
-                await self._listener.stop()
-            for followed in list(self._followed.values()):
-                await self._unfollow(followed)
+            if self._parts.listener is not None:
+                await self._parts.listener.stop()
+            for name in list(self._followed):
+                await self._workspaces.stop(name)
             if is_orderly:
-                await self._outputs.drain(timeout_seconds=_DRAIN_SECONDS)
+                await self._parts.outputs.drain(timeout_seconds=_DRAIN_SECONDS)
         finally:
             # Also when the store breaks meanwhile, which cancels whatever is under way here.
-            await self._server.stop()
-            await self._cancel(list(self._tasks))
-            await self._metrics.exposition.close()
+            await self._parts.server.stop()
+            await self._tasks.cancel_all()
+            await self._parts.metrics.exposition.close()
 
-    def _built(self, configuration: WorkspaceConfiguration) -> FollowedWorkspace:
-        return FollowedWorkspace(
-            configuration,
-            bus=self._bus,
-            observer=self._observer,
-            live_state=self._live_state,
-            clock=self._clock,
-            registry=self._registry,
-            instance=_instance(self._configuration),
-        )
-
-    async def _take_in(self, followed: FollowedWorkspace) -> None:
-        """Load what the store knows, and let the workspace's consumers begin where it ends."""
-        self._live_state.add_workspace(followed.name)
-        await followed.open()
-        for consumer in followed.consumers():
-            await self._bus.subscribe(consumer, start=Start.NEWEST)
-        self._followed[followed.name] = followed
-
-    def _follow(self, followed: FollowedWorkspace) -> None:
-        for name, run in followed.tasks().items():
-            self._spawn(name, run)
-
-    async def _unfollow(self, followed: FollowedWorkspace) -> None:
-        await self._cancel(followed.tasks())
-        await followed.close()
-        self._followed.pop(followed.name, None)
-
-    def _spawn(self, name: str, run: Callable[[], Awaitable[None]], *, vital: bool = False) -> None:
-        # The store's watch returns when the store is closed; everything else runs for ever.
-        supervised = self._supervisor.supervise(name, run, vital=vital, finite=vital)
-        self._tasks[name] = self._group.create_task(supervised, name=name)
-
-    async def _cancel(self, names: Iterable[str]) -> None:
-        tasks = [self._tasks.pop(name) for name in names if name in self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    # --- what the outside asks for ---
+    # --- what callers may ask for while it runs ---
 
     @property
     def view(self) -> LiveStateView:
-        """What is known now; there once the daemon has started."""
-        return self._live_state.view
+        """The live state; there once the daemon has started."""
+        return self._parts.live_state.view
 
     async def reload(self, configuration: Configuration) -> list[str]:
-        """Take a new configuration; return the sections that a restart alone can change."""
-        async with self._reloading:
-            before = {workspace.name: workspace for workspace in self._configuration.workspaces}
-            after = {workspace.name: workspace for workspace in configuration.workspaces}
-            # What cannot be built is refused while the former ones still run.
-            built = [
-                self._built(item)
-                for item in after.values()
-                if item.name not in self._followed or before.get(item.name) != item
-            ]
-            if self._listener is not None:
-                self._listener.replace_workspaces(callback_settings(configuration.workspaces))
-            await self._let_go(self._followed.keys() - after.keys(), for_good=True)
-            await self._let_go(
-                {item.name for item in built} & self._followed.keys(), for_good=False
-            )
-            for followed in built:
-                await self._take_in(followed)
-                self._follow(followed)
-            await self._drop_former_consumers(self._bus)
-            waiting = [
-                section
-                for section in _NEEDS_RESTART
-                if getattr(configuration, section) != getattr(self._configuration, section)
-            ]
-            self._configuration = configuration
-            self._metrics.configuration_taken(config_hash(configuration))
-            if self._outputs.mqtt is not None:
-                await self._outputs.mqtt.introduce(bridge_info(configuration))
-            await self._engine.reconfigure(configuration.alerting)
-            log.info("configuration reloaded", waiting_for_restart=waiting)
-            return waiting
-
-    async def _let_go(self, names: Iterable[str], *, for_good: bool) -> None:
-        for name in sorted(names):
-            await self._unfollow(self._followed[name])
-            if for_good:
-                self._observer.leave(name)
+        """Put a configuration in force, or change nothing; see `Reloading.reload`."""
+        return await self._reloading.reload(configuration)
 
     async def probe(self) -> None:
         """Return when the store has answered a write, be it by a refusal; there once started.
 
-        A full disk or a lock passes or needs somebody, and no new start of the daemon mends it.
+        A full disk or a lock passes or needs an operator, and no restart of the daemon mends it.
         A store that is found broken ends the daemon by itself.
         """
         with contextlib.suppress(BusError):
             await probe_store(self._bus)
 
     def refuse_configuration(self) -> None:
-        """Say that a new configuration could not be used; the one in force stays."""
-        self._metrics.configuration_refused()
+        """Count a new configuration that could not be used; the one in force stays."""
+        self._parts.metrics.configuration_refused()
 
     def _callback_stored(self, workspace: str) -> None:
         followed = self._followed.get(workspace)
-        # While a reload is under way there may be nobody; whoever comes reads the whole inbox.
+        # During a reload there may be none; the next reader of the inbox starts with all of it.
         if followed is not None and followed.inbox is not None:
-            self._live_state.update_workspace(workspace, last_callback_at=self._clock.now())
+            self._parts.live_state.update_workspace(workspace, last_callback_at=self._clock.now())
             followed.inbox.notify()
+
+
+def _consumers(parts: DaemonParts, workspaces: Iterable[FollowedWorkspace]) -> list[str]:
+    """Return every consumer that this daemon runs when it follows these workspaces."""
+    own = [METRICS_CONSUMER, ALERTING_CONSUMER, *parts.outputs.names]
+    return [*own, *(name for workspace in workspaces for name in workspace.consumers())]
 
 
 def _instance(configuration: Configuration) -> str:
     return configuration.mqtt.instance if configuration.mqtt is not None else "monitor"
-
-
-def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = failures.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,4 +1,4 @@
-"""All that follows one workspace, put together: client, poller, inbox, webhook tasks."""
+"""One followed workspace: client, poller, tracked runs, inbox and webhook tasks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from monitor.app.tracked_runs import TrackedRuns
 from monitor.bus.contract import EventBus
 from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.misses import MissWatch
@@ -21,10 +22,10 @@ from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
 
-# The share of the request budget that unknown runs named by callbacks may cost.
-_SHARE_OF_ASKING = 0.5
-# A wait for job records is begun for what arrives in a twentieth of it, so it is hardly longer.
-_PARTS_OF_A_WAIT = 20
+# The share of the request budget that confirming unknown runs named by callbacks may use.
+_CONFIRMATION_SHARE = 0.5
+# Callbacks are gathered for a twentieth of the wait for job records, so it hardly grows.
+_GATHERINGS_IN_A_WAIT = 20
 
 
 class FollowedWorkspace:
@@ -55,8 +56,11 @@ class FollowedWorkspace:
             settings=configuration.poll,
             inventory=configuration.inventory,
         )
+        self.tracked_runs = TrackedRuns(
+            self.name, poller=self.poller, observer=observer, bus=bus, clock=clock
+        )
         self.inbox: InboxReader | None = None
-        # Also without callbacks: tasks of ours that were made before are then unwanted.
+        # Also without callbacks: it deletes the webhook tasks that were registered before.
         self.registrar = Registrar(
             self._client,
             settings=configuration.callbacks or CallbackSettings(),
@@ -75,9 +79,9 @@ class FollowedWorkspace:
                 clock=clock,
                 follower=self.poller,
                 ask_gap_seconds=60.0
-                / (_SHARE_OF_ASKING * configuration.workspace.requests_per_minute),
-                gather_seconds=configuration.poll.detail_wait_seconds / _PARTS_OF_A_WAIT,
-                batches=2 * _PARTS_OF_A_WAIT if configuration.poll.detail_wait_seconds else 1,
+                / (_CONFIRMATION_SHARE * configuration.workspace.requests_per_minute),
+                gather_seconds=configuration.poll.detail_wait_seconds / _GATHERINGS_IN_A_WAIT,
+                batches=2 * _GATHERINGS_IN_A_WAIT if configuration.poll.detail_wait_seconds else 1,
             )
             self._misses = MissWatch(
                 self.name, settings=settings, bus=bus, live_state=live_state, clock=clock
@@ -87,6 +91,7 @@ class FollowedWorkspace:
         """Return what must be kept running, by name."""
         running: dict[str, Callable[[], Awaitable[None]]] = {
             f"poller {self.name}": self.poller.run,
+            f"tracked runs {self.name}": self.tracked_runs.run,
             f"registrar {self.name}": self.registrar.run,
         }
         if self.inbox is not None:
@@ -108,11 +113,11 @@ class FollowedWorkspace:
         await self._client.close()
 
     async def act_on_webhooks(self, action: str, flow: str | None) -> list[dict[str, Any]]:
-        """List, synchronise, test or delete the webhook tasks of ours.
+        """List, synchronise, test or delete the webhook tasks that this daemon registered.
 
         Raises:
-            ConfigurationError: no tasks are to be kept in this workspace, or not at that flow.
-            WorkspaceError: the workspace did not do it.
+            ConfigurationError: no tasks are configured for this workspace, or for that flow.
+            WorkspaceError: the workspace refused or could not be reached.
         """
         registrar = self.registrar
         if action in ("test", "sync") and not registrar.is_switched_on:

@@ -1,20 +1,22 @@
-"""The outputs that carry events to receivers outside, all handled alike."""
+"""The outputs that deliver events to receivers outside, all handled alike."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from functools import partial
 
 import structlog
 from prometheus_client import CollectorRegistry
 
-from monitor.app.expected import ExpectedStarts
 from monitor.bus.contract import EventBus, Start
 from monitor.config import Configuration
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.model.errors import BusError
 from monitor.model.events import Event
+from monitor.model.runs import Pipeline, PipelineKind, RunKind
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.delivery import DeliveryMetrics
 from monitor.outputs.mqtt.output import MqttOutput
@@ -27,9 +29,12 @@ log = structlog.get_logger()
 
 AnyOutput = MqttOutput | AlertmanagerOutput | WebhookOutput
 
+# The runs that schedules start.
+_SCHEDULED_RUNS = {PipelineKind.FLOW: RunKind.FLOW_RUN, PipelineKind.PLAN: RunKind.PLAN_RUN}
+
 
 class Outputs:
-    """What the configuration names: a broker, Alertmanagers, a webhook; each its own consumer."""
+    """The configured outputs: a broker, Alertmanagers, a webhook; each its own consumer."""
 
     def __init__(
         self,
@@ -46,7 +51,7 @@ class Outputs:
         metrics = DeliveryMetrics(registry)
         self._bus = bus
         self.mqtt: MqttOutput | None = None
-        found: list[AnyOutput] = []
+        outputs: list[AnyOutput] = []
         if configuration.mqtt is not None:
             self.mqtt = MqttOutput(
                 configuration.mqtt,
@@ -56,12 +61,12 @@ class Outputs:
                 registry=registry,
                 metrics=metrics,
                 info=info,
-                next_start=ExpectedStarts(view, clock=clock).next_start,
+                next_start=partial(next_start, alerting),
                 alerting=alerting,
             )
-            found.append(self.mqtt)
+            outputs.append(self.mqtt)
         if (settings := configuration.alertmanager) is not None:
-            found += [
+            outputs += [
                 AlertmanagerOutput(
                     url,
                     settings=settings,
@@ -73,10 +78,8 @@ class Outputs:
                 for url in settings.urls
             ]
         if (webhook := configuration.webhook) is not None:
-            found.append(WebhookOutput(webhook, bus=bus, clock=clock, metrics=metrics))
-        self._by_name: Mapping[str, AnyOutput] = {
-            any_output.name: any_output for any_output in found
-        }
+            outputs.append(WebhookOutput(webhook, bus=bus, clock=clock, metrics=metrics))
+        self._by_name: Mapping[str, AnyOutput] = {output.name: output for output in outputs}
         self.replays = Replays(self._by_name, bus=bus, clock=clock)
 
     @property
@@ -86,16 +89,18 @@ class Outputs:
 
     @property
     def posting(self) -> tuple[AlertmanagerOutput | WebhookOutput, ...]:
-        """Those that keep no connection, so that only their last request says how they are."""
-        return tuple(item for item in self._by_name.values() if not isinstance(item, MqttOutput))
+        """The outputs without a connection: only their last request shows their state."""
+        return tuple(
+            output for output in self._by_name.values() if not isinstance(output, MqttOutput)
+        )
 
     def wants(self) -> dict[str, Callable[[Event], bool]]:
-        """Return for each output how it tells which events it hands on."""
-        return {name: item.wants for name, item in self._by_name.items()}
+        """Return for each output the test of the events that it delivers."""
+        return {name: output.wants for name, output in self._by_name.items()}
 
     def tasks(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return what runs for ever, by the names of the consumers."""
-        return {name: active.run for name, active in self._by_name.items()}
+        return {name: output.run for name, output in self._by_name.items()}
 
     async def subscribe(self) -> None:
         """Let each new output begin at the end of the log; before anything can be appended."""
@@ -103,20 +108,29 @@ class Outputs:
             await self._bus.subscribe(name, start=Start.NEWEST)
 
     async def drain(self, *, timeout_seconds: float) -> None:
-        """Let out what the log holds now, in so much time for all of them together."""
+        """Deliver what the log holds now, within this time for all outputs together."""
         outputs = self._by_name.values()
         await asyncio.gather(
             *(_drain(output, timeout_seconds=timeout_seconds) for output in outputs)
         )
 
 
+def next_start(
+    alerting: Callable[[], AlertingSnapshot], workspace: str, pipeline: Pipeline
+) -> datetime | None:
+    """Return the start that alerting awaits next, workspace time, as metrics and page show it.
+
+    It lies in the past while a start is late. None where no rule awaits one.
+    """
+    return alerting().expected.get((workspace, _SCHEDULED_RUNS[pipeline.kind], pipeline.id))
+
+
 async def _drain(output: AnyOutput, *, timeout_seconds: float) -> None:
     try:
         is_delivered = await output.drain(timeout_seconds=timeout_seconds)
     except BusError as exc:
-        log.warning("what is left cannot be read", output=output.name, reason=str(exc))
+        log.warning("backlog cannot be read", output=output.name, reason=str(exc))
         return
     if not is_delivered:
-        log.warning(
-            "an output is behind; the rest is delivered after the next start", output=output.name
-        )
+        # The rest is delivered after the next start.
+        log.warning("output drained in part", output=output.name)

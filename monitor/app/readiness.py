@@ -1,4 +1,4 @@
-"""What must be well for the daemon to do what it is there for, one named check each."""
+"""The readiness checks, by name: what the daemon needs to do its work."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from monitor.tracking.live_state import LiveStateView
 from monitor.web.health import Check, HealthFinding
 
 _PROBE_SECONDS = 3.0
-# No workspace can have this name, so the probe's note stands in nobody's way.
+# No workspace can have this name, so the probe's state entry collides with none.
 _PROBE = StateEntry(workspace="bridge", topic="readiness", key="probe", value=b"")
 
 
 async def probe_store(bus: EventBus) -> None:
-    """Write a note that nobody reads.
+    """Write a state entry that nobody reads.
 
     Raises:
         BusError: it could not be written, or not in time.
@@ -73,12 +73,12 @@ def readiness_checks(
         ]
         return HealthFinding(ok=not failed, detail="; ".join(failed) or "all running")
 
-    receivers = {item.name: partial(receiver, item) for item in outputs.posting}
+    receivers = {output.name: partial(receiver, output) for output in outputs.posting}
     return {"store": store, "polls": polls, "mqtt": broker, **receivers, "tasks": tasks}
 
 
 def _late(view: LiveStateView, *, now: datetime) -> list[str]:
-    """Return a sentence about polls that should have succeeded by now, and one about first ones."""
+    """Return a sentence about late polls, and one about workspaces that were never polled."""
     late = sorted(
         f"{poll.workspace}/{poll.poll} ({poll.last_outcome})"
         for poll in view.polls()
@@ -90,5 +90,5 @@ def _late(view: LiveStateView, *, now: datetime) -> list[str]:
         for workspace in view.workspaces()
         if workspace.workspace not in answered
     ]
-    told = {"late": late, "no poll has succeeded yet": waiting}
-    return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
+    problems = {"late": late, "no poll has succeeded yet": waiting}
+    return [f"{problem}: {', '.join(names)}" for problem, names in problems.items() if names]

@@ -1,4 +1,4 @@
-"""What page and command line may ask of what follows the workspaces, and of alerting."""
+"""The requests of page and command line, routed to a workspace or to alerting."""
 
 from __future__ import annotations
 
@@ -20,23 +20,27 @@ from monitor.web.alerts_api import AlertingRequests
 
 
 class AdminRequests:
-    """Hands a request to the workspace that it names, or to the only one there is."""
+    """Routes a request to the workspace that it names, or to the only one."""
 
     def __init__(self, followed: Mapping[str, FollowedWorkspace]) -> None:
         self._followed = followed
 
     async def track(self, workspace: str | None, kind: RunKind, run_id: str) -> str:
-        """Follow one run by its id and say in one sentence what came of it.
+        """Follow one run by its id and return the result as one sentence.
 
         Raises:
+            BusUnavailableError: the request could not be stored.
             ConfigurationError: no workspace, or an unknown one, is named.
             NoSuchObjectError: the workspace denies the run.
         """
-        followed = self._one(workspace)
+        followed = self._named(workspace)
         key = RunKey(followed.name, kind, run_id)
-        is_followed = await followed.poller.track(kind, run_id)
+        is_followed = await followed.tracked_runs.track(key)
         if is_followed is None:
-            return f"{key} cannot be asked for now; it is asked for as soon as that is possible"
+            return (
+                f"{key} cannot be asked for now; the request is stored, and repeated until "
+                "the workspace answers"
+            )
         if not is_followed:
             raise NoSuchObjectError(
                 f"{key} is denied by the workspace, or is none that is followed"
@@ -47,9 +51,9 @@ class AdminRequests:
         self, workspace: str | None, action: str, flow: str | None
     ) -> list[dict[str, Any]]:
         """List, synchronise, test or delete webhook tasks; raises as the workspace's own does."""
-        return await self._one(workspace).act_on_webhooks(action, flow)
+        return await self._named(workspace).act_on_webhooks(action, flow)
 
-    def _one(self, workspace: str | None) -> FollowedWorkspace:
+    def _named(self, workspace: str | None) -> FollowedWorkspace:
         if workspace is None and len(self._followed) == 1:
             return next(iter(self._followed.values()))
         names = ", ".join(self._followed)
@@ -64,17 +68,17 @@ class AdminRequests:
 def alerting_requests(
     engine: Engine, *, bus: EventBus, view: LiveStateView, outputs: Outputs
 ) -> AlertingRequests:
-    """Return what can be asked of alerting and of the outputs that tell of alerts."""
+    """Return the requests that alerting and the outputs answer."""
     explainer = Explainer(bus=bus, view=view, engine=engine, outputs=outputs.wants)
 
     def ended(fingerprint: str) -> list[Alert]:
         return [instance.alert for instance in engine.ended(fingerprint)]
 
     def labels() -> Labels:
-        rules, alerts = engine.compiled.rules, engine.picture().alerts
+        rules, alerts = engine.compiled.rules, engine.snapshot().alerts
         return labels_to_match(
             (label for rule in rules for label in rule.settings.labels),
-            # Also of alerts whose rule or workspace was removed meanwhile.
+            # Also those of alerts whose rule or workspace was removed.
             rules=[*(rule.name for rule in rules), *(alert.name for alert in alerts)],
             workspaces=[
                 *(workspace.workspace for workspace in view.workspaces()),
@@ -83,7 +87,7 @@ def alerting_requests(
         )
 
     return AlertingRequests(
-        snapshot=engine.picture,
+        snapshot=engine.snapshot,
         ended=ended,
         labels=labels,
         add_silence=engine.add_silence,

@@ -65,8 +65,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     def offered_by(self) -> str:
         """Return which editions have it, as a clause: "PL and RL have it"."""
         names = [item.value for item in Edition if item in self.editions]
-        told = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-        return f"{told} {'have' if names[1:] else 'has'} it"
+        editions = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+        return f"{editions} {'have' if names[1:] else 'has'} it"
 
     def fill(self, *values: object) -> str:
         """Return the path with its parameters replaced, each quoted for use in a URL.

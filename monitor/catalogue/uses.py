@@ -5,7 +5,7 @@ from __future__ import annotations
 USES: dict[str, str] = {
     "getOpenApiSpec": "finds the edition (a hint)",
     "getCurrentPerson": "finds the edition, names the token's owner",
-    "listApiAccessTokens": "tells when tokens expire",
+    "listApiAccessTokens": "shows when tokens expire",
     "listOutputObjects": "finds the edition",
     "listUserDefinedFunctions": "finds the edition",
     "listJobLibrary": "lists changed and active job groups",
@@ -24,7 +24,7 @@ USES: dict[str, str] = {
     "getFlow": "finds the webhook tasks of a flow",
     "createWebhookFlowTask": "registers a callback",
     "getWebhookFlowTask": "checks that a callback is still registered",
-    "deleteWebhookFlowTask": "removes a callback that is no longer wanted",
+    "deleteWebhookFlowTask": "removes a callback that is no longer needed",
     "testWebhook": "tests the public URL of the callbacks",
     "countConnections": "counts connections",
     "countDatasetLibrary": "counts datasets",
@@ -40,8 +40,8 @@ USES: dict[str, str] = {
     "countWriteSettings": "counts write settings",
     "listConnections": "names the connections",
     "getConnectionStatus": "asks whether a connection can be opened",
-    "getCurrentConfigurationForWorkspace": "tells changes of the workspace's configuration",
-    "getCurrentConfigurationSchema": "tells which settings are secret",
+    "getCurrentConfigurationForWorkspace": "shows changes of the workspace's configuration",
+    "getCurrentConfigurationSchema": "shows which settings are secret",
     "listComputeUsage": "reads what was used this month",
     "getProfilingInformationForJobGroupConsistent": "reads the quality of an output's data",
 }

@@ -1,4 +1,4 @@
-"""Asks a running daemon through its admin API, with the credentials of its own configuration."""
+"""A client of a running daemon's admin API, with the credentials of its configuration."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from monitor.model.errors import ConfigurationError, MonitorError
 from monitor.web.settings import ServerSettings
 
 _TIMEOUT_SECONDS = 30.0
-_SILENCE_SECONDS = 60.0  # the daemon says something every 15 s on a stream
+_STREAM_IDLE_SECONDS = 60.0  # the daemon sends a comment every 15 s
 _ERRORS_FROM = 400
-_NOT_MEANT = 400  # what is asked for cannot be meant: a name that is not known, a wrong value
+_BAD_REQUEST = 400  # an unknown name or a wrong value: wrong usage of the command
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what a daemon may listen on
 
 
 def reachable_host(host: str) -> str:
-    """Return where to ask whoever listens on ``host``, which may stand for every address."""
+    """Return an address that reaches a listener on ``host``, which may mean every address."""
     return _ANYWHERE.get(host, host)
 
 
@@ -57,8 +57,8 @@ class AdminClient:
         """Return the decoded answer.
 
         Raises:
-            ConfigurationError: the daemon says that nothing could be meant so.
-            MonitorError: the daemon cannot be asked, or says what is wrong.
+            ConfigurationError: the daemon refuses the request as wrong.
+            MonitorError: the daemon does not answer, or reports a failure.
         """
         return await self._ask("GET", path, query=query)
 
@@ -73,9 +73,9 @@ class AdminClient:
         return await self._ask("DELETE", path)
 
     async def events(self, after: int | None) -> AsyncIterator[dict[str, Any]]:
-        """Yield events as they are told, behind a position or from now on."""
+        """Yield events as they are recorded, behind a position or from now on."""
         query = {} if after is None else {"after": str(after)}
-        timeout = aiohttp.ClientTimeout(total=None, sock_read=_SILENCE_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=None, sock_read=_STREAM_IDLE_SECONDS)
         try:
             async with self._session.get(
                 "/api/v1/events/stream", params=query, timeout=timeout
@@ -120,5 +120,5 @@ async def _check(response: aiohttp.ClientResponse) -> None:
         detail = (await response.json(content_type=None))["detail"]
     except (ValueError, TypeError, KeyError):
         detail = response.reason
-    said = f"the daemon answered {response.status}: {detail}"
-    raise ConfigurationError(said) if response.status == _NOT_MEANT else MonitorError(said)
+    message = f"the daemon answered {response.status}: {detail}"
+    raise ConfigurationError(message) if response.status == _BAD_REQUEST else MonitorError(message)

@@ -1,4 +1,4 @@
-"""Where the answers of ``api`` go: JSON and files, and a bar on a terminal while they come."""
+"""Writes the answers of ``api``: JSON, files, and a progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from pathlib import Path
 import msgspec
 
 from monitor.catalogue.operations import Operation
+from monitor.cli import lazy
 from monitor.model.errors import UnreadableAnswerError
 from monitor.workspace.files import FileReceiver
 from monitor.workspace.requester import Answer
 
-# Takes how far something is and where it ends, None where nobody knows.
+# Takes the progress and its end, None where the end is not known.
 Show = Callable[[int, int | None], None]
 
 
 def write_answer(answer: Answer, operation: Operation) -> None:
-    """Print a good answer: JSON readably, a file as it came, nothing where there is nothing.
+    """Print an answer: JSON indented, a file as it came, nothing for an empty body.
 
     Raises:
         UnreadableAnswerError: it is neither a file nor JSON.
@@ -45,21 +46,21 @@ def write_answer(answer: Answer, operation: Operation) -> None:
 
 
 async def write_rows(rows: AsyncIterator[bytes]) -> None:
-    """Print a JSON array, row by row. It is closed only when the last row has come."""
+    """Print a JSON array, row by row. It is closed only after the last row."""
     async for piece in _array(rows):
         sys.stdout.write(piece.decode())
 
 
 async def save_rows(rows: AsyncIterator[bytes], path: Path) -> None:
-    """Write a JSON array to a file, which appears when it is whole."""
+    """Write a JSON array to a file, which appears when it is complete."""
     with progress_bar(path.name, unit="rows") as show:
         async with FileReceiver(path) as file:
             await file.begin(None)
-            number = 0
+            count = 0
             async for piece in _array(rows):
                 await file.take(piece)
-                number += 1
-                show(number, None)
+                count += 1
+                show(count, None)
 
 
 async def _array(rows: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -72,19 +73,9 @@ async def _array(rows: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 @contextmanager
 def progress_bar(name: str, *, unit: str) -> Iterator[Show]:
-    """Show how far ``name`` is, on a terminal; elsewhere nothing is shown."""
+    """Show the progress of ``name`` on a terminal; elsewhere show nothing."""
     if not sys.stderr.isatty():
         yield lambda _done, _whole: None
         return
-    from rich import progress  # noqa: PLC0415 - only who looks at it waits for it
-    from rich.console import Console  # noqa: PLC0415
-
-    done = (
-        (progress.DownloadColumn(), progress.TransferSpeedColumn())
-        if unit == "bytes"
-        else (progress.TextColumn("{task.completed} rows"),)
-    )
-    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), *done)
-    with progress.Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(name.replace("[", r"\["), total=None)
-        yield lambda so_far, whole: bar.update(task, completed=so_far, total=whole)
+    with lazy.terminal.progress_bar(name, unit=unit) as show:
+        yield show

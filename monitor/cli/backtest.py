@@ -25,7 +25,7 @@ from monitor.cli.settings_files import read_toml
 from monitor.cli.tables import print_json, print_table
 from monitor.config import SecretSource, parse_configuration
 from monitor.model.errors import ConfigurationError, MonitorError
-from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
+from monitor.model.live_state import WorkspaceStatus
 from monitor.model.secrets import Secret
 from monitor.tracking.pipeline_health import PipelineHealthTracker
 
@@ -124,14 +124,11 @@ async def _workspaces(client: AdminClient) -> list[WorkspaceStatus]:
         row["workspace"]: row["schedules"]
         for row in (await client.get("/api/v1/schedules"))["data"]
     }
+    names = ("workspace", "edition", "capabilities", "followed_since", "known_at")
     return [
-        WorkspaceStatus(
-            workspace=row["workspace"],
-            edition=row["edition"],
-            capabilities=frozenset(row["capabilities"]),
-            followed_since=msgspec.convert(row["followed_since"], datetime | None),
-            known_at=msgspec.convert(row["known_at"], datetime | None),
-            schedules=msgspec.convert(schedules[row["workspace"]], tuple[ScheduleKnown, ...]),
+        msgspec.convert(
+            {**{name: row[name] for name in names}, "schedules": schedules[row["workspace"]]},
+            WorkspaceStatus,
         )
         for row in rows
     ]

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
+from typer.completion import get_completion_script  # type: ignore[attr-defined] # not exported
 
 _NAME = "dataprep-monitor"
 _VARIABLE = "_DATAPREP_MONITOR_COMPLETE"
@@ -23,13 +24,12 @@ class Shell(StrEnum):
 def completion(
     shell: Annotated[Shell, typer.Argument(help="Which shell reads it.")],
 ) -> None:
-    """Print the script that lets a shell complete commands, operations, paths and parameters.
+    """Print the completion script of a shell.
 
-    Let ~/.bashrc or ~/.zshrc source the file that it is kept in; fish reads its own folder. The
-    option --install-completion does all that for the shell that it finds itself in.
+    It completes commands, operations, paths and parameters. Save it to a file that ~/.bashrc or
+    ~/.zshrc sources; fish reads its own folder. The option --install-completion does all that for
+    the shell in which it runs.
     """
-    # What the library prints for --show-completion, for a shell that need not be this one.
-    from typer.completion import get_completion_script  # type: ignore[attr-defined] # noqa: PLC0415 - help must answer fast; it is typed, and only not exported
-
+    # The same script as --show-completion prints, also for another shell than this one.
     script = get_completion_script(prog_name=_NAME, complete_var=_VARIABLE, shell=shell.value)
     sys.stdout.write(script.strip() + "\n")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from monitor.catalogue.operations import Edition
+from monitor.cli import lazy
 from monitor.cli.sandbox import EditionOption, SeedOption, SpeedOption
 
 
@@ -23,20 +24,14 @@ def demo(
         typer.Option("--for", min=1, metavar="SECONDS", help="Stop after so long and sum up."),
     ] = None,
 ) -> None:
-    """Run a sandbox workspace, a broker, the daemon and its page, and print every event.
+    """Run sandbox, broker, daemon and page on this machine.
 
-    With --for it sums up what the sandbox, an MQTT subscriber and /metrics have counted, each by
-    itself; they must agree. Ctrl-C ends it and leaves nothing behind.
+    Prints every event. With --for it sums up what the sandbox, an MQTT subscriber and /metrics
+    have counted, each by itself; the three counts must agree. Ctrl-C ends it and leaves nothing
+    behind.
     """
-    import asyncio  # noqa: PLC0415 - help must answer fast
-
-    from monitor import logs  # noqa: PLC0415
-    from monitor.cli.demonstration import Demonstration  # noqa: PLC0415
-
-    logs.configure(level="error")
-    demonstration = Demonstration(
+    code = lazy.demo_session.run(
         port=port, edition=edition, speed=speed, seed=seed, seconds=seconds
     )
-    code = asyncio.run(demonstration.run())
     if code:
         raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""The broker of the demo, and a subscriber that knows nothing of the monitor."""
+"""The broker of the demo, and a subscriber that shares no code with the monitor."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from typing import Any
 
 from monitor.model.errors import MonitorError
 
+try:
+    from amqtt.broker import Broker
+    from amqtt.client import MQTTClient
+except ImportError:  # an installation that runs the daemon only
+    Broker = MQTTClient = None
+
 _CONNECT_SECONDS = 10.0
 _RESULTS = ("succeeded", "failed", "canceled", "lost")
 
@@ -24,12 +30,10 @@ async def broker() -> AsyncIterator[int]:
     Raises:
         MonitorError: the library of the broker is not installed.
     """
-    try:
-        from amqtt.broker import Broker  # noqa: PLC0415 - only the demo needs it
-    except ImportError as exc:
+    if Broker is None:
         raise MonitorError(
             "the demo's broker is not installed: pip install 'dataprep-monitor[demo]'"
-        ) from exc
+        )
     # It logs each connection that ends, at any level.
     logging.getLogger("amqtt").setLevel(logging.CRITICAL)
     logging.getLogger("transitions").setLevel(logging.CRITICAL)
@@ -57,7 +61,7 @@ def free_port() -> int:
 
 
 class Subscriber:
-    """Subscribes to everything, counts ends by kind and result, and tells each event once."""
+    """Subscribes to everything, counts ends by kind and result, and handles each event once."""
 
     def __init__(self, on_event: Callable[[dict[str, Any]], None]) -> None:
         self._on_event = on_event
@@ -65,34 +69,34 @@ class Subscriber:
         self.ends: Counter[tuple[str, str]] = Counter()
 
     @contextlib.asynccontextmanager
-    async def listen(self, port: int) -> AsyncIterator[None]:
-        """Listen to the broker on this port for as long as the context lasts."""
-        from amqtt.client import MQTTClient  # noqa: PLC0415 - only the demo needs it
-
+    async def subscribed(self, port: int) -> AsyncIterator[None]:
+        """Receive from the broker on this port for as long as the context lasts."""
         client = MQTTClient(client_id="demo-subscriber", config={"auto_reconnect": False})
         async with asyncio.timeout(_CONNECT_SECONDS):
             await client.connect(f"mqtt://127.0.0.1:{port}/")
             await client.subscribe([("dataprep/#", 1)])
-        listening = asyncio.create_task(self._listen(client), name="demo subscriber")
         try:
-            yield
+            async with asyncio.TaskGroup() as group:
+                receiving = group.create_task(self._receive(client), name="demo subscriber")
+                try:
+                    yield
+                finally:
+                    receiving.cancel()
         finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
             await client.disconnect()
 
-    async def _listen(self, client: Any) -> None:
+    async def _receive(self, client: Any) -> None:
         while True:
             message = await client.deliver_message()
             if message is not None and "event" in message.topic.split("/")[-2:]:
-                self._take(json.loads(message.data))
+                self._handle(json.loads(message.data))
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _handle(self, event: dict[str, Any]) -> None:
         if event["id"] in self._seen:
             return
         self._seen.add(event["id"])
         run = event["data"].get("run")
-        word = event["type"].split(".")[-2]
-        if run is not None and word in _RESULTS:
-            self.ends[run["kind"], word] += 1
+        result = event["type"].split(".")[-2]
+        if run is not None and result in _RESULTS:
+            self.ends[run["kind"], result] += 1
         self._on_event(event)

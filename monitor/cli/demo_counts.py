@@ -1,4 +1,4 @@
-"""Three counts of the same ends, each made by somebody else, and whether they agree."""
+"""Three independent counts of the same ends, and whether they agree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RESULTS = ("succeeded", "failed", "canceled", "lost")
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """What was counted for each kind that the edition lets be followed."""
+    """The counts of each kind of run that can be followed in the edition."""
 
     kinds: tuple[str, ...]
     ledger: Counter[tuple[str, str]]
@@ -23,7 +23,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
     @property
     def agrees(self) -> bool:
-        """True when all three say the same of every kind and result."""
+        """True when all three are equal for every kind and result."""
         return all(
             self.ledger[kind, result] == self.mqtt[kind, result] == self.metrics[kind, result]
             for kind in self.kinds

@@ -1,4 +1,4 @@
-"""``explain`` and ``replay``: why somebody was told nothing, and telling it again."""
+"""``explain``: why people were notified, or not; ``replay``: recorded events sent again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from monitor.cli import completing, daemon_client
+from monitor.cli import completers, daemon_client
 from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
+from monitor.cli.tables import print_json
 from monitor.model.runs import PipelineKind, RunKind
 
 _COLUMNS = ("stage", "outcome", "at", "rule", "output", "detail")
 _REPLAY_SECONDS = 3_600.0  # as much as a month of events may take a slow receiver
-_KEY_PARTS = 3  # workspace:kind:id
 
 
 def explain(
@@ -23,7 +23,7 @@ def explain(
         typer.Argument(
             metavar="FINGERPRINT|KIND ID",
             help="An alert by its fingerprint; a run, flow or plan by kind and id.",
-            autocompletion=completing.explained,
+            autocompletion=completers.explained_kinds,
         ),
     ],
     config: ConfigFile = CONFIG_FILE,
@@ -31,14 +31,13 @@ def explain(
     workspace: WorkspaceName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why an alert came, or why none came for a run: the step that swallowed it.
+    """Explain why an alert fired, or why none did for a run.
 
-    A flow or plan is asked for where no run came at all: what each rule says of it now.
+    Shows the step that ended it. Name a flow or plan where no run came at all: it shows what each
+    rule says of it now.
     """
     answer = daemon_client.ask(_explained(config, words, workspace))
     if as_json:
-        from monitor.cli.tables import print_json  # noqa: PLC0415 - help must answer fast
-
         print_json(answer)
         return
     sys.stdout.write(f"{answer['answer']}\n\n")
@@ -54,12 +53,12 @@ def replay(
         typer.Option(
             metavar="OUTPUT",
             help="mqtt, webhook or alertmanager:HOST:PORT.",
-            autocompletion=completing.outputs,
+            autocompletion=completers.outputs,
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Send recorded events to one output again, under the ids that they had.
+    """Send recorded events to one output again, with their ids.
 
     Its position stays where it is; a subscriber that knows the ids takes nothing twice.
     """
@@ -71,23 +70,22 @@ def replay(
 
 async def _explained(config: Path, words: list[str], workspace: str | None) -> Any:
     return await daemon_client.get(
-        config, "/api/v1/explain", await _question(config, words, workspace=workspace)
+        config, "/api/v1/explain", await _query(config, words, workspace=workspace)
     )
 
 
-async def _question(
-    config: Path, words: list[str], *, workspace: str | None
-) -> dict[str, str | None]:
+async def _query(config: Path, words: list[str], *, workspace: str | None) -> dict[str, str | None]:
     first, kinds = words[0], [*RunKind, *PipelineKind]
-    if len(words) == 1 and first in kinds:
-        raise typer.BadParameter(f"{first} is named without an id; write explain {first} 11")
-    if len(words) == 1 and ":" not in first:
-        # As it stands in topics too: RULE/FINGERPRINT.
-        return {"alert": first.rpartition("/")[2]}
-    if len(words) == 1 and len(parts := first.split(":", 2)) == _KEY_PARTS:
-        return {"run": "/".join(parts)}
+    if len(words) == 1:
+        if first in kinds:
+            raise typer.BadParameter(f"{first} is named without an id; write explain {first} 11")
+        if ":" not in first:
+            # Also as topics have it: RULE/FINGERPRINT.
+            return {"alert": first.rpartition("/")[2]}
+        if first.count(":") >= 2:  # noqa: PLR2004 - workspace:kind:id
+            return {"run": first.replace(":", "/", 2)}
     if len(words) != 2 or first not in kinds:  # noqa: PLR2004 - kind and id
-        told = ", ".join(kinds)
-        raise typer.BadParameter(f"name an alert's fingerprint, or one of {told} and an id")
+        names = ", ".join(kinds)
+        raise typer.BadParameter(f"name an alert's fingerprint, or one of {names} and an id")
     name = "run" if first in list(RunKind) else "pipeline"
     return {name: f"{await daemon_client.workspace_of(config, workspace)}/{first}/{words[1]}"}

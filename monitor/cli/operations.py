@@ -9,7 +9,7 @@ import typer
 from monitor.catalogue.operations import Edition, Operation
 from monitor.catalogue.operations import operations as all_operations
 from monitor.catalogue.uses import use_of
-from monitor.cli import completing
+from monitor.cli import completers
 from monitor.cli.options import AsJson
 from monitor.cli.tables import print_json, print_table
 
@@ -25,7 +25,7 @@ def operations(
             "--resource",
             metavar="NAME",
             help="Only this resource group.",
-            autocompletion=completing.resources,
+            autocompletion=completers.resources,
         ),
     ] = None,
     *,
@@ -39,41 +39,39 @@ def operations(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the operations of the workspace API, and what the monitor uses them for."""
+    """List the operations of the workspace API and our use of them."""
     words = (text or "").lower().split()
-    found = [item for item in _chosen(edition, resource) if _has(item, words)]
+    matching = [operation for operation in _selected(edition, resource) if _has(operation, words)]
     if as_json:
-        print_json([_document(item) for item in found])
+        print_json([_document(operation) for operation in matching])
     else:
         columns = ("method", "path", "id", "name", "resource", "editions", "used for")
-        print_table(columns, [_row(item) for item in found])
+        print_table(columns, [_row(operation) for operation in matching])
 
 
-def _chosen(edition: Edition | None, resource: str | None) -> list[Operation]:
-    known = {
-        all_operation.resource.lower(): all_operation.resource for all_operation in all_operations()
-    }
+def _selected(edition: Edition | None, resource: str | None) -> list[Operation]:
+    known = {operation.resource.lower(): operation.resource for operation in all_operations()}
     if resource is not None and resource.lower() not in known:
         names = ", ".join(sorted(known.values()))
         raise typer.BadParameter(f"{resource!r} is none of {names}", param_hint="--resource")
-    wanted = None if resource is None else known[resource.lower()]
+    group = None if resource is None else known[resource.lower()]
     return [
-        all_operation
-        for all_operation in all_operations()
-        if (wanted is None or all_operation.resource == wanted)
-        and (edition is None or all_operation.is_offered_in(edition))
+        operation
+        for operation in all_operations()
+        if (group is None or operation.resource == group)
+        and (edition is None or operation.is_offered_in(edition))
     ]
 
 
 def _has(operation: Operation, words: list[str]) -> bool:
-    told = (
+    texts = (
         operation.operation_id,
         operation.method,
         operation.path,
         operation.name,
         operation.resource,
     )
-    text = " ".join(told).lower()
+    text = " ".join(texts).lower()
     return all(word in text for word in words)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli import completing
+from monitor.cli import completers
 
 FILE_VARIABLE = "DATAPREP_MONITOR_CONFIG"
 CONFIG_FILE = Path("/etc/dataprep-monitor/monitor.toml")
@@ -22,7 +22,7 @@ WorkspaceName = Annotated[
         "--workspace",
         "-w",
         help="Which workspace; not needed where only one is.",
-        autocompletion=completing.workspaces,
+        autocompletion=completers.workspaces,
     ),
 ]
 

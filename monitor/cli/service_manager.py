@@ -1,6 +1,6 @@
-"""Tells a service manager such as systemd how the daemon is, by its datagrams (``sd_notify``).
+"""Reports the state of the daemon to a service manager such as systemd (``sd_notify``).
 
-Started by anybody else the daemon tells nobody: there is no ``NOTIFY_SOCKET`` then.
+Without ``NOTIFY_SOCKET`` in the environment there is no service manager, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from monitor.model.clock import Clock
 
 log = structlog.get_logger()
 
-# The manager may be busy, and the event loop stands still while it is waited for. What feeds the
-# watchdog is not worth that: it is soon said again.
+# The manager may be busy, and sending blocks the event loop. A watchdog message is not worth that:
+# the next one follows soon.
 _SEND_SECONDS = 0.5
 _SEND_AT_ONCE = 0.0
 _MAX_STATUS_CHARACTERS = 300
 
 
 class ServiceManager:
-    """Whoever started the daemon and listens at ``address``; without one all is said to nobody.
+    """The service manager that listens at ``address``; without one nothing is sent.
 
-    A manager that does not listen any more is logged once and spoken to all the same: it may come
-    back. Nothing here fails.
+    A manager that stops listening is logged once, and sending goes on: it may come back. No method
+    raises.
     """
 
     def __init__(
         self, address: str | None, *, clock: Clock, watchdog_seconds: float | None = None
     ) -> None:
-        """``watchdog_seconds``: silence of that length gets the daemon killed; None: it may be."""
+        """``watchdog_seconds``: the manager kills a daemon that is silent so long; None: never."""
         self._address = address
         self._clock = clock
         self._watchdog_seconds = watchdog_seconds
@@ -44,7 +44,7 @@ class ServiceManager:
     def of(cls, environment: Mapping[str, str], *, process_id: int, clock: Clock) -> ServiceManager:
         """Return the manager that the environment of a process names."""
         address = environment.get("NOTIFY_SOCKET") or None
-        # What was meant for the process that started this one is none of our business.
+        # A watchdog of the parent process is not ours.
         is_ours = environment.get("WATCHDOG_PID", str(process_id)) == str(process_id)
         duration = environment.get("WATCHDOG_USEC", "")
         is_watched = address is not None and is_ours and duration.isdecimal() and int(duration) > 0
@@ -56,31 +56,31 @@ class ServiceManager:
 
     @property
     def watches(self) -> bool:
-        """True when the manager kills a daemon that `feed` does not speak for."""
+        """True when the manager kills a daemon without `feed`."""
         return self._watchdog_seconds is not None
 
     def started(self, status: str) -> None:
-        """Say that the daemon does its work; ``standing`` is one line about what that is."""
+        """Report that the daemon is ready; ``status`` is one line about what it does."""
         self._status = status
-        self._tell("READY=1", _status(status))
+        self._send("READY=1", _status(status))
 
     @contextlib.contextmanager
     def reloading(self) -> Iterator[None]:
-        """Say that a reload has begun, and in the end that it is over, however it went."""
+        """Report that a reload has begun, and in the end that it is over, however it went."""
         since = int(self._clock.monotonic() * 1_000_000)
-        self._tell("RELOADING=1", f"MONOTONIC_USEC={since}", _status("reading the configuration"))
+        self._send("RELOADING=1", f"MONOTONIC_USEC={since}", _status("reading the configuration"))
         try:
             yield
         finally:
-            self._tell("READY=1", _status(self._status))
+            self._send("READY=1", _status(self._status))
 
-    def change_standing(self, status: str) -> None:
-        """Use another line from now on; inside `reloading` it is told at its end."""
+    def change_status(self, status: str) -> None:
+        """Use another line from now on; inside `reloading` it is sent at its end."""
         self._status = status
 
     def stopping(self) -> None:
-        """Say that the daemon ends, so that its silence is no fault."""
-        self._tell("STOPPING=1", _status("letting events out"))
+        """Report that the daemon ends, so that its silence is no failure."""
+        self._send("STOPPING=1", _status("delivering events"))
 
     async def feed(self, probe: Callable[[], Awaitable[None]]) -> None:
         """Keep the watchdog quiet until cancelled, for as long as ``probe`` returns soon.
@@ -93,17 +93,17 @@ class ServiceManager:
         while True:
             due = self._clock.monotonic() + self._watchdog_seconds / 2
             if await _returns(probe, within_seconds=self._watchdog_seconds / 4):
-                # A line that told of the silence is over with it.
-                told = [_status(self._status)] if is_silent else []
-                self._tell("WATCHDOG=1", *told, wait_seconds=_SEND_AT_ONCE)
+                # Replaces the line that reported the silence.
+                status = [_status(self._status)] if is_silent else []
+                self._send("WATCHDOG=1", *status, wait_seconds=_SEND_AT_ONCE)
                 is_silent = False
             elif not is_silent:
                 is_silent = True
-                log.error("the watchdog is not fed", reason="the store does not answer")
-                self._tell(_status("the store does not answer"))
+                log.error("watchdog is not fed", reason="the store does not answer")
+                self._send(_status("the store does not answer"))
             await self._clock.sleep(max(0.0, due - self._clock.monotonic()))
 
-    def _tell(self, *lines: str, wait_seconds: float = _SEND_SECONDS) -> None:
+    def _send(self, *lines: str, wait_seconds: float = _SEND_SECONDS) -> None:
         if self._address is None:
             return
         # An abstract socket is written with an @, and has a zero byte there.
@@ -115,7 +115,7 @@ class ServiceManager:
                 sender.sendto("\n".join(lines).encode(), address)
         except OSError as exc:
             if not self._is_lost:
-                log.warning("the service manager does not listen", reason=str(exc))
+                log.warning("service manager does not listen", reason=str(exc))
             self._is_lost = True
         else:
             self._is_lost = False

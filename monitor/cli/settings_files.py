@@ -43,10 +43,10 @@ class DiskLocations:
         return _secret_in(self._folder / source.location)
 
     def find_file(self, path: str) -> str:
-        found = (self._folder / path).absolute()
+        absolute = (self._folder / path).absolute()
         try:
-            with found.open("rb"):
-                return str(found)
+            with absolute.open("rb"):
+                return str(absolute)
         except (OSError, ValueError) as exc:
             raise ConfigurationError(_why(exc)) from exc
 
@@ -118,8 +118,8 @@ def _of_file(path: Path, hint: str) -> ConfigurationError:
     return ConfigurationError(f"configuration file: {json.dumps(str(path))}: {hint}")
 
 
-def weigh_file(path: Path, environment: Mapping[str, str] | None = None) -> ValidationResult:
-    """Return the configuration of a file, or all that is wrong with it; raises nothing."""
+def validate_file(path: Path, environment: Mapping[str, str] | None = None) -> ValidationResult:
+    """Return the configuration of a file, or all its problems; raises nothing."""
     environment = os.environ if environment is None else environment
     try:
         mapping = read_toml(path)
@@ -135,9 +135,9 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Configurat
     """Return the configuration of a file.
 
     Raises:
-        ConfigurationError: with one sentence for every fault.
+        ConfigurationError: with one sentence for every problem.
     """
-    result = weigh_file(path, environment)
+    result = validate_file(path, environment)
     if result.configuration is None:
         raise ConfigurationError([str(problem) for problem in result.problems])
     return result.configuration

@@ -50,7 +50,7 @@ def find_alerting_misfits(
             _numbers(part, definition, problems)
             _annotations(part, definition, problems)
             _match(part, definition, workspaces, problems)
-            _expected(part, kind, problems)
+            _expected(part, definition, problems)
             _requirement(part, definition, workspaces, problems)
     with_defaults = alerting is None or alerting.get("with_defaults")
     labels = _labels_to_match(alerts, workspaces, problems, with_defaults=with_defaults)
@@ -175,13 +175,14 @@ def _match(
             problems.add(f"{match.path}.{name}", list(globs), hint)
 
 
-def _expected(part: ReadTable, kind: RuleKind, problems: Problems) -> None:
-    given = part.of(RuleSettings)
+def _expected(part: ReadTable, definition: AnyRuleDefinition, problems: Problems) -> None:
+    given, kind = part.of(RuleSettings), definition.rule
+    kinds = ", ".join(rule for rule, other in RULE_DEFINITIONS.items() if other.may_expect)
     for name in ("expect", "expect_timezone"):
-        if name in given and kind is not RuleKind.SCHEDULE_MISSED:
-            hint = f"is for schedule_missed, and this rule is {kind}; remove it"
+        if name in given and not definition.may_expect:
+            hint = f"is for {kinds}, and this rule is {kind}; remove it"
             problems.add(f"{part.path}.{name}", given[name], hint)
-    if kind is not RuleKind.SCHEDULE_MISSED or "expect" not in given:
+    if not definition.may_expect or "expect" not in given:
         return
     if "match" in part.parts and not part.parts["match"].get("pipeline"):
         hint = "does not say whose runs; add pipeline to [alerts.match]"

@@ -1,1 +1,1 @@
-"""Looks at a workspace again and again, and tells the observer what it sees."""
+"""Polls workspaces and hands what it reads to the observer; `poll_list` names every poll."""

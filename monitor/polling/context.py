@@ -21,7 +21,7 @@ from monitor.workspace.client import WorkspaceClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollContext:
-    """One workspace that is followed, and all that is needed to follow it."""
+    """One workspace, and all that its polls work with."""
 
     client: WorkspaceClient
     observer: Observer
@@ -29,7 +29,7 @@ class PollContext:
     bus: EventBus
     clock: Clock
     settings: PollSettings
-    inventory: InventorySettings | None = None  # None: nothing is read beyond runs
+    inventory: InventorySettings | None = None  # None: no inventory is read
 
     @property
     def name(self) -> str:
@@ -46,11 +46,11 @@ class PollContext:
     def key(self, kind: RunKind, run_id: str) -> RunKey:
         return RunKey(workspace=self.name, kind=kind, id=run_id)
 
-    def note(self, topic: str, key: str, value: bytes | None) -> StateEntry:
+    def state_entry(self, topic: str, key: str, value: bytes | None) -> StateEntry:
         return StateEntry(workspace=self.name, topic=topic, key=key, value=value)
 
     def update_inventory(self, **changes: object) -> None:
-        """Overwrite some of what is known beyond runs."""
+        """Overwrite some fields of the workspace's inventory."""
         before = self.live_state.workspaces[self.name].inventory
         after = msgspec.structs.replace(before, **changes)
         self.live_state.update_workspace(self.name, inventory=after)
@@ -68,7 +68,7 @@ class PollContext:
         return self.live_state.workspaces[self.name].edition is None
 
     def is_unreachable(self) -> bool:
-        """True while nothing answers: then a failure says nothing about what was asked for."""
+        """True while nothing answers: then a failure shows nothing about what was read."""
         status = self.live_state.workspaces[self.name]
         return status.reachability is Reachability.UNREACHABLE
 
@@ -76,7 +76,7 @@ class PollContext:
         return self.live_state.workspaces[self.name].followed_since
 
     def workspace_now(self) -> datetime:
-        """Return the workspace's time, ours where it has never told its own."""
+        """Return the workspace's time, ours before its first answer."""
         return self.client.workspace_now() or self.clock.now()
 
     def active_keys(self, kind: RunKind) -> list[RunKey]:

@@ -17,7 +17,7 @@ class Interval:
     seconds: Callable[[], float]  # asked anew after each attempt
     first_after_seconds: float = 0.0
     wake: WakeSignal | None = None  # ends the wait early
-    is_expected: bool = True  # False: nobody waits for it, so it never counts as late
+    is_expected: bool = True  # False: it never counts as late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ class WorkspacePoller:
         since = await context.observer.open(context.name)
         await self._connect()
         if since is None:
-            # A stamp may be cut to its second: an end within this one must not look historical.
+            # A stamp may be cut to its second: an end within this one is not historical.
             now = context.workspace_now().replace(microsecond=0)
             await context.observer.follow_since(context.name, now)
         await polls.load()

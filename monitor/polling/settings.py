@@ -10,16 +10,16 @@ from monitor.model.runs import RunKey, RunKind
 
 
 class PollSettings(Struct, frozen=True, kw_only=True):
-    """How often a workspace is looked at, and what is followed there."""
+    """How often a workspace is polled, and what is followed there."""
 
     active_seconds: float = 5.0  # between two change polls while something runs
     idle_seconds: float = 30.0  # the same while nothing runs
     jitter_share: float = 0.1  # of an interval, so that many monitors do not poll in step
     wake_gap_seconds: float = 1.0  # callbacks cause at most one poll in this time
-    reconcile_seconds: float = 300.0  # between two checks of what is active
+    reconcile_seconds: float = 300.0  # between two reconciliations of what is active
     relist_seconds: float = 3_600.0  # between two lists of what was created in the last day
-    overlap_seconds: float = 120.0  # how far behind the watermark each change poll looks again
-    first_look_seconds: float = 86_400.0  # how far before the start of following is looked once
+    overlap_seconds: float = 120.0  # how far behind the watermark each change poll begins
+    first_look_seconds: float = 86_400.0  # how far back the first change poll reads
     # What a job group may have run for; the workspace's words. All others are only counted.
     ranfor: tuple[str, ...] = ("recipe", "plan", "extract", "publish", "profile")
     follow: tuple[str, ...] = ()  # runs named by the operator, as "job_group/123"
@@ -27,15 +27,15 @@ class PollSettings(Struct, frozen=True, kw_only=True):
     schedules_seconds: float = 300.0  # between two readings of the schedules
     detail_wait_seconds: float = 1.0  # how long an end may wait for its job records; 0: not at all
     progress_seconds: float = 60.0  # an active job group's records are read at most so often
-    flow_run_wait_cap_seconds: float = 60.0  # longest wait between two looks for one end
+    flow_run_wait_cap_seconds: float = 60.0  # longest wait between two reads of a flow run
     connect_wait_cap_seconds: float = 60.0  # longest wait between two attempts to reach it
     attempts: int = 5  # to read one run by its id, before it is taken as it is or given up
-    remembered_recipes: int = 10_000  # recipes whose flow is kept in mind
+    remembered_recipes: int = 10_000  # recipes whose flow is remembered
     waiting_details: int = 10_000  # ended job groups that may wait for their job records
 
 
 class InventorySettings(Struct, frozen=True, kw_only=True):
-    """What of a workspace is read beyond its runs; each only where the workspace offers it."""
+    """Which of a workspace's inventory is read; each only where the workspace offers it."""
 
     objects: bool = True
     tokens: bool = True
@@ -43,12 +43,12 @@ class InventorySettings(Struct, frozen=True, kw_only=True):
     configuration: bool = True
     usage: bool = True
     profiles: bool = True
-    # Each look opens the connection, which may wake, and cost, what lies behind it.
+    # Each check opens the connection, which may wake, and cost, what lies behind it.
     connections: bool = False
     interval_seconds: float = 900.0  # between two readings of each
     connections_at_once: int = 200  # asked in one reading
     profiles_at_once: int = 100  # read in one reading; the others in the next
-    outputs: int = 2_000  # whose quality is kept in mind
+    outputs: int = 2_000  # whose quality is remembered
     settings: int = 2_000  # of the workspace's configuration that are compared
 
 

@@ -103,7 +103,7 @@ class WorldOptions(Struct, kw_only=True):
     specification: Annotated[
         Literal["filtered", "whole"],
         _other(
-            "the served document names all operations, whatever the edition offers",
+            "the served document names all operations, whatever the edition has",
             "filtered or whole",
             "whole",
         ),
@@ -207,7 +207,7 @@ class WorldOptions(Struct, kw_only=True):
     callback_wrong_signature: Annotated[
         float, _ratio("callbacks", "followed by a contradicting one that another key has signed")
     ] = 0.0
-    # Habits that nothing published tells.
+    # Behaviour that nothing published says.
     plan_runs_name_plans: Annotated[
         bool, _switch("a plan run shows the plan's id, not its snapshot's")
     ] = False
@@ -216,7 +216,7 @@ class WorldOptions(Struct, kw_only=True):
     ] = False
     samples_fire_webhooks: Annotated[bool, _switch("samples send callbacks too")] = False
     cancels_fire_webhooks: Annotated[
-        bool, _switch("tasks for the end of any kind are told a cancel too")
+        bool, _switch("tasks for the end of any kind are called for a cancel too")
     ] = False
     cancels_fail: Annotated[bool, _switch("canceling a plan run leaves its job groups running")] = (
         False
@@ -269,9 +269,11 @@ def _read(options: WorldOptions, name: str, value: str) -> Any:
         return options.only | {_operation(item) for item in value.split(_BETWEEN)}
     if name == "lose":
         losses = (item.partition("@") for item in value.split(_BETWEEN))
-        return options.lose | {_operation(lost): _moment(after or "0") for lost, _, after in losses}
+        return options.lose | {
+            _operation(lost): _seconds_of(after or "0") for lost, _, after in losses
+        }
     if name == "renewal":
-        return _moment(value)
+        return _seconds_of(value)
     return msgspec.convert(value, _TYPES[name], strict=False)
 
 
@@ -282,7 +284,7 @@ def _operation(name: str) -> str:
         raise ValueError(f"{name!r} is no operation of the API") from exc
 
 
-def _moment(text: str) -> float:
+def _seconds_of(text: str) -> float:
     limited = Annotated[float, Meta(ge=0.0, le=_YEAR_SECONDS)]
     seconds: float = msgspec.convert(text, limited, strict=False)
     return seconds

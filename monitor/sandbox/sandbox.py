@@ -39,8 +39,8 @@ class Sandbox:
         self.token = seed_world(
             self.world,
             token=settings.token,
-            with_plans=_offers(settings.edition, "runPlan"),
-            with_schedules=_offers(settings.edition, "listSchedules"),
+            with_plans=_has_operation(settings.edition, "runPlan"),
+            with_schedules=_has_operation(settings.edition, "listSchedules"),
         )
         self.url: str | None = None
         self._schedules = ScheduleRunner(self.world, self.engine)
@@ -127,7 +127,7 @@ class Sandbox:
                 group.create_task(self._traffic.run(), name="traffic")
 
 
-def _offers(edition: Edition, operation_id: str) -> bool:
+def _has_operation(edition: Edition, operation_id: str) -> bool:
     return operation(operation_id).is_offered_in(edition)
 
 

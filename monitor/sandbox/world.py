@@ -118,7 +118,7 @@ class Shelf(Generic[T]):
         return [found[item] for item in sorted(found) if found[item].deleted_at is None]
 
     def moved(self, thing: T, attribute: str, before: object) -> None:
-        """Hear that an attribute of a thing had another value until now."""
+        """Handle the change of an attribute, of which this is the former value."""
         held = self._by_value.get(attribute)
         if held is not None and held[before].pop(thing.id, None) is not None:
             held[getattr(thing, attribute)][thing.id] = thing
@@ -186,7 +186,7 @@ class World:
         return self.clock.now() + timedelta(seconds=self.options.clock_offset_seconds)
 
     def date(self) -> str:
-        """Return workspace time as the ``Date`` of an answer tells it."""
+        """Return workspace time as the ``Date`` of a response has it."""
         return format_datetime(self.now(), usegmt=True)
 
     def shelf(self, kind: type[T]) -> Shelf[T]:
@@ -199,7 +199,7 @@ class World:
         """Return the kinds of which something may exist by now."""
         return tuple(self._shelves)
 
-    def draft(self) -> World:
+    def scratch_copy(self) -> World:
         """Return a world with everything of this one, in which things can be made on trial.
 
         What is made there never is here. What is here is the same there: it must not be changed.
@@ -326,7 +326,7 @@ class World:
         ]
 
     def plan_id_shown(self, run: PlanSnapshotRun) -> int:
-        """Return the id that a plan run gives as its plan: its snapshot, unless told otherwise."""
+        """Return the id that a plan run shows as its plan: its snapshot, or by option the plan."""
         return run.plan_id if self.options.plan_runs_name_plans else run.snapshot_id
 
     def jobs_of(self, job_group: JobGroup) -> list[Job]:

@@ -6,4 +6,4 @@ from monitor.model.errors import PayloadError
 
 
 class BadTriggerError(PayloadError, ValueError):
-    """A trigger that no instant can be computed from; the message says which part and why."""
+    """A trigger that no instant can be computed from; the message names the part and the reason."""

@@ -104,15 +104,15 @@ class DayRule:
 
     def _day_in(self, year: int, month: int) -> int | None:
         last = calendar.monthrange(year, month)[1]
-        wanted = last - self.before_last if self.day is None else self.day
-        if not 1 <= wanted <= last:
+        day = last - self.before_last if self.day is None else self.day
+        if not 1 <= day <= last:
             return None
-        weekday = date(year, month, wanted).weekday()
+        weekday = date(year, month, day).weekday()
         if not self.is_weekday or weekday < _SATURDAY:
-            return wanted
+            return day
         if weekday == _SATURDAY:  # Saturday: Friday, unless that is last month's
-            return wanted - 1 if wanted > 1 else wanted + 2
-        return wanted + 1 if wanted < last else wanted - 2
+            return day - 1 if day > 1 else day + 2
+        return day + 1 if day < last else day - 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ NEVER = Quartz(fields="", is_every_hour=False, years=None, never=True)
 
 
 def on_working_days(spec: Quartz) -> Quartz:
-    """Return the same without Saturdays and Sundays, which an expression cannot say."""
+    """Return the same without Saturdays and Sundays, which an expression cannot express."""
     return replace(spec, is_working_days_only=True)
 
 

@@ -1,1 +1,1 @@
-"""From a look at a run to the events that follow, and to what is known now."""
+"""From an observation of a run to the events that follow, and to live state."""

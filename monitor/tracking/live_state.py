@@ -24,7 +24,7 @@ _NOWHERE: tuple[str | None, str | None] = (None, None)
 
 
 class LiveStateView:
-    """Reads what is known now. Every answer is a picture that no later change alters."""
+    """Reads what is known now. Every answer is a snapshot that no later change alters."""
 
     def __init__(self, live_state: LiveState) -> None:
         self._live_state = live_state
@@ -43,7 +43,7 @@ class LiveStateView:
         if workspace is None:
             return active
         return tuple(
-            other_active for other_active in active if other_active.run.key.workspace == workspace
+            active_run for active_run in active if active_run.run.key.workspace == workspace
         )
 
     def active_run(self, key: RunKey) -> ActiveRun | None:
@@ -59,11 +59,11 @@ class LiveStateView:
         return tuple(self._live_state.named_pipelines())
 
     def label(self, workspace: str, pipeline: Pipeline | None) -> str:
-        """Return the name that the pipeline's series carry; ``unknown`` where none was told."""
+        """Return the name that the pipeline's series carry; ``unknown`` where none is known."""
         return self._live_state.label(workspace, pipeline)
 
     def name_of(self, workspace: str, pipeline: Pipeline) -> str | None:
-        """Return the present name of a pipeline, None where it is not told."""
+        """Return the present name of a pipeline, None where it is not known."""
         return self._live_state.name_of(workspace, pipeline.kind, pipeline.id)
 
     def knows(self, workspace: str, pipeline: Pipeline) -> bool:
@@ -71,7 +71,7 @@ class LiveStateView:
         return self._live_state.knows(workspace, pipeline)
 
     def place(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
-        """Return the folder and the owner of a pipeline, None where they are not told."""
+        """Return the folder and the owner of a pipeline, None where they are not known."""
         return self._live_state.place_of(workspace, pipeline)
 
     def polls(self) -> tuple[PollStatus, ...]:
@@ -85,7 +85,7 @@ class LiveStateView:
     def complete(self) -> dict[tuple[str, RunKind], datetime]:
         """Return until when each kind of run is known wholly (workspace time).
 
-        Every event of what happened until then, and was told, is in the log already.
+        Every event of what happened until then is in the log already.
         """
         return dict(self._live_state.complete)
 
@@ -121,7 +121,7 @@ class LiveState:
             _drop_workspace(known, name)
 
     def update_workspace(self, name: str, **changes: object) -> WorkspaceStatus:
-        """Overwrite fields of one workspace's standing and return the new one."""
+        """Overwrite fields of one workspace's status and return the new one."""
         status = msgspec.structs.replace(self.workspaces[name], **changes)
         self.workspaces[name] = status
         return status
@@ -165,11 +165,11 @@ class LiveState:
         folder: str | None,
         owner: str | None,
     ) -> None:
-        """Remember where a pipeline that is named lies, and whose it is."""
+        """Remember the folder and the owner of a pipeline that is named."""
         self._places[workspace, kind, pipeline_id] = folder, owner
 
     def place_of(self, workspace: str, pipeline: Pipeline) -> tuple[str | None, str | None]:
-        """Return folder and owner, None where they are not told."""
+        """Return folder and owner, None where they are not known."""
         return self._places.get((workspace, pipeline.kind, pipeline.id), _NOWHERE)
 
     def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
@@ -178,10 +178,10 @@ class LiveState:
         self._places.pop((workspace, kind, pipeline_id), None)
         self._labels.clear()
         for identity in [
-            other_standing
-            for other_standing, status in self.pipeline_health.items()
-            if other_standing[0] == workspace
-            and other_standing[2] == pipeline_id
+            identity
+            for identity, status in self.pipeline_health.items()
+            if identity[0] == workspace
+            and identity[2] == pipeline_id
             and status.pipeline.kind is kind
         ]:
             del self.pipeline_health[identity]

@@ -1,4 +1,4 @@
-"""Puts what one observation tells beside what is known, without regard to their order.
+"""Merges one observation into what is known of its run, in any order.
 
 Every rule here commutes: whichever of two observations comes first, the same details remain. The
 status is not merged here; `transitions` decides it.
@@ -23,14 +23,14 @@ from monitor.model.runs import (
     status_of,
 )
 
-# Which word wins where two looks name different triggers; the more specific one knows more.
+# Which word wins where two observations name different triggers; the more specific one knows more.
 _TRIGGER_ORDER = (Trigger.UNKNOWN, Trigger.MANUAL, Trigger.API, Trigger.SCHEDULE, Trigger.PLAN)
 
 Instant = tuple[datetime | None, bool]  # the instant, and whether it is approximate
 
 
 def merge(known: RunState | None, observation: Observation) -> RunState:
-    """Return the run with all that both tell; its status is still the known one."""
+    """Return the run with all that both show; its status is still the known one."""
     if known is None:
         known = RunState(
             key=observation.key,
@@ -75,11 +75,11 @@ def _started(known: RunState, observation: Observation) -> Instant:
 
 
 def _finished(known: RunState, observation: Observation) -> Instant:
-    told: Instant = (observation.finished_at, "finished_at" in observation.approximate)
-    if told[0] is None and _shows_the_end(observation):
+    observed: Instant = (observation.finished_at, "finished_at" in observation.approximate)
+    if observed[0] is None and _shows_the_end(observation):
         # The last write of an ended run is the nearest stamp to its end that is reported.
-        told = (observation.updated_at, observation.updated_at is not None)
-    return _better((known.finished_at, "finished_at" in known.approximate), told)
+        observed = (observation.updated_at, observation.updated_at is not None)
+    return _better((known.finished_at, "finished_at" in known.approximate), observed)
 
 
 def _shows_the_end(observation: Observation) -> bool:
@@ -88,7 +88,7 @@ def _shows_the_end(observation: Observation) -> bool:
 
 
 def _better(first: Instant, other: Instant) -> Instant:
-    """Choose between two tellings: a reported instant before an approximate one, then the earlier.
+    """Choose between two: a reported instant before an approximate one, then the earlier.
 
     The earlier, because an edit after the end moves the last write and never moves it back.
     """
@@ -107,17 +107,17 @@ def _latest(first: datetime | None, other: datetime | None) -> datetime | None:
     return max((at for at in (first, other) if at is not None), default=None)
 
 
-def _pipeline(known: Pipeline | None, told: Pipeline | None) -> Pipeline | None:
-    if known is None or told is None:
-        return known or told
-    if told.id == known.id and told.name is not None:
-        return told
+def _pipeline(known: Pipeline | None, observed: Pipeline | None) -> Pipeline | None:
+    if known is None or observed is None:
+        return known or observed
+    if observed.id == known.id and observed.name is not None:
+        return observed
     return known
 
 
-def _parents(known: Parents, told: Parents) -> Parents:
+def _parents(known: Parents, observed: Parents) -> Parents:
     return Parents(
-        flow_run=known.flow_run or told.flow_run, plan_run=known.plan_run or told.plan_run
+        flow_run=known.flow_run or observed.flow_run, plan_run=known.plan_run or observed.plan_run
     )
 
 
@@ -128,10 +128,14 @@ def _error(known: RunState, observation: Observation) -> str | None:
 
 
 def _jobs(known: RunState, observation: Observation) -> JobDetails | None:
-    told, held = observation.jobs, known.jobs
-    if told is None or held is None:
-        return told or held
+    observed, held = observation.jobs, known.jobs
+    if observed is None or held is None:
+        return observed or held
     if known.detailed or observation.key.kind is not RunKind.JOB_GROUP:
         return held
-    is_older = held.read_at is not None and told.read_at is not None and told.read_at < held.read_at
-    return held if is_older and not observation.is_detail_final else told
+    is_older = (
+        held.read_at is not None
+        and observed.read_at is not None
+        and observed.read_at < held.read_at
+    )
+    return held if is_older and not observation.is_detail_final else observed

@@ -1,4 +1,15 @@
-"""The only door through which runs become known. One commit per look, nothing before it."""
+"""The only way in which runs become known: one commit for each batch of observations.
+
+Any task may call it: polls, readers of job records, the inbox. Batches of one workspace take turns
+by a lock for each workspace, so a run's state, its events and its pipeline's health change in one
+order. Live state is written here only after the commit has returned, without an ``await`` between,
+so no other task sees a half-learned batch; a failed commit has changed nothing.
+
+A commit and what is learned from it run in a task of their own that no cancellation parts: a
+cancelled caller waits for it, at most as long as a commit may take, and is then cancelled. Only a
+failure that is no `MonitorError` leaves memory and store apart; `watch` raises it, which ends the
+daemon.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +34,18 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunState, Source
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.pipeline_health import PipelineHealthTracker, is_known_end
 from monitor.tracking.settings import TrackingSettings
-from monitor.tracking.transitions import Boundary, Transition, take
+from monitor.tracking.transitions import Boundary, RunTransition, advance
 from monitor.tracking.workspace_changes import WorkspaceChanges
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
 
-FOLLOWING = "following"  # topic of the note that holds `followed_since`
+FOLLOWING = "following"  # topic of the state entry that holds `followed_since`
 
 # A run whose end lies this close to the horizon may have been forgotten already.
 _HORIZON_MARGIN = timedelta(hours=1)
-_NOT_SETTLED = (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL)
+_NOT_PROCESSED = (ObservationOutcome.UNCONFIRMED, ObservationOutcome.NEEDS_DETAIL)
 
 
 _SINCE: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
@@ -44,13 +55,13 @@ class _Judged(Struct, kw_only=True):
     """What one batch of observations comes to, before anything of it is durable."""
 
     states: dict[RunKey, RunState]
-    transitions: list[Transition]
+    transitions: list[RunTransition]
 
 
 class Observer:
     """Turns observations into state and events, one commit at a time for each workspace.
 
-    For each workspace and not for each run, because runs of one pipeline share its standing.
+    For each workspace and not for each run, because runs of one pipeline share its health.
     """
 
     def __init__(
@@ -73,29 +84,30 @@ class Observer:
         self.changes = WorkspaceChanges(
             bus=bus, clock=clock, commit_timeout_seconds=settings.commit_timeout_seconds
         )
-        self._fault: BaseException | None = None
-        self._has_fault = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._has_failed = asyncio.Event()
         self._observations = Counter(
             "dataprep_monitor_observations",
-            "Looks at runs, by who looked and what came of it.",
+            "Observations of runs, by source and outcome.",
             ["source", "outcome"],
             registry=registry,
         )
         self._contradictions = Counter(
             "dataprep_monitor_contradictions",
-            "Runs for which another end was told after the first.",
+            "Runs for which another end was reported after the first.",
             ["workspace"],
             registry=registry,
         )
 
     async def watch(self) -> None:
-        """Wait for a fault of the observer itself and raise it.
+        """Wait for a failure of the observer itself and raise it.
 
-        After one nobody can say whether what is known is what is stored; only a new life can.
+        After one, memory and store may differ; only a restart mends that. A cancelled call changes
+        nothing.
         """
-        await self._has_fault.wait()
-        if self._fault is not None:
-            raise self._fault
+        await self._has_failed.wait()
+        if self._failure is not None:
+            raise self._failure
 
     async def open(self, workspace: str) -> datetime | None:
         """Load what the store knows of a workspace; return since when it is followed, if it is.
@@ -108,9 +120,9 @@ class Observer:
                 self._name(workspace, run.pipeline)
             await self._pipeline_health.load(self._bus, workspace)
             self._contradictions.labels(workspace)
-            noted = (await self._bus.state_entries(workspace, FOLLOWING)).get("since")
-            if noted is not None:
-                since = decode_entry(noted, _SINCE, what=f"{workspace}'s begin of following")
+            stored = (await self._bus.state_entries(workspace, FOLLOWING)).get("since")
+            if stored is not None:
+                since = decode_entry(stored, _SINCE, what=f"{workspace}'s start of following")
                 self._remember_following(workspace, since)
             self._opened.add(workspace)
         return self._followed_since.get(workspace)
@@ -123,21 +135,21 @@ class Observer:
         self._live_state.remove_workspace(workspace)
 
     async def follow_since(self, workspace: str, at: datetime) -> datetime:
-        """Fix the instant (workspace time) from which runs are told, and return it.
+        """Fix the instant (workspace time) from which runs emit events, and return it.
 
         Durable on return. An instant that was fixed before stays.
         """
         if (since := self._followed_since.get(workspace)) is not None:
             return since
-        note = StateEntry(
+        state_entry = StateEntry(
             workspace=workspace, topic=FOLLOWING, key="since", value=msgspec.json.encode(at)
         )
 
         async def fix() -> None:
-            await self._commit(Change(state_entries=(note,)))
+            await self._commit(Change(state_entries=(state_entry,)))
             self._remember_following(workspace, at)
 
-        await self._to_the_end(fix())
+        await self._uncancelled(fix())
         return at
 
     def _remember_following(self, workspace: str, at: datetime) -> None:
@@ -154,26 +166,27 @@ class Observer:
     async def observe(
         self, observations: Sequence[Observation], *, state_entries: Sequence[StateEntry] = ()
     ) -> list[ObservationOutcome]:
-        """Take looks at runs, in their order, and return what came of each.
+        """Apply observations in their order and return what came of each.
 
-        On return the new state, its events, the notes and the settlement of callbacks are durable,
-        all by one commit. It waits for a commit that is under way in the same workspace.
+        On return the new state, its events, the state entries and the removal of callbacks from
+        the inbox are durable, all by one commit. It waits for a commit that is under way in the
+        same workspace. A call that is cancelled in its commit is kept waiting until that is done.
 
         Raises:
             BusUnavailableError: nothing was stored and nothing is known that was not before; the
-                same observations may be taken again.
+                same observations may be made again.
         """
         async with contextlib.AsyncExitStack() as turns:
             # In one order, so that two batches that share workspaces cannot wait for each other.
             for workspace in sorted({observation.key.workspace for observation in observations}):
                 await turns.enter_async_context(self._turns[workspace])
-            transitions = await self._to_the_end(self._take(observations, state_entries))
+            transitions = await self._uncancelled(self._apply(observations, state_entries))
         self._count(observations, transitions)
         return [transition.outcome for transition in transitions]
 
-    async def _take(
+    async def _apply(
         self, observations: Sequence[Observation], state_entries: Sequence[StateEntry]
-    ) -> list[Transition]:
+    ) -> list[RunTransition]:
         known = await self.known({observation.key for observation in observations})
         judged = self._judge(observations, known)
         change = self._change(observations, judged, known, state_entries)
@@ -182,25 +195,26 @@ class Observer:
         self._learn(observations, judged, known)
         return judged.transitions
 
-    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _uncancelled(self, work: Coroutine[Any, Any, T]) -> T:
         """Run work that a cancellation must not part: what is committed is also learned.
 
         A caller that is cancelled is kept waiting, no longer than a commit may take.
         """
-        task = asyncio.create_task(work)
+        # In no task group: a group would cancel the commit together with its caller.
+        task = asyncio.create_task(work, name="observer: commit")
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             await asyncio.wait([task])
             raise
         finally:
-            fault = task.exception() if task.done() and not task.cancelled() else None
-            if fault is not None and not isinstance(fault, MonitorError):
-                self._fault = fault
-                self._has_fault.set()
+            failure = task.exception() if task.done() and not task.cancelled() else None
+            if failure is not None and not isinstance(failure, MonitorError):
+                self._failure = failure
+                self._has_failed.set()
 
     async def dismiss(self, inbox_ids: Sequence[int]) -> None:
-        """Give up stored callbacks whose runs the workspace never confirmed, and count them."""
+        """Drop stored callbacks whose runs the workspace never confirmed, and count them."""
         await self._commit(Change(processed=tuple(inbox_ids)))
         self.give_up(len(inbox_ids))
 
@@ -208,10 +222,10 @@ class Observer:
         """Count callbacks that left the inbox without their runs ever having been confirmed."""
         if count:
             self._observations.labels(Source.CALLBACK, ObservationOutcome.UNCONFIRMED).inc(count)
-            log.warning("callbacks named runs that the workspace does not know", count=count)
+            log.warning("unconfirmed callbacks dropped", count=count)
 
     def ignore(self, source: Source, *, count: int = 1) -> None:
-        """Count looks at what is never followed, such as samples."""
+        """Count observations of what is never followed, such as samples."""
         self._observations.labels(source, "ignored").inc(count)
 
     async def forget_pipeline(self, workspace: str, kind: PipelineKind, pipeline_id: str) -> None:
@@ -224,7 +238,7 @@ class Observer:
             self._live_state.forget_pipeline(workspace, kind, pipeline_id)
 
         async with self._turns[workspace]:
-            await self._to_the_end(drop())
+            await self._uncancelled(drop())
 
     async def forget_idle(
         self, workspace: str, *, now: datetime, listed: Collection[tuple[PipelineKind, str]]
@@ -242,26 +256,28 @@ class Observer:
                 await self._commit(Change(state_entries=self._pipeline_health.removal_of(idle)))
                 self._pipeline_health.drop(idle)
             gone = {(run.pipeline.kind, run.pipeline.id) for run in idle}
-            for item in gone.difference(listed, self._pipeline_health.pipelines(workspace)):
-                self._live_state.forget_pipeline(workspace, *item)
+            for kind, pipeline_id in gone.difference(
+                listed, self._pipeline_health.pipelines(workspace)
+            ):
+                self._live_state.forget_pipeline(workspace, kind, pipeline_id)
             return len(idle)
 
         async with self._turns[workspace]:
-            return await self._to_the_end(drop())
+            return await self._uncancelled(drop())
 
     def busy(self, workspace: str, *, since: datetime) -> set[tuple[PipelineKind, str]]:
         """Return the pipelines that run, or of which a run has moved since (workspace time)."""
         return self._pipeline_health.busy(workspace, since=since)
 
     async def change_workspace(self, workspace: str, what: str, after: str | None) -> bool:
-        """Tell that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
+        """Publish that something about a workspace itself changed; see `WorkspaceChanges.learn`."""
         return await self.changes.learn(workspace, what, after)
 
     def _judge(self, observations: Sequence[Observation], known: dict[RunKey, RunState]) -> _Judged:
         states = dict(known)
         transitions = []
         for observation in observations:
-            transition = take(
+            transition = advance(
                 states.get(observation.key),
                 observation,
                 Boundary(
@@ -293,7 +309,7 @@ class Observer:
             processed=tuple(
                 pair.inbox_id
                 for pair, transition in pairs
-                if pair.inbox_id is not None and transition.outcome not in _NOT_SETTLED
+                if pair.inbox_id is not None and transition.outcome not in _NOT_PROCESSED
             ),
         )
 
@@ -306,8 +322,8 @@ class Observer:
         """Overwrite what is known, now that it is durable."""
         self._pipeline_health.learn(judged.states.values(), known)
         for observation in observations:
-            # Only what is told now: a stored run may remember a name of before.
-            if observation.key in judged.states and not self._is_old_news(
+            # Only what is observed now: a stored run may remember an old name.
+            if observation.key in judged.states and not self._names_forgotten_pipeline(
                 observation, known.get(observation.key), judged.states[observation.key]
             ):
                 self._name(observation.key.workspace, observation.pipeline)
@@ -317,10 +333,10 @@ class Observer:
             else:
                 self._live_state.active[key] = _active(state)
 
-    def _is_old_news(
+    def _names_forgotten_pipeline(
         self, observation: Observation, before: RunState | None, run: RunState
     ) -> bool:
-        """True where another look at an ended run names a pipeline that was forgotten since."""
+        """True where an ended run is observed again and its pipeline was forgotten since."""
         if observation.pipeline is None or not is_known_end(before, run):
             return False
         return not self._live_state.knows(observation.key.workspace, observation.pipeline)
@@ -330,7 +346,7 @@ class Observer:
             self._live_state.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)
 
     def _count(
-        self, observations: Sequence[Observation], transitions: Sequence[Transition]
+        self, observations: Sequence[Observation], transitions: Sequence[RunTransition]
     ) -> None:
         for observation, transition in zip(observations, transitions, strict=True):
             # A callback that waits for its run is counted when that wait is over.
@@ -342,7 +358,7 @@ class Observer:
             ):
                 self._contradictions.labels(observation.key.workspace).inc()
                 log.warning(
-                    "another end was told for a run that had ended; the first stands",
+                    "contradicting end ignored",
                     run=str(observation.key),
                     first=transition.state.status,
                     now=observation.native_status,

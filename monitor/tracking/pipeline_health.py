@@ -12,22 +12,22 @@ from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from monitor.tracking.live_state import HealthId, LiveState
 
-HEALTH = "standing"  # topic of the notes that keep them over a restart
+HEALTH = "pipeline_health"  # topic of its state entries
 
 _FAILURES_KEPT = 50
 _DECODER = msgspec.json.Decoder(PipelineHealth)
 
 
 class PipelineHealthTracker:
-    """Keeps `Knowledge.standings` true: durable with the run that changed it."""
+    """Keeps `LiveState.pipeline_health` true: durable with the run that changed it."""
 
     def __init__(self, live_state: LiveState) -> None:
         self._live_state = live_state
 
     async def load(self, bus: EventBus, workspace: str) -> None:
         """Read back what earlier runs left."""
-        noted = await bus.state_entries(workspace, HEALTH)
-        for health in decode_entries(noted, _DECODER, topic=HEALTH).values():
+        stored = await bus.state_entries(workspace, HEALTH)
+        for health in decode_entries(stored, _DECODER, topic=HEALTH).values():
             self._live_state.pipeline_health[_identity(health)] = health
             pipeline = health.pipeline
             self._live_state.name_pipeline(workspace, pipeline.kind, pipeline.id, pipeline.name)
@@ -35,18 +35,18 @@ class PipelineHealthTracker:
     def state_entries(
         self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]
     ) -> tuple[StateEntry, ...]:
-        """Return the notes that belong into the commit of these runs."""
+        """Return the state entries that belong into the commit of these runs."""
         return tuple(
-            _note(health, msgspec.json.encode(health))
+            _state_entry(health, msgspec.json.encode(health))
             for health in self._changed(runs, before).values()
         )
 
     def removal(
         self, workspace: str, kind: PipelineKind, pipeline_id: str
     ) -> tuple[StateEntry, ...]:
-        """Return the notes that delete what is kept of one pipeline."""
+        """Return the state entries that delete what is kept of one pipeline."""
         return tuple(
-            _note(health, None)
+            _state_entry(health, None)
             for health in self._live_state.pipeline_health.values()
             if health.workspace == workspace
             and (health.pipeline.kind, health.pipeline.id) == (kind, pipeline_id)
@@ -96,8 +96,8 @@ class PipelineHealthTracker:
         }
 
     def removal_of(self, pipeline_health: Iterable[PipelineHealth]) -> tuple[StateEntry, ...]:
-        """Return the notes that delete these."""
-        return tuple(_note(health, None) for health in pipeline_health)
+        """Return the state entries that delete these."""
+        return tuple(_state_entry(health, None) for health in pipeline_health)
 
     def drop(self, pipeline_health: Iterable[PipelineHealth]) -> None:
         """Forget these, once their deletion is durable."""
@@ -105,7 +105,7 @@ class PipelineHealthTracker:
             self._live_state.pipeline_health.pop(_identity(health), None)
 
     def learn(self, runs: Iterable[RunState], before: Mapping[RunKey, RunState]) -> None:
-        """Overwrite the standings that these runs changed, once their commit has returned."""
+        """Overwrite the health that these runs changed, once their commit has returned."""
         self._live_state.pipeline_health.update(self._changed(runs, before))
 
     def _changed(
@@ -126,7 +126,7 @@ class PipelineHealthTracker:
 def fold(
     held: PipelineHealth | None, run: RunState, before: RunState | None
 ) -> PipelineHealth | None:
-    """Return the standing after one run became what it is now; None where nothing is told yet.
+    """Return the health after one run became what it is now; None where nothing is known yet.
 
     ``before`` is the same run as it was known until now. A run that ended before the one that
     ended last changes only what it can: a late success or failure still counts.
@@ -161,7 +161,7 @@ def is_known_end(before: RunState | None, run: RunState) -> bool:
 
 
 def _is_counted(before: RunState | None, run: RunState) -> bool:
-    """True where the run has already brought its end into the same standing."""
+    """True where the run has already brought its end into the same health."""
     if before is None or not is_known_end(before, run):
         return False
     return _recipe_id(before) == _recipe_id(run)
@@ -170,7 +170,7 @@ def _is_counted(before: RunState | None, run: RunState) -> bool:
 def _after_an_end(
     health: PipelineHealth, run: RunState, counted: RunState | None
 ) -> PipelineHealth:
-    """``counted`` is the same end as it was told before, None where it is new."""
+    """``counted`` is the same end as it was observed before, None where it is new."""
     ended_at = _ended_at(run)
     is_newest = health.last_finished_at is None or ended_at >= health.last_finished_at
     is_refined = counted is not None and health.last_run_id == run.key.id
@@ -236,7 +236,7 @@ def _recipe_id(run: RunState) -> str | None:
     return run.recipe.id if is_job_group and run.recipe is not None else None
 
 
-def _note(health: PipelineHealth, value: bytes | None) -> StateEntry:
+def _state_entry(health: PipelineHealth, value: bytes | None) -> StateEntry:
     return StateEntry(
         workspace=health.workspace,
         topic=HEALTH,

@@ -1,16 +1,16 @@
-"""What is known of a run, and a observation of it: what is known now, and what there is to tell.
+"""State of a run + observation of it -> new state of the run + events.
 
 Pure: no I/O and no clock. The rules, in the order in which they decide:
 
 1. A run moves from none through pending and running to one end, never back and never out of an
-   end. What was skipped is filled in, so every run tells ``queued``, ``started`` and its end.
+   end. What was skipped is filled in, so every run emits ``queued``, ``started`` and its end.
 2. A word that we do not know counts as "not finished": it is kept and shown, and moves nothing.
-3. A run that the monitor has not seen is not believed from a callback alone.
-4. A run first seen at its end is *historical* if that end lies before the boundary: it becomes
-   state and is never told. Where only the job records can tell, they are asked for.
-5. The first end stands. Another end told later is remembered as a contradiction, once.
+3. A run that the monitor does not know is not believed from a callback alone.
+4. A run first observed at its end is *historical* if that end lies before the boundary: it becomes
+   state and emits no event. Where only the job records can decide, they are needed.
+5. The first end stands. Another end reported later is remembered as a contradiction, once.
 6. A time that was not reported stays None. The end of a job group is approximated by its last
-   write, and marked so, until its job records tell better.
+   write, and marked so, until its job records are read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _VOLATILE = ("confirmed_at", "confirmed_by", "updated_at", "jobs")
 
 
 class Boundary(Struct, frozen=True, kw_only=True):
-    """Ends before the later of the two are old news. Both are workspace time, None is "no limit".
+    """Ends before the later of the two are historical. Both are workspace time, None is "no limit".
 
     ``followed_since`` is when we began to follow the workspace; ``forgotten_before`` is the
-    horizon behind which a finished run may have been told and forgotten.
+    horizon behind which a finished run may have been published and forgotten.
     """
 
     followed_since: datetime | None = None
@@ -42,12 +42,12 @@ class Boundary(Struct, frozen=True, kw_only=True):
 
     @property
     def instant(self) -> datetime | None:
-        limits = [item for item in (self.followed_since, self.forgotten_before) if item is not None]
+        limits = [at for at in (self.followed_since, self.forgotten_before) if at is not None]
         return max(limits, default=None)
 
 
-class Transition(Struct, frozen=True, kw_only=True):
-    """The verdict on a observation. ``state`` is None where the run stays unknown.
+class RunTransition(Struct, frozen=True, kw_only=True):
+    """What came of one observation. ``state`` is None where the run stays unknown.
 
     ``is_worth_storing`` is False where only freshness changed.
     """
@@ -58,23 +58,23 @@ class Transition(Struct, frozen=True, kw_only=True):
     is_worth_storing: bool = False
 
 
-def take(known: RunState | None, observation: Observation, boundary: Boundary) -> Transition:
-    """Judge one observation against what is known of its run. Total: every input has an answer."""
+def advance(known: RunState | None, observation: Observation, boundary: Boundary) -> RunTransition:
+    """Apply one observation to what is known of its run. Total: every input has an answer."""
     if known is None and (observation.source is Source.CALLBACK or observation.is_gone):
         outcome = (
             ObservationOutcome.UNCHANGED if observation.is_gone else ObservationOutcome.UNCONFIRMED
         )
-        return Transition(outcome=outcome, state=None)
-    state = _settle(known, merge(known, observation), observation)
+        return RunTransition(outcome=outcome, state=None)
+    state = _with_status(known, merge(known, observation), observation)
     if known is None and state.status.is_terminal:
         is_old = _is_historical(state, observation, boundary)
         if is_old is None:
-            return Transition(outcome=ObservationOutcome.NEEDS_DETAIL, state=None)
+            return RunTransition(outcome=ObservationOutcome.NEEDS_DETAIL, state=None)
         state = msgspec.structs.replace(state, historical=is_old)
-    return _verdict(known, state, observation)
+    return _transition(known, state, observation)
 
 
-def _verdict(known: RunState | None, state: RunState, observation: Observation) -> Transition:
+def _transition(known: RunState | None, state: RunState, observation: Observation) -> RunTransition:
     events = () if state.historical else _events(known, state, observation)
     if known is not None and state.contradiction != known.contradiction:
         outcome = ObservationOutcome.CONTRADICTED
@@ -86,7 +86,7 @@ def _verdict(known: RunState | None, state: RunState, observation: Observation) 
         outcome = ObservationOutcome.UNCHANGED
     else:
         outcome = ObservationOutcome.ENRICHED
-    return Transition(
+    return RunTransition(
         outcome=outcome,
         state=state,
         events=events,
@@ -99,41 +99,41 @@ def _is_same(known: RunState, state: RunState) -> bool:
     return msgspec.structs.replace(state, **freshness) == known
 
 
-def _settle(known: RunState | None, merged: RunState, observation: Observation) -> RunState:
+def _with_status(known: RunState | None, merged: RunState, observation: Observation) -> RunState:
     """Decide the status of the merged state."""
     before = known.status if known is not None else None
-    told = Status.LOST if observation.is_gone else status_of(observation.native_status)
+    observed = Status.LOST if observation.is_gone else status_of(observation.native_status)
     if before is not None and before.is_terminal:
-        return _after_the_end(merged, before, told, observation)
-    if told is None:
+        return _after_the_end(merged, before, observed, observation)
+    if observed is None:
         word = observation.native_status or merged.native_status
         return msgspec.structs.replace(
             merged, status=before or Status.PENDING, native_status=word, detailed=False
         )
-    if before is Status.RUNNING and told is Status.PENDING:
+    if before is Status.RUNNING and observed is Status.PENDING:
         return msgspec.structs.replace(merged, status=before, detailed=False)
     word = merged.native_status if observation.is_gone else observation.native_status
     return msgspec.structs.replace(
         merged,
-        status=told,
+        status=observed,
         native_status=word,
-        ended_by=observation.source if told.is_terminal else None,
-        detailed=observation.is_detail_final and told.is_terminal,
+        ended_by=observation.source if observed.is_terminal else None,
+        detailed=observation.is_detail_final and observed.is_terminal,
     )
 
 
 def _after_the_end(
-    merged: RunState, end: Status, told: Status | None, observation: Observation
+    merged: RunState, end: Status, observed: Status | None, observation: Observation
 ) -> RunState:
     detailed = merged.detailed or observation.is_detail_final
-    is_other = told is not None and told is not end and not observation.is_gone
-    # A late look at an earlier state is no contradiction, unless the run was thought to be gone.
-    contradicts = is_other and told is not None and (told.is_terminal or end is Status.LOST)
+    is_other = observed is not None and observed is not end and not observation.is_gone
+    # An earlier state observed late is no contradiction, unless the run was thought to be gone.
+    contradicts = is_other and observed is not None and (observed.is_terminal or end is Status.LOST)
     if contradicts and merged.contradiction is None:
         return msgspec.structs.replace(
             merged, detailed=detailed, contradiction=observation.native_status
         )
-    if told is end and merged.ended_by is Source.CALLBACK:
+    if observed is end and merged.ended_by is Source.CALLBACK:
         # The API's own spelling, so that the state does not depend on who came first.
         return msgspec.structs.replace(
             merged, detailed=detailed, native_status=observation.native_status
@@ -142,7 +142,7 @@ def _after_the_end(
 
 
 def _is_historical(state: RunState, observation: Observation, boundary: Boundary) -> bool | None:
-    """Judge the end of a run first seen at its end; None where only job records can tell."""
+    """Judge the end of a run first observed at its end; None where only job records can decide."""
     limit = boundary.instant
     if limit is None:
         return False
@@ -155,13 +155,13 @@ def _is_historical(state: RunState, observation: Observation, boundary: Boundary
         return False
     if state.key.kind is RunKind.JOB_GROUP and not observation.is_detail_final:
         return None
-    return _was_likely_told(state, limit, boundary.forgotten_before)
+    return _was_likely_published(state, limit, boundary.forgotten_before)
 
 
-def _was_likely_told(state: RunState, limit: datetime, horizon: datetime | None) -> bool:
+def _was_likely_published(state: RunState, limit: datetime, horizon: datetime | None) -> bool:
     if state.finished_at is not None and state.finished_at < limit:
         return True
-    # An old run that somebody edited, and whose end nobody can tell: nothing runs for so long.
+    # An old run that was edited, and whose end is not known: nothing runs for so long.
     return horizon is not None and state.created_at is not None and state.created_at < horizon
 
 

@@ -1,6 +1,6 @@
-"""Notices that something about a workspace itself has changed, and tells each change once.
+"""Notices that something about a workspace itself has changed, and publishes each change once.
 
-What is compared with lies in the store, so a change while the monitor was away is told as well.
+It is compared with the store, so a change while the monitor was away is published, too.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
 from monitor.model.clock import Clock
 from monitor.model.events import EventType, WorkspaceEvent, workspace_event_id
 
-CHANGES = "changes"  # topic of the notes that number a workspace's own changes
-MANY = "changes of many"  # topic of the notes that do so for many things of one kind
+CHANGES = "changes"  # topic of the state entries that number a workspace's own changes
+MANY = "changes of many"  # topic of the state entries that do so for many things of one kind
 
 
 class TrackedValue(Struct, frozen=True, kw_only=True):
-    """How one thing is now. ``held`` is stored and compared, ``shown`` is what events say."""
+    """How one thing is now. ``held`` is stored and compared, ``shown`` is what events carry."""
 
     held: str
     shown: str
-    is_hidden: bool = False  # then events do not say either what it was before
+    is_hidden: bool = False  # then events do not carry either the old value
 
 
 class _LastChange(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ _MANY = msgspec.json.Decoder(_LastChanges)
 
 
 class WorkspaceChanges:
-    """Compares, stores and tells, one commit at a time."""
+    """Compares, stores and publishes, one commit at a time."""
 
     def __init__(self, *, bus: EventBus, clock: Clock, commit_timeout_seconds: float) -> None:
         self._bus = bus
@@ -53,23 +53,23 @@ class WorkspaceChanges:
         self._changing = asyncio.Lock()
 
     async def learn(self, workspace: str, what: str, after: str | None) -> bool:
-        """Remember that ``what`` is ``after``; tell it if it was otherwise.
+        """Remember that ``what`` is ``after``; publish a change if it was otherwise.
 
-        What is learned for the first time is no change, and is not told. True if it was told.
+        What is learned for the first time is no change. True if one was published.
         """
         async with self._changing:
-            noted = (await self._bus.state_entries(workspace, CHANGES)).get(what)
-            what_is_noted = f"{workspace}'s last {what}"
-            last = None if noted is None else decode_entry(noted, _CHANGE, what=what_is_noted)
+            stored = (await self._bus.state_entries(workspace, CHANGES)).get(what)
+            what_is_stored = f"{workspace}'s last {what}"
+            last = None if stored is None else decode_entry(stored, _CHANGE, what=what_is_stored)
             if last is not None and last.value == after:
                 return False
             number = 0 if last is None else last.number + 1
             value = msgspec.json.encode(_LastChange(number=number, value=after))
-            note = StateEntry(workspace=workspace, topic=CHANGES, key=what, value=value)
+            state_entry = StateEntry(workspace=workspace, topic=CHANGES, key=what, value=value)
             events = []
             if last is not None:
                 events.append(self._event(workspace, what, number, last.value, after))
-            await self._commit(Change(events=tuple(events), state_entries=(note,)))
+            await self._commit(Change(events=tuple(events), state_entries=(state_entry,)))
             return bool(events)
 
     async def learn_many(
@@ -79,24 +79,26 @@ class WorkspaceChanges:
         things: Mapping[str, TrackedValue],
         *,
         unread: Collection[str] = (),
-        tells_comings: bool = False,
+        reports_additions: bool = False,
     ) -> list[str]:
-        """Remember how all things of one kind are; return the names of those told as changed.
+        """Remember how all things of one kind are; return the names of those that changed.
 
-        Each is told as ``kind:name``. The first look at a kind tells nothing. Things that are
-        there and could not be read are named by ``unread`` and stay as they were. That things
-        come and go is told only with ``tells_comings``.
+        Each is published as ``kind:name``; the first reading of a kind publishes nothing. Things
+        that could not be read are named by ``unread`` and stay as they were. What comes and goes
+        is published only with ``reports_additions``.
         """
         async with self._changing:
-            noted = (await self._bus.state_entries(workspace, MANY)).get(kind)
+            stored = (await self._bus.state_entries(workspace, MANY)).get(kind)
             what = f"{workspace}'s last {kind}"
-            last = None if noted is None else decode_entry(noted, _MANY, what=what)
+            last = None if stored is None else decode_entry(stored, _MANY, what=what)
             before = {} if last is None else last.things
             kept = {name: before[name] for name in unread if name in before}
             after = {**kept, **things}
             if last is not None and after == before:
                 return []
-            changed = [] if last is None else _changed(before, after, tells_comings=tells_comings)
+            changed = (
+                [] if last is None else _changed(before, after, reports_additions=reports_additions)
+            )
             number = 0 if last is None else last.number
             events = tuple(
                 self._event(
@@ -108,8 +110,8 @@ class WorkspaceChanges:
                 for place, name in enumerate(changed, start=1)
             )
             value = msgspec.json.encode(_LastChanges(number=number + len(events), things=after))
-            note = StateEntry(workspace=workspace, topic=MANY, key=kind, value=value)
-            await self._commit(Change(events=events, state_entries=(note,)))
+            state_entry = StateEntry(workspace=workspace, topic=MANY, key=kind, value=value)
+            await self._commit(Change(events=events, state_entries=(state_entry,)))
             return changed
 
     def _event(
@@ -132,9 +134,12 @@ class WorkspaceChanges:
 
 
 def _changed(
-    before: Mapping[str, TrackedValue], after: Mapping[str, TrackedValue], *, tells_comings: bool
+    before: Mapping[str, TrackedValue],
+    after: Mapping[str, TrackedValue],
+    *,
+    reports_additions: bool,
 ) -> list[str]:
-    names = before.keys() | after.keys() if tells_comings else before.keys() & after.keys()
+    names = before.keys() | after.keys() if reports_additions else before.keys() & after.keys()
     return sorted(
         name
         for name in names

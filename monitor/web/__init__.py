@@ -1,1 +1,1 @@
-"""What people and scripts look at: the page, the JSON API, the metrics, the daemon's health."""
+"""For people and scripts: the page, the JSON API, the metrics endpoint, and health."""

@@ -153,16 +153,16 @@ class AlertsApi:
         )
 
     async def _expire(self, request: web.Request) -> web.Response:
-        asked = request.match_info["id"]
+        silence_id = request.match_info["id"]
         silences = {silence.id: silence for silence in self._requests.snapshot().silences}
-        found = silences.get(asked)
+        found = silences.get(silence_id)
         if found is not None and found.origin == "config":
             raise ProblemDetails(
-                409, f"silence {asked} stands in the configuration; remove it there"
+                409, f"silence {silence_id} is part of the configuration; remove it there"
             )
-        if found is None or not await self._requests.expire_silence(asked):
-            raise ProblemDetails(404, f"silence: {unknown(asked, silences)}")
-        return answer_json({"detail": f"silence {asked} is over"})
+        if found is None or not await self._requests.expire_silence(silence_id):
+            raise ProblemDetails(404, f"silence: {unknown(silence_id, silences)}")
+        return answer_json({"detail": f"silence {silence_id} has expired"})
 
     async def _replay(self, request: web.Request) -> web.Response:
         body = await read_body(request, ReplayRequest)

@@ -1,4 +1,4 @@
-"""The JSON API: what is known, and the few requests that the left side takes."""
+"""The JSON API: runs, pipelines, workspaces, events, and the requests that the daemon accepts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MOST = 1_000
 
 
 class Requests(Struct, frozen=True, kw_only=True):
-    """What page and command line may ask of the daemon; `app` fills it in.
+    """The requests that the API passes to the daemon; `app` fills it in.
 
-    Each raises `MonitorError` with one sentence where it cannot be done.
+    Each raises `MonitorError` with one sentence if it cannot be served.
     """
 
     track: Callable[[str | None, RunKind, str], Awaitable[str]]
@@ -98,17 +98,17 @@ class Api:
         return answer_json({"data": rows})
 
     async def _run(self, request: web.Request) -> web.Response:
-        told = request.match_info
-        if told["kind"] not in list(RunKind):
+        path = request.match_info
+        if path["kind"] not in list(RunKind):
             raise ProblemDetails(
-                404, f"kind: {told['kind'][:40]!r} is none of {', '.join(RunKind)}"
+                404, f"kind: {path['kind'][:40]!r} is none of {', '.join(RunKind)}"
             )
-        key = RunKey(told["workspace"], RunKind(told["kind"]), told["id"])
-        found = await self._overview.run(key)
-        if found is None:
+        key = RunKey(path["workspace"], RunKind(path["kind"]), path["id"])
+        result = await self._overview.run(key)
+        if result is None:
             refuse_unknown(key.workspace, self._overview.workspace_names(), status=404)
             raise ProblemDetails(404, f"run {str(key)[:120]} is not known, or was forgotten")
-        run, children = found
+        run, children = result
         return answer_json({"run": run, "children": children})
 
     async def _events(self, request: web.Request) -> web.Response:
@@ -126,8 +126,8 @@ class Api:
         body = await read_body(request, TrackRequest)
         if not is_run_id(body.id):
             raise ProblemDetails(400, f"id: {body.id[:40]!r} is not the id of a run")
-        said = await self._requests.track(body.workspace, body.kind, body.id)
-        return answer_json({"detail": said}, status=202)
+        detail = await self._requests.track(body.workspace, body.kind, body.id)
+        return answer_json({"detail": detail}, status=202)
 
     async def _list_webhooks(self, request: web.Request) -> web.Response:
         data = await self._requests.webhooks(request.query.get("workspace"), "list", None)
@@ -142,15 +142,15 @@ class Api:
 
 
 def _number(request: web.Request, name: str, *, default: int, most: int) -> int:
-    told = request.query.get(name)
-    return default if told is None else number(name, told, most=most)
+    text = request.query.get(name)
+    return default if text is None else number(name, text, most=most)
 
 
-def _instant(name: str, told: str) -> datetime:
+def _instant(name: str, text: str) -> datetime:
     try:
-        instant = datetime.fromisoformat(told)
+        instant = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise ProblemDetails(400, f"{name}: {told[:40]!r} is not an ISO 8601 instant") from exc
+        raise ProblemDetails(400, f"{name}: {text[:40]!r} is not an ISO 8601 instant") from exc
     if instant.tzinfo is None:
-        raise ProblemDetails(400, f"{name}: {told[:40]!r} names no time zone; add Z or an offset")
+        raise ProblemDetails(400, f"{name}: {text[:40]!r} names no time zone; add Z or an offset")
     return instant

@@ -1,4 +1,4 @@
-"""Who may ask the server. Health checks are open: an orchestrator has no password."""
+"""Authentication of requests. Health checks are open: an orchestrator has no password."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _OPEN_PATHS = ("/healthz", "/readyz")
 
 
 def authenticate(settings: ServerSettings) -> Middleware:
-    """Return the middleware that lets in only those who know the token or the password."""
+    """Return the middleware that accepts only requests with the token or the password."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not settings.has_auth or request.path in _OPEN_PATHS or _is_known(request, settings):
             return await handler(request)
-        answer = problem_response(401, "this server asks for a bearer token or a password")
+        answer = problem_response(401, "this server needs a bearer token or a password")
         scheme = "Basic" if settings.password is not None else "Bearer"
         answer.headers["WWW-Authenticate"] = f'{scheme} realm="dataprep-monitor"'
         return answer
@@ -30,16 +30,16 @@ def authenticate(settings: ServerSettings) -> Middleware:
 
 
 def _is_known(request: web.Request, settings: ServerSettings) -> bool:
-    scheme, _, told = request.headers.get("Authorization", "").partition(" ")
+    scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and settings.token is not None:
-        return settings.token.matches(told.strip())
+        return settings.token.matches(credentials.strip())
     if scheme.lower() == "basic" and settings.password is not None:
         try:
-            decoded = base64.b64decode(told, validate=True).decode()
+            decoded = base64.b64decode(credentials, validate=True).decode()
         except ValueError:  # no base64, or no text in it
             return False
         username, _, password = decoded.partition(":")
-        # Both are compared, so that the time taken does not tell which was wrong.
+        # Both are compared, so that the response time does not reveal which of them failed.
         is_password = settings.password.matches(password)
         is_username = Secret(settings.username or "").matches(username)
         return is_password and is_username

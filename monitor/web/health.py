@@ -1,4 +1,4 @@
-"""Whether the daemon is alive, and whether it does what it is there for."""
+"""Health of the daemon: liveness, and readiness by named checks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CHECK_SECONDS = 5.0
 
 
 class HealthFinding(Struct, frozen=True, kw_only=True):
-    """What one check found; ``detail`` is one sentence for whoever reads it at night."""
+    """The result of one check; ``detail`` is one sentence for an operator."""
 
     ok: bool
     detail: str
 
 
 class Readiness(Struct, frozen=True, kw_only=True):
-    """All findings by name. Ready means that every one is well."""
+    """All findings by name. Ready means that every check passed."""
 
     ready: bool
     checks: dict[str, HealthFinding]
@@ -29,8 +29,8 @@ class Readiness(Struct, frozen=True, kw_only=True):
 async def readiness(checks: Mapping[str, Check]) -> Readiness:
     """Run all checks at once, each within its time limit."""
     findings = await asyncio.gather(*(_bounded(check) for check in checks.values()))
-    found = dict(zip(checks, findings, strict=True))
-    return Readiness(ready=all(finding.ok for finding in findings), checks=found)
+    by_name = dict(zip(checks, findings, strict=True))
+    return Readiness(ready=all(finding.ok for finding in findings), checks=by_name)
 
 
 async def _bounded(check: Check) -> HealthFinding:

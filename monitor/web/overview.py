@@ -1,4 +1,4 @@
-"""The read model of page and JSON API: knowledge and stored runs, put together for showing."""
+"""The read model of page and JSON API: live state and stored runs as view models."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORST_FIRST = {Status.FAILED: 0, Status.LOST: 1, Status.CANCELED: 2, Status.SUC
 
 
 class Overview:
-    """Reads what there is to show. Nothing is kept here."""
+    """Reads live state and the store; holds no state itself."""
 
     def __init__(
         self,
@@ -51,24 +51,24 @@ class Overview:
     def workspaces(self) -> list[WorkspaceView]:
         active = Counter(run.run.key.workspace for run in self._view.active_runs())
         return [
-            workspace_view(health, active_runs=active[health.workspace])
-            for health in self._view.workspaces()
+            workspace_view(status, active_runs=active[status.workspace])
+            for status in self._view.workspaces()
         ]
 
     def workspace_names(self) -> list[str]:
-        return [workspace.workspace for workspace in self._view.workspaces()]
+        return [status.workspace for status in self._view.workspaces()]
 
     def schedules(self, workspace: str | None = None) -> list[SchedulesView]:
         """Return the schedules that are watched, by workspace."""
         return [
             SchedulesView(
-                workspace=other_workspace.workspace,
-                of=other_workspace.schedules_of,
-                read_at=other_workspace.schedules_read_at,
-                schedules=other_workspace.schedules,
+                workspace=status.workspace,
+                of=status.schedules_of,
+                read_at=status.schedules_read_at,
+                schedules=status.schedules,
             )
-            for other_workspace in self._view.workspaces()
-            if workspace in (None, other_workspace.workspace)
+            for status in self._view.workspaces()
+            if workspace in (None, status.workspace)
         ]
 
     def pipelines(self, workspace: str | None = None) -> list[PipelineView]:
@@ -81,14 +81,14 @@ class Overview:
         worst: dict[tuple[str, RunKind, str], PipelineHealth] = {}
         for health in self._view.pipeline_health():
             identity = (health.workspace, health.run_kind, health.pipeline.id)
-            held = worst.get(identity)
-            if held is None or _badness(health) < _badness(held):
+            other = worst.get(identity)
+            if other is None or _rank(health) < _rank(other):
                 worst[identity] = health
         alerting = self._alerting()
         limits = {
             (limit.workspace, limit.kind, limit.pipeline.id): limit for limit in alerting.limits
         }
-        pictures = [
+        views = [
             pipeline_view(
                 health,
                 label=self._view.label(health.workspace, health.pipeline),
@@ -100,14 +100,12 @@ class Overview:
             for identity, health in worst.items()
             if workspace in (None, health.workspace)
         ]
-        return sorted(
-            pictures, key=lambda picture: (picture.workspace, picture.pipeline, picture.run_kind)
-        )
+        return sorted(views, key=lambda view: (view.workspace, view.pipeline, view.run_kind))
 
     def active_runs(self) -> list[RunView]:
-        """Return what runs now, oldest first."""
-        pictures = [self._picture(run.run) for run in self._view.active_runs()]
-        return sorted(pictures, key=lambda picture: picture.created_at or picture.confirmed_at)
+        """Return the active runs, oldest first."""
+        views = [self._run_view(run.run) for run in self._view.active_runs()]
+        return sorted(views, key=lambda view: view.created_at or view.confirmed_at)
 
     async def runs(
         self,
@@ -121,7 +119,7 @@ class Overview:
         stored = await self._bus.recent_runs(
             workspace=workspace, kind=kind, status=status, limit=limit
         )
-        return [self._picture(run) for run in stored]
+        return [self._run_view(run) for run in stored]
 
     async def run(self, key: RunKey) -> tuple[RunView, list[RunView]] | None:
         """Return a run and its children; None where it is unknown or forgotten."""
@@ -129,9 +127,9 @@ class Overview:
         if stored is None:
             return None
         children = await self._bus.children(key)
-        return self._picture(stored), [self._picture(child) for child in children]
+        return self._run_view(stored), [self._run_view(child) for child in children]
 
-    def _picture(self, run: RunState) -> RunView:
+    def _run_view(self, run: RunState) -> RunView:
         active = self._view.active_run(run.key)
         return run_view(
             active.run if active is not None else run,
@@ -142,18 +140,19 @@ class Overview:
         )
 
     def alerting(self) -> AlertingSnapshot:
-        """Return what alerting holds now."""
+        """Return the snapshot of alerting."""
         return self._alerting()
 
 
 def worst_first(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return what fires first, the most severe on top, the newest of equals before the older."""
+    """Return firing alerts before others, then by severity, then the newest first."""
     newest_first = sorted(alerts, key=lambda alert: alert.starts_at, reverse=True)
     return sorted(
         newest_first, key=lambda alert: (_STATES[alert.state], _SEVERITIES[alert.severity])
     )
 
 
-def _badness(health: PipelineHealth) -> tuple[int, int]:
+def _rank(health: PipelineHealth) -> tuple[int, int]:
+    """Return a sort key: the worst health first."""
     rank = _WORST_FIRST.get(health.last_status, 4) if health.last_status else 4
     return rank, -health.consecutive_failures

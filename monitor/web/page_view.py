@@ -1,4 +1,4 @@
-"""The page: rendered here, kept fresh by a small script that asks for the state again."""
+"""The page: rendered here, refreshed by a small script that requests the state again."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NOTHING = "\N{EN DASH}"
 _RECENT = 50
 _READ = 300
 _ALERTS = 200  # rows of each kind; the API has them all
-# What else than a pipeline an alert can be about.
-_THING_LABELS = ("schedule", "output", "token_id", "part")
+# Labels of subjects other than pipelines.
+_SUBJECT_LABELS = ("schedule", "output", "token_id", "part")
 _MINUTE = 60
 _HOUR = 3600
-# Nothing from elsewhere is loaded and nothing inline runs.
+# The page loads nothing from other origins and runs no inline script.
 _POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 
 
@@ -38,7 +38,7 @@ class PageView:
             loader=PackageLoader("monitor.web", "page"), autoescape=True, trim_blocks=True
         )
         self._templates.filters.update(
-            instant=_instant, duration=_duration, words=_words, name=_name, about=_about
+            instant=_instant, duration=_duration, words=_words, name=_name, subject=_subject
         )
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
@@ -70,7 +70,7 @@ class PageView:
             workspaces=self._overview.workspaces(),
             pipelines=self._overview.pipelines(),
             active=self._overview.active_runs(),
-            recent=_ended_lately(runs),
+            recent=_recently_ended(runs),
             **self._of_alerting(),
         )
 
@@ -78,7 +78,7 @@ class PageView:
         alerting = self._overview.alerting()
         ordered = worst_first(alerting.alerts)
         firing, pending, resolved = (
-            [item for item in ordered if item.state is state]
+            [alert for alert in ordered if alert.state is state]
             for state in (AlertState.FIRING, AlertState.PENDING, AlertState.RESOLVED)
         )
         return {
@@ -115,7 +115,7 @@ class PageView:
         return serve
 
 
-def _ended_lately(runs: list[RunView]) -> list[RunView]:
+def _recently_ended(runs: list[RunView]) -> list[RunView]:
     ended = [run for run in runs if run.last_status.is_terminal]
     ended.sort(key=lambda run: run.finished_at or run.confirmed_at, reverse=True)
     return ended[:_RECENT]
@@ -143,10 +143,10 @@ def _name(run: RunView) -> str:
     return f"{_words(run.kind)} {run.id}"
 
 
-def _about(alert: Alert) -> str:
-    """Return what an alert is about: a pipeline, or another thing, or nothing in particular."""
+def _subject(alert: Alert) -> str:
+    """Return the subject of an alert for people: a pipeline, another object or the workspace."""
     labels = alert.labels
     if (pipeline := labels.get("pipeline")) is not None:
         return f"{pipeline} ({_words(alert.kind)})" if alert.kind is not None else pipeline
-    things = (labels[thing_label] for thing_label in _THING_LABELS if thing_label in labels)
-    return next(things, alert.workspace)
+    subjects = (labels[name] for name in _SUBJECT_LABELS if name in labels)
+    return next(subjects, alert.workspace)

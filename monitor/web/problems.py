@@ -22,8 +22,8 @@ log = structlog.get_logger()
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class ProblemDetails(Exception):  # noqa: N818 - an answer on its way out, never seen outside
-    """A request that cannot be served, and what to do about it."""
+class ProblemDetails(Exception):  # noqa: N818 - a response on its way out, never seen outside
+    """A request that cannot be served, with a hint."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -31,15 +31,19 @@ class ProblemDetails(Exception):  # noqa: N818 - an answer on its way out, never
         self.detail = detail
 
 
-def number(name: str, told: str, *, most: int) -> int:
-    """Return a number from 0 to ``most`` that a request names, or say what is wrong with it."""
-    if not told.isdecimal() or len(told) > len(str(most)) or int(told) > most:
-        raise ProblemDetails(400, f"{name}: {told[:40]!r} is not a number from 0 to {most}")
-    return int(told)
+def number(name: str, text: str, *, most: int) -> int:
+    """Return a number from 0 to ``most`` that a request gives as text.
+
+    Raises:
+        ProblemDetails: the text is no such number.
+    """
+    if not text.isdecimal() or len(text) > len(str(most)) or int(text) > most:
+        raise ProblemDetails(400, f"{name}: {text[:40]!r} is not a number from 0 to {most}")
+    return int(text)
 
 
 def problem_response(status: int, detail: str) -> web.Response:
-    """Return the answer that tells a problem."""
+    """Return a response with problem details."""
     body = {"type": "about:blank", "title": http.HTTPStatus(status).phrase, "status": status}
     return web.Response(
         status=status,
@@ -49,8 +53,8 @@ def problem_response(status: int, detail: str) -> web.Response:
 
 
 @web.middleware
-async def tell_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn failures into problem details; foreign errors stay aiohttp's 500, logged with trace."""
+async def errors_as_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn our errors into problem details; other errors stay aiohttp's 500, logged with trace."""
     try:
         return await handler(request)
     except ProblemDetails as problem:

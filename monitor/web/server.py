@@ -21,7 +21,7 @@ from monitor.web.explain_api import ExplainApi
 from monitor.web.health import Check, readiness
 from monitor.web.overview import Overview
 from monitor.web.page_view import PageView
-from monitor.web.problems import tell_problems
+from monitor.web.problems import errors_as_problems
 from monitor.web.settings import ServerSettings
 from monitor.web.stream import EventStreams
 
@@ -67,14 +67,14 @@ class Server:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
-        """Listen, and return the port (of use where the settings say 0).
+        """Listen, and return the port, which settings of 0 leave to the system.
 
         Raises:
             ConfigurationError: the address cannot be listened on.
         """
         app = web.Application(
             client_max_size=_BODY_BYTES,
-            middlewares=[authenticate(self._settings), tell_problems],
+            middlewares=[authenticate(self._settings), errors_as_problems],
         )
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
@@ -103,7 +103,7 @@ class Server:
         return port
 
     async def stop(self) -> None:
-        """End the live streams, finish what is in work, and stop listening."""
+        """End the live streams, finish open requests, and stop listening."""
         self._streams.close()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -117,9 +117,9 @@ class Server:
         return web.json_response({"alive": True})
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        found = await readiness(self._checks)
+        result = await readiness(self._checks)
         return web.Response(
-            status=200 if found.ready else 503,
-            body=msgspec.json.encode(found),
+            status=200 if result.ready else 503,
+            body=msgspec.json.encode(result),
             content_type="application/json",
         )

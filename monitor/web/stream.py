@@ -14,7 +14,7 @@ from monitor.web.problems import ProblemDetails, number
 
 log = structlog.get_logger()
 
-FARTHEST = 2**63 - 1  # what a position may be
+FARTHEST = 2**63 - 1  # the largest position
 _BATCH = 200
 _KEEPALIVE_SECONDS = 15.0
 _SEND_SECONDS = 30.0
@@ -22,7 +22,7 @@ _STREAMS_AT_ONCE = 64
 
 
 class EventStreams:
-    """Serves streams; a reader too slow to take an event in time is let go and may come back."""
+    """Serves streams; a reader too slow for an event is disconnected and may reconnect."""
 
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
@@ -44,8 +44,8 @@ class EventStreams:
         except (ConnectionError, TimeoutError):
             task.cancel()
         except BusError as exc:
-            # The head is out, so no problem can be told; the reader comes back by itself.
-            log.warning("a stream of events ends", reason=str(exc))
+            # The headers are sent, so no problem can be returned; the reader reconnects by itself.
+            log.warning("event stream ended", reason=str(exc))
         except asyncio.CancelledError:
             # Either the reader went away or the server stops; both end this stream.
             task.cancel()
@@ -61,12 +61,12 @@ class EventStreams:
             task.cancel()
 
     async def _begin(self, request: web.Request) -> int:
-        told = request.headers.get("Last-Event-ID") or request.query.get("after")
+        text = request.headers.get("Last-Event-ID") or request.query.get("after")
         newest = (await self._bus.status()).newest_position
-        if told is None:
+        if text is None:
             return newest
-        # A position that is not there yet was given by a store that is gone.
-        return min(number("Last-Event-ID", told, most=FARTHEST), newest)
+        # A position beyond the newest belongs to a store that was replaced.
+        return min(number("Last-Event-ID", text, most=FARTHEST), newest)
 
     async def _pump(self, response: web.StreamResponse, position: int) -> None:
         while True:

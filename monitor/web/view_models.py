@@ -1,4 +1,4 @@
-"""The shapes in which the JSON API and the page show what is known. Field names are a face."""
+"""View models of the JSON API and the page. Field names are part of the public face."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.model.runs import RunState, Status
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """One run. ``status`` is ``unknown`` where it was not confirmed for too long.
+    """One run. ``status`` is ``unknown`` if the run was not confirmed for too long.
 
     ``last_status`` is always the last one known. Instants are the workspace's, but for
     ``confirmed_at``, which is ours.
@@ -48,7 +48,7 @@ class RunView(Struct, frozen=True, kw_only=True):
 
 
 class PipelineView(Struct, frozen=True, kw_only=True):
-    """One pipeline and what its last run of one kind was like."""
+    """One pipeline and its last run of one kind."""
 
     workspace: str
     run_kind: str
@@ -64,7 +64,7 @@ class PipelineView(Struct, frozen=True, kw_only=True):
     consecutive_failures: int
     limit_seconds: float | None  # learned: a run that takes longer is overdue
     limit_runs: int  # that it was learned from
-    expected_start_at: datetime | None  # of a schedule that is seen
+    expected_start_at: datetime | None  # of a schedule that the token can see
     missed_starts: int
 
 
@@ -84,12 +84,12 @@ class WorkspaceView(Struct, frozen=True, kw_only=True):
     active_runs: int
     webhook_tasks: dict[str, int]
     callbacks_missed: int
-    schedules_watched: int  # those that the token may see; others are not guessed
-    schedules_of: str | None  # whose they are
+    schedules_watched: int  # those that the token can see; others are not guessed
+    schedules_of: str | None  # their owner
 
 
 class SchedulesView(Struct, frozen=True, kw_only=True):
-    """The schedules of one workspace that its token may see; no others are watched."""
+    """The schedules of one workspace that its token can see; no others are watched."""
 
     workspace: str
     of: str | None
@@ -98,7 +98,7 @@ class SchedulesView(Struct, frozen=True, kw_only=True):
 
 
 class SilenceView(Struct, frozen=True, kw_only=True):
-    """Who does not want to hear what. ``state`` is pending, active or, for a day, expired."""
+    """One silence. ``state`` is pending, active or, for a day, expired."""
 
     id: str
     state: str
@@ -111,7 +111,7 @@ class SilenceView(Struct, frozen=True, kw_only=True):
 
 
 class AlertView(Struct, frozen=True, kw_only=True):
-    """One episode of an alert. Instants are on the clock of what is judged; ``told_at`` is ours."""
+    """One alert. Instants are on the clock of its subject; ``notified_at`` is ours."""
 
     fingerprint: str
     name: str
@@ -128,7 +128,7 @@ class AlertView(Struct, frozen=True, kw_only=True):
     facts: dict[str, str | float | None]
     starts_at: datetime
     ends_at: datetime | None
-    told_at: datetime | None
+    notified_at: datetime | None
     reminders: int
     muted_by: tuple[str, ...]
     flapping: bool
@@ -138,7 +138,7 @@ class AlertView(Struct, frozen=True, kw_only=True):
 
 
 def silence_view(silence: Silence, *, now: datetime) -> SilenceView:
-    """Show a silence as it stands now."""
+    """Return the view of a silence at ``now``."""
     state = "pending" if now < silence.starts_at else "active"
     return SilenceView(
         id=silence.id,
@@ -153,7 +153,7 @@ def silence_view(silence: Silence, *, now: datetime) -> SilenceView:
 
 
 def alert_view(alert: Alert) -> AlertView:
-    """Show an episode with every field, also those that say nothing."""
+    """Return the view of an alert with every field, also empty ones."""
     return AlertView(
         fingerprint=alert.fingerprint,
         name=alert.name,
@@ -170,7 +170,7 @@ def alert_view(alert: Alert) -> AlertView:
         facts=alert.facts,
         starts_at=alert.starts_at,
         ends_at=alert.ends_at,
-        told_at=alert.told_at,
+        notified_at=alert.told_at,
         reminders=alert.reminders,
         muted_by=alert.muted_by,
         flapping=alert.is_flapping,
@@ -188,7 +188,7 @@ def run_view(
     stale_after_seconds: float,
     active: ActiveRun | None = None,
 ) -> RunView:
-    """Show a run. An end is final; an active run is shown only while it is confirmed."""
+    """Return the view of a run. An end is final; an unconfirmed active run is unknown."""
     confirmed_at = active.confirmed_at if active is not None else run.confirmed_at
     is_stale = (
         not run.status.is_terminal and (now - confirmed_at).total_seconds() > stale_after_seconds
@@ -225,7 +225,7 @@ def run_view(
 
 
 def pipeline_view(
-    status: PipelineHealth,
+    health: PipelineHealth,
     *,
     label: str,
     active: int,
@@ -233,20 +233,20 @@ def pipeline_view(
     expected_start_at: datetime | None = None,
     missed_starts: int = 0,
 ) -> PipelineView:
-    """Show what the last run of a pipeline was like, and what is expected of the next ones."""
+    """Return the view of a pipeline: its last run, learned limit and next expected start."""
     return PipelineView(
-        workspace=status.workspace,
-        run_kind=status.run_kind,
-        pipeline_id=status.pipeline.id,
+        workspace=health.workspace,
+        run_kind=health.run_kind,
+        pipeline_id=health.pipeline.id,
         pipeline=label,
         active=active,
-        last_status=status.last_status,
-        last_run_id=status.last_run_id,
-        last_started_at=status.last_started_at,
-        last_finished_at=status.last_finished_at,
-        last_success_at=status.last_success_at,
-        last_duration_seconds=status.last_duration_seconds,
-        consecutive_failures=status.consecutive_failures,
+        last_status=health.last_status,
+        last_run_id=health.last_run_id,
+        last_started_at=health.last_started_at,
+        last_finished_at=health.last_finished_at,
+        last_success_at=health.last_success_at,
+        last_duration_seconds=health.last_duration_seconds,
+        consecutive_failures=health.consecutive_failures,
         limit_seconds=limit.seconds if limit is not None else None,
         limit_runs=limit.runs if limit is not None else 0,
         expected_start_at=expected_start_at,
@@ -255,7 +255,7 @@ def pipeline_view(
 
 
 def workspace_view(status: WorkspaceStatus, *, active_runs: int) -> WorkspaceView:
-    """Show how a workspace stands."""
+    """Return the view of a workspace."""
     return WorkspaceView(
         workspace=status.workspace,
         reachability=status.reachability,

@@ -5,9 +5,9 @@ long time no more than ``requests_per_minute`` are sent. Callers go in order of 
 then first come. The last part of the bucket is kept for those who matter more: what can wait is
 sent only while the bucket is well filled.
 
-What the workspace's headers say can only lower this. The public quotas belong to single
-operations (running, exporting, testing webhooks), so a quota told by such an operation binds that
-operation alone; a quota told by any other answer binds everything.
+The workspace's headers can only lower this. The public quotas belong to single
+operations (running, exporting, testing webhooks), so a quota announced by such an operation binds
+that operation alone; a quota announced by any other answer binds everything.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Waiter:
 
 
 class _Window:
-    """A quota that the workspace told, counted on by us until it resets."""
+    """A quota that the workspace announced, counted down by us until it resets."""
 
     __slots__ = ("left", "limit", "reset_at", "until")
 
@@ -105,6 +105,8 @@ class RequestBudget:
     ) -> None:
         """Return when one request may be sent.
 
+        A cancelled call leaves the queue and spends nothing.
+
         Raises:
             BudgetExhaustedError: no turn within ``wait_seconds``, or far too many are waiting.
         """
@@ -128,7 +130,7 @@ class RequestBudget:
     def learn(
         self, quotas: Sequence[Quota], *, operation_id: str | None, workspace_now: float
     ) -> None:
-        """Take in what an answer told. ``operation_id`` None binds the whole workspace.
+        """Learn the quotas of an answer. ``operation_id`` None binds the whole workspace.
 
         ``workspace_now`` is the workspace's time in seconds since 1970.
         """
@@ -160,11 +162,11 @@ class RequestBudget:
         for (_, scope), window in self._windows.items():
             if scope not in tightest or window.left < tightest[scope].left:
                 tightest[scope] = window
-        told = (
+        announced = (
             BudgetStatus(scope=scope, limit=window.limit, remaining=max(0, window.left))
             for scope, window in sorted(tightest.items())
         )
-        return (own, *told)
+        return (own, *announced)
 
     @contextmanager
     def _queued(
@@ -175,7 +177,7 @@ class RequestBudget:
                 f"{_LONGEST_QUEUE} requests are waiting already", operation_id=operation_id
             )
         waiter = _Waiter(priority, next(self._order), bound_by)
-        bisect.insort(self._queue, waiter, key=lambda item: item.place)
+        bisect.insort(self._queue, waiter, key=lambda queued: queued.place)
         try:
             yield waiter
         finally:
@@ -185,7 +187,7 @@ class RequestBudget:
                 front.nudge.set()
 
     async def _rest(self, waiter: _Waiter, seconds: float) -> None:
-        """Wait until ``seconds`` have passed or the queue has changed."""
+        """Wait until the queue has changed, at most ``seconds``; nothing is left when cancelled."""
         waiter.nudge.clear()
         await happens_within(
             waiter.nudge.wait(),
@@ -211,9 +213,9 @@ class RequestBudget:
     def _front(self) -> _Waiter | None:
         """Return the first in the queue that no quota of its own operation holds up."""
         now = self._clock.monotonic()
-        for item in self._queue:
-            if item.bound_by is None or self._held_up_until(item.bound_by) <= now:
-                return item
+        for waiter in self._queue:
+            if waiter.bound_by is None or self._held_up_until(waiter.bound_by) <= now:
+                return waiter
         return None
 
     def _held_up_until(self, operation_id: str | None, *, reserved: float = 0.0) -> float:
@@ -242,8 +244,8 @@ class RequestBudget:
         self._tokens = min(self._tokens + gained, self._capacity(self._per_second() * 60))
 
     def _per_second(self) -> float:
-        told = [window.limit for (bound, _), window in self._windows.items() if bound is None]
-        return min([self._requests_per_minute, *told]) / 60
+        limits = [window.limit for (bound, _), window in self._windows.items() if bound is None]
+        return min([self._requests_per_minute, *limits]) / 60
 
     def _needed(self, priority: Priority) -> float:
         capacity = self._capacity(self._per_second() * 60)
@@ -255,13 +257,13 @@ class RequestBudget:
 
     def _show(self) -> None:
         status = self.status()
-        for scope in self._shown - {item.scope for item in status}:
-            # A quota that is over is not repeated: nobody knows the next one yet.
+        for scope in self._shown - {budget.scope for budget in status}:
+            # A quota that is over is not repeated: the next one is not known yet.
             self._metrics.rate_limit.remove(self._workspace, scope)
             self._metrics.rate_limit_remaining.remove(self._workspace, scope)
-        self._shown = {item.scope for item in status}
-        for item in status:
-            self._metrics.rate_limit.labels(self._workspace, item.scope).set(item.limit)
-            self._metrics.rate_limit_remaining.labels(self._workspace, item.scope).set(
-                item.remaining
+        self._shown = {budget.scope for budget in status}
+        for budget in status:
+            self._metrics.rate_limit.labels(self._workspace, budget.scope).set(budget.limit)
+            self._metrics.rate_limit_remaining.labels(self._workspace, budget.scope).set(
+                budget.remaining
             )

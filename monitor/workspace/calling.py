@@ -44,13 +44,13 @@ def resolve(words: Sequence[str]) -> Called:
             raise RequestRejectedError(f"{first.upper()} takes one path, such as /v4/flows")
         return _by_path(first.upper(), rest[0])
     try:
-        one = operation(first)
+        named = operation(first)
     except KeyError as exc:
         hint = did_you_mean(first, [known.operation_id for known in operations()], most=3)
         raise RequestRejectedError(
             f"{first!r} is neither a method nor one of the catalogue's operations{hint}"
         ) from exc
-    return _with_values(one, tuple(rest))
+    return _with_values(named, tuple(rest))
 
 
 def _by_path(method: str, path: str) -> Called:
@@ -64,16 +64,16 @@ def _by_path(method: str, path: str) -> Called:
         others = [other_method for other_method in METHODS if find(other_method, whole) is not None]
         hint = f"; it has {', '.join(others)}" if others else ""
         raise RequestRejectedError(f"the catalogue has no {method} {whole}{hint}")
-    one, values = found
-    return _with_values(one, tuple(unquote(value) for value in values))
+    named, values = found
+    return _with_values(named, tuple(unquote(value) for value in values))
 
 
 def _with_values(operation: Operation, values: tuple[str, ...]) -> Called:
     names = operation.parameters
     if len(values) != len(names):
-        told = " ".join(names) or "nothing"
+        takes = " ".join(names) or "nothing"
         raise RequestRejectedError(
-            f"{operation.operation_id} takes {told} behind its name, not {len(values)} values",
+            f"{operation.operation_id} takes {takes} behind its name, not {len(values)} values",
             operation_id=operation.operation_id,
         )
     for name, value in zip(names, values, strict=True):
@@ -147,11 +147,11 @@ class OperationCaller:
             RequestRejectedError: the operation is no list, or as `request`.
             UnreadableAnswerError: the answer is none, or the list has no end; see `read_pages`.
         """
-        one = operation(operation_id)
-        if one.method != "GET" or one.path.endswith("/count") or one.answers_file:
+        asked_for = operation(operation_id)
+        if asked_for.method != "GET" or asked_for.path.endswith("/count") or asked_for.answers_file:
             raise RequestRejectedError(f"{operation_id} is no list", operation_id=operation_id)
         asked = dict(query or {})
-        is_paged = "limit" in one.query
+        is_paged = "limit" in asked_for.query
         size = _whole_number(asked.pop("limit", self._requester.settings.page_size), "limit")
         start = _whole_number(asked.pop("offset", 0), "offset")
 
@@ -185,7 +185,7 @@ _ROW: RowKind[Raw] = RowKind(Raw, lambda row: row)
 
 
 class _Identity(Struct, rename="camel"):
-    """What tells one row from all others; lists of two kinds may use an id for each."""
+    """What distinguishes one row from all others; lists of two kinds may use an id for each."""
 
     id: int | str
     type: object = None

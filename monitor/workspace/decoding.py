@@ -1,4 +1,4 @@
-"""From bytes to rows. Every fault is a `PayloadError`; none of them repeats what was read.
+"""From bytes to rows. Every failure is a `PayloadError`; none of them repeats what was read.
 
 A list is split into its rows before any of them is read, so one poisoned row does not cost the
 others.
@@ -89,13 +89,13 @@ class RowKind(Generic[T]):
 
 
 class Rows(Struct, Generic[T], frozen=True, kw_only=True):
-    """A decoded list. ``length`` counts what was sent, ``ids`` is what could be told of it."""
+    """A decoded list. ``length`` counts what was sent, ``ids`` are those that could be read."""
 
     rows: tuple[T, ...]
     bad_rows: tuple[BadRow, ...]
     ids: frozenset[str]
     length: int
-    count: int | None = None  # of the whole list, where the answer tells it
+    count: int | None = None  # of the whole list, where the answer has it
 
 
 _LISTING = msgspec.json.Decoder(wire.Listing | list[Raw])
@@ -105,7 +105,7 @@ _TEXT = msgspec.json.Decoder(str)
 
 
 def decode_rows(body: bytes, kind: RowKind[T]) -> Rows[T]:
-    """Read a list, bare or in its envelope, row by row.
+    """Read a list, with or without its envelope, row by row.
 
     Raises:
         PayloadError: the list as a whole is not one.
@@ -139,7 +139,7 @@ def decode_text(body: bytes) -> str:
 
 
 def readable(raw: Raw, kind: RowKind[T]) -> tuple[T, ...]:
-    """Read an embedded list, bare or wrapped; members that cannot be read are left out."""
+    """Read an embedded list, with or without its envelope; unreadable members are left out."""
     try:
         many = read_as(_MANY, raw)
     except PayloadError:
@@ -190,7 +190,7 @@ def instant(value: datetime | None) -> datetime | None:
 
 
 def error_text(value: object) -> str | None:
-    """Return what an error field says: it is text, an object with a message, or anything."""
+    """Return the text of an error field: it is text, an object with a message, or anything."""
     if isinstance(value, dict):
         value = next(
             (value[key] for key in ("message", "details", "name") if value.get(key)), value

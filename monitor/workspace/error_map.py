@@ -29,7 +29,7 @@ from monitor.workspace.retrying import Failure, RetryReason
 
 NO_ROUTE = "RouteNotFoundException"
 NO_DATA = "DataNotFoundException"
-# Quotas count by the minute; without a told wait a quarter of one is a fair guess.
+# Quotas count by the minute; without an announced wait a quarter of one is a fair guess.
 _UNTOLD_WAIT_SECONDS = 15.0
 _LONGEST_TEXT = 300
 _LONGEST_DETAILS = 4000
@@ -69,16 +69,16 @@ def refusal_in(body: bytes, *, secrets: Iterable[Secret] = ()) -> Refusal:
     ``secrets`` are what the request carried: an answer that repeats one must not spread it.
     """
     try:
-        told = msgspec.json.decode(body, type=_Envelope).exception
+        served = msgspec.json.decode(body, type=_Envelope).exception
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        told = None
-    if told is None:
+        served = None
+    if served is None:
         return Refusal()
     hidden = [secret.reveal() for secret in secrets if secret]
     return Refusal(
-        name=None if told.name is None else _text(told.name, hidden),
-        message=_text(told.message, hidden),
-        details=_text(_details(told), hidden)[:_LONGEST_DETAILS],
+        name=None if served.name is None else _text(served.name, hidden),
+        message=_text(served.message, hidden),
+        details=_text(_details(served), hidden)[:_LONGEST_DETAILS],
     )
 
 
@@ -144,14 +144,14 @@ def _message(status_code: int, refusal: Refusal, operation: Operation) -> str:
     # Details of a refused body tend to repeat it, and our bodies can hold secrets.
     details = refusal.details if operation.method == "GET" else ""
     words = [word for word in (refusal.name, refusal.message, details) if word]
-    told = ": ".join(words)[:_LONGEST_TEXT] or "no reason given"
-    return f"{operation.operation_id} answered {status_code}: {told}"
+    reason = ": ".join(words)[:_LONGEST_TEXT] or "no reason given"
+    return f"{operation.operation_id} answered {status_code}: {reason}"
 
 
-def _details(told: _Exception) -> str:
+def _details(served: _Exception) -> str:
     """Return code and details as text, the structured ones of a refused body too."""
-    code = told.code if isinstance(told.code, str) else ""
-    details = told.details
+    code = served.code if isinstance(served.code, str) else ""
+    details = served.details
     if details is not None and not isinstance(details, str):
         details = msgspec.json.encode(details).decode() if details else ""
     return ": ".join(word for word in (code, details) if word)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from monitor.model.errors import LocalFileError
 
-# Told what has arrived and what will, in bytes; None where the workspace does not say.
+# Called with the bytes that have arrived and that will arrive; None where that is not announced.
 OnProgress = Callable[[int, int | None], None]
 
 
@@ -116,22 +116,22 @@ class FileReceiver:
         except OSError as exc:
             raise self._failure(exc) from exc
         self.received_bytes = 0
-        self._tell()
+        self._report()
 
     async def take(self, piece: bytes) -> None:
         """Write the next piece."""
-        assert self._file is not None  # noqa: S101 - a body begins before it goes on
+        assert self._file is not None  # noqa: S101 - a body begins before it continues
         try:
             await asyncio.to_thread(self._file.write, piece)
         except OSError as exc:
             raise self._failure(exc) from exc
         self.received_bytes += len(piece)
-        self._tell()
+        self._report()
 
     def _open(self) -> IO[bytes]:
         return self._part.open("xb") if self._is_replaced else self._target.open("wb")
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._on_progress is not None:
             self._on_progress(self.received_bytes, self._size_bytes)
 

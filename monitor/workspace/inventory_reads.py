@@ -1,7 +1,7 @@
 """Reads of a workspace's inventory: connections, tokens, counts, configuration, usage, profiles.
 
 Assumptions, where nothing public describes an answer: a count is a number or an object of numbers,
-in which ``all`` is the whole; a connection can be opened where its status says ``SUCCESS``; usage
+in which ``all`` is the whole; a connection can be opened where its status is ``SUCCESS``; usage
 is one object whose numbers are sums, or rows whose numbers are to be added; a profile counts the
 values of each column by the words VALID, INVALID and EMPTY.
 """
@@ -82,7 +82,7 @@ class InventoryReader:
         return self._lists.pages("listConnections", _CONNECTION, {}, priority, wait_seconds)
 
     async def current_person(self, *, priority: Priority, wait_seconds: float = 30.0) -> PersonRow:
-        """Read whose token this is."""
+        """Read the owner of our token."""
         answer = await self._requester.request(
             "getCurrentPerson", priority=priority, wait_seconds=wait_seconds
         )
@@ -91,7 +91,7 @@ class InventoryReader:
     async def access_tokens(
         self, *, priority: Priority, wait_seconds: float = 30.0
     ) -> tuple[AccessTokenRow, ...]:
-        """Read the readable tokens of the person whose token this is; ours is among them."""
+        """Read the readable tokens of our token's owner; ours is among them."""
         answer = await self._requester.request(
             "listApiAccessTokens", priority=priority, wait_seconds=wait_seconds
         )
@@ -126,7 +126,7 @@ class InventoryReader:
         return decoded(_OBJECT, answer, "getCurrentConfigurationForWorkspace")
 
     async def configuration_schema(self) -> Any:
-        """Read what the workspace says about its settings; nothing public tells its form."""
+        """Read the description of the workspace's settings; nothing public documents its form."""
         answer = await self._requester.request(
             "getCurrentConfigurationSchema",
             priority=Priority.INVENTORY,
@@ -156,10 +156,10 @@ class InventoryReader:
         return decoded(_PROFILE, answer, "getProfilingInformationForJobGroupConsistent")
 
 
-def _counted(told: _Count) -> int:
-    if isinstance(told.count, int):
-        return told.count
-    parts = {name: part for name, part in told.count.items() if _is_whole_number(part)}
+def _counted(answer: _Count) -> int:
+    if isinstance(answer.count, int):
+        return answer.count
+    parts = {name: part for name, part in answer.count.items() if _is_whole_number(part)}
     whole = parts.get(_WHOLE)
     if isinstance(whole, int):
         return whole
@@ -172,15 +172,15 @@ def _is_whole_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_up(told: _Status) -> bool:
-    return isinstance(told.result, str) and told.result.strip().lower() == _SUCCESS
+def _is_up(answer: _Status) -> bool:
+    return isinstance(answer.result, str) and answer.result.strip().lower() == _SUCCESS
 
 
-def _used(told: object) -> dict[str, float]:
+def _used(answer: object) -> dict[str, float]:
     """Take the numbers of the answer itself; where there are none, the sums over its rows."""
-    if isinstance(told, dict) and (measures := _measures(told)):
+    if isinstance(answer, dict) and (measures := _measures(answer)):
         return measures
-    rows = told.get("data") if isinstance(told, dict) else told
+    rows = answer.get("data") if isinstance(answer, dict) else answer
     if not isinstance(rows, list):
         raise msgspec.ValidationError("neither an object with numbers nor a list of rows")
     sums: dict[str, float] = {}
@@ -190,10 +190,10 @@ def _used(told: object) -> dict[str, float]:
     return sums
 
 
-def _measures(told: dict[str, Any]) -> dict[str, float]:
+def _measures(answer: dict[str, Any]) -> dict[str, float]:
     return {
         name: float(value)
-        for name, value in told.items()
+        for name, value in answer.items()
         if isinstance(value, int | float)
         and not isinstance(value, bool)
         and isfinite(value)
@@ -201,9 +201,9 @@ def _measures(told: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _quality(told: _Profile) -> ProfileCounts:
+def _quality(answer: _Profile) -> ProfileCounts:
     sums = dict.fromkeys((_VALID, _MISMATCHED, _MISSING), 0)
-    for column in told.profiler_type_check_histograms.values():
+    for column in answer.profiler_type_check_histograms.values():
         buckets = (
             column.items() if isinstance(column, dict) else ((run.key, run.count) for run in column)
         )
@@ -216,7 +216,7 @@ def _quality(told: _Profile) -> ProfileCounts:
 _CONNECTION = RowKind(_Connection, lambda row: ConnectionRow(id=text_of(row.id), name=row.name))
 _STATUS = RowKind(_Status, _is_up)
 _COUNT = RowKind(_Count, _counted)
-_OBJECT: RowKind[dict[str, Any]] = RowKind(dict[str, Any], lambda told: told)
-_ANYTHING: RowKind[Any] = RowKind(object, lambda told: told)
+_OBJECT: RowKind[dict[str, Any]] = RowKind(dict[str, Any], lambda answer: answer)
+_ANYTHING: RowKind[Any] = RowKind(object, lambda answer: answer)
 _USAGE = RowKind(object, _used)
 _PROFILE = RowKind(_Profile, _quality)

@@ -35,7 +35,7 @@ class ApiMetrics:
         )
         self.rate_limit = Gauge(
             f"{prefix}_rate_limit",
-            "Requests a minute: our own budget, and the quotas that answers told last.",
+            "Requests a minute: our own budget, and the quotas of the newest answers.",
             ["workspace", "scope"],
             registry=registry,
         )

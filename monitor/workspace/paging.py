@@ -40,7 +40,7 @@ def overlap_of(length: int) -> int:
 
 
 def is_end(rows: Rows[T], *, size: int, offset: int, brings_news: bool) -> bool:
-    """True when nothing stands behind this page. A told count can only prove the contrary."""
+    """True when nothing stands behind this page. A count can only prove the contrary."""
     if rows.count is not None and rows.length and rows.count > offset + rows.length:
         return False
     if rows.length >= size:

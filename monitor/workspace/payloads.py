@@ -1,6 +1,6 @@
-"""What a workspace told, typed. Ids are text, instants aware UTC, native words are kept.
+"""What a workspace answers, typed. Ids are text, instants aware UTC, native words are kept.
 
-A field is None where the workspace did not tell it. Rows say what was told and nothing else:
+A field is None where the workspace did not show it. Rows hold what was shown and nothing else:
 turning native words into our own is the work of those who read them.
 """
 
@@ -22,7 +22,7 @@ _SUCCESSES = range(200, 300)
 class BadRow(Struct, frozen=True, kw_only=True, gc=False):
     """A row of a list that cannot be read. ``id`` is None where not even that is readable.
 
-    ``reason`` names the field and the fault; it never holds the row's content.
+    ``reason`` names the field and the problem; it never holds the row's content.
     """
 
     id: str | None
@@ -45,8 +45,8 @@ class Page(Struct, Generic[T], frozen=True, kw_only=True):
 class JobGroupRow(Struct, frozen=True, kw_only=True, gc=False):
     """One execution of one recipe (the API calls the recipe a wrangled dataset).
 
-    ``flow_run_id`` None with ``tells_flow_run`` means "not part of a flow run"; without it the
-    row is silent about it. ``owner`` is the creator's e-mail address, else the name.
+    ``flow_run_id`` None with ``shows_flow_run`` means "not part of a flow run"; without it the
+    row does not show it. ``owner`` is the creator's e-mail address, else the name.
     """
 
     id: str
@@ -56,7 +56,7 @@ class JobGroupRow(Struct, frozen=True, kw_only=True, gc=False):
     updated_at: datetime | None = None
     ran_from: str | None = None  # ui, schedule, api
     ran_for: str | None = None  # recipe, plan, sampling, ...
-    tells_flow_run: bool = False
+    shows_flow_run: bool = False
     flow_run_id: str | None = None
     recipe_id: str | None = None
     recipe_name: str | None = None
@@ -84,7 +84,7 @@ class JobRow(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FlowRunRow(Struct, frozen=True, kw_only=True, gc=False):
-    """One run of a flow. The API tells its status by another operation."""
+    """One run of a flow. Another operation shows its status."""
 
     id: str
     created_at: datetime | None = None
@@ -112,7 +112,7 @@ class PlanRunRow(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PlanRow(Struct, frozen=True, kw_only=True, gc=False):
-    """One plan of the list, with what it says of its newest run."""
+    """One plan of the list, with its newest run."""
 
     id: str
     name: str | None = None
@@ -151,7 +151,7 @@ class PlanFull(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FlowRow(Struct, frozen=True, kw_only=True, gc=False):
-    """One flow of the list. Lists often tell no more of its folder than the id."""
+    """One flow of the list. Lists often show only the id of its folder."""
 
     id: str
     name: str | None = None
@@ -171,7 +171,7 @@ class FolderRow(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ScheduleRow(Struct, frozen=True, kw_only=True, gc=False):
-    """One schedule that the token may see. ``is_enabled`` is True where nothing else is told."""
+    """One schedule that the token may see. ``is_enabled`` is True unless the row has it."""
 
     id: str
     name: str | None = None
@@ -196,10 +196,10 @@ class PersonRow(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class AccessTokenRow(Struct, frozen=True, kw_only=True, gc=False):
-    """An access token of the person who asks; what it says itself is never shown again."""
+    """An access token of the person who asks; the token itself is never shown again."""
 
     id: str
-    expires_at: datetime | None = None  # None: never, or not told
+    expires_at: datetime | None = None  # None: never, or not shown
     last_used_at: datetime | None = None
 
 
@@ -223,7 +223,7 @@ class WebhookTaskRow(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class WebhookTest(Struct, frozen=True, kw_only=True, gc=False):
-    """What the workspace got when it called a URL. Both None: it did not say."""
+    """What the workspace got when it called a URL. Both None: it did not report."""
 
     status_code: int | None = None
     error: str | None = None

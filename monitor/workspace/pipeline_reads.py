@@ -55,5 +55,5 @@ class PipelineReader:
     def schedules(
         self, *, priority: Priority, wait_seconds: float = 30.0
     ) -> AsyncIterator[Page[ScheduleRow]]:
-        """Read the schedules of the token's owner; the API shows nobody else's."""
+        """Read the schedules of the token's owner; the API shows no others."""
         return self._lists.pages("listSchedules", rows.SCHEDULE, {}, priority, wait_seconds)

@@ -1,4 +1,4 @@
-"""What a workspace's answers say about its own limits."""
+"""The limits that a workspace's answers announce."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from monitor.workspace.workspace_time import parse_http_date
 
 SCOPES = ("user", "workspace")
 
-# A longer wait than this is not believed: one odd header must not silence a workspace for a day.
+# A longer wait than this is not believed: one odd header must not stop all polls for a day.
 LONGEST_PAUSE_SECONDS = 3600.0
 # Seconds since 1970 stay below this until the year 5138; milliseconds passed it in 1973.
 _LEAST_MILLISECONDS = 1e11
 
 
 class Quota(Struct, frozen=True, kw_only=True):
-    """One window of one scope, as an answer told it."""
+    """One window of one scope, as an answer announced it."""
 
     scope: str
     limit: int
@@ -47,7 +47,7 @@ def quotas_in(headers: Mapping[str, str]) -> tuple[Quota, ...]:
     return tuple(found)
 
 
-def wait_told_in(headers: Mapping[str, str], *, now: datetime | None) -> float | None:
+def retry_after_in(headers: Mapping[str, str], *, now: datetime | None) -> float | None:
     """Return the seconds that ``x-retry-after`` or ``Retry-After`` asks for, None without one.
 
     ``now`` is the workspace's time, against which a ``Retry-After`` that is a date is read.

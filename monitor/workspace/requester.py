@@ -1,4 +1,4 @@
-"""One operation of one workspace, asked for: in turn, tried again, and its answer judged."""
+"""Sends single requests to one workspace: within the budget, with retries, and judged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from monitor.workspace.error_map import (
 from monitor.workspace.files import BodyReceiver
 from monitor.workspace.metrics import ApiMetrics
 from monitor.workspace.priority import Priority
-from monitor.workspace.quotas import quotas_in, wait_told_in
+from monitor.workspace.quotas import quotas_in, retry_after_in
 from monitor.workspace.retrying import (
     Failure,
     Retrying,
@@ -61,7 +61,7 @@ _REDIRECTED = Refusal(message="it redirects elsewhere, so the url may be wrong; 
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """A 2xx answer, or 304 to an execution id that was seen before. Header names ignore case.
+    """A 2xx answer, or 304 to an execution id that was used before. Header names ignore case.
 
     ``began_at`` is the workspace's time when the request was sent, never later than the truth.
     """
@@ -139,7 +139,7 @@ class Requester:
 
     @property
     def clock_skew_seconds(self) -> float | None:
-        """Workspace minus ours; 0 as long as the headers' resolution cannot tell them apart."""
+        """Workspace minus ours; 0 as long as the headers' resolution hides the difference."""
         return self._time.skew_seconds
 
     @property
@@ -152,7 +152,7 @@ class Requester:
         self._unavailable.difference_update(operation_ids or self.unavailable)
 
     def budgets(self) -> tuple[BudgetStatus, ...]:
-        """Return our own budget and the quotas that the workspace told and that still count."""
+        """Return our own budget and the workspace's quotas that still count."""
         return self._budget.status()
 
     async def request(
@@ -167,12 +167,12 @@ class Requester:
         secrets: Iterable[Secret] = (),
         receiver: BodyReceiver | None = None,
     ) -> Answer:
-        """Ask for one operation of the catalogue and return its good answer.
+        """Send one operation of the catalogue and return its good answer.
 
         ``wait_seconds`` bounds the wait for a turn in the budget before each try. ``secrets`` are
         texts in ``body`` that no error may repeat. A request that changes something is tried
         again only if it cannot have arrived, or carries an ``x-execution-id``, as all that start
-        a run do: no retry starts a second one, and 304 says that an earlier try had started it.
+        a run do: no retry starts a second one, and 304 means that an earlier try had started it.
         ``receiver`` takes the body in the place of ``Answer.body``.
 
         Raises:
@@ -230,12 +230,12 @@ class Requester:
         return self._judge(call, exchange)
 
     def _learn(self, call: _Call, exchange: Exchange) -> None:
-        """Take from any answer what it tells of clocks and quotas."""
+        """Take clock and quotas from any answer."""
         self._count_request(call, str(exchange.status_code))
         self._metrics.duration.labels(call.operation.operation_id).observe(
             self._clock.monotonic() - exchange.began
         )
-        self._time.hear(
+        self._time.learn(
             exchange.headers.get("Date"), began=exchange.began, answered=exchange.answered
         )
         quotas = quotas_in(exchange.headers)
@@ -260,7 +260,7 @@ class Requester:
             status_code,
             _REDIRECTED if is_redirect else refusal_in(exchange.body, secrets=call.secrets),
             operation=call.operation,
-            wait_seconds=wait_told_in(exchange.headers, now=self._time.now()),
+            wait_seconds=retry_after_in(exchange.headers, now=self._time.now()),
         )
         if isinstance(failure.error, ThrottledError):
             self._budget.pause(failure.error.retry_after_seconds, operation_id=call.quota_of)

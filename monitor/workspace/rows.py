@@ -48,20 +48,20 @@ def _owner(creator: wire.Creator | None) -> str | None:
 
 
 def _flow_run(row: wire.JobGroup) -> tuple[bool, str | None]:
-    """Return whether the row says anything of a flow run, and which one it names."""
+    """Return whether the row has a field for its flow run, and which one it names."""
     both = (row.flow_run, row.flow_run_lower)
-    told = [value for value in both if not isinstance(value, UnsetType)]
-    for value in told:
+    values = [value for value in both if not isinstance(value, UnsetType)]
+    for value in values:
         found = _ref_id(value) if isinstance(value, wire.Ref) else text_or_none(value)
         if found is not None:
             return True, found
-    return None in told, None
+    return None in values, None
 
 
 def _job_group(row: wire.JobGroup) -> JobGroupRow:
     recipe = row.wrangled_dataset or wire.WrangledDataset()
     flow = recipe.flow or wire.Ref()
-    tells_flow_run, flow_run_id = _flow_run(row)
+    shows_flow_run, flow_run_id = _flow_run(row)
     return JobGroupRow(
         id=text_of(row.id),
         native_status=row.status,
@@ -70,7 +70,7 @@ def _job_group(row: wire.JobGroup) -> JobGroupRow:
         updated_at=instant(row.updated_at),
         ran_from=row.ranfrom,
         ran_for=row.ranfor,
-        tells_flow_run=tells_flow_run,
+        shows_flow_run=shows_flow_run,
         flow_run_id=flow_run_id,
         recipe_id=text_or_none(recipe.id),
         recipe_name=(recipe.recipe.name if recipe.recipe else None) or recipe.name,

@@ -21,7 +21,7 @@ def operations_in(document: bytes) -> frozenset[tuple[str, str]]:
     """Return method and path of every operation, paths as the catalogue spells them.
 
     Documents write parameters as ``{id}`` or ``:id`` and name them as they like; paths may leave
-    out the root that the server entry tells. An operation that the catalogue does not have keeps
+    out the root that the server entry names. An operation that the catalogue does not have keeps
     the document's own names.
 
     Raises:

@@ -30,7 +30,7 @@ from monitor.workspace.files import BodyReceiver, Upload
 from monitor.workspace.settings import WorkspaceSettings
 
 _CHUNK_BYTES = 64 * 1024
-# A file may take longer than an answer that is read whole; silence ends it all the same.
+# A file may take longer than an answer that is read whole; a stalled one still times out.
 _FILE_SECONDS = 3600.0
 _WITH_FILE = frozenset({HTTPStatus.OK, HTTPStatus.CREATED})
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -174,7 +174,7 @@ class Transport:
     async def _take(self, response: aiohttp.ClientResponse, receiver: BodyReceiver | None) -> bytes:
         if receiver is None or response.status not in _WITH_FILE:
             return await self._read(response)
-        # A compressed body's length says nothing about the file's.
+        # A compressed body's length is not the file's.
         is_packed = "Content-Encoding" in response.headers
         await receiver.begin(None if is_packed else response.content_length)
         while piece := await response.content.read(_CHUNK_BYTES):

@@ -2,7 +2,7 @@
 
 Fields that are not named here are skipped unread. Assumptions, where the API's documents differ
 from recorded answers: ids are numbers or text; ``flowRun`` and ``flowrun`` are the same key; an
-embedded list is bare or wrapped in ``data``.
+embedded list stands alone or is wrapped in ``data``.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class PlanRun(Struct, rename="camel"):
 
 
 class LatestRun(Struct, rename="camel"):
-    """A plan's newest run as the plan list tells it."""
+    """A plan's newest run as the plan list shows it."""
 
     id: Id | None = None
     status: str | None = None
@@ -173,7 +173,7 @@ class Folder(Struct):
 
 
 class FlowWithTasks(Struct, rename="camel"):
-    """A flow read with its registered callbacks; the key's spelling is not settled."""
+    """A flow read with its registered callbacks; the key's spelling is an assumption."""
 
     id: Id
     webhook_flow_tasks: Raw = Raw(b"[]")

@@ -46,7 +46,7 @@ class WorkspaceTime:
         self._high = 0.0
         self._held_at: float | None = None
 
-    def hear(self, date: str | None, *, began: float, answered: float) -> None:
+    def learn(self, date: str | None, *, began: float, answered: float) -> None:
         """Take in the ``Date`` of an answer. An unreadable one changes nothing."""
         at = parse_http_date(date)
         if at is None or not is_believable(at):
@@ -77,7 +77,7 @@ class WorkspaceTime:
 
     @property
     def skew_seconds(self) -> float | None:
-        """Workspace minus ours: the smallest difference that explains what was heard."""
+        """Workspace minus ours: the smallest difference that explains the headers."""
         if self._held_at is None:
             return None
         mark = self._clock.monotonic()

@@ -54,7 +54,13 @@ class CutBus:
     def __init__(self, bus: SqliteBus, cut: Cut | None) -> None:
         self._bus = bus
         self._cut = cut
+        self._error: BaseException | None = None
         self.steps = 0
+
+    def fail_next(self, *, is_taken: bool = True, error: BaseException | None = None) -> None:
+        """Let the next step fail, by default as if the store took too long."""
+        self._cut = Cut(at=self.steps + 1, is_taken=is_taken, is_killed=False)
+        self._error = error
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._bus, name)
@@ -65,7 +71,8 @@ class CutBus:
         if cut is None or cut.is_taken:
             await self._bus.advance(step, timeout_seconds=timeout_seconds)
         if cut is not None:
-            raise Killed if cut.is_killed else BusUnavailableError("it took too long")
+            failure = self._error or BusUnavailableError("it took too long")
+            raise Killed if cut.is_killed else failure
 
 
 class Scene(Struct, frozen=True):
@@ -180,7 +187,7 @@ class Play:
             ids=list(contents),
             contents=contents,
             words=[f"{other_event.alert.name} {other_event.type}" for other_event in self.heard],
-            states={alert.fingerprint: alert for alert in self.engine.picture().alerts},
+            states={alert.fingerprint: alert for alert in self.engine.snapshot().alerts},
             steps=self.cut_bus.steps,
         )
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
 from monitor.alerting.alerts.lifecycle import (
-    AlertInstance,
-    AlertPast,
-    AlertSlot,
     EvaluationMoment,
     LifecycleLimits,
-    Outcome,
-    Transition,
+    advance,
     end,
-    judge,
     pass_time,
 )
+from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord, Transition
 from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
@@ -33,12 +30,12 @@ class Told:
 
     @property
     def words(self) -> list[str]:
-        return [telling.transition for telling in self.tellings]
+        return [telling.word for telling in self.tellings]
 
     @property
     def ids(self) -> list[str]:
         return [
-            alert_event_id("f", telling.alert.starts_at, telling.transition, telling.number)
+            alert_event_id("f", telling.alert.starts_at, telling.word, telling.number)
             for telling in self.tellings
         ]
 
@@ -46,13 +43,13 @@ class Told:
         """Return the start of the episode that was told and has not ended; fail on nonsense."""
         begun: datetime | None = None
         for telling in self.tellings:
-            if telling.transition in ("fired", "flapping"):
-                assert begun is None, f"{telling.transition} while another episode goes on"
+            if telling.word in ("fired", "flapping"):
+                assert begun is None, f"{telling.word} while another episode goes on"
                 begun = telling.alert.starts_at
-            elif telling.transition == "resolved":
+            elif telling.word == "resolved":
                 assert begun == telling.alert.starts_at, "resolved what was not told"
                 begun = None
-            elif telling.transition == "reminded":
+            elif telling.word == "reminded":
                 assert begun == telling.alert.starts_at, "reminded of what was not told"
         return begun
 
@@ -67,7 +64,7 @@ class Story:
             for_seconds=for_seconds,
             repeat_seconds=repeat_seconds,
         )
-        self.held: AlertSlot = AlertPast()
+        self.held: FingerprintState = FingerprintHistory()
         self.told = Told()
         self.now = NOON
         self.muted_by: tuple[str, ...] = ()
@@ -119,17 +116,18 @@ class Story:
         if isinstance(result, Firing):
             fresh = alert(result.since, evidence=result.evidence)
         moment = self._moment(as_of=self.now, is_event=is_event)
-        return self._took(judge(self.held, result, fresh, self.rule, moment))
+        return self._took(advance(self.held, result, fresh, self.rule, moment))
 
     def _moment(self, *, as_of: datetime | None, is_event: bool = False) -> EvaluationMoment:
         return EvaluationMoment(
             now=self.now, as_of=as_of, muted_by=self.muted_by, is_event=is_event, limits=PACE
         )
 
-    def _took(self, outcome: Outcome) -> str:
-        self.held, tellings, word = outcome
-        self.told.tellings += tellings
-        return word
+    def _took(self, outcome: LifecycleOutcome) -> StepWord:
+        self.held = outcome.state
+        if outcome.transition is not None:
+            self.told.tellings.append(outcome.transition)
+        return outcome.step
 
 
 def alert(starts_at: datetime, *, evidence: tuple[str, ...] = ()) -> Alert:

@@ -57,6 +57,8 @@ class EvaluatedRule:
         answer = self.definition.evaluate(state, memory, self.rule)
         self.memory_bytes = b"" if answer.memory is None else msgspec.json.encode(answer.memory)
         self.last, self.again_at = answer.result, answer.again_at
+        if isinstance(self.last, Firing):  # what annotations may name is what the rule reports
+            assert sorted(self.last.facts) == sorted(self.definition.template_fields)
         return WORDS[None if answer.result is None else type(answer.result)]
 
     @property

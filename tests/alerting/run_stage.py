@@ -64,7 +64,7 @@ class Stage:
         return self.firing()
 
     def firing(self) -> list[Alert]:
-        alerts = self.engine.picture().alerts
+        alerts = self.engine.snapshot().alerts
         return [alert for alert in alerts if alert.state is AlertState.FIRING]
 
     async def told(self) -> list[str]:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from monitor.alerting.alerts.outcome import StepWord
 from monitor.alerting.engine.history import EvaluationHistory, EvaluationRecord
 
 AT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 EVENT = "acme:job_group:1:failed"
 
 
-def evaluation(rule: str, fingerprint: str, word: str, detail: str = "") -> EvaluationRecord:
+def evaluation(rule: str, fingerprint: str, word: StepWord, detail: str = "") -> EvaluationRecord:
     return EvaluationRecord(rule=rule, fingerprint=fingerprint, word=word, at=AT, detail=detail)
 
 
 def test_each_rule_that_evaluated_an_event_is_kept_once() -> None:
     """A repeated evaluation replaces the former one; another rule stands beside it."""
     history = EvaluationHistory()
-    history.record(EVENT, evaluation("run_failed", "aa", "pending"))
-    history.record(EVENT, evaluation("run_failed", "aa", "fired"))
-    history.record(EVENT, evaluation("canceled", "bb", "no verdict", "why"))
+    history.add(EVENT, evaluation("run_failed", "aa", StepWord.PENDING))
+    history.add(EVENT, evaluation("run_failed", "aa", StepWord.FIRED))
+    history.add(EVENT, evaluation("canceled", "bb", StepWord.NO_RESULT, "why"))
     kept = [history.of_events([EVENT], *of) for of in (("run_failed", "aa"), ("canceled", "bb"))]
     assert [(record.word, record.detail) for record in kept if record is not None] == [
-        ("fired", ""),
-        ("no verdict", "why"),
+        (StepWord.FIRED, ""),
+        (StepWord.NO_RESULT, "why"),
     ]
     assert history.of_events([EVENT], "run_failed", "bb") is None
     assert history.of_events(["acme:job_group:2:failed"], "run_failed", "aa") is None
@@ -32,21 +33,21 @@ def test_each_rule_that_evaluated_an_event_is_kept_once() -> None:
 def test_the_newest_of_several_events_counts() -> None:
     """Of the events of a run the last one that the rule evaluated is returned."""
     history = EvaluationHistory()
-    history.record("started", evaluation("run_failed", "aa", "no verdict"))
-    history.record(EVENT, evaluation("run_failed", "aa", "fired"))
+    history.add("started", evaluation("run_failed", "aa", StepWord.NO_RESULT))
+    history.add(EVENT, evaluation("run_failed", "aa", StepWord.FIRED))
     last = history.of_events(["started", EVENT, "detailed"], "run_failed", "aa")
     assert last is not None
-    assert last.word == "fired"
+    assert last.word == StepWord.FIRED
 
 
 def test_the_last_evaluation_of_state_is_kept() -> None:
     """An evaluation without an event belongs to rule and subject; a newer one replaces it."""
     history = EvaluationHistory()
-    for word in ("unclear", "pending"):
-        history.record(None, evaluation("run_overdue", "aa", word))
+    for word in (StepWord.UNKNOWN, StepWord.PENDING):
+        history.add(None, evaluation("run_overdue", "aa", word))
     last = history.last_of_state("run_overdue", "aa")
     assert last is not None
-    assert last.word == "pending"
+    assert last.word == StepWord.PENDING
     assert history.last_of_state("run_overdue", "bb") is None
 
 
@@ -55,8 +56,8 @@ def test_the_oldest_leave_when_it_is_full() -> None:
     history = EvaluationHistory(of_events=6, of_state=2)
     for number in range(10):
         for rule in ("run_failed", "canceled", "canceled"):
-            history.record(f"event {number}", evaluation(rule, "aa", "fired"))
-        history.record(None, evaluation("run_stuck", f"{number}", "unclear"))
+            history.add(f"event {number}", evaluation(rule, "aa", StepWord.FIRED))
+        history.add(None, evaluation("run_stuck", f"{number}", StepWord.UNKNOWN))
     of_events = [n for n in range(10) if history.of_events([f"event {n}"], "canceled", "aa")]
     of_state = [n for n in range(10) if history.last_of_state("run_stuck", f"{n}")]
     assert (of_events, of_state) == ([7, 8, 9], [8, 9])

@@ -87,7 +87,7 @@ async def test_pending_and_resolved_while_pending(alerting: Alerting) -> None:
     assert "fires after 300 s, at 2026-11-21 10:05:01 UTC" in explanation.answer
     await alerting.happen(state(2, Status.SUCCEEDED, finished_at=END + timedelta(seconds=60)))
     explanation = await alerting.explain(failed())
-    assert (explanation.reason, "it was over before its time" in explanation.answer) == (
+    assert (explanation.reason, "it ended while it was pending" in explanation.answer) == (
         StepOutcome.PENDING,
         True,
     )
@@ -142,7 +142,7 @@ async def test_inhibited(alerting: Alerting) -> None:
         alerting.live_state.confirm("acme", RunKind.JOB_GROUP, now, complete_at=now)
         await alerting.engine.evaluate()
     explanation = await alerting.explain(run)
-    (away,) = [alert for alert in alerting.engine.picture().alerts if alert.name == "away"]
+    (away,) = [alert for alert in alerting.engine.snapshot().alerts if alert.name == "away"]
     assert explanation.reason is StepOutcome.INHIBITED
     assert f"inhibited by alert {away.fingerprint}" in explanation.answer
 

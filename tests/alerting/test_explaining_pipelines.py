@@ -60,7 +60,7 @@ async def test_a_pipeline_whose_alert_is_resolved_names_it_and_its_outputs(
     assert flow is not None
     alerting.live_state.name_pipeline("acme", flow.kind, flow.id, flow.name)
     await alerting.happen(failed(1))
-    (alert,) = alerting.engine.picture().alerts
+    (alert,) = alerting.engine.snapshot().alerts
     await alerting.happen(state(2, Status.SUCCEEDED, finished_at=END + timedelta(minutes=1)))
     explanation = await alerting.explainer.pipeline("acme", flow.kind, flow.id)
     assert explanation is not None
@@ -100,7 +100,7 @@ async def test_a_pipeline_names_an_alert_that_ended_while_pending(alerting: Aler
     assert explanation is not None
     assert explanation.reason is StepOutcome.PENDING
     assert ": no open alert; last was alert run_failed" in explanation.answer
-    assert "it was over before its time" in explanation.answer
+    assert "it ended while it was pending" in explanation.answer
 
 
 async def test_a_pipeline_whose_failure_is_evidence_elsewhere_is_not_healthy(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from monitor.alerting.alerts.outcome import StepWord
 from monitor.alerting.engine.history import EvaluationRecord
 from monitor.alerting.explain.explanation import (
     Explanation,
@@ -81,7 +82,7 @@ def finding(found: Alert | None = None, *, ended_as: str = "", **more: Any) -> R
     return RuleFinding(rule=RULE, found=made, event_ids=[FAILED], **more)
 
 
-def evaluation(word: str, detail: str = "") -> EvaluationRecord:
+def evaluation(word: StepWord, detail: str = "") -> EvaluationRecord:
     return EvaluationRecord(
         rule="run_failed", fingerprint="9f86d081884c7d65", at=AT, word=word, detail=detail
     )
@@ -100,16 +101,20 @@ BLOCKED = [
         "no evaluation is kept; the rule evaluates run.failed",
     ),
     (
-        finding(event_evaluation=evaluation("no verdict")),
+        finding(event_evaluation=evaluation(StepWord.NO_RESULT)),
         StepOutcome.CONDITION_NOT_MET,
         "event evaluated at 2026-11-21 10:00:00 UTC: condition not met",
     ),
     (
-        finding(event_evaluation=evaluation("unclear", "an outage")),
+        finding(event_evaluation=evaluation(StepWord.UNKNOWN, "an outage")),
         StepOutcome.UNKNOWN,
-        "unclear (an outage)",
+        "unknown (an outage)",
     ),
-    (finding(event_evaluation=evaluation("raised", "KeyError")), StepOutcome.RULE_FAILED, "KeyErr"),
+    (
+        finding(event_evaluation=evaluation(StepWord.RULE_FAILED, "KeyError")),
+        StepOutcome.RULE_FAILED,
+        "KeyErr",
+    ),
     (finding(is_behind=True), StepOutcome.NOT_EVALUATED, "alerting has not read its newest event"),
     (
         finding(PENDING),
@@ -140,22 +145,22 @@ BLOCKED = [
     ),
     (finding(alert(is_told=True, evidence_count=70)), StepOutcome.DEDUPLICATED, "70 in"),
     (
-        finding(event_evaluation=evaluation("deduplicated", "evidence of aa11")),
+        finding(event_evaluation=evaluation(StepWord.DEDUPLICATED, "evidence of aa11")),
         StepOutcome.DEDUPLICATED,
         "aa11",
     ),
     (
-        finding(state_evaluation=evaluation("unclear", "an outage")),
+        finding(state_evaluation=evaluation(StepWord.UNKNOWN, "an outage")),
         StepOutcome.UNKNOWN,
         "state evaluated at 2026-11-21",
     ),
     (
-        finding(state_evaluation=evaluation("fired")),
+        finding(state_evaluation=evaluation(StepWord.FIRED)),
         StepOutcome.CONDITION_NOT_MET,
         "state evaluated at 2026-11-21",
     ),
     (
-        finding(event_evaluation=evaluation("postponed", "for its plan")),
+        finding(event_evaluation=evaluation(StepWord.POSTPONED, "for its plan")),
         StepOutcome.PENDING,
         "for its plan",
     ),

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.alerts.firing_runs import FiringRuns
-from monitor.alerting.alerts.lifecycle import AlertInstance
-from monitor.alerting.alerts.pending_step import ALERT, Draft, empty_tables
+from monitor.alerting.alerts.instance import AlertInstance
+from monitor.alerting.alerts.pending_step import ALERT, PendingStep, empty_tables
 from monitor.model.alerts import Alert, AlertState, Severity
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
 from tests.alerting.run_stories import END, state
@@ -63,19 +63,19 @@ def test_each_step_leaves_what_a_look_at_all_finds(
     """Whatever begins, changes, ends and is forgotten, and after a restart too."""
     tables, firing = empty_tables(), FiringRuns()
     for step in steps:
-        pending = Draft(tables, wall_now=END)
+        pending = PendingStep(tables, wall_now=END)
         for name, is_what, kind, run, flow in step:
             row = None if is_what is None else instance(name, kind, run, flow, is_what)
             pending.put(ALERT, str(name), row)
         pending.apply()
-        firing.changed(pending)
+        firing.committed(pending)
     restored = FiringRuns()
     restored.restore(tables[ALERT])
     for kind in RunKind:
         for flow in range(3):
             asked = asking(kind, flow)
             wanted = by_looking_at_all(tables[ALERT], asked)
-            assert set(firing.near(asked)) == wanted == set(restored.near(asked))
+            assert set(firing.candidates(asked)) == wanted == set(restored.candidates(asked))
 
 
 def test_the_newest_are_asked_first_and_not_too_many() -> None:
@@ -86,5 +86,5 @@ def test_the_newest_are_asked_first_and_not_too_many() -> None:
         for number in range(500)
     }
     firing.restore(runs)
-    near = firing.near(asking(RunKind.PLAN_RUN, 1))
+    near = firing.candidates(asking(RunKind.PLAN_RUN, 1))
     assert [item.id for item in near] == [str(number) for number in range(499, 299, -1)]

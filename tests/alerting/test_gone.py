@@ -177,10 +177,10 @@ async def test_what_a_removed_rule_told_is_in_view_for_a_while_only(tmp_path: Pa
         rules = (default_rule(RuleKind.CANCELED),)
         await one.engine.reconfigure(AlertingSettings(rules=rules, resolved_kept_seconds=300))
         await one.round()
-        assert [alert.ends_at is None for alert in one.engine.picture().alerts] == [False]
+        assert [alert.ends_at is None for alert in one.engine.snapshot().alerts] == [False]
 
         for _ in range(61):  # one round in thirty looks for what is gone
             await one.round(6)
 
-        assert one.engine.picture().alerts == ()
+        assert one.engine.snapshot().alerts == ()
         assert await one.words() == ["fired", "resolved"]

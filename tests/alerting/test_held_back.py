@@ -62,7 +62,7 @@ async def test_a_silenced_alert_is_told_when_the_silence_ends(story: Judging) ->
     await story.end_run(1)
     await story.round()
     assert await story.words() == ["silenced"]
-    (alert,) = story.engine.picture().alerts
+    (alert,) = story.engine.snapshot().alerts
     assert alert.muted_by[0].startswith("silence:")
     await story.round(HOUR)
     await story.end_run(1, Status.SUCCEEDED)
@@ -89,7 +89,7 @@ async def test_what_ends_under_a_silence_is_never_told(story: Judging) -> None:
     await story.end_run(1, Status.SUCCEEDED)
     await story.round(2 * HOUR)
     assert await story.words() == ["silenced"]
-    assert story.engine.picture().alerts == ()
+    assert story.engine.snapshot().alerts == ()
 
 
 async def test_an_expired_silence_holds_nothing_back(story: Judging) -> None:
@@ -121,7 +121,7 @@ async def test_a_silence_taken_out_of_the_configuration_holds_nothing_back(tmp_p
     async with judging(tmp_path, with_silence) as story:
         own = silence(story, "pipeline_id=2")
         await story.engine.add_silence(own)
-        assert {other_silence.origin for other_silence in story.engine.picture().silences} == {
+        assert {other_silence.origin for other_silence in story.engine.snapshot().silences} == {
             "config",
             "api",
         }
@@ -133,7 +133,7 @@ async def test_a_silence_taken_out_of_the_configuration_holds_nothing_back(tmp_p
         assert await story.words() == ["silenced", "silenced"]
         await story.engine.reconfigure(rules())
         await story.round()
-        assert [other_silence.id for other_silence in story.engine.picture().silences] == [own.id]
+        assert [other_silence.id for other_silence in story.engine.snapshot().silences] == [own.id]
         assert await story.words() == ["silenced", "silenced", "fired"]
         assert (await story.told())[-1].alert.labels["pipeline_id"] == "1"
 
@@ -193,7 +193,7 @@ async def test_an_outage_adds_one_alert_to_a_storm(story: Judging) -> None:
     assert await story.words("workspace_unreachable") == ["fired", "reminded"]
     story.spend(remaining=0)
     await story.round()
-    alerts = story.engine.picture().alerts
+    alerts = story.engine.snapshot().alerts
     explained = [
         alert for alert in alerts if alert.muted_by and alert.muted_by[0].startswith("inhib")
     ]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from monitor.alerting.alerts.lifecycle import AlertPast
+from monitor.alerting.alerts.instance import FingerprintHistory
 from monitor.alerting.alerts.pending_step import (
     FIRST,
     MEMORY,
     PAST,
     RULE,
-    Draft,
     FirstEvaluated,
+    PendingStep,
     empty_tables,
 )
 from monitor.alerting.engine.retention import forget_rules, sweep
@@ -27,16 +27,16 @@ def named(name: str, kind: RuleKind) -> RuleSettings:
     return RuleSettings(name=name, rule=kind, severity=rule.severity)
 
 
-def remembering(*names: str) -> Draft:
+def remembering(*names: str) -> PendingStep:
     """Return a draft in which each of these rules has judged something."""
-    pending = Draft(empty_tables(), wall_now=NOW)
+    pending = PendingStep(empty_tables(), wall_now=NOW)
     for name in names:
         pending.put(MEMORY, f"{name}:pipeline:marketing:job_group:1:", b"{}")
         pending.put(FIRST, f"{name}:marketing:job_group", FirstEvaluated(at=NOW))
     return pending
 
 
-def names_in(pending: Draft, letter: str) -> set[str]:
+def names_in(pending: PendingStep, letter: str) -> set[str]:
     return {key.partition(":")[0] for key, _ in pending.rows(letter)}
 
 
@@ -56,9 +56,9 @@ def test_a_rule_that_is_gone_or_another_kind_by_now_remembers_nothing() -> None:
 
 def test_what_is_left_of_episodes_goes_after_thirty_days() -> None:
     """Until then their starts may stand in the log, and no other episode may have the same one."""
-    pending = Draft(empty_tables(), wall_now=NOW)
+    pending = PendingStep(empty_tables(), wall_now=NOW)
     for days in (29, 31):
-        pending.put(PAST, f"{days}", AlertPast(last_end=NOW - timedelta(days=days)))
+        pending.put(PAST, f"{days}", FingerprintHistory(last_end=NOW - timedelta(days=days)))
 
     sweep(pending, now=NOW)
 
@@ -70,13 +70,14 @@ def test_of_too_much_the_oldest_goes() -> None:
     tables = empty_tables()
     seconds = [number * 7 % 100_003 for number in range(100_003)]
     tables[PAST] = {
-        f"{second}": AlertPast(last_end=NOW - timedelta(seconds=second)) for second in seconds
+        f"{second}": FingerprintHistory(last_end=NOW - timedelta(seconds=second))
+        for second in seconds
     }
-    pending = Draft(tables, wall_now=NOW)
+    pending = PendingStep(tables, wall_now=NOW)
 
     sweep(pending, now=NOW)
 
-    assert {key for key, _ in pending.changes(PAST)} == {"100000", "100001", "100002"}
+    assert set(pending.changed[PAST]) == {"100000", "100001", "100002"}
 
 
 def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
@@ -93,8 +94,8 @@ def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
 
     at = Counted(2026, 11, 21, 9, tzinfo=UTC)
     tables = empty_tables()
-    tables[PAST] = {f"{number}": AlertPast(last_end=at) for number in range(1_000)}
+    tables[PAST] = {f"{number}": FingerprintHistory(last_end=at) for number in range(1_000)}
 
-    sweep(Draft(tables, wall_now=NOW), now=NOW)
+    sweep(PendingStep(tables, wall_now=NOW), now=NOW)
 
     assert Counted.compared == 1_000

@@ -33,7 +33,7 @@ async def evidence(judging: Judging) -> list[set[str]]:
     """Return what each alert that fires is held up by."""
     await judging.round()
     alerts = [
-        alert for alert in judging.engine.picture().alerts if alert.state is AlertState.FIRING
+        alert for alert in judging.engine.snapshot().alerts if alert.state is AlertState.FIRING
     ]
     return [set(alert.evidence) for alert in alerts if alert.name == "run_failed"]
 
@@ -211,7 +211,7 @@ async def test_an_alert_takes_the_error_of_what_failed_inside(tmp_path: Path) ->
             await family.link()
             await one.round()
 
-            (alert,) = one.engine.picture().alerts
+            (alert,) = one.engine.snapshot().alerts
             assert alert.facts["error"] == "no such table"
             assert "no such table" in alert.annotations["description"]
 
@@ -256,7 +256,7 @@ async def test_an_old_alert_of_a_flow_hides_no_plan(tmp_path: Path) -> None:
         await one.round()
 
         assert (await one.words()).count("fired") == 2
-        assert {a.labels["pipeline_id"] for a in one.engine.picture().alerts} == {"7", "70"}
+        assert {a.labels["pipeline_id"] for a in one.engine.snapshot().alerts} == {"7", "70"}
 
 
 async def test_of_very_many_alerts_each_is_asked_for_its_error(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ async def test_of_very_many_alerts_each_is_asked_for_its_error(tmp_path: Path) -
             await family.plan_ends()
         for _ in range(61):
             await one.round()
-        alerts = [alert for alert in one.engine.picture().alerts if alert.name == "run_failed"]
+        alerts = [alert for alert in one.engine.snapshot().alerts if alert.name == "run_failed"]
         assert len(alerts) == 30
         last = max(alerts, key=lambda alert: alert.fingerprint)
         family = next(
@@ -281,7 +281,7 @@ async def test_of_very_many_alerts_each_is_asked_for_its_error(tmp_path: Path) -
         for _ in range(2):
             await one.round()
 
-        told = {a.fingerprint: a.facts["error"] for a in one.engine.picture().alerts}
+        told = {a.fingerprint: a.facts["error"] for a in one.engine.snapshot().alerts}
         assert told[last.fingerprint] == "no such table"
 
 
@@ -298,7 +298,7 @@ async def test_a_late_link_brings_the_error_to_a_rule_about_plans_only(tmp_path:
         await family.link()
         await one.round()
 
-        (alert,) = one.engine.picture().alerts
+        (alert,) = one.engine.snapshot().alerts
         assert "no such table" in alert.annotations["description"]
         assert await one.words() == ["fired"]
 

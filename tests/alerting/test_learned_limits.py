@@ -28,14 +28,14 @@ async def test_a_limit_is_learned_shown_and_kept(tmp_path: Path) -> None:
     async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
         for number in range(9):
             await succeed(stage, number, seconds=400)
-        assert stage.engine.picture().limits == ()
+        assert stage.engine.snapshot().limits == ()
         await succeed(stage, 9, seconds=400)
-        (limit,) = stage.engine.picture().limits
+        (limit,) = stage.engine.snapshot().limits
         assert (limit.workspace, limit.pipeline.id, limit.runs) == ("acme", "7", 10)
         assert limit.seconds == pytest.approx(800)
 
     async with on_stage(tmp_path, RuleKind.RUN_OVERDUE) as stage:
-        assert [other_limit.seconds for other_limit in stage.engine.picture().limits] == [
+        assert [other_limit.seconds for other_limit in stage.engine.snapshot().limits] == [
             limit.seconds
         ]
         run = state(50, Status.RUNNING, started_at=at(20 * HOUR))
@@ -55,13 +55,13 @@ async def test_the_end_of_a_late_run_resolves_and_teaches(tmp_path: Path) -> Non
         await succeed(stage, 10, seconds=900)
         (alert,) = [
             other_alert
-            for other_alert in stage.engine.picture().alerts
+            for other_alert in stage.engine.snapshot().alerts
             if other_alert.rule == "run_overdue"
         ]
         assert alert.state is AlertState.RESOLVED
         assert alert.ends_at == at(10 * HOUR)
         assert await stage.evaluate(10 * HOUR - 30, run) == []
-        assert stage.engine.picture().limits[0].runs == 11
+        assert stage.engine.snapshot().limits[0].runs == 11
 
 
 async def test_a_new_name_begins_nothing_anew(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ async def test_a_new_name_begins_nothing_anew(tmp_path: Path) -> None:
         renamed = msgspec.structs.replace(run.pipeline, name="orders of today")
         run = msgspec.structs.replace(run, pipeline=renamed)
         await stage.emit(run)
-        assert [limit.runs for limit in stage.engine.picture().limits] == [11]
+        assert [limit.runs for limit in stage.engine.snapshot().limits] == [11]
 
 
 async def test_what_does_not_run_for_ninety_days_is_forgotten(tmp_path: Path) -> None:

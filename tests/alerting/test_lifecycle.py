@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from monitor.alerting.alerts.lifecycle import AlertInstance, AlertPast
+from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory
 from monitor.model.alerts import AlertState
 from tests.alerting.episodes import NOON, SILENCED, Story
 
@@ -26,8 +26,8 @@ def test_right_where_nothing_was_wrong_is_nothing() -> None:
     """A success after a success tells nobody anything."""
     story = Story()
 
-    assert story.right() == "nothing was wrong"
-    assert (story.held, story.told.words) == (AlertPast(), [])
+    assert story.right() == "ok"
+    assert (story.held, story.told.words) == (FingerprintHistory(), [])
 
 
 def test_it_waits_for_its_time() -> None:
@@ -46,7 +46,7 @@ def test_what_passes_before_its_time_was_nothing() -> None:
     story = Story(for_seconds=300)
     story.wrong()
 
-    assert story.right(after=299) == "it was over before its time"
+    assert story.right(after=299) == "it ended while it was pending"
     assert story.told.words == []
 
 
@@ -93,7 +93,7 @@ def test_a_muted_one_that_passes_was_never_told() -> None:
     story.muted_by = ("mute",)
 
     assert story.wrong() == "muted"
-    assert story.right(after=60) == "nobody had been told"
+    assert story.right(after=60) == "it ended before anybody was notified"
     assert story.told.words == []
 
 
@@ -174,7 +174,7 @@ def test_what_is_over_is_shown_for_an_hour() -> None:
     story.passes(3_599)
     assert story.state is AlertState.RESOLVED
     story.passes(1)
-    assert story.held == AlertPast(last_end=NOON + timedelta(seconds=60), starts=(NOON,))
+    assert story.held == FingerprintHistory(last_end=NOON + timedelta(seconds=60), starts=(NOON,))
 
 
 def test_two_episodes_never_have_one_id() -> None:
@@ -229,4 +229,4 @@ def test_a_clock_that_was_set_back_over_a_restart_holds_nothing_up() -> None:
     assert pending.passes(299, as_of=NOON + timedelta(seconds=299)) == ""
     assert pending.passes(1, as_of=NOON + timedelta(seconds=300)) == "fired"
     over.passes(3_600)
-    assert isinstance(over.held, AlertPast)
+    assert isinstance(over.held, FingerprintHistory)

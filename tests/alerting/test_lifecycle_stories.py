@@ -9,19 +9,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from monitor.alerting.alerts.lifecycle import (
-    AlertInstance,
-    AlertPast,
-    EvaluationMoment,
-    next_timer_at,
-    pass_time,
-)
+from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory
+from monitor.alerting.alerts.lifecycle import EvaluationMoment, next_timer_at, pass_time
+from monitor.alerting.alerts.outcome import LifecycleOutcome
 from monitor.model.alerts import AlertState
 from tests.alerting.episodes import PACE, SILENCED, Story
 
 _SECONDS = st.sampled_from((0.0, 1.0, 59.0, 300.0, 1_801.0, 4_000.0))
 _HELD = msgspec.json.Decoder(AlertInstance)
-_PAST = msgspec.json.Decoder(AlertPast)
+_PAST = msgspec.json.Decoder(FingerprintHistory)
 
 
 class AnyStory(RuleBasedStateMachine):
@@ -78,9 +74,9 @@ class AnyStory(RuleBasedStateMachine):
         at = next_timer_at(held, self.story.rule, PACE)
         before = now if at is None else at - timedelta(microseconds=1)
         if before >= now:
-            assert pass_time(held, self.story.rule, _moment(before)) == (held, (), "")
+            assert pass_time(held, self.story.rule, _moment(before)) == LifecycleOutcome(state=held)
         if at is not None:
-            assert pass_time(held, self.story.rule, _moment(max(now, at)))[0] != held
+            assert pass_time(held, self.story.rule, _moment(max(now, at))).state != held
 
     def teardown(self) -> None:
         """In the end all is well for long, and whoever was told of something was told its end."""
@@ -89,7 +85,7 @@ class AnyStory(RuleBasedStateMachine):
         self.story.passes(1_801)
         self.story.passes(3_601)
         assert self.story.told.open_start() is None
-        assert isinstance(self.story.held, AlertPast)
+        assert isinstance(self.story.held, FingerprintHistory)
         assert self.story.told.words.count("resolved") == sum(
             self.story.told.words.count(word) for word in ("fired", "flapping")
         )

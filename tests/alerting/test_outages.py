@@ -112,7 +112,7 @@ async def test_an_output_that_is_gone_lags_no_more(story: Judging) -> None:
     await story.round(310)
     await story.round(62)
     assert await story.words("monitor_degraded") == ["fired"]
-    (alert,) = story.engine.picture().alerts
+    (alert,) = story.engine.snapshot().alerts
     assert alert.labels["part"] == "backlog:webhook"
     await story.bus.keep_only(["alerting"])
     later = await story.restarted()

@@ -7,18 +7,16 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from monitor.alerting.alerts.lifecycle import LifecycleLimits
-from monitor.alerting.alerts.pending_step import LEARNED, MEMORY, Draft, Tables, empty_tables
+from monitor.alerting.alerts.pending_step import LEARNED, MEMORY, PendingStep, Tables, empty_tables
 from monitor.alerting.engine.evaluation import Evaluator
-from monitor.alerting.engine.history import EvaluationHistory
+from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
-from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.runs import RunKind
-from monitor.tracking.live_state import LiveState
 from tests.alerting.judging import guard
 from tests.clocks import ManualClock
 
@@ -32,30 +30,28 @@ class Shown:
     def __init__(self, *names: str) -> None:
         self.tables: Tables = empty_tables()
         self.pictures = Snapshots()
+        self.evaluator = Evaluator(guard)
         self.keep_rules(names)
 
     def keep_rules(self, names: Iterable[str]) -> None:
         """Judge by these from now on."""
         missed = default_rule(RuleKind.SCHEDULE_MISSED)
-        rules = Compiled.of(msgspec.structs.replace(missed, name=name) for name in names)
-        view = LiveState(["marketing"]).view
-        self.evaluator = Evaluator(
-            rules, view=view, guard=guard, history=EvaluationHistory(), limits=LifecycleLimits()
-        )
+        rules = tuple(msgspec.structs.replace(missed, name=name) for name in names)
+        self.rules = RuleSet.of(AlertingSettings(rules=rules))
 
     def remember(self, rule: str, hours: int | None, *, missed: int = 0) -> None:
         """Let a rule await a start in so many hours; None: it awaits nothing any more."""
-        pending = Draft(self.tables, wall_now=BEGAN)
+        pending = PendingStep(self.tables, wall_now=BEGAN)
         waiting = AwaitedStarts(judged_until=BEGAN, read_at=BEGAN, count=missed)
         if hours is not None:
             waiting = msgspec.structs.replace(waiting, next_at=BEGAN + timedelta(hours=hours))
         value = None if hours is None else msgspec.json.encode(waiting)
         pending.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", value)
         pending.apply()
-        self.pictures.changed(pending, self.evaluator.compiled.rules)
+        self.pictures.committed(pending, self.rules.compiled.rules)
 
     def now(self) -> AlertingSnapshot:
-        return self.pictures.of(self.tables, self.evaluator)
+        return self.pictures.of(self.tables, self.rules, self.evaluator)
 
 
 def test_of_two_rules_that_await_one_flow_the_nearer_start_is_shown() -> None:
@@ -95,7 +91,7 @@ async def test_what_is_shown_while_all_is_read_anew_does_not_stay() -> None:
             await super().sleep(seconds)
             assert shown.now().expected == {}
 
-    rules = shown.evaluator.compiled.rules
+    rules = shown.rules.compiled.rules
     await shown.pictures.learn_all(shown.tables, rules, Looker())
 
     assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=1)}

@@ -103,9 +103,9 @@ class Night:
             await self.sleep(self.clock.now() + STEP)
             await asleep(self.clock)
             for _ in range(20):
-                before = self._engine.picture().transitions
+                before = self._engine.snapshot().transitions
                 await self._engine.evaluate()
-                if self._engine.picture().transitions == before:
+                if self._engine.snapshot().transitions == before:
                     break
 
     async def sleep(self, until: datetime) -> None:

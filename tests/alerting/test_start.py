@@ -22,7 +22,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
 from monitor.supervisor import Supervisor
 from tests.alerting.cutting import Cut, CutBus
 from tests.alerting.judging import WORKSPACE, Judging, guard, judging
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
 
 _STALE = msgspec.structs.replace(default_rule(RuleKind.NOT_FRESH), threshold=3_600)
 
@@ -45,6 +45,31 @@ def stand(judging: Judging, flows: int) -> None:
         )
     for kind in (RunKind.JOB_GROUP, RunKind.FLOW_RUN):
         judging.live_state.confirm(WORKSPACE, kind, now, complete_at=now)
+
+
+class BrokenRule:
+    """A guard behind which one rule raises while it ``is_broken``."""
+
+    def __init__(self, judging: Judging) -> None:
+        self.is_broken = True
+        self._supervisor = Supervisor(clock=judging.clock, registry=CollectorRegistry())
+        judging.engine = Engine(
+            bus=judging.bus,
+            view=judging.live_state.view,
+            clock=judging.clock,
+            settings=AlertingSettings(),
+            retention=Retention(),
+            guard=self._contain,
+        )
+
+    def _contain(
+        self, name: str, call: Callable[[], Any], on_failure: Callable[[str], None]
+    ) -> Any:
+        def break_down() -> Any:
+            raise ZeroDivisionError("by design")
+
+        is_chosen = self.is_broken and name == "rule failing_repeatedly"
+        return self._supervisor.contain(name, break_down if is_chosen else call, on_failure)
 
 
 async def test_the_first_start_tells_what_was_there_once_and_as_such(tmp_path: Path) -> None:
@@ -80,7 +105,7 @@ async def test_a_restart_tells_nothing_again(tmp_path: Path) -> None:
     async with judging(tmp_path) as one:
         await one.end_runs(list(range(50)))
         await one.round()
-        before = one.engine.picture().alerts
+        before = one.engine.snapshot().alerts
         one.engine = Engine(
             bus=one.bus,
             view=one.live_state.view,
@@ -90,7 +115,7 @@ async def test_a_restart_tells_nothing_again(tmp_path: Path) -> None:
             guard=guard,
         )
         await one.engine.restore()
-        assert {a.fingerprint: a for a in one.engine.picture().alerts} == {
+        assert {a.fingerprint: a for a in one.engine.snapshot().alerts} == {
             a.fingerprint: a for a in before
         }
         await one.round()
@@ -120,7 +145,7 @@ async def test_a_rule_that_goes_ends_what_it_began(tmp_path: Path) -> None:
         await one.round(3_600)
         for _ in range(30):
             await one.round()
-        assert one.engine.picture().alerts == ()
+        assert one.engine.snapshot().alerts == ()
 
 
 async def test_a_rule_that_stays_keeps_what_it_knows_over_a_reload(tmp_path: Path) -> None:
@@ -139,33 +164,51 @@ async def test_a_rule_that_stays_keeps_what_it_knows_over_a_reload(tmp_path: Pat
 
 
 async def test_a_rule_that_raises_leaves_the_others_alone(tmp_path: Path) -> None:
-    """It is counted and named, and what the other rule says of the same event is told."""
+    """It is counted and named, and the other rule notifies of the same event."""
     async with judging(tmp_path) as one:
-        supervisor = Supervisor(clock=one.clock, registry=CollectorRegistry())
-
-        def contain(name: str, call: Callable[[], Any], on_failure: Callable[[str], None]) -> Any:
-            def break_down() -> Any:
-                raise ZeroDivisionError("by design")
-
-            is_chosen = name == "rule failing_repeatedly"
-            return supervisor.contain(name, break_down if is_chosen else call, on_failure)
-
-        one.engine = Engine(
-            bus=one.bus,
-            view=one.live_state.view,
-            clock=one.clock,
-            settings=AlertingSettings(),
-            retention=Retention(),
-            guard=contain,
-        )
+        BrokenRule(one)
         await one.engine.restore()
         await one.end_runs([1, 2])
         await one.round()
 
-        picture = one.engine.picture()
+        snapshot = one.engine.snapshot()
         assert await one.words() == ["fired", "fired"]
-        assert picture.failures == {"failing_repeatedly": 2}
-        assert "ZeroDivisionError" in picture.failing_rules["failing_repeatedly"]
+        assert snapshot.failures == {"failing_repeatedly": 2}
+        assert "ZeroDivisionError" in snapshot.failing_rules["failing_repeatedly"]
+
+
+async def test_a_rule_that_recovers_is_not_failing_any_more(tmp_path: Path) -> None:
+    """It is shown as failing until it is evaluated for the same subject again."""
+    async with judging(tmp_path) as one:
+        rule = BrokenRule(one)
+        await one.engine.restore()
+        await one.end_run(1)
+        await one.round()
+        rule.is_broken = False
+        await one.end_run(2)
+        await one.round()
+        assert set(one.engine.snapshot().failing_rules) == {"failing_repeatedly"}
+
+        await one.end_run(1)
+        await one.round()
+
+        assert one.engine.snapshot().failing_rules == {}
+        assert one.engine.snapshot().failures == {"failing_repeatedly": 1}
+
+
+async def test_a_failure_for_a_subject_without_new_events_is_cleared(tmp_path: Path) -> None:
+    """An hour later a success of the rule for another subject is enough."""
+    async with judging(tmp_path) as one:
+        rule = BrokenRule(one)
+        await one.engine.restore()
+        await one.end_run(1)
+        await one.round()
+        rule.is_broken = False
+        await one.round(3_600)
+        await one.end_run(2)
+        await one.round()
+
+        assert one.engine.snapshot().failing_rules == {}
 
 
 async def test_jumps_of_our_clock_raise_nothing(tmp_path: Path) -> None:
@@ -199,7 +242,7 @@ async def test_alerts_are_not_judged_themselves(tmp_path: Path) -> None:
 
         assert one.engine.position > position or await one.engine.take_some() == 0
         assert await one.words() == ["fired"]
-        firing = [a for a in one.engine.picture().alerts if a.state is AlertState.FIRING]
+        firing = [a for a in one.engine.snapshot().alerts if a.state is AlertState.FIRING]
         assert len(firing) == 1
 
 

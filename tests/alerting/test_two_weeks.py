@@ -72,9 +72,9 @@ class Fortnight:
             )
             await self.engine.restore()
         for _ in range(MOST_LOOKS):
-            before = self.engine.picture().transitions
+            before = self.engine.snapshot().transitions
             await self.engine.evaluate()
-            if self.engine.picture().transitions == before:
+            if self.engine.snapshot().transitions == before:
                 return
         pytest.fail(f"no end of news at {self._clock.now()}")
 
@@ -182,7 +182,7 @@ async def test_two_weeks_of_schedules(tmp_path: Path, zone: str, change: datetim
 async def _compare(daemon: Fortnight, flows: list[ScheduledFlow], polls: list[datetime]) -> None:
     assert daemon.engine is not None
     told = await daemon.told()
-    picture = daemon.engine.picture()
+    picture = daemon.engine.snapshot()
     assert not [alert for alert in picture.alerts if alert.state is not AlertState.RESOLVED]
     total = 0
     for flow in flows:

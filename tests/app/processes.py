@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from tests.app.faces import Face
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
 from tests.app.stage import SECRET
-from tests.app.waiting import eventually
 from tests.servers import free_port
 
 _END_SECONDS = 40.0

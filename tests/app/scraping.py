@@ -11,8 +11,8 @@ from typing import Any
 
 import aiohttp
 
-from tests.app.faces import Face
-from tests.app.waiting import eventually
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
 from tests.servers import STOP_SECONDS, free_port, program
 
 _CONFIGURATION = """
@@ -47,9 +47,9 @@ class Prometheus(Face):
             aiohttp.ClientSession() as session,
             session.get(f"{self.url}/api/v1/{path}", params=query) as answer,
         ):
-            said = await answer.json()
-            assert said["status"] == "success", said
-            data = said["data"]
+            values = await answer.json()
+            assert values["status"] == "success", values
+            data = values["data"]
             if isinstance(data, dict):
                 data = data.get("result", data.get("groups"))
             rows: list[dict[str, Any]] = data

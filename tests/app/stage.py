@@ -11,6 +11,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from monitor.app.daemon import Addresses, Daemon
+from monitor.app.store import OpenStore, open_sqlite
 from monitor.bus.settings import StorageSettings
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.capabilities import Capability, capabilities_of
@@ -25,9 +26,9 @@ from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
 from monitor.web.settings import ServerSettings
 from monitor.workspace.settings import WorkspaceSettings
-from tests.app.faces import Face
-from tests.app.hearing import End, Subscriber, counted, ends_in
-from tests.app.waiting import eventually
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import End, Subscriber, counted, ends_in
 
 SECRET = "a secret that only workspace and monitor know"
 POLL = PollSettings(
@@ -145,12 +146,18 @@ def configuration(
 
 
 @contextlib.asynccontextmanager
-async def daemon(settings: Configuration) -> AsyncIterator[Face]:
+async def daemon(
+    settings: Configuration, *, open_store: OpenStore = open_sqlite
+) -> AsyncIterator[Face]:
     """Run a daemon in this process and yield what it shows."""
-    running = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
+    running = Daemon(
+        settings, clock=SystemClock(), registry=CollectorRegistry(), open_store=open_store
+    )
     addresses: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
-    task = asyncio.create_task(running.run(stop, on_started=addresses.set_result))
+    task = asyncio.create_task(
+        running.run(stop, on_started=addresses.set_result), name="the daemon of a test"
+    )
     await asyncio.wait((task, addresses), return_when=asyncio.FIRST_COMPLETED)
     if not addresses.done():
         await task
@@ -199,22 +206,22 @@ async def until_quiet(workspace: Sandbox) -> None:
 async def until_agreed(
     workspace: Sandbox, kinds: tuple[str, ...], subscriber: Subscriber, face: Face
 ) -> None:
-    """Return when ledger, subscriber and metrics tell the same; fail with what differs."""
+    """Return when ledger, subscriber and metrics agree; fail with the difference."""
     happened = ends_in(workspace.ledger, kinds)
-    told: set[End] = set()
+    received: set[End] = set()
     metrics: Counter[tuple[str, str]] = Counter()
 
     async def agree() -> bool:
-        nonlocal told, metrics
-        told = subscriber.told().ends()
-        if told != happened:
+        nonlocal received, metrics
+        received = subscriber.received().ends()
+        if received != happened:
             return False
         metrics = await face.ends()
         return metrics == counted(happened)
 
     def differences() -> str:
         return (
-            f"not told: {sorted(happened - told)}, wrongly told: {sorted(told - happened)}, "
+            f"missing: {sorted(happened - received)}, wrong: {sorted(received - happened)}, "
             f"metrics: {metrics}, happened: {counted(happened)}"
         )
 

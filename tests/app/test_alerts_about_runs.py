@@ -12,11 +12,11 @@ from monitor.config import Configuration, WorkspaceConfiguration
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.alarms import alarms
-from tests.app.hearing import Subscriber, keeping_broker
-from tests.app.notified import Notified
+from tests.app.alert_messages import alerts_by_key
+from tests.app.alertmanager_receiver import Notified
+from tests.app.eventually import eventually, pause
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.run_scenes import RUN_SCENES
-from tests.app.waiting import eventually, pause
 
 A_WHILE_SECONDS = 1.5  # for what must not come
 
@@ -53,10 +53,10 @@ def watching(
 
 def words(subscriber: Subscriber) -> dict[str, list[str]]:
     """Return what was told of each rule, in order, whatever the alert's key."""
-    told: defaultdict[str, list[str]] = defaultdict(list)
-    for (rule, _, _), transitions in alarms(subscriber).items():
-        told[rule] += transitions
-    return dict(told)
+    received: defaultdict[str, list[str]] = defaultdict(list)
+    for (rule, _, _), transitions in alerts_by_key(subscriber).items():
+        received[rule] += transitions
+    return dict(received)
 
 
 async def test_every_rule_about_runs_fires_and_resolves_once(tmp_path: Path) -> None:
@@ -88,12 +88,12 @@ async def test_every_rule_about_runs_fires_and_resolves_once(tmp_path: Path) -> 
         await eventually(lambda: notified.words().keys() == names, why=notified.words)
         for scene, recipe in zip(RUN_SCENES, recipes, strict=True):
             scene.finish(workspace, recipe)
-        wanted = {name: ["fired", "resolved"] for name in names}
+        expected = {name: ["fired", "resolved"] for name in names}
         await eventually(
-            lambda: words(subscriber) == wanted, why=lambda: f"told: {words(subscriber)}"
+            lambda: words(subscriber) == expected, why=lambda: f"received: {words(subscriber)}"
         )
         mailed = {name: ["firing", "resolved"] for name in names}
         await eventually(lambda: notified.words() == mailed, why=notified.words)
         await pause(A_WHILE_SECONDS)
-        assert words(subscriber) == wanted
+        assert words(subscriber) == expected
         assert notified.words() == mailed

@@ -24,11 +24,11 @@ from monitor.sandbox.records.objects import (
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from tests.app import stage
-from tests.app.alarms import alarms
-from tests.app.faces import Face
-from tests.app.hearing import Subscriber, keeping_broker
-from tests.app.notified import Notified
-from tests.app.waiting import eventually, pause
+from tests.app.alert_messages import alerts_by_key
+from tests.app.alertmanager_receiver import Notified
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually, pause
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 
 A_WHILE_SECONDS = 1.5  # for what must not come
 EVERY_TWO_SECONDS = CronTrigger(expression="0/2 * * * * ?")
@@ -99,10 +99,10 @@ def watching(
 
 
 def words(subscriber: Subscriber) -> dict[str, list[str]]:
-    told: defaultdict[str, list[str]] = defaultdict(list)
-    for (name, _, _), transitions in alarms(subscriber).items():
-        told[name] += transitions
-    return dict(told)
+    received: defaultdict[str, list[str]] = defaultdict(list)
+    for (name, _, _), transitions in alerts_by_key(subscriber).items():
+        received[name] += transitions
+    return dict(received)
 
 
 async def test_missed_disabled_and_stale_fire_and_resolve_once(tmp_path: Path) -> None:
@@ -152,14 +152,14 @@ async def test_missed_disabled_and_stale_fire_and_resolve_once(tmp_path: Path) -
 
         workspace.world.options.schedules_skipped = 0.0
         workspace.world.update(off, enabled=True, disable_reason=None)
-        wanted = {name: ["fired", "resolved"] for name in names}
+        expected = {name: ["fired", "resolved"] for name in names}
         await eventually(
-            lambda: words(subscriber) == wanted, why=lambda: f"told: {words(subscriber)}"
+            lambda: words(subscriber) == expected, why=lambda: f"received: {words(subscriber)}"
         )
         mailed = {name: ["firing", "resolved"] for name in names}
         await eventually(lambda: notified.words() == mailed, why=notified.words)
         await pause(A_WHILE_SECONDS)
-        assert words(subscriber) == wanted
+        assert words(subscriber) == expected
 
 
 async def is_read(face: Face, schedule: Schedule) -> bool:

@@ -19,10 +19,10 @@ from monitor.outputs.settings import DeliverySettings, WebhookSettings
 from monitor.polling.settings import InventorySettings
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.alarms import alarms, retained_alerts
-from tests.app.hearing import Subscriber, keeping_broker
-from tests.app.notified import Notified
-from tests.app.waiting import eventually, pause
+from tests.app.alert_messages import alerts_by_key, retained_alerts
+from tests.app.alertmanager_receiver import Notified
+from tests.app.eventually import eventually, pause
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.workspace_scenes import ROUND_SECONDS, WORKSPACE_SCENES, Stage, WorkspaceScene
 from tests.outputs.receiving import PostReceiver
 from tests.servers import free_port
@@ -66,23 +66,25 @@ def watching(
 
 def words(subscriber: Subscriber) -> dict[str, list[list[str]]]:
     """Return what was told of each rule: one list for each alert."""
-    told: defaultdict[str, list[list[str]]] = defaultdict(list)
-    for (rule, _, _), transitions in alarms(subscriber).items():
-        told[rule].append(transitions)
-    return dict(told)
+    received: defaultdict[str, list[list[str]]] = defaultdict(list)
+    for (rule, _, _), transitions in alerts_by_key(subscriber).items():
+        received[rule].append(transitions)
+    return dict(received)
 
 
 async def until_heard(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
-    wanted = {scene.rule.value for scene in scenes}
+    expected = {scene.rule.value for scene in scenes}
     await eventually(
-        lambda: wanted <= words(subscriber).keys(), why=lambda: f"fired: {words(subscriber)}"
+        lambda: expected <= words(subscriber).keys(), why=lambda: f"fired: {words(subscriber)}"
     )
 
 
-async def until_told(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
+async def until_received(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
     """Return when each of these scenes was told once, and once as over, and nothing else was."""
-    wanted = {scene.rule.value: [["fired", "resolved"]] for scene in scenes}
-    await eventually(lambda: words(subscriber) == wanted, why=lambda: f"told: {words(subscriber)}")
+    expected = {scene.rule.value: [["fired", "resolved"]] for scene in scenes}
+    await eventually(
+        lambda: words(subscriber) == expected, why=lambda: f"received: {words(subscriber)}"
+    )
 
 
 async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
             for scene in scenes:
                 await scene.finish(at)
             done += scenes
-            await until_told(subscriber, done)
+            await until_received(subscriber, done)
         await eventually(
             lambda: list(retained_alerts(subscriber).values()) == ["resolved"] * len(done),
             why=lambda: f"retained: {retained_alerts(subscriber)}",
@@ -129,7 +131,7 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
             ),
             why=lambda: f"notified: {notified.words()}",
         )
-        assert len(done) == len(alarms(subscriber))
+        assert len(done) == len(alerts_by_key(subscriber))
 
 
 async def test_a_refused_token_is_told_as_an_outage(tmp_path: Path) -> None:
@@ -147,19 +149,19 @@ async def test_a_refused_token_is_told_as_an_outage(tmp_path: Path) -> None:
         )
         async with stage.daemon(settings) as face:
 
-            async def told() -> list[str]:
+            async def received() -> list[str]:
                 rows = (await face.json("/api/v1/events?limit=1000"))["data"]
                 events = [row.get("event", row) for row in rows]
                 return [event["type"] for event in events if event["type"].startswith("alert.")]
 
-            async def has_told(*types: str) -> bool:
-                return await told() == [f"alert.{type_}" for type_ in types]
+            async def has_received(*types: str) -> bool:
+                return await received() == [f"alert.{type_}" for type_ in types]
 
             await eventually(lambda: face.is_following("acme"), why="not followed")
             token = next(other_token for other_token in workspace.world.tokens.live())
             held, token.value = token.value, "revoked"
-            await eventually(lambda: has_told("fired"), why="the refusal is not told")
+            await eventually(lambda: has_received("fired"), why="the refusal is not published")
             await pause(3.0)
-            assert await has_told("fired")
+            assert await has_received("fired")
             token.value = held
-            await eventually(lambda: has_told("fired", "resolved"), why="nor that it is over")
+            await eventually(lambda: has_received("fired", "resolved"), why="nor that it is over")

@@ -17,9 +17,9 @@ from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.alarms import alarms, alert_events
-from tests.app.hearing import Subscriber, keeping_broker
-from tests.app.waiting import eventually
+from tests.app.alert_messages import alert_events, alerts_by_key
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 
 RULES = """
 [[workspaces]]
@@ -80,12 +80,12 @@ def fail(workspace: Sandbox, recipe: Recipe) -> None:
 
 
 def words(subscriber: Subscriber) -> dict[str, list[str]]:
-    return {rule: transitions for (rule, _, _), transitions in alarms(subscriber).items()}
+    return {rule: transitions for (rule, _, _), transitions in alerts_by_key(subscriber).items()}
 
 
-def told(subscriber: Subscriber, rule: str) -> dict[str, Any]:
+def received(subscriber: Subscriber, rule: str) -> dict[str, Any]:
     """Return what the first event of a rule holds."""
-    event = next(event for alarm, event in alert_events(subscriber) if alarm[0] == rule)
+    event = next(event for alert_key, event in alert_events(subscriber) if alert_key[0] == rule)
     data: dict[str, Any] = event["data"]
     return data
 
@@ -114,11 +114,11 @@ async def test_rules_of_a_file_take_the_place_of_the_defaults(tmp_path: Path) ->
             await eventually(lambda: face.is_following("acme"), why="not followed")
             for recipe in (other, quiet, named):
                 fail(workspace, recipe)
-            wanted = {"quiet_failed": ["silenced"], "named_failed": ["fired"]}
+            expected = {"quiet_failed": ["silenced"], "named_failed": ["fired"]}
             await eventually(
-                lambda: words(subscriber) == wanted, why=lambda: f"told: {words(subscriber)}"
+                lambda: words(subscriber) == expected, why=lambda: f"received: {words(subscriber)}"
             )
-    alert = told(subscriber, "named_failed")
+    alert = received(subscriber, "named_failed")
     assert alert["labels"]["team"] == "sales"
     assert alert["labels"]["severity"] == "warning"
     assert alert["annotations"]["summary"].startswith(f"{name}: ")

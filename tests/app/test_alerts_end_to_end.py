@@ -9,10 +9,10 @@ from monitor.catalogue.operations import Edition
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage, test_alerts_about_schedules
-from tests.app.alarms import alarms
-from tests.app.hearing import Subscriber, ends_in, keeping_broker
+from tests.app.alert_messages import alerts_by_key
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, ends_in, keeping_broker
 from tests.app.run_scenes import RUN_SCENES
-from tests.app.waiting import eventually
 from tests.app.workspace_scenes import WORKSPACE_SCENES
 
 
@@ -27,15 +27,15 @@ def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
 
 
 def words(subscriber: Subscriber) -> list[list[str]]:
-    return list(alarms(subscriber).values())
+    return list(alerts_by_key(subscriber).values())
 
 
-async def until_told(workspace: Sandbox, subscriber: Subscriber, told: list[str]) -> None:
+async def until_received(workspace: Sandbox, subscriber: Subscriber, received: list[str]) -> None:
     """Return when every run that ended was told, and of alerts this."""
     await eventually(lambda: not workspace.ledger.active(), why="the run does not end")
     ended = ends_in(workspace.ledger, stage.kinds_of(Edition.RL))
-    await eventually(lambda: subscriber.told().ends() == ended, why="the run was not told")
-    await eventually(lambda: words(subscriber) == [told], why=lambda: words(subscriber))
+    await eventually(lambda: subscriber.received().ends() == ended, why="the run was not published")
+    await eventually(lambda: words(subscriber) == [received], why=lambda: words(subscriber))
 
 
 def test_every_rule_has_its_scene() -> None:
@@ -63,7 +63,7 @@ async def test_a_failure_is_told_once_over_restarts(tmp_path: Path) -> None:
         settings = stage.configuration(
             tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
         )
-        for outcome, told in (
+        for outcome, received in (
             (Outcome.FAILED, ["fired"]),
             (Outcome.FAILED, ["fired"]),
             (Outcome.COMPLETE, ["fired", "resolved"]),
@@ -71,5 +71,5 @@ async def test_a_failure_is_told_once_over_restarts(tmp_path: Path) -> None:
             async with stage.daemon(settings) as face:
                 await eventually(lambda: face.is_following("acme"), why="not followed")
                 end_a_run(workspace, outcome)
-                await until_told(workspace, subscriber, told)
+                await until_received(workspace, subscriber, received)
         assert words(subscriber) == [["fired", "resolved"]]

@@ -12,10 +12,10 @@ from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.alarms import alarms, alert_events
-from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.alert_messages import alert_events, alerts_by_key
+from tests.app.eventually import eventually, pause
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.test_alerts_about_runs import one_recipe_of_each_flow
-from tests.app.waiting import eventually, pause
 
 PIPELINES = 8
 WITHIN_SECONDS = 3.0  # of the first look
@@ -38,8 +38,8 @@ def end_each(workspace: Sandbox, recipes: list[Recipe], outcome: Outcome) -> Non
 
 def fired(subscriber: Subscriber) -> list[dict[str, Any]]:
     """Return what the first event of each alert says of it."""
-    told = [(alarm, event["data"]) for alarm, event in alert_events(subscriber)]
-    return [alert for (rule, _, _), alert in told if rule == "run_failed"]
+    received = [(alert_key, event["data"]) for alert_key, event in alert_events(subscriber)]
+    return [alert for (rule, _, _), alert in received if rule == "run_failed"]
 
 
 async def test_what_had_failed_before_the_first_start_is_told_once(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_what_had_failed_before_the_first_start_is_told_once(tmp_path: Pat
         async with stage.daemon(settings) as face:
             await eventually(
                 lambda: len(fired(subscriber)) == len(recipes),
-                why=lambda: f"told: {alarms(subscriber)}",
+                why=lambda: f"received: {alerts_by_key(subscriber)}",
                 within_seconds=WITHIN_SECONDS,
             )
             assert all(item["preexisting"] and not item["evidence"] for item in fired(subscriber))
@@ -80,9 +80,12 @@ async def test_what_had_failed_before_the_first_start_is_told_once(tmp_path: Pat
         async with stage.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             await pause(A_WHILE_SECONDS)
-            assert list(alarms(subscriber).values()) == [["fired"]] * len(recipes)
+            assert list(alerts_by_key(subscriber).values()) == [["fired"]] * len(recipes)
             end_each(workspace, recipes, Outcome.COMPLETE)
             await eventually(
-                lambda: list(alarms(subscriber).values()) == [["fired", "resolved"]] * len(recipes),
-                why=lambda: f"told: {alarms(subscriber)}",
+                lambda: (
+                    list(alerts_by_key(subscriber).values())
+                    == [["fired", "resolved"]] * len(recipes)
+                ),
+                why=lambda: f"received: {alerts_by_key(subscriber)}",
             )

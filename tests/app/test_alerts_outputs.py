@@ -16,11 +16,11 @@ from monitor.outputs.settings import WebhookSettings
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.alarms import alarms, alert_events, retained_alerts
-from tests.app.faces import Face
-from tests.app.hearing import Subscriber, keeping_broker
-from tests.app.notified import Notified
-from tests.app.waiting import eventually, pause
+from tests.app.alert_messages import alert_events, alerts_by_key, retained_alerts
+from tests.app.alertmanager_receiver import Notified
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually, pause
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.outputs.receiving import PostReceiver
 
 KEY = f"whsec_{base64.b64encode(bytes(range(32))).decode()}"
@@ -55,12 +55,12 @@ def telling(
     )
 
 
-def told_to_all(
+def received_by_all(
     subscriber: Subscriber, notified: Notified, receiver: PostReceiver
 ) -> dict[str, object]:
     """Return the words that each output's receivers have heard, the webhook's by their number."""
     return {
-        "broker": list(alarms(subscriber).values()),
+        "broker": list(alerts_by_key(subscriber).values()),
         "alertmanager": notified.words(),
         "webhook": len(receiver.got),
     }
@@ -89,17 +89,17 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
             notified=notified,
             hook=f"{receiver.url}/hook",
         )
-        told = partial(told_to_all, subscriber, notified, receiver)
+        received = partial(received_by_all, subscriber, notified, receiver)
 
         async with stage.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             end_a_run(workspace, Outcome.FAILED)
             await eventually(
                 lambda: (
-                    told()
+                    received()
                     == {"broker": [["fired"]], "alertmanager": {RULE: ["firing"]}, "webhook": 1}
                 ),
-                why=told,
+                why=received,
             )
             await eventually(
                 lambda: list(retained_alerts(subscriber).values()) == ["firing"],
@@ -114,12 +114,12 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
                 "alertmanager": {RULE: ["firing", "resolved"]},
                 "webhook": 2,
             }
-            await eventually(lambda: told() == over, why=told)
+            await eventually(lambda: received() == over, why=received)
             await eventually(
                 lambda: retained_alerts(subscriber) == {},
                 why=lambda: f"retained: {retained_alerts(subscriber)}",
             )
-            assert told() == over
+            assert received() == over
     told_by_broker = [event for _, event in alert_events(subscriber)]
     told_by_webhook = [Webhook(KEY).verify(item.body, item.headers) for item in receiver.got]
     assert told_by_webhook == told_by_broker
@@ -148,7 +148,7 @@ async def test_a_receiver_that_is_away_is_named_and_told_again_on_request(tmp_pa
 
             await eventually(lambda: is_well(face, "webhook", ok=False), why="nobody says so")
             receiver.judge = None
-            await eventually(lambda: len(receiver.taken) == 1, why="it was not told later")
+            await eventually(lambda: len(receiver.taken) == 1, why="it was not published later")
             await eventually(lambda: is_well(face, "webhook", ok=True), why="still not well")
             replayed = await face.post(
                 "/api/v1/replay", output="webhook", since="2026-01-01T00:00:00Z"

@@ -14,10 +14,10 @@ from monitor.config import Configuration
 from monitor.sandbox.records.objects import Flow, OutputObject, Recipe
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.alarms import alarms, retained_alerts
-from tests.app.hearing import Subscriber, keeping_broker
-from tests.app.notified import Notified
-from tests.app.waiting import eventually, pause
+from tests.app.alert_messages import alerts_by_key, retained_alerts
+from tests.app.alertmanager_receiver import Notified
+from tests.app.eventually import eventually, pause
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 
 PIPELINES = 500
 FAILED, GONE = RuleKind.RUN_FAILED.value, RuleKind.WORKSPACE_UNREACHABLE.value
@@ -61,7 +61,7 @@ def watching(
 def counts(subscriber: Subscriber) -> Counter[tuple[str, str]]:
     """Return how many alerts of each rule were told with each word, in all their episodes."""
     return Counter(
-        (rule, word) for (rule, _, _), words in alarms(subscriber).items() for word in words
+        (rule, word) for (rule, _, _), words in alerts_by_key(subscriber).items() for word in words
     )
 
 
@@ -80,15 +80,15 @@ async def test_each_of_500_failures_is_told_once_and_the_outage_adds_one(tmp_pat
         for recipe in recipes:
             workspace.engine.start_job_group(recipe, by=recipe.creator_id)
         await eventually(
-            lambda: counts(subscriber) == STORM, why=lambda: f"told: {counts(subscriber)}"
+            lambda: counts(subscriber) == STORM, why=lambda: f"received: {counts(subscriber)}"
         )
-        assert len(alarms(subscriber)) == PIPELINES
+        assert len(alerts_by_key(subscriber)) == PIPELINES
         workspace.world.options.dropped = 1.0
         outage = STORM + Counter({(GONE, "fired"): 1})
         await eventually(
-            lambda: counts(subscriber) == outage, why=lambda: f"told: {counts(subscriber)}"
+            lambda: counts(subscriber) == outage, why=lambda: f"received: {counts(subscriber)}"
         )
-        await eventually(lambda: bool(notified.mails), why="Alertmanager told nobody")
+        await eventually(lambda: bool(notified.mails), why="Alertmanager notified nobody")
         await pause(A_WHILE_SECONDS)
         assert counts(subscriber) == outage
         assert set(retained_alerts(subscriber).values()) == {"firing"}

@@ -14,11 +14,11 @@ from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.alarms import alarms
-from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.alert_messages import alerts_by_key
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.processes import DaemonProcess, Settings, Watched, daemon_process
-from tests.app.waiting import eventually
-from tests.cli.talking import Said, Talking
+from tests.cli.command_process import CommandProcess, CommandResult
 
 
 @dataclass
@@ -28,9 +28,9 @@ class AlertCommands:
     workspace: Sandbox
     daemon: DaemonProcess
     subscriber: Subscriber
-    say: Talking
+    say: CommandProcess
 
-    async def type(self, *arguments: str) -> Said:
+    async def type(self, *arguments: str) -> CommandResult:
         return await self.say(*arguments, config=self.daemon.settings.path)
 
     async def json(self, *arguments: str) -> Any:
@@ -61,7 +61,7 @@ class AlertCommands:
         return explanation["reason"], explanation["answer"]
 
     def words(self) -> list[list[str]]:
-        return sorted(alarms(self.subscriber).values())
+        return sorted(alerts_by_key(self.subscriber).values())
 
 
 @contextlib.asynccontextmanager
@@ -76,7 +76,7 @@ async def alert_commands(folder: Path) -> AsyncIterator[AlertCommands]:
         settings = Settings(folder, watched, broker_url=broker.url)
         async with daemon_process(settings) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")
-            with contextlib.closing(Talking()) as say:
+            with contextlib.closing(CommandProcess()) as say:
                 yield AlertCommands(workspace, daemon, subscriber, say)
 
 
@@ -122,8 +122,8 @@ async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
 
         (silence,) = await scene.json("silence", "list")
         assert (await scene.type("silence", "expire", silence["id"])).code == 0
-        told = [["fired"], ["silenced", "fired"]]
-        await eventually(lambda: scene.words() == told, why=scene.words)
+        words = [["fired"], ["silenced", "fired"]]
+        await eventually(lambda: scene.words() == words, why=scene.words)
         lines = (await scene.type("events", "--since", "1h")).out.splitlines()
         (line,) = [other_line for other_line in lines if " alert.silenced " in other_line]
         assert f" alert.silenced acme run_failed {silent['fingerprint']}: {name} failed" in line

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from monitor.catalogue.operations import Edition
 from tests.app import stage
-from tests.app.hearing import Subscriber, keeping_broker
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 
 
 async def test_a_broker_that_comes_and_goes_costs_no_event(tmp_path: Path) -> None:
@@ -32,10 +32,12 @@ async def test_a_broker_that_comes_and_goes_costs_no_event(tmp_path: Path) -> No
             assert not readiness.checks["mqtt"]["ok"]
             assert "not connected" in readiness.checks["mqtt"]["detail"]
             assert readiness.checks["polls"]["ok"]
-            assert subscriber.told().events == {}
+            assert subscriber.received().events == {}
 
             await broker.start()
-            await eventually(lambda: bool(subscriber.told().ends()), why="nothing was told")
+            await eventually(
+                lambda: bool(subscriber.received().ends()), why="nothing was published"
+            )
             assert (await face.readiness()).status == 200
             await broker.stop()
             await stage.until_ended(workspace, kinds, at_least=3)
@@ -45,5 +47,5 @@ async def test_a_broker_that_comes_and_goes_costs_no_event(tmp_path: Path) -> No
             await broker.start()
             await stage.until_quiet(workspace)
             await stage.until_agreed(workspace, kinds, subscriber, face)
-            assert subscriber.told().out_of_order() == {}
-            assert subscriber.told().ambiguous() == []
+            assert subscriber.received().out_of_order() == {}
+            assert subscriber.received().ambiguous() == []

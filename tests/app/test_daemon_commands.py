@@ -17,6 +17,7 @@ import pytest
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
+from tests.app.eventually import eventually
 from tests.app.processes import (
     DaemonProcess,
     Done,
@@ -26,7 +27,6 @@ from tests.app.processes import (
     daemon_process,
     running,
 )
-from tests.app.waiting import eventually
 
 
 @dataclass
@@ -93,8 +93,10 @@ async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
 
         listed = await steered.type("events", "--json")
         events = [json.loads(line) for line in listed.out.splitlines()]
-        told = [event["id"].rpartition(":")[2] for event in events if f":{first}:" in event["id"]]
-        assert told[:3] == ["queued", "started", "failed"]
+        received = [
+            event["id"].rpartition(":")[2] for event in events if f":{first}:" in event["id"]
+        ]
+        assert received[:3] == ["queued", "started", "failed"]
 
         for_people = (await steered.type("events")).out
         assert f" run.failed acme job_group {first} " in for_people
@@ -110,14 +112,14 @@ async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
             assert await following.wait() == 130
 
 
-async def _until_printed(stream: asyncio.StreamReader, wanted: str) -> str:
+async def _until_printed(stream: asyncio.StreamReader, expected: str) -> str:
     seen = ""
     async with asyncio.timeout(20):
         async for line in stream:
             seen += line.decode()
-            if wanted in seen:
+            if expected in seen:
                 return seen
-    pytest.fail(f"{wanted!r} was not printed, but {seen!r}")
+    pytest.fail(f"{expected!r} was not printed, but {seen!r}")
 
 
 async def test_a_run_is_tracked_by_its_id(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ async def test_a_second_daemon_on_one_store_names_the_first(settings: Settings) 
     async with daemon_process(settings) as first:
         second = await command("run", "-c", str(settings.path))
         assert second.code == 1
-        told = [line for line in second.err.splitlines() if line.startswith("error: ")]
-        assert len(told) == 1
-        assert f"is held by process {first.process_id} since" in told[0]
+        received = [line for line in second.err.splitlines() if line.startswith("error: ")]
+        assert len(received) == 1
+        assert f"is held by process {first.process_id} since" in received[0]
         assert "Traceback" not in second.err
         assert await first.face.answers()
 
@@ -34,7 +34,7 @@ async def test_a_taken_port_is_a_fault_of_the_configuration(settings: Settings) 
     with socket.create_server(("127.0.0.1", settings.port)):
         done = await command("run", "-c", str(settings.path))
     assert done.code == 2
-    told = [line for line in done.err.splitlines() if line.startswith("server.listen: ")]
-    assert len(told) == 1
-    assert str(settings.port) in told[0]
+    received = [line for line in done.err.splitlines() if line.startswith("server.listen: ")]
+    assert len(received) == 1
+    assert str(settings.port) in received[0]
     assert "Traceback" not in done.err

@@ -8,8 +8,8 @@ import pytest
 
 from monitor.catalogue.operations import Edition
 from tests.app import stage
-from tests.app.hearing import Subscriber, counted, ends_in, keeping_broker
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, counted, ends_in, keeping_broker
 from tests.servers import free_port
 
 
@@ -39,10 +39,10 @@ async def test_ledger_subscriber_and_metrics_agree(tmp_path: Path, edition: Edit
         await stage.until_quiet(workspace)
         await stage.until_agreed(workspace, kinds, subscriber, face)
 
-        told = subscriber.told()
-        assert told.out_of_order() == {}
-        assert told.ambiguous() == []
-        assert told.ends() == ends_in(workspace.ledger, kinds)
+        received = subscriber.received()
+        assert received.out_of_order() == {}
+        assert received.ambiguous() == []
+        assert received.ends() == ends_in(workspace.ledger, kinds)
         assert await face.metric("dataprep_monitor_contradictions_total", workspace="acme") == 0
         accepted = "dataprep_monitor_callback_requests_total"
         assert await face.metric(accepted, outcome="accepted")
@@ -76,6 +76,6 @@ async def test_where_nothing_is_listed_callbacks_tell_of_every_job_group(tmp_pat
         await stage.until_quiet(workspace)
         await stage.until_agreed(workspace, kinds, subscriber, face)
 
-        told = subscriber.told()
-        assert told.out_of_order() == {}
-        assert counted(told.ends()) == counted(ends_in(workspace.ledger, kinds))
+        received = subscriber.received()
+        assert received.out_of_order() == {}
+        assert counted(received.ends()) == counted(ends_in(workspace.ledger, kinds))

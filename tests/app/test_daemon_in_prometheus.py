@@ -10,8 +10,8 @@ from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
+from tests.app.eventually import eventually
 from tests.app.scraping import Prometheus, prometheus
-from tests.app.waiting import eventually
 from tests.deploy.prometheus_files import PROMETHEUS, RULES, rules
 from tests.deploy.promql import TARGET_LABELS, series
 from tests.deploy.test_prometheus_dashboard import expressions, plain
@@ -64,16 +64,16 @@ def heard(receiver: PostReceiver, path: str) -> Counter[tuple[str, str, str]]:
     )
 
 
-async def eventually_told(scraper: Prometheus, wanted: dict[str, str]) -> None:
+async def eventually_told(scraper: Prometheus, expected: dict[str, str]) -> None:
     """Wait until the monitor's own rule has told that too, and nothing else."""
-    told: dict[str, str] = {}
+    received: dict[str, str] = {}
 
     async def agrees() -> bool:
-        told.clear()
-        told.update(await own_alerts(scraper))
-        return told == wanted
+        received.clear()
+        received.update(await own_alerts(scraper))
+        return received == expected
 
-    await eventually(agrees, why=lambda: f"told by the monitor itself: {told}")
+    await eventually(agrees, why=lambda: f"told by the monitor itself: {received}")
 
 
 async def unknown_series(scraper: Prometheus) -> list[dict[str, str]]:
@@ -144,8 +144,10 @@ async def test_a_failed_run_is_told_once_and_its_end_once(tmp_path: Path) -> Non
             await receiver.until(lambda: resolved in heard(receiver, MAIL))
 
             for path in (PAGER, MAIL):
-                told = {key: n for key, n in heard(receiver, path).items() if key[0] == fired[0]}
-                assert told == {fired: 1, resolved: 1}
+                received = {
+                    key: n for key, n in heard(receiver, path).items() if key[0] == fired[0]
+                }
+                assert received == {fired: 1, resolved: 1}
             await eventually_told(scraper, {"fired": "1", "resolved": "1"})
             await until_quiet(scraper)
             assert await faults(scraper) == []

@@ -9,9 +9,9 @@ import pytest
 
 from monitor.catalogue.operations import Edition
 from tests.app import stage
-from tests.app.hearing import Subscriber, ends_in, keeping_broker
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, ends_in, keeping_broker
 from tests.app.processes import Settings, Watched, daemon_process
-from tests.app.waiting import eventually
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ async def test_nothing_is_lost_or_told_twice_over_an_end_in_the_middle(
         await eventually(daemon.face.has_webhook_tasks, why="no webhook tasks")
         workspace.open_for_work()
         await eventually(
-            lambda: len(subscriber.told().ends()) >= 3 and bool(workspace.ledger.active()),
-            why="nothing was told",
+            lambda: len(subscriber.received().ends()) >= 3 and bool(workspace.ledger.active()),
+            why="nothing was published",
         )
         counted_before = await daemon.face.ends()
         assert await daemon.end(ending) == code
-        told_before = len(subscriber.told().ends())
+        told_before = len(subscriber.received().ends())
         await stage.until_ended(workspace, kinds, at_least=3)
 
         await daemon.start()
@@ -59,11 +59,11 @@ async def test_nothing_is_lost_or_told_twice_over_an_end_in_the_middle(
         await stage.until_quiet(workspace)
         await stage.until_agreed(workspace, kinds, subscriber, daemon.face)
 
-        told = subscriber.told()
-        assert told_before < len(told.ends())
-        assert told.ambiguous() == []
-        assert told.out_of_order() == {}
-        assert told.ends() == ends_in(workspace.ledger, kinds)
+        received = subscriber.received()
+        assert told_before < len(received.ends())
+        assert received.ambiguous() == []
+        assert received.out_of_order() == {}
+        assert received.ends() == ends_in(workspace.ledger, kinds)
         assert subscriber.states("bridge/monitor/state") == ["online", last_words, "online"]
         assert await daemon.end() == 0
         assert workspace.token not in daemon.log

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from monitor.catalogue.operations import Edition
 from tests.app import stage
+from tests.app.eventually import eventually
 from tests.app.scraping import prometheus
-from tests.app.waiting import eventually
 
 
 async def test_prometheus_scrapes_runs_and_their_exemplars(tmp_path: Path) -> None:
@@ -36,8 +36,8 @@ async def test_prometheus_scrapes_runs_and_their_exemplars(tmp_path: Path) -> No
 
         await eventually(agrees, why=lambda: f"scraped {scraped}, happened {happened}")
         assert [row["value"][1] for row in await scraper.query("up")] == ["1"]
-        told = await scraper.exemplars("dataprep_run_duration_seconds_bucket")
-        named = {exemplar["labels"]["run_id"] for row in told for exemplar in row["exemplars"]}
+        received = await scraper.exemplars("dataprep_run_duration_seconds_bucket")
+        named = {exemplar["labels"]["run_id"] for row in received for exemplar in row["exemplars"]}
         ended = {str(transition.run_id) for transition in workspace.ledger.transitions()}
         assert named
         assert named <= ended

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from monitor.catalogue.operations import Edition
 from tests.app import stage
-from tests.app.hearing import Subscriber, keeping_broker
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.processes import Settings, Watched, daemon_process
-from tests.app.waiting import eventually
 from tests.servers import free_port
 
 KINDS = stage.kinds_of(Edition.RL)
@@ -92,9 +92,9 @@ async def test_a_reload_takes_a_good_file_and_refuses_a_bad_one(tmp_path: Path) 
             settings.write(second)
             daemon.tell(signal.SIGHUP)
             await eventually(lambda: face.watches("two"), why="the first one is still watched")
-            told = [["one"], ["one", "two"], ["two"]]
+            received = [["one"], ["one", "two"], ["two"]]
             await eventually(
-                lambda: subscriber.said("bridge/monitor/info", "workspaces") == told,
-                why=lambda: subscriber.said("bridge/monitor/info", "workspaces"),
+                lambda: subscriber.values("bridge/monitor/info", "workspaces") == received,
+                why=lambda: subscriber.values("bridge/monitor/info", "workspaces"),
             )
             assert await daemon.end() == 0

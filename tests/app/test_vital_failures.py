@@ -14,7 +14,7 @@ from monitor.app.daemon import Addresses, Daemon
 from monitor.model.clock import SystemClock
 from monitor.model.errors import BusError
 from tests.app import stage
-from tests.app.faces import Face
+from tests.app.daemon_http import Face
 
 
 def spoil(folder: Path) -> None:
@@ -87,10 +87,10 @@ async def test_a_demo_whose_daemon_dies_says_so_and_ends(tmp_path: Path) -> None
                 assert demo.returncode is None
             assert b"run.queued" in await demo.stdout.readline()
             spoil(tmp_path)
-            _, told = await demo.communicate()
+            _, received = await demo.communicate()
     finally:
         if demo.returncode is None:
             demo.kill()
 
     assert demo.returncode == 1
-    assert told.decode().splitlines()[-1].startswith("error: ")
+    assert received.decode().splitlines()[-1].startswith("error: ")

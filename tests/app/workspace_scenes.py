@@ -18,8 +18,8 @@ from monitor.alerting.rules.table import default_rule
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe, Token
 from monitor.sandbox.sandbox import Sandbox
-from tests.app.faces import Face
-from tests.app.waiting import eventually, pause
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually, pause
 from tests.outputs.receiving import PostReceiver
 
 ROUND_SECONDS = 0.2

@@ -31,7 +31,7 @@ from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
 from tests.callbacks.conftest import SECRET
 
 POLL = PollSettings(

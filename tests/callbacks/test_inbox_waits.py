@@ -14,7 +14,7 @@ from monitor.callbacks.settings import CallbackSettings
 from monitor.model.observations import Observation
 from monitor.model.runs import RunKey
 from monitor.tracking.observer import Observer
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
 from tests.callbacks.conftest import polled
 from tests.callbacks.test_inbox_reader import arrive, told
 from tests.clocks import ManualClock

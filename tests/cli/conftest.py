@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.talking import Talking
+from tests.cli.command_process import CommandProcess
 from tests.servers import program
 
 
@@ -32,8 +32,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def say() -> Iterator[Talking]:
+def run_command() -> Iterator[CommandProcess]:
     """Start the command once for all tests that run many command lines."""
-    process = Talking()
+    process = CommandProcess()
     yield process
     process.close()

@@ -15,8 +15,8 @@ import pytest
 from monitor.cli.main import main
 from monitor.model.alerts import AlertState, Severity
 from monitor.web.settings import ServerSettings
-from tests.cli.talking import Said, Talking
-from tests.web.beside import Beside
+from tests.cli.command_process import CommandProcess, CommandResult
+from tests.web.fake_alerting import FakeAlerting
 from tests.web.serving import serving
 from tests.web.site import Site
 
@@ -29,14 +29,14 @@ class Asking:
 
     site: Site
     config: Path
-    say: Talking
+    run_command: CommandProcess
 
     @property
-    def beside(self) -> Beside:
-        return self.site.beside
+    def alerting(self) -> FakeAlerting:
+        return self.site.alerting
 
-    async def type(self, *arguments: str) -> Said:
-        return await self.say(*arguments, config=self.config)
+    async def type(self, *arguments: str) -> CommandResult:
+        return await self.run_command(*arguments, config=self.config)
 
     async def rows(self, *arguments: str) -> Any:
         done = await self.type(*arguments, "--json")
@@ -45,7 +45,7 @@ class Asking:
 
 
 @pytest.fixture
-async def asking(tmp_path: Path, say: Talking) -> AsyncIterator[Asking]:
+async def asking(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[Asking]:
     (tmp_path / "token").write_text("a token")
     async with serving(tmp_path, ServerSettings(port=0)) as site:
         config = tmp_path / "monitor.toml"
@@ -53,13 +53,13 @@ async def asking(tmp_path: Path, say: Talking) -> AsyncIterator[Asking]:
             '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
             f'[server]\nlisten = "{site.url.removeprefix("http://")}"\n'
         )
-        yield Asking(site, config, say)
+        yield Asking(site, config, run_command)
 
 
 async def test_alerts_are_listed_and_chosen(asking: Asking) -> None:
     """A table for people and JSON for programs, of one state or rule if that is wanted."""
-    alert = asking.beside.alert
-    asking.beside.hold(
+    alert = asking.alerting.alert
+    asking.alerting.show(
         alert("aa", muted_by=("mute", "silence:5d3c")),
         alert("bb", state=AlertState.PENDING, name="queue_slow"),
         rules=(("run_failed", Severity.CRITICAL), ("queue_slow", Severity.WARNING)),
@@ -94,7 +94,7 @@ async def test_a_workspace_that_is_not_known_is_wrong_usage(
     asking: Asking, words: tuple[str, ...]
 ) -> None:
     """An empty table would read as if all were well: the nearest name is told instead, and 2."""
-    asking.beside.hold(asking.beside.alert())
+    asking.alerting.show(asking.alerting.alert())
     done = await asking.type(*words)
     assert (done.code, done.out) == (2, "")
     assert "workspace: 'acm' is not known; did you mean acme?" in done.err
@@ -178,13 +178,13 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
     ],
 )
 def test_wrong_usage_exits_2(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    capsys: pytest.CaptureFixture[str], arguments: list[str], shell_output: str
 ) -> None:
     """What no daemon could answer is refused before one is asked."""
     assert main([*arguments, *NOWHERE]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in " ".join(err.split())
+    assert shell_output in " ".join(err.split())
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_wrong_usage_exits_2(
 )
 async def test_alerts_and_runs_are_explained(asking: Asking, words: list[str]) -> None:
     """By fingerprint, by topic, by kind and id or by key: the answer first, then its steps."""
-    asking.beside.hold(asking.beside.alert())
+    asking.alerting.show(asking.alerting.alert())
     done = await asking.type("explain", *words)
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
@@ -222,10 +222,10 @@ async def test_an_output_is_sent_the_past_again(asking: Asking) -> None:
     """The instant reaches the daemon as it was meant, and what became of it is printed."""
     done = await asking.type("replay", "--since", "2026-11-21T11:00:00+01:00", "--to", "mqtt")
     assert (done.code, done.out.split()) == (0, ["sent", "3"])
-    assert asking.beside.replayed == [("mqtt", asking.site.clock.now())]
+    assert asking.alerting.replayed == [("mqtt", asking.site.clock.now())]
     before = datetime.now(UTC) - timedelta(hours=2)
     assert (await asking.type("replay", "--since", "2h", "--to", "webhook")).code == 0
-    output, since = asking.beside.replayed[-1]
+    output, since = asking.alerting.replayed[-1]
     assert (output, abs(since - before) < timedelta(minutes=1)) == ("webhook", True)
     wrong = await asking.type("replay", "--since", "2026-11-21T11:00:00Z", "--to", "mqt")
     assert (wrong.code, "did you mean mqtt?" in wrong.err) == (1, True)

@@ -17,27 +17,29 @@ from aiohttp import web
 from monitor.cli.main import main
 from monitor.sandbox.records.objects import Flow
 from monitor.sandbox.settings import WorldOptions
+from tests.app.eventually import eventually
 from tests.app.processes import COMMAND, running
-from tests.app.waiting import eventually
-from tests.cli.calling import TOKEN, calling, configured
-from tests.cli.talking import Talking
+from tests.cli.api_scene import TOKEN, api_scene, configured
+from tests.cli.command_process import CommandProcess
 from tests.workspace.scripted import answer, refusal, serving
 
 
-async def test_an_operation_is_called_by_either_name(tmp_path: Path, say: Talking) -> None:
+async def test_an_operation_is_called_by_either_name(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """The answer is printed as JSON, whichever way the operation was named."""
-    async with calling(tmp_path, say) as api:
+    async with api_scene(tmp_path, run_command) as api:
         flow = next(iter(api.world.flows.live()))
         by_id = await api.answer("getFlow", flow.id)
         by_path = await api.answer("GET", f"/v4/flows/{flow.id}", "-q", "fields=id;name")
     assert by_id["name"] == by_path["name"] == flow.name
     assert set(by_path) == {"id", "name"}
-    assert [item for item, _ in api.heard] == ["getFlow", "getFlow"]
+    assert [item for item, _ in api.requests_seen] == ["getFlow", "getFlow"]
 
 
-async def test_all_follows_the_pages_of_a_list(tmp_path: Path, say: Talking) -> None:
+async def test_all_follows_the_pages_of_a_list(tmp_path: Path, run_command: CommandProcess) -> None:
     """Without --all the workspace's first page, with it every row once, as lines of an array."""
-    async with calling(tmp_path, say) as api:
+    async with api_scene(tmp_path, run_command) as api:
         person = min(flow.creator_id for flow in api.world.flows.live())
         for number in range(1_000):
             api.world.create(Flow, by=person, name=f"flow {number}")
@@ -54,21 +56,25 @@ async def test_all_follows_the_pages_of_a_list(tmp_path: Path, say: Talking) -> 
     assert len(done.out.splitlines()) == len(known) + 2
     assert (saved.code, saved.out, saved.err) == (0, "", "")
     assert len(json.loads(into.read_text())) == len(known)
-    assert [query["limit"] for _, query in api.heard[-3:]] == ["400"] * 3
-    assert [query.get("sort") for _, query in api.heard[1:]] == ["id"] * (len(api.heard) - 1)
+    assert [query["limit"] for _, query in api.requests_seen[-3:]] == ["400"] * 3
+    assert [query.get("sort") for _, query in api.requests_seen[1:]] == ["id"] * (
+        len(api.requests_seen) - 1
+    )
 
 
-async def test_an_empty_list_is_an_empty_array(tmp_path: Path, say: Talking) -> None:
+async def test_an_empty_list_is_an_empty_array(tmp_path: Path, run_command: CommandProcess) -> None:
     """Nothing to follow is still a JSON document."""
-    async with calling(tmp_path, say) as api:
+    async with api_scene(tmp_path, run_command) as api:
         assert await api.answer("listJobLibrary", "--all") == []
-    assert api.heard[0][1]["limit"] == "250"
+    assert api.requests_seen[0][1]["limit"] == "250"
 
 
-async def test_a_file_is_written_where_it_is_wanted(tmp_path: Path, say: Talking) -> None:
+async def test_a_file_is_written_where_it_is_wanted(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """A PDF goes to --out, or as it is into a pipe; what has no body makes no file."""
     into = tmp_path / "result.pdf"
-    async with calling(tmp_path, say) as api:
+    async with api_scene(tmp_path, run_command) as api:
         flow = next(iter(api.world.flows.live()))
         api.engine.start_flow_run(flow, by=flow.creator_id)
         group = next(iter(api.world.job_groups.live()))
@@ -82,7 +88,9 @@ async def test_a_file_is_written_where_it_is_wanted(tmp_path: Path, say: Talking
     assert not (tmp_path / "none.pdf").exists()
 
 
-async def test_a_body_comes_from_the_line_a_file_or_stdin(tmp_path: Path, say: Talking) -> None:
+async def test_a_body_comes_from_the_line_a_file_or_stdin(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """JSON is sent as JSON; a file that is a ZIP is uploaded as one."""
     (tmp_path / "body.json").write_text('{"name": "from a file"}')
     with zipfile.ZipFile(tmp_path / "sales.zip", "w") as file:
@@ -90,7 +98,7 @@ async def test_a_body_comes_from_the_line_a_file_or_stdin(tmp_path: Path, say: T
     async with serving(answer({"id": 1}, 201)) as workspace:
         config = configured(tmp_path, workspace.url)
         for data in ('{"name": "typed"}', f"@{tmp_path}/body.json", f"@{tmp_path}/sales.zip"):
-            done = await say("api", "POST", "/v4/flows/package", "-d", data, config=config)
+            done = await run_command("api", "POST", "/v4/flows/package", "-d", data, config=config)
             assert (done.code, json.loads(done.out)) == (0, {"id": 1})
         process = await asyncio.create_subprocess_exec(
             *COMMAND,
@@ -105,13 +113,15 @@ async def test_a_body_comes_from_the_line_a_file_or_stdin(tmp_path: Path, say: T
     assert (tmp_path / "sales.zip").read_bytes() in workspace.bodies[2]
 
 
-async def test_a_run_that_was_started_is_not_started_again(tmp_path: Path, say: Talking) -> None:
+async def test_a_run_that_was_started_is_not_started_again(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """The same --execution-id, a lost answer and its retries all mean one run."""
     options = WorldOptions(dropped=1.0, only=frozenset({"runFlow"}))
-    async with calling(tmp_path, say, options=options) as api:
+    async with api_scene(tmp_path, run_command, options=options) as api:
         flow = next(iter(api.world.flows.live()))
         lost = asyncio.create_task(api("runFlow", flow.id, "--execution-id", "mine"))
-        await eventually(lambda: len(api.heard) > 1, why="the run was not tried again")
+        await eventually(lambda: len(api.requests_seen) > 1, why="the run was not tried again")
         api.world.options.dropped = 0.0
         first = await lost
         again = await api("runFlow", flow.id, "--execution-id", "mine")
@@ -124,7 +134,9 @@ async def test_a_run_that_was_started_is_not_started_again(tmp_path: Path, say: 
     assert other["flowRunId"]
 
 
-async def test_a_run_whose_fate_is_unknown_tells_how_to_go_on(tmp_path: Path, say: Talking) -> None:
+async def test_a_run_whose_fate_is_unknown_tells_how_to_go_on(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """An answer cut in two names the execution id with which no second run starts."""
 
     async def half(_: web.Request) -> web.Response:
@@ -132,7 +144,7 @@ async def test_a_run_whose_fate_is_unknown_tells_how_to_go_on(tmp_path: Path, sa
 
     async with serving(half) as workspace:
         config = configured(tmp_path, workspace.url)
-        done = await say("api", "runPlan", "5", "--execution-id", "mine", config=config)
+        done = await run_command("api", "runPlan", "5", "--execution-id", "mine", config=config)
     assert (done.code, done.out) == (1, "")
     assert "should it have started, --execution-id mine starts no second\n" in done.err
     assert workspace.requests[0].headers["x-execution-id"] == "mine"
@@ -146,43 +158,49 @@ async def test_a_run_whose_fate_is_unknown_tells_how_to_go_on(tmp_path: Path, sa
     ],
 )
 async def test_what_the_edition_lacks_is_refused(
-    tmp_path: Path, say: Talking, arguments: list[str], sentence: str
+    tmp_path: Path, run_command: CommandProcess, arguments: list[str], sentence: str
 ) -> None:
     """One line that names who has it, exit 2, and nothing sent."""
     async with serving(answer({})) as workspace:
         config = configured(tmp_path, workspace.url, edition="LE")
-        done = await say("api", *arguments, config=config)
+        done = await run_command("api", *arguments, config=config)
     assert (done.code, done.out, done.err) == (2, "", sentence)
     assert workspace.requests == []
 
 
-async def test_a_refusal_is_told_with_its_details(tmp_path: Path, say: Talking) -> None:
+async def test_a_refusal_is_told_with_its_details(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """Name, message and details of the envelope, on one line without token or colours."""
-    told = {
+    printed = {
         "exception": {"name": "ValidationFailed", "message": "bad", "details": f"\x1b[1m{TOKEN}"}
     }
-    async with serving(answer(told, 400)) as workspace:
+    async with serving(answer(printed, 400)) as workspace:
         config = configured(tmp_path, workspace.url)
-        done = await say("api", "createFlow", "-d", "{}", config=config)
+        done = await run_command("api", "createFlow", "-d", "{}", config=config)
     assert (done.code, done.out) == (1, "")
     assert done.err == "error: createFlow answered 400: ValidationFailed: bad:  [1m***\n"
 
 
-async def test_an_unknown_edition_asks_the_workspace(tmp_path: Path, say: Talking) -> None:
+async def test_an_unknown_edition_asks_the_workspace(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """Where the edition is not configured, the refusal adds who has the operation."""
     async with serving(refusal(404, "RouteNotFoundException")) as workspace:
         config = configured(tmp_path, workspace.url, edition="auto")
-        done = await say("api", "createAccessToken", config=config)
+        done = await run_command("api", "createAccessToken", config=config)
     assert done.code == 1
     assert done.err.endswith("; in the catalogue RL has it\n")
     assert len(workspace.requests) == 1
 
 
-async def test_an_unknown_parameter_is_sent_with_a_warning(tmp_path: Path, say: Talking) -> None:
+async def test_an_unknown_parameter_is_sent_with_a_warning(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """The workspace may know more than its description, and a typing error is told."""
     async with serving(answer({"count": 3})) as workspace:
         config = configured(tmp_path, workspace.url)
-        done = await say(
+        done = await run_command(
             "api",
             "countJobLibrary",
             "-q",
@@ -196,25 +214,29 @@ async def test_an_unknown_parameter_is_sent_with_a_warning(tmp_path: Path, say: 
     assert dict(workspace.requests[0].query) == {"stat": "x", "dateFilter[updatedAt][gte]": "1"}
 
 
-async def test_a_page_instead_of_an_answer_is_no_result(tmp_path: Path, say: Talking) -> None:
+async def test_a_page_instead_of_an_answer_is_no_result(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """A login page with status 200 is a failure, and is not printed."""
 
     async def page(_: web.Request) -> web.Response:
         return web.Response(text="<html>sign in</html>", content_type="text/html")
 
     async with serving(page) as workspace:
-        done = await say("api", "listFlows", config=configured(tmp_path, workspace.url))
+        done = await run_command("api", "listFlows", config=configured(tmp_path, workspace.url))
     assert (done.code, done.out) == (1, "")
     assert done.err == "error: the answer of listFlows is no JSON\n"
 
 
-async def test_one_of_several_workspaces_is_chosen(tmp_path: Path, say: Talking) -> None:
+async def test_one_of_several_workspaces_is_chosen(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """With several configured -w says which; without it, or with a wrong one, exit 2."""
     async with serving(answer({"count": 3})) as workspace:
         config = configured(tmp_path, workspace.url, names=("north", "south"))
-        none = await say("api", "countFlows", config=config)
-        wrong = await say("api", "countFlows", "-w", "west", config=config)
-        right = await say("api", "countFlows", "-w", "south", config=config)
+        none = await run_command("api", "countFlows", config=config)
+        wrong = await run_command("api", "countFlows", "-w", "west", config=config)
+        right = await run_command("api", "countFlows", "-w", "south", config=config)
     assert (none.code, wrong.code, right.code) == (2, 2, 0)
     assert "which one is meant; choose with -w of these: north, south" in none.err
     assert "'west' is not configured" in wrong.err
@@ -316,13 +338,13 @@ async def test_a_terminal_shows_what_a_call_waits_for(tmp_path: Path) -> None:
 
 async def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C exits 130 without a trace, and no part of the file stays."""
-    asked = asyncio.Event()
+    run_checks = asyncio.Event()
 
     async def stuck(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b"PK" * 1000)
-        asked.set()
+        run_checks.set()
         await asyncio.Event().wait()
         return response
 
@@ -333,7 +355,7 @@ async def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
         into = str(folder / "sales.zip")
         async with running("api", "getFlowPackage", "7", "--out", into, config=config) as process:
             async with asyncio.timeout(20):
-                await asked.wait()
+                await run_checks.wait()
             await eventually(lambda: bool(names_in(folder)), why="nothing is written")
             process.send_signal(signal.SIGINT)
             out, err = await process.communicate()

@@ -27,7 +27,7 @@ from monitor.model.runs import (
 )
 from monitor.model.triggers import HourlyTrigger
 from monitor.web.settings import ServerSettings
-from tests.cli.talking import Said, Talking
+from tests.cli.command_process import CommandProcess, CommandResult
 from tests.web.serving import serving
 from tests.web.site import Site
 
@@ -43,7 +43,7 @@ class Past:
 
     site: Site
     folder: Path
-    say: Talking
+    say: CommandProcess
 
     async def run(
         self,
@@ -113,7 +113,7 @@ class Past:
         )
         await self.site.bus.commit(Change(events=(event,)), timeout_seconds=5)
 
-    async def test(self, *rules: str, arguments: Sequence[str] = SINCE) -> Said:
+    async def test(self, *rules: str, arguments: Sequence[str] = SINCE) -> CommandResult:
         """Run the backtest with these rules."""
         config = self.folder / "new.toml"
         config.write_text(
@@ -130,10 +130,10 @@ class Past:
 
 
 @pytest.fixture
-async def past(tmp_path: Path, say: Talking) -> AsyncIterator[Past]:
+async def past(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[Past]:
     (tmp_path / "token").write_text("a token")
     async with serving(tmp_path, ServerSettings(port=0)) as site:
-        yield Past(site, tmp_path, say)
+        yield Past(site, tmp_path, run_command)
 
 
 FAILED = '[[alerts]]\nrule = "run_failed"'
@@ -146,19 +146,19 @@ async def test_what_would_have_fired_stands_beside_what_did(past: Past) -> None:
         at = timedelta(hours=hour)
         await past.run(2 * number, at=at, lasts=MINUTE, ends=Status.FAILED)
         await past.run(2 * number + 1, at=at + 9 * MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
-    told = await past.rows(FAILED)
-    (row,) = told.values()
+    rows = await past.rows(FAILED)
+    (row,) = rows.values()
     first, second = row["only_new"]
     assert (row["would_fire"], row["did_fire"], row["only_old"]) == (2, 0, [])
     assert first["starts_at"] == "2026-11-20T11:01:00Z"
     await past.fired("run_failed", at=timedelta(hours=1, minutes=1), key=first["fingerprint"])
     await past.fired("gone", at=timedelta(hours=2))
-    told = await past.rows(FAILED)
-    assert [other_row["starts_at"] for other_row in told["run_failed"]["only_new"]] == [
+    rows = await past.rows(FAILED)
+    assert [firing["starts_at"] for firing in rows["run_failed"]["only_new"]] == [
         second["starts_at"]
     ]
-    assert (told["run_failed"]["would_fire"], told["run_failed"]["did_fire"]) == (2, 1)
-    assert (told["gone"]["would_fire"], len(told["gone"]["only_old"])) == (0, 1)
+    assert (rows["run_failed"]["would_fire"], rows["run_failed"]["did_fire"]) == (2, 1)
+    assert (rows["gone"]["would_fire"], len(rows["gone"]["only_old"])) == (0, 1)
 
 
 async def test_the_table_names_each_difference(past: Past) -> None:
@@ -179,7 +179,7 @@ async def test_time_passes_between_events(past: Past) -> None:
     await past.run(2, at=70 * MINUTE, lasts=5 * MINUTE, ends=Status.SUCCEEDED)
     rule = '[[alerts]]\nrule = "run_overdue"\nthreshold = 1200'
     row = (await past.rows(rule))["run_overdue"]
-    assert [other_row["starts_at"] for other_row in row["only_new"]] == ["2026-11-20T10:21:00Z"]
+    assert [firing["starts_at"] for firing in row["only_new"]] == ["2026-11-20T10:21:00Z"]
 
 
 async def test_an_outage_of_the_daemon_makes_nothing_overdue(past: Past) -> None:
@@ -199,7 +199,7 @@ async def test_a_rule_with_for_seconds_is_tested(past: Past) -> None:
     await past.run(2, at=3 * MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
     await past.run(3, at=60 * MINUTE, lasts=MINUTE, ends=Status.FAILED)
     row = (await past.rows(f"{FAILED}\nfor_seconds = 600"))["run_failed"]
-    assert [other_row["starts_at"] for other_row in row["only_new"]] == ["2026-11-20T11:01:00Z"]
+    assert [firing["starts_at"] for firing in row["only_new"]] == ["2026-11-20T11:01:00Z"]
 
 
 async def test_schedules_are_taken_as_they_are_today(past: Past) -> None:
@@ -216,11 +216,11 @@ async def test_schedules_are_taken_as_they_are_today(past: Past) -> None:
         at = timedelta(hours=hour, minutes=30, seconds=2)
         await past.run(number, at=at, lasts=MINUTE, ends=Status.SUCCEEDED, trigger=Trigger.SCHEDULE)
     row = (await past.rows('[[alerts]]\nrule = "schedule_missed"'))["schedule_missed"]
-    assert [other_row["starts_at"] for other_row in row["only_new"]] == ["2026-11-20T13:30:00Z"]
+    assert [firing["starts_at"] for firing in row["only_new"]] == ["2026-11-20T13:30:00Z"]
 
 
 async def test_what_is_not_evaluated_is_reported(past: Past) -> None:
-    """A log that begins later than asked for, and limits that must be learned first, are named."""
+    """A log that begins later than `--since`, and limits that must be learned first, are named."""
     await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.SUCCEEDED)
     begins = "the log begins at 2026-11-20T10:01:03Z: nothing before is evaluated\n"
     assert (await past.test(FAILED)).err == begins
@@ -244,10 +244,10 @@ async def test_nothing_is_evaluated_after_the_last_read_of_the_workspace(past: P
     at = timedelta(minutes=30, seconds=2)
     await past.run(1, at=at, lasts=MINUTE, ends=Status.SUCCEEDED, trigger=Trigger.SCHEDULE)
     rule = '[[alerts]]\nrule = "schedule_missed"'
-    for minutes, told in ((99, 0), (101, 1)):
+    for minutes, missed in ((99, 0), (101, 1)):
         known_at = BEGIN + minutes * MINUTE
         past.site.live_state.update_workspace("acme", known_at=known_at)
-        assert (await past.rows(rule))["schedule_missed"]["would_fire"] == told
+        assert (await past.rows(rule))["schedule_missed"]["would_fire"] == missed
 
 
 async def test_an_empty_log_is_reported(past: Past) -> None:

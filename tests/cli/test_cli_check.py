@@ -99,12 +99,12 @@ def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str])
     """A program gets the same as one document on stdout, with the same exit code."""
     assert main(["check", "--json", "-c", written(folder, GOOD)]) == 0
     good = json.loads(capsys.readouterr().out)
-    assert (good["ok"], good["faults"], len(good["config_hash"])) == (True, [], 16)
+    assert (good["ok"], good["problems"], len(good["config_hash"])) == (True, [], 16)
     assert main(["check", "--json", "-c", written(folder, "[mqt]\n")]) == 2
     bad = json.loads(capsys.readouterr().out)
     assert bad["ok"] is False
     assert {"key": "mqt", "value": "(a table)", "hint": "unknown key; did you mean mqtt?"} in (
-        bad["faults"]
+        bad["problems"]
     )
 
 
@@ -117,21 +117,21 @@ def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_a_file_that_is_no_configuration(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, printed: str
 ) -> None:
     """A file that cannot be parsed is one fault that names the file and the place."""
     path = tmp_path / "monitor.toml"
     path.write_bytes(content)
     assert main(["check", "-c", str(path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f'configuration file: "{path}": {told}')
+    assert line.startswith(f'configuration file: "{path}": {printed}')
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An absent file is told with the ways to name another; a folder is no file."""
     assert main(["check", "-c", str(tmp_path / "none: at all.toml")]) == 2
-    assert "none: at all.toml" in (told := capsys.readouterr().err)
-    assert "there is no such file; create it or name another, with -c or" in told
+    assert "none: at all.toml" in (printed := capsys.readouterr().err)
+    assert "there is no such file; create it or name another, with -c or" in printed
     assert main(["check", "-c", str(tmp_path)]) == 2
     assert "cannot be read (Is a directory)" in capsys.readouterr().err
 
@@ -172,7 +172,7 @@ def test_secrets_come_from_files_variables_and_credentials(folder: Path) -> None
         ('token_file = "secrets/bytes"', "is no text"),
     ],
 )
-def test_a_secret_that_cannot_be_read_is_a_fault(folder: Path, line: str, told: str) -> None:
+def test_a_secret_that_cannot_be_read_is_a_fault(folder: Path, line: str, printed: str) -> None:
     """Each way of giving a secret says what would help when it fails."""
     (folder / "secrets" / "large").write_text("x" * 70_000)
     (folder / "secrets" / "bytes").write_bytes(b"\xff\xfe\xfd")
@@ -180,7 +180,7 @@ def test_a_secret_that_cannot_be_read_is_a_fault(folder: Path, line: str, told: 
     with pytest.raises(ConfigurationError) as raised:
         load(path, {})
     (problem,) = raised.value.problems
-    assert told in problem
+    assert printed in problem
 
 
 def test_named_files_are_looked_for(folder: Path) -> None:

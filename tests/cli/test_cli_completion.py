@@ -73,7 +73,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def said(shell: str, code: str, environment: dict[str, str], *options: str) -> str:
+def shell_output(shell: str, code: str, environment: dict[str, str], *options: str) -> str:
     """Let a shell run code, and return what it prints."""
     done = subprocess.run(
         [program(shell), *options, "-c", code],
@@ -99,7 +99,7 @@ def test_bash_offers_what_fits(environment: dict[str, str]) -> None:
             f"COMPREPLY=(); _dataprep_monitor_completion {NAME}",
             'echo "${COMPREPLY[*]}"',
         ]
-    found = said("bash", "\n".join(lines), environment, "--norc").splitlines()
+    found = shell_output("bash", "\n".join(lines), environment, "--norc").splitlines()
     assert [sorted(line.split()) for line in found] == [sorted(offers) for _, offers in TYPED]
 
 
@@ -108,10 +108,10 @@ def test_fish_offers_what_fits(environment: dict[str, str]) -> None:
     lines = [f"{NAME} completion fish | source"]
     for typed, _ in SOME:
         lines += [f"complete -C {shlex.quote(f'{NAME} {typed}')}", "echo @@"]
-    found = said("fish", "\n".join(lines), environment, "--no-config").split("@@\n")
-    told = [[line.split("\t")[0] for line in part.splitlines()] for part in found]
-    wanted = [sorted(offers) for _, offers in SOME]
-    assert [sorted(part) for part in told[: len(wanted)]] == wanted
+    found = shell_output("fish", "\n".join(lines), environment, "--no-config").split("@@\n")
+    printed = [[line.split("\t")[0] for line in part.splitlines()] for part in found]
+    expected = [sorted(offers) for _, offers in SOME]
+    assert [sorted(part) for part in printed[: len(expected)]] == expected
     assert "getFlowRunStatus\tGet flow run status" in found[1]
 
 
@@ -130,9 +130,9 @@ def test_zsh_offers_what_fits(environment: dict[str, str]) -> None:
             "_dataprep_monitor_completion",
             "print @@",
         ]
-    found = said("zsh", "\n".join(lines), environment, "-f").split("@@\n")
-    told = [re.findall(r'"([^"]*)"(?::"[^"]*")?', part) for part in found[: len(SOME)]]
-    assert [sorted(part) for part in told] == [sorted(offers) for _, offers in SOME]
+    found = shell_output("zsh", "\n".join(lines), environment, "-f").split("@@\n")
+    printed = [re.findall(r'"([^"]*)"(?::"[^"]*")?', part) for part in found[: len(SOME)]]
+    assert [sorted(part) for part in printed] == [sorted(offers) for _, offers in SOME]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -155,13 +155,13 @@ def test_an_unknown_shell_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_broken_configuration_offers_nothing(environment: dict[str, str], tmp_path: Path) -> None:
     """A key press prints no message about a file that is wrong or not there."""
-    asked = {**environment, "COMP_WORDS": f"{NAME} runs -w ", "COMP_CWORD": "3"}
-    asked["_DATAPREP_MONITOR_COMPLETE"] = "complete_bash"
+    run_checks = {**environment, "COMP_WORDS": f"{NAME} runs -w ", "COMP_CWORD": "3"}
+    run_checks["_DATAPREP_MONITOR_COMPLETE"] = "complete_bash"
     for text in ("[[workspaces]", "workspaces = 3", "workspaces = [3]", None):
         path = tmp_path / "monitor.toml"
         path.unlink() if text is None else path.write_text(text)
         done = subprocess.run(
-            [NAME], env=asked, capture_output=True, text=True, timeout=60, check=False
+            [NAME], env=run_checks, capture_output=True, text=True, timeout=60, check=False
         )
         assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
 
@@ -176,11 +176,11 @@ def test_a_key_press_loads_nothing_heavy(environment: dict[str, str]) -> None:
         "    heavy = {'aiohttp', 'prometheus_client', 'structlog', 'monitor.sandbox'}\n"
         "    print('loaded:', sorted(heavy & set(sys.modules)))\n"
     )
-    asked = {**os.environ, **environment, "COMP_WORDS": f"{NAME} api getFl", "COMP_CWORD": "2"}
-    asked["_DATAPREP_MONITOR_COMPLETE"] = "complete_bash"
+    run_checks = {**os.environ, **environment, "COMP_WORDS": f"{NAME} api getFl", "COMP_CWORD": "2"}
+    run_checks["_DATAPREP_MONITOR_COMPLETE"] = "complete_bash"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env=asked,
+        env=run_checks,
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

@@ -12,8 +12,8 @@ from monitor.model.secrets import Secret
 from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.files import Upload
 from monitor.workspace.settings import WorkspaceSettings
-from tests.cli.calling import configured
-from tests.cli.talking import Talking
+from tests.cli.api_scene import configured
+from tests.cli.command_process import CommandProcess
 from tests.sandbox.samples.sample import Living, Sample
 from tests.sandbox.samples.table import SAMPLES, open_living
 
@@ -58,7 +58,9 @@ async def ask(living: Living, operation: Operation, folder: Path) -> str | None:
     return None if good else f"{operation.operation_id}: {answer.status_code} {answer.body[:200]!r}"
 
 
-async def type_it(living: Living, operation: Operation, folder: Path, say: Talking) -> str | None:
+async def type_it(
+    living: Living, operation: Operation, folder: Path, run_command: CommandProcess
+) -> str | None:
     """Call an operation on the command line by method and path; return what went wrong."""
     sample = SAMPLES[operation.operation_id]
     config = configured(folder, living.workspace.url, token=sample.token, edition="open")
@@ -70,9 +72,11 @@ async def type_it(living: Living, operation: Operation, folder: Path, say: Talki
         line += ["-d", f"@{package}"]
     elif sample.body is not None:
         line += ["-d", json.dumps(sample.body(living))]
-    said = await say(*line, config=config)
-    good = said.code == 0 and not said.err and is_well(operation, said.content)
-    return None if good else f"{operation.operation_id}: {said}"
+    shell_output = await run_command(*line, config=config)
+    good = (
+        shell_output.code == 0 and not shell_output.err and is_well(operation, shell_output.content)
+    )
+    return None if good else f"{operation.operation_id}: {shell_output}"
 
 
 async def test_the_client_calls_every_operation(tmp_path: Path) -> None:
@@ -85,11 +89,13 @@ async def test_the_client_calls_every_operation(tmp_path: Path) -> None:
     assert [problem for problem in found if problem] == []
 
 
-async def test_the_command_line_calls_every_operation(tmp_path: Path, say: Talking) -> None:
+async def test_the_command_line_calls_every_operation(
+    tmp_path: Path, run_command: CommandProcess
+) -> None:
     """By method and path, with query, body or package, and nothing but the answer is printed."""
     found = []
     for operation in operations():
         async with open_living(Edition.OPEN) as living:
-            found.append(await type_it(living, operation, tmp_path, say))
+            found.append(await type_it(living, operation, tmp_path, run_command))
     assert len(found) == 186
     assert [problem for problem in found if problem] == []

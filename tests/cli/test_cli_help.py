@@ -8,15 +8,14 @@ import pytest
 import typer
 from typer.main import get_command
 
-from monitor.cli.main import COMMANDS, app, main
+from monitor.cli.command_table import COMMANDS, CommandEntry
+from monitor.cli.main import app, main
 from monitor.workspace.calling import resolve
 
-EXAMPLES = [(name, other_example) for name, _, examples in COMMANDS for other_example in examples]
+EXAMPLES = [(entry.name, example) for entry in COMMANDS for example in entry.examples]
 
 
-@pytest.mark.parametrize(
-    ("name", "example"), EXAMPLES, ids=[other_example for _, other_example in EXAMPLES]
-)
+@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[example for _, example in EXAMPLES])
 def test_an_example_is_understood(name: str, example: str) -> None:
     """Each example names its own command, with arguments and options that the command has."""
     first, *arguments = shlex.split(example.split(" > ", maxsplit=1)[0])
@@ -30,21 +29,31 @@ def test_an_example_is_understood(name: str, example: str) -> None:
         assert resolve(parsed.params["words"])
 
 
-@pytest.mark.parametrize("name", [name for name, _, _ in COMMANDS])
+@pytest.mark.parametrize("name", [entry.name for entry in COMMANDS])
 def test_help_shows_all_examples_each_on_its_line(
     capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """No example is cut or wrapped, however long it is."""
     assert main([name, "--help"]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    wanted = [
-        f"Example: dataprep-monitor {example}" for other, example in EXAMPLES if other == name
+    expected = [
+        f"Example: dataprep-monitor {example}" for command, example in EXAMPLES if command == name
     ]
-    assert lines[-len(wanted) :] == wanted
+    assert lines[-len(expected) :] == expected
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=[entry.name for entry in COMMANDS])
+def test_the_line_of_a_command_is_the_first_of_its_own_help(entry: CommandEntry) -> None:
+    """The table's line cannot differ from what the command says of itself, and fits a terminal."""
+    group = get_command(app)
+    with typer.Context(group, info_name="dataprep-monitor") as context:
+        command = group.get_command(context, entry.name)  # type: ignore[attr-defined] # a group has commands
+    assert command.help.split("\n\n")[0].replace("\n", " ") == entry.help
+    assert len(f"  {'operations'}  {entry.help}") <= 80
 
 
 def test_an_example_of_api_for_each_of_its_forms() -> None:
     """Method and path, id, query, body, every page, a file out and a file in are all shown."""
-    told = " ".join(example for name, example in EXAMPLES if name == "api")
-    wanted = ("GET /v4/", "getJobGroup ", " -q ", " -d '{", " --all", " --out ", " -d @")
-    assert [form for form in wanted if form not in told] == []
+    shown = " ".join(example for name, example in EXAMPLES if name == "api")
+    forms = ("GET /v4/", "getJobGroup ", " -q ", " -d '{", " --all", " --out ", " -d @")
+    assert [form for form in forms if form not in shown] == []

@@ -10,44 +10,44 @@ import pytest
 
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import MqttProtocol, MqttSettings
-from tests.cli.doctoring import Told, asked, verdicts
+from tests.cli.doctor_scene import Report, outcomes, run_checks
 from tests.servers import Mosquitto, program
 
 
-async def told_of(folder: Path, broker: Mosquitto, **settings: Any) -> Told:
-    return await asked(folder, mqtt=MqttSettings(**{"url": broker.url, **settings}))
+async def told_of(folder: Path, broker: Mosquitto, **settings: Any) -> Report:
+    return await run_checks(folder, mqtt=MqttSettings(**{"url": broker.url, **settings}))
 
 
 async def test_a_healthy_broker_is_ok(tmp_path: Path) -> None:
     """Connected, no TLS needed on this machine, and the message was acknowledged."""
     async with Mosquitto(tmp_path) as broker:
-        told = await told_of(tmp_path, broker)
-    assert set(verdicts(told).values()) == {"ok"}
-    assert told["mqtt connection"].found.endswith("accepted us anonymously, with MQTT 5")
-    assert "dataprep/v1/bridge/monitor/doctor was acknowledged" in told["mqtt publishing"].found
+        report = await told_of(tmp_path, broker)
+    assert set(outcomes(report).values()) == {"ok"}
+    assert report["mqtt connection"].found.endswith("accepted us anonymously, with MQTT 5")
+    assert "dataprep/v1/bridge/monitor/doctor was acknowledged" in report["mqtt publishing"].found
 
 
 async def test_an_older_version_says_what_it_cannot_tell(tmp_path: Path) -> None:
     """MQTT 3.1.1 acknowledges also what it throws away, and the line says so."""
     async with Mosquitto(tmp_path) as broker:
-        told = await told_of(tmp_path, broker, protocol=MqttProtocol.V311)
-    assert "with MQTT 3.1.1" in told["mqtt connection"].found
-    assert "does not tell whether it was thrown away" in told["mqtt publishing"].found
+        report = await told_of(tmp_path, broker, protocol=MqttProtocol.V311)
+    assert "with MQTT 3.1.1" in report["mqtt connection"].found
+    assert "does not show whether it was dropped" in report["mqtt publishing"].found
 
 
 async def test_no_section_mqtt_is_ok(tmp_path: Path) -> None:
     """MQTT is a choice."""
-    told = await asked(tmp_path)
-    assert told["mqtt connection"].found == "off: there is no section [mqtt]"
-    assert "mqtt publishing" not in told
+    report = await run_checks(tmp_path)
+    assert report["mqtt connection"].found == "off: there is no section [mqtt]"
+    assert "mqtt publishing" not in report
 
 
 async def test_a_broker_that_is_not_there_fails(tmp_path: Path) -> None:
     """The reason is told, and that publishing was not tried."""
-    told = await asked(tmp_path, mqtt=MqttSettings(url="mqtt://127.0.0.1:9"))
-    assert told["mqtt connection"].outcome == "failed"
-    assert "Connection refused" in told["mqtt connection"].found
-    assert told["mqtt publishing"].found == "not checked, because there is no connection"
+    report = await run_checks(tmp_path, mqtt=MqttSettings(url="mqtt://127.0.0.1:9"))
+    assert report["mqtt connection"].outcome == "failed"
+    assert "Connection refused" in report["mqtt connection"].found
+    assert report["mqtt publishing"].found == "not checked, because there is no connection"
 
 
 def password_file(folder: Path) -> Path:
@@ -81,11 +81,11 @@ async def test_a_broker_that_lets_us_write_nothing_fails(tmp_path: Path) -> None
     (tmp_path / "acl").write_text("topic read #\n")
     (tmp_path / "acl").chmod(0o644)
     async with Mosquitto(tmp_path, options=(f"acl_file {tmp_path}/acl",)) as broker:
-        told = await told_of(tmp_path, broker)
-    assert told["mqtt connection"].outcome == "ok"
-    assert told["mqtt publishing"].outcome == "failed"
-    assert "not authorized" in told["mqtt publishing"].found
-    assert "write to dataprep/v1/#" in str(told["mqtt publishing"].hint)
+        report = await told_of(tmp_path, broker)
+    assert report["mqtt connection"].outcome == "ok"
+    assert report["mqtt publishing"].outcome == "failed"
+    assert "not authorized" in report["mqtt publishing"].found
+    assert "write to dataprep/v1/#" in str(report["mqtt publishing"].hint)
 
 
 @pytest.mark.parametrize(
@@ -107,29 +107,29 @@ async def test_the_certificate_of_a_broker_is_judged(
     """A broker whose certificate is unknown is not talked to, unless nothing is verified."""
     listener = (f"certfile {certificate[0]}", f"keyfile {certificate[1]}")
     async with Mosquitto(tmp_path, listener=listener) as broker:
-        told = await told_of(
+        report = await told_of(
             tmp_path,
             broker,
             url=broker.url.replace("mqtt://", "mqtts://"),
             ca_file=str(certificate[0]) if believes else None,
             verify_tls=verify,
         )
-    found = verdicts(told)
+    found = outcomes(report)
     assert (found["mqtt connection"], found["mqtt TLS"], found["mqtt publishing"]) == expected
 
 
 async def test_a_broker_elsewhere_in_the_clear_is_a_warning(tmp_path: Path) -> None:
     """Without TLS credentials and events can be read on the way."""
     async with Mosquitto(tmp_path) as broker:
-        told = await told_of(tmp_path, broker, url=f"mqtt://0.0.0.0:{broker.port}")
-    assert told["mqtt TLS"].outcome == "warning"
-    assert "mqtts://" in str(told["mqtt TLS"].hint)
+        report = await told_of(tmp_path, broker, url=f"mqtt://0.0.0.0:{broker.port}")
+    assert report["mqtt TLS"].outcome == "warning"
+    assert "mqtts://" in str(report["mqtt TLS"].hint)
 
 
 async def test_a_file_of_tls_that_is_missing_fails(tmp_path: Path) -> None:
     """The file is named, not only that there is no connection."""
-    told = await asked(
+    report = await run_checks(
         tmp_path, mqtt=MqttSettings(url="mqtts://127.0.0.1:9", ca_file="/nowhere/ca.pem")
     )
-    assert told["mqtt TLS"].outcome == "failed"
-    assert "TLS files cannot be used" in told["mqtt TLS"].found
+    assert report["mqtt TLS"].outcome == "failed"
+    assert "TLS files cannot be used" in report["mqtt TLS"].found

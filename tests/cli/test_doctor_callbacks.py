@@ -21,8 +21,8 @@ from monitor.sandbox.records.objects import WebhookFlowTask
 from monitor.sandbox.sandbox import Sandbox
 from monitor.web.settings import ServerSettings
 from tests.app import stage
-from tests.app.waiting import eventually
-from tests.cli.doctoring import asked, somebody
+from tests.app.eventually import eventually
+from tests.cli.doctor_scene import other_server, run_checks
 from tests.servers import free_port
 
 
@@ -41,8 +41,8 @@ class Site(Struct, frozen=True, kw_only=True):
             public_url = f"http://127.0.0.1:{public_port}"
             settings = msgspec.structs.replace(acme.callbacks, public_url=public_url)
             acme = msgspec.structs.replace(acme, callbacks=settings)
-        told = await asked(folder, acme, callbacks=ListenerSettings(port=self.port))
-        return told["acme callbacks"]
+        report = await run_checks(folder, acme, callbacks=ListenerSettings(port=self.port))
+        return report["acme callbacks"]
 
 
 @contextlib.asynccontextmanager
@@ -65,31 +65,31 @@ async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
     """What the workspace got, or did not get, is told with what to look at."""
     async with a_site() as site:
         nobody = await site.callbacks(tmp_path, public_port=free_port())
-        async with somebody(404) as port:
+        async with other_server(404) as port:
             wrong = await site.callbacks(tmp_path, public_port=port)
     assert (nobody.outcome, wrong.outcome) == ("failed", "failed")
-    assert "was called in vain" in nobody.found
+    assert "failed its test call" in nobody.found
     assert "it was answered 404" in wrong.found
-    assert "lead public_url to callbacks.listen" in str(wrong.hint)
+    assert "route public_url to callbacks.listen" in str(wrong.hint)
 
 
 async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
     """With the address held by somebody else, the test would tell nothing of ours."""
-    async with a_site() as site, somebody(404) as port:
-        told = await asked(tmp_path, site.acme, callbacks=ListenerSettings(port=port))
-    assert told["callbacks address"].outcome == "failed"
-    assert told["acme callbacks"].outcome == "warning"
-    assert "was not tried" in told["acme callbacks"].found
+    async with a_site() as site, other_server(404) as port:
+        report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=port))
+    assert report["callbacks address"].outcome == "failed"
+    assert report["acme callbacks"].outcome == "warning"
+    assert "was not tried" in report["acme callbacks"].found
 
 
 async def test_an_edition_without_tasks_is_a_warning(tmp_path: Path) -> None:
     """Where the workspace offers neither test nor tasks, the way out is by hand."""
     async with a_site(Edition.LE) as site:
-        told = await asked(tmp_path, site.acme, callbacks=ListenerSettings(port=site.port))
-    assert told["acme callbacks"].outcome == "warning"
-    assert "answered 404, which is the listener" in str(told["acme callbacks"].hint)
-    assert told["acme webhook tasks"].outcome == "warning"
-    assert "by hand" in str(told["acme webhook tasks"].hint)
+        report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=site.port))
+    assert report["acme callbacks"].outcome == "warning"
+    assert "answered 404, which is the listener" in str(report["acme callbacks"].hint)
+    assert report["acme webhook tasks"].outcome == "warning"
+    assert "by hand" in str(report["acme webhook tasks"].hint)
 
 
 async def test_callbacks_made_by_hand_are_ok(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ async def test_callbacks_made_by_hand_are_ok(tmp_path: Path) -> None:
         by_hand = msgspec.structs.replace(
             site.acme, callbacks=CallbackSettings(secret=Secret(stage.SECRET))
         )
-        told = await asked(tmp_path, by_hand, callbacks=ListenerSettings(port=site.port))
-    assert told["acme callbacks"].found.startswith("taken where they are made by hand")
-    assert told["acme webhook tasks"].found.startswith("none are wanted")
+        report = await run_checks(tmp_path, by_hand, callbacks=ListenerSettings(port=site.port))
+    assert report["acme callbacks"].found.startswith("accepted from webhook tasks made by hand")
+    assert report["acme webhook tasks"].found.startswith("none are configured")
 
 
 async def test_tasks_are_told_as_the_daemon_keeps_them(tmp_path: Path) -> None:
@@ -119,11 +119,13 @@ async def test_tasks_are_told_as_the_daemon_keeps_them(tmp_path: Path) -> None:
                 return "data" in await face.post("/api/v1/webhooks", action="sync")
 
             await eventually(is_synchronised, why="the flows are not listed")
-            told = await asked(tmp_path, site.acme, server=server, callbacks=settings.callbacks)
-    assert told["server address"].found.endswith("held by our own daemon, which is alive")
-    assert "takes our callbacks" in told["callbacks address"].found
-    assert told["acme callbacks"].outcome == "ok"
-    line = told["acme webhook tasks"]
+            report = await run_checks(
+                tmp_path, site.acme, server=server, callbacks=settings.callbacks
+            )
+    assert report["server address"].found.endswith("held by our own daemon, which is alive")
+    assert "accepts our callbacks" in report["callbacks address"].found
+    assert report["acme callbacks"].outcome == "ok"
+    line = report["acme webhook tasks"]
     assert line.outcome == "warning"
     assert line.found.startswith(f"1 over_limit, {len(flows) - 1} registered: the flow is full")
 

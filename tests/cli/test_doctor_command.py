@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tests.app import stage
+from tests.app.eventually import eventually
 from tests.app.processes import Settings, Watched, command, daemon_process
-from tests.app.waiting import eventually
 from tests.servers import Mosquitto
 
 
@@ -55,7 +55,7 @@ async def test_a_broken_set_up_exits_1_with_the_way_out(tmp_path: Path) -> None:
 
 
 async def test_a_program_gets_the_same_as_json(tmp_path: Path) -> None:
-    """One document with verdict, subject, found and way out of each line; the same exit code."""
+    """One document with outcome, subject, result and hint of each line; the same exit code."""
     settings = Settings(tmp_path, Watched("acme", "http://127.0.0.1:9", "a token"))
     done = await command("doctor", "--json", config=settings.path)
     rows = json.loads(done.out)
@@ -66,7 +66,7 @@ async def test_a_program_gets_the_same_as_json(tmp_path: Path) -> None:
         "callbacks address",
         "store",
     ]
-    assert set(rows[0]) == {"verdict", "subject", "found", "hint"}
+    assert set(rows[0]) == {"outcome", "subject", "found", "hint"}
 
 
 async def test_one_workspace_may_be_chosen(tmp_path: Path) -> None:

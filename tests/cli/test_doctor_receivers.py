@@ -12,7 +12,7 @@ import pytest
 from monitor.model.clock import SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import AlertmanagerSettings, WebhookSettings
-from tests.cli.doctoring import asked, verdicts
+from tests.cli.doctor_scene import outcomes, run_checks
 from tests.outputs.receiving import PostReceiver
 from tests.servers import Alertmanager, free_port
 
@@ -26,10 +26,10 @@ async def test_a_real_alertmanager_takes_the_question(tmp_path: Path) -> None:
         Alertmanager(tmp_path, notify_url=receiver.url, group_by="alertname") as alertmanager,
     ):
         settings = AlertmanagerSettings(urls=(alertmanager.url,))
-        told = await asked(tmp_path, alertmanager=settings)
+        report = await run_checks(tmp_path, alertmanager=settings)
         subject = f"alertmanager 127.0.0.1:{alertmanager.port}"
-        assert told[subject].found == "took an empty list of alerts"
-        assert set(verdicts(told).values()) == {"ok"}
+        assert report[subject].found == "accepted an empty list of alerts"
+        assert set(outcomes(report).values()) == {"ok"}
         assert receiver.got == []
 
 
@@ -41,13 +41,13 @@ async def test_one_that_takes_nothing_fails_and_the_others_are_asked(
     async with PostReceiver() as well, PostReceiver() as ill:
         ill.judge = lambda _: status
         settings = AlertmanagerSettings(urls=(well.url, ill.url), token=Secret("s3cret"))
-        told = await asked(tmp_path, alertmanager=settings)
-        assert told[f"alertmanager 127.0.0.1:{well.port}"].outcome == "ok"
-        line = told[f"alertmanager 127.0.0.1:{ill.port}"]
-        assert (line.outcome, line.found) == ("failed", f"takes no alerts: answered {status}")
+        report = await run_checks(tmp_path, alertmanager=settings)
+        assert report[f"alertmanager 127.0.0.1:{well.port}"].outcome == "ok"
+        line = report[f"alertmanager 127.0.0.1:{ill.port}"]
+        assert (line.outcome, line.found) == ("failed", f"accepts no alerts: answered {status}")
         assert "[alertmanager]" in (line.hint or "")
         assert [item.body for item in (*well.got, *ill.got)] == [b"[]", b"[]"]
-        assert "s3cret" not in str(told)
+        assert "s3cret" not in str(report)
 
 
 async def test_a_clock_that_is_off_is_told(tmp_path: Path) -> None:
@@ -55,32 +55,32 @@ async def test_a_clock_that_is_off_is_told(tmp_path: Path) -> None:
     async with PostReceiver() as receiver:
         theirs = SystemClock().now() + timedelta(hours=1)
         receiver.headers = {"Date": format_datetime(theirs, usegmt=True)}
-        told = await asked(tmp_path, alertmanager=AlertmanagerSettings(urls=(receiver.url,)))
-        line = told[f"alertmanager 127.0.0.1:{receiver.port}"]
+        report = await run_checks(tmp_path, alertmanager=AlertmanagerSettings(urls=(receiver.url,)))
+        line = report[f"alertmanager 127.0.0.1:{receiver.port}"]
         assert line.outcome == "ok"
-        assert "s off ours, which is allowed for" in line.found
+        assert "s from ours, which is allowed for" in line.found
 
 
 async def test_the_webhook_is_connected_to_and_posted_nothing(tmp_path: Path) -> None:
     """A receiver could not tell a question from news."""
     async with PostReceiver() as receiver:
         settings = WebhookSettings(url=f"{receiver.url}/hook", secret=KEY)
-        told = await asked(tmp_path, webhook=settings)
-        assert told["webhook"].found == "accepts connections; nothing was posted"
-        assert told["webhook TLS"].outcome == "ok"
+        report = await run_checks(tmp_path, webhook=settings)
+        assert report["webhook"].found == "accepts connections; nothing was posted"
+        assert report["webhook TLS"].outcome == "ok"
         assert receiver.got == []
 
 
 async def test_a_webhook_that_is_not_there_fails(tmp_path: Path) -> None:
     """The reason is told, and no part of the address that could be a secret."""
     url = f"http://127.0.0.1:{free_port()}/hook?key=hidden"
-    told = await asked(tmp_path, webhook=WebhookSettings(url=url, secret=KEY))
-    assert told["webhook"].outcome == "failed"
-    assert told["webhook"].found.startswith("no connection:")
-    assert "hidden" not in str(told)
+    report = await run_checks(tmp_path, webhook=WebhookSettings(url=url, secret=KEY))
+    assert report["webhook"].outcome == "failed"
+    assert report["webhook"].found.startswith("no connection:")
+    assert "hidden" not in str(report)
 
 
 async def test_what_is_not_configured_is_not_spoken_of(tmp_path: Path) -> None:
     """Both are a choice."""
-    told = await asked(tmp_path)
-    assert not [item for item in told if item.startswith(("alertmanager", "webhook"))]
+    report = await run_checks(tmp_path)
+    assert not [item for item in report if item.startswith(("alertmanager", "webhook"))]

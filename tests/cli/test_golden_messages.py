@@ -28,8 +28,8 @@ from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings
 from monitor.web.settings import ServerSettings
-from tests.cli.doctoring import somebody
-from tests.cli.talking import Talking
+from tests.cli.command_process import CommandProcess
+from tests.cli.doctor_scene import other_server
 from tests.servers import Mosquitto
 from tests.web.serving import serving
 
@@ -105,7 +105,7 @@ async def broker(folder: Path) -> AsyncIterator[Placeholders]:
 @contextlib.asynccontextmanager
 async def stranger(folder: Path) -> AsyncIterator[Placeholders]:
     """A workspace, and another program on the port of the daemon's server."""
-    async with sandbox(folder) as placeholders, somebody(200, {"status": "up"}) as port:
+    async with sandbox(folder) as placeholders, other_server(200, {"status": "up"}) as port:
         yield {**placeholders, "address": f"127.0.0.1:{port}"}
 
 
@@ -187,14 +187,14 @@ def test_messages_of_check(
     ids=lambda word: word,
 )
 async def test_messages_of_api_and_silence(
-    tmp_path: Path, say: Talking, command: str, name: str
+    tmp_path: Path, run_command: CommandProcess, command: str, name: str
 ) -> None:
     """A refused call of the workspace or of the daemon is explained on stderr."""
     case = CASES[command, name]
     async with SCENES[case.scene](tmp_path) as scene:
         placeholders = {"folder": str(tmp_path), **scene}
         path = written(command, case, placeholders)
-        done = await say(command, *case.arguments, config=path)
+        done = await run_command(command, *case.arguments, config=path)
     assert_same(command, name, with_placeholders(done.err, placeholders))
     assert done.code == case.exit_code
 
@@ -202,13 +202,13 @@ async def test_messages_of_api_and_silence(
 @pytest.mark.parametrize(
     "name", [name for command, name in CASES if command == "doctor"], ids=lambda name: name
 )
-async def test_messages_of_doctor(tmp_path: Path, say: Talking, name: str) -> None:
+async def test_messages_of_doctor(tmp_path: Path, run_command: CommandProcess, name: str) -> None:
     """Warnings and failures have their lines on stdout, wrong usage on stderr."""
     case = CASES["doctor", name]
     async with SCENES[case.scene](tmp_path) as scene:
         placeholders = {"folder": str(tmp_path), **scene}
         path = written("doctor", case, placeholders)
-        done = await say("doctor", *case.arguments, config=path)
+        done = await run_command("doctor", *case.arguments, config=path)
     lines = done.out.splitlines(keepends=True)
     not_ok = "".join(line for line in lines if not line.startswith("ok  "))
     assert_same("doctor", name, with_placeholders(done.err + not_ok, placeholders))

@@ -20,8 +20,8 @@ from monitor.app.daemon import Daemon
 from monitor.cli.service_manager import ServiceManager
 from monitor.model.clock import SystemClock
 from tests.app import stage
+from tests.app.eventually import eventually, pause
 from tests.app.processes import COMMAND, DaemonProcess, Settings, Watched, daemon_process
-from tests.app.waiting import eventually, pause
 from tests.clocks import ManualClock
 from tests.servers import free_port
 
@@ -44,7 +44,7 @@ class Manager:
     def environment(self) -> dict[str, str]:
         return {"NOTIFY_SOCKET": self.address.replace("\0", "@")}
 
-    def heard(self) -> list[dict[str, str]]:
+    def requests_seen(self) -> list[dict[str, str]]:
         """Return every message so far, each as its assignments."""
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -54,16 +54,18 @@ class Manager:
 
     def words(self) -> list[str]:
         """Return the first word of every message but the watchdog's, without repetitions."""
-        words = [next(iter(message)) for message in self.heard()]
-        told = [word for word in words if word != "WATCHDOG"]
-        return [word for before, word in zip(["", *told], told, strict=False) if word != before]
+        words = [next(iter(message)) for message in self.requests_seen()]
+        printed = [word for word in words if word != "WATCHDOG"]
+        return [
+            word for before, word in zip(["", *printed], printed, strict=False) if word != before
+        ]
 
     def count(self, word: str) -> int:
-        return sum(word in message for message in self.heard())
+        return sum(word in message for message in self.requests_seen())
 
     def status(self) -> str:
-        told = [message["STATUS"] for message in self.heard() if "STATUS" in message]
-        return told[-1] if told else ""
+        printed = [message["STATUS"] for message in self.requests_seen() if "STATUS" in message]
+        return printed[-1] if printed else ""
 
     def close(self) -> None:
         self._socket.close()
@@ -106,13 +108,13 @@ def test_each_step_is_told_in_the_words_of_the_protocol(
     ours = spoken_to(manager, clock)
     ours.started("following acme")
     with ours.reloading():
-        ours.change_standing("following acme,\nREADY=0 and more")
+        ours.change_status("following acme,\nREADY=0 and more")
     ours.stopping()
-    assert manager.heard() == [
+    assert manager.requests_seen() == [
         {"READY": "1", "STATUS": "following acme"},
         {"RELOADING": "1", "MONOTONIC_USEC": "0", "STATUS": "reading the configuration"},
         {"READY": "1", "STATUS": "following acme, READY=0 and more"},
-        {"STOPPING": "1", "STATUS": "letting events out"},
+        {"STOPPING": "1", "STATUS": "delivering events"},
     ]
 
 
@@ -143,7 +145,7 @@ def test_a_manager_that_is_not_there_is_logged_once(address: str, clock: ManualC
     with capture_logs() as logs:
         ours.started("following acme")
         ours.stopping()
-    assert [log["event"] for log in logs] == ["the service manager does not listen"]
+    assert [log["event"] for log in logs] == ["service manager does not listen"]
 
 
 def test_a_manager_that_comes_back_is_told_again(tmp_path: Path, clock: ManualClock) -> None:
@@ -170,7 +172,7 @@ def test_a_manager_that_reads_nothing_holds_nobody_up(
             ours.started("following acme")
             if logs:
                 break
-    assert [log["event"] for log in logs] == ["the service manager does not listen"]
+    assert [log["event"] for log in logs] == ["service manager does not listen"]
 
 
 @pytest.mark.parametrize(
@@ -185,10 +187,10 @@ def test_a_manager_that_reads_nothing_holds_nobody_up(
     ],
 )
 def test_only_a_watchdog_that_is_meant_for_this_process_is_fed(
-    heard_at: Manager, clock: ManualClock, told: dict[str, str], *, watches: bool
+    heard_at: Manager, clock: ManualClock, printed: dict[str, str], *, watches: bool
 ) -> None:
     """Another process's watchdog, none, or nonsense in its place asks for nothing."""
-    assert spoken_to(heard_at, clock, **told).watches is watches
+    assert spoken_to(heard_at, clock, **printed).watches is watches
 
 
 async def test_the_watchdog_is_fed_at_half_its_time(heard_at: Manager, clock: ManualClock) -> None:
@@ -203,7 +205,7 @@ async def test_the_watchdog_is_fed_at_half_its_time(heard_at: Manager, clock: Ma
     await clock.advance(35)
     feeding.cancel()
     assert probes == [0, 10, 20, 30]
-    assert heard_at.heard() == [{"WATCHDOG": "1"}] * 4
+    assert heard_at.requests_seen() == [{"WATCHDOG": "1"}] * 4
 
 
 async def test_a_probe_that_hangs_starves_the_watchdog(
@@ -263,13 +265,13 @@ async def test_the_daemon_tells_its_start_its_reloads_and_its_end(
         daemon.tell(signal.SIGHUP)
         await eventually(lambda: len(manager.words()) == 5, why=manager.words)
         assert "was refused" in manager.status()
-        told = (await daemon.face.json("/api/v1/workspaces"))["data"]
-        assert [item["workspace"] for item in told] == ["acme", "beta"]
+        printed = (await daemon.face.json("/api/v1/workspaces"))["data"]
+        assert [item["workspace"] for item in printed] == ["acme", "beta"]
 
         assert await daemon.end() == 0
     steps = ["READY", "RELOADING", "READY", "RELOADING", "READY", "STOPPING"]
     assert manager.words() == steps
-    begun = [int(item["MONOTONIC_USEC"]) for item in manager.heard() if "RELOADING" in item]
+    begun = [int(item["MONOTONIC_USEC"]) for item in manager.requests_seen() if "RELOADING" in item]
     assert 0 < begun[0] < begun[1] <= time.monotonic_ns() // 1_000
 
 
@@ -278,21 +280,21 @@ async def test_a_daemon_that_stands_still_feeds_no_watchdog(
 ) -> None:
     """Fed while it runs; silent for the whole time of the watchdog while its process is frozen."""
     async with managed(heard_at, tmp_path) as daemon:
-        await eventually(lambda: heard_at.count("WATCHDOG") >= 3, why=heard_at.heard)
+        await eventually(lambda: heard_at.count("WATCHDOG") >= 3, why=heard_at.requests_seen)
         os.kill(daemon.process_id, signal.SIGSTOP)
         await pause(WATCHDOG_SECONDS / 4)
         before = heard_at.count("WATCHDOG")
         await pause(WATCHDOG_SECONDS)
         assert heard_at.count("WATCHDOG") == before
         os.kill(daemon.process_id, signal.SIGCONT)
-        await eventually(lambda: heard_at.count("WATCHDOG") > before, why=heard_at.heard)
+        await eventually(lambda: heard_at.count("WATCHDOG") > before, why=heard_at.requests_seen)
 
 
 async def test_a_manager_that_goes_away_costs_the_daemon_nothing(
     heard_at: Manager, tmp_path: Path
 ) -> None:
     """One warning in the log, and the daemon serves on and stops in order."""
-    words = "the service manager does not listen"
+    words = "service manager does not listen"
     async with managed(heard_at, tmp_path) as daemon:
         heard_at.vanish()
         await eventually(lambda: words in daemon.log, why=lambda: daemon.log)

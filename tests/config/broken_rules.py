@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.alerting.settings import RuleKind
 from tests.config.settings_tables import Row
 
 NO_HTTP_URL = 'must be an http or https URL, such as "https://api.clouddataprep.com"'
@@ -14,12 +15,7 @@ NO_RUN = 'each must be KIND/ID, such as "job_group/123", "flow_run/7" or "plan_r
 EMPTY = "must not be empty; leave the key out instead"
 NO_FILE = "there is no such file; create it or name another"
 NO_GLOB = 'must not be empty; leave the key out, or write "*"'
-RULES = (
-    "run_failed, run_overdue, run_stuck, queue_slow, schedule_missed, schedule_disabled, "
-    "not_fresh, "
-    "failing_repeatedly, canceled, workspace_unreachable, token_expiring, callbacks_missed, "
-    "quality_dropped, budget_exhausted, monitor_degraded"
-)
+RULES = ", ".join(RuleKind)
 NO_HOST = "names no host that could be asked for"
 
 BROKEN_RULES: tuple[Row, ...] = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from monitor.alerting.settings import RuleKind
 from monitor.bus.settings import store_path
-from monitor.cli.settings_files import weigh_file
+from monitor.cli.settings_files import validate_file
 from monitor.config import ValidationResult
 from monitor.config.environment import variable_of
 from monitor.config.keys import Kind
@@ -127,7 +127,7 @@ def test_every_content_of_a_file_is_validated(
     """Whatever bytes a file holds, by itself or below a workspace: problems or a configuration."""
     path = tmp_path / "monitor.toml"
     path.write_bytes(LEAST + content if keep else content)
-    assert_complete(weigh_file(path, {}))
+    assert_complete(validate_file(path, {}))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_file_that_cannot_be_read_is_one_problem(
     """The file is named, and the problem of it as a whole."""
     path = tmp_path / "monitor.toml"
     path.write_bytes(content)
-    result = weigh_file(path, {})
+    result = validate_file(path, {})
     assert [str(problem) for problem in result.problems] == [
         f'configuration file: "{path}": {sentence}'
     ]

@@ -16,9 +16,9 @@ Say = Callable[..., None]
 @pytest.fixture
 def seed() -> int:
     """Return a seed of this run, or ``CRASH_SEED``; pytest shows it when the test fails."""
-    one = int(os.environ.get("CRASH_SEED") or secrets.randbits(32))
-    print(f"seed {one}")  # noqa: T201 - captured, and shown when the test fails
-    return one
+    number = int(os.environ.get("CRASH_SEED") or secrets.randbits(32))
+    print(f"seed {number}")  # noqa: T201 - captured, and shown when the test fails
+    return number
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def say(request: pytest.FixtureRequest) -> Say:
     """Take counts of a scenario that has held, to be shown at the end."""
 
     def note(scenario: str, **counts: int) -> None:
-        told = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
-        request.node.user_properties.append((SCENARIO, f"{scenario}: {told}"))
+        received = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
+        request.node.user_properties.append((SCENARIO, f"{scenario}: {received}"))
 
     return note

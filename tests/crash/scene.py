@@ -15,13 +15,13 @@ from monitor.sandbox.faults import WorldOptions
 from monitor.sandbox.records.runs import JobGroup, RanFor
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, TrafficSettings, WorkSettings
-from tests.app.hearing import ENDS, Subscriber, Told, ends_in, keeping_broker
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import ENDS, ReceivedEvents, Subscriber, ends_in, keeping_broker
 from tests.app.processes import DaemonProcess, Settings, Watched, daemon_process
 from tests.app.stage import SECRET, started
-from tests.app.waiting import eventually
 from tests.crash import store_copy
+from tests.crash.crash_counts import TransitionCounts
 from tests.crash.sender import Sender
-from tests.crash.tally import Tally
 from tests.servers import Mosquitto
 
 KINDS = ("flow_run", "job_group", "plan_run")
@@ -79,7 +79,7 @@ class Scene:
         self.chance = random.Random(seed)  # noqa: S311 - no secret
         self.seed = seed
         self.kills = 0
-        self._tally = Tally(subscriber)
+        self._transitions = TransitionCounts(subscriber)
         self._given_up_before = 0
         self._backlogs: list[float | None] = []
         self._waiting: frozenset[str] = frozenset()
@@ -102,13 +102,13 @@ class Scene:
             )
         return begun
 
-    async def until_told(self, word: str, job_groups: list[JobGroup]) -> None:
+    async def until_received(self, word: str, job_groups: list[JobGroup]) -> None:
         """Return when the subscriber has heard this of every one of them."""
         runs = {("job_group", str(job_group.id)) for job_group in job_groups}
         await eventually(
-            lambda: not self._tally.missing(word, runs),
+            lambda: not self._transitions.missing(word, runs),
             why=lambda: (
-                f"{word} is missing for {len(self._tally.missing(word, runs))}\n"
+                f"{word} is missing for {len(self._transitions.missing(word, runs))}\n"
                 f"{self.daemon.log[-3000:]}"
             ),
             within_seconds=_PATIENCE_SECONDS,
@@ -137,8 +137,8 @@ class Scene:
         left = store_copy.read(self.store)
         self._given_up_before = len(_forged(left.settled))
         assert left.lost(acknowledged) == set()
-        assert left.ended <= left.told
-        assert left.untold(self.genuine()) == set()
+        assert left.ended <= left.received
+        assert left.without_event(self.genuine()) == set()
         await self.daemon.start()
 
     async def says_that_the_store_fails(self) -> bool:
@@ -149,39 +149,39 @@ class Scene:
         """Return the acknowledged runs that there are."""
         return {run_id for run_id, _ in self.sender.acknowledged if int(run_id) < FORGED_FROM}
 
-    async def until_agreed(self) -> Told:
-        """Return when ledger and subscriber tell the same, with what was told."""
+    async def until_agreed(self) -> ReceivedEvents:
+        """Return the received events when ledger and subscriber agree."""
         happened = ends_in(self.workspace.ledger, KINDS)
 
         def differences() -> str:
-            told = self._tally.ends()
+            received = self._transitions.ends()
             return (
-                f"seed {self.seed}: {len(happened - told)} not told: "
-                f"{sorted(happened - told)[:9]}, wrongly told: {sorted(told - happened)[:9]}\n"
+                f"seed {self.seed}: {len(happened - received)} missing: "
+                f"{sorted(happened - received)[:9]}, wrong: {sorted(received - happened)[:9]}\n"
                 f"{self.daemon.log[-3000:]}"
             )
 
         await eventually(
-            lambda: self._tally.ends() == happened,
+            lambda: self._transitions.ends() == happened,
             why=differences,
             within_seconds=_PATIENCE_SECONDS,
         )
-        return self.subscriber.told()
+        return self.subscriber.received()
 
     @property
     def lost(self) -> int:
-        """How many ends the ledger has that the subscriber was not told, plus callbacks gone."""
-        untold = ends_in(self.workspace.ledger, KINDS) - self._tally.ends()
+        """Ends of the ledger that the subscriber has not received, plus lost callbacks."""
+        missing = ends_in(self.workspace.ledger, KINDS) - self._transitions.ends()
         left = store_copy.read(self.store)
-        return len(untold) + len(left.lost(self.sender.fingerprints))
+        return len(missing) + len(left.lost(self.sender.fingerprints))
 
     async def judge(self) -> int:
         """Hold the whole to its promises; return how many events were heard."""
-        told = await self.until_agreed()
-        assert told.ambiguous() == []
-        assert told.out_of_order() == {}
-        complete = {run for run, words in told.transitions().items() if ENDS & set(words)}
-        assert complete == set(told.transitions())  # begun and invented: nothing ever ended it
+        received = await self.until_agreed()
+        assert received.ambiguous() == []
+        assert received.out_of_order() == {}
+        complete = {run for run, words in received.transitions().items() if ENDS & set(words)}
+        assert complete == set(received.transitions())  # begun and invented: nothing ever ended it
         await eventually(
             self._has_settled,
             why=lambda: (
@@ -194,12 +194,12 @@ class Scene:
         assert await self.daemon.end() == 0
         left = store_copy.read(self.store)
         assert left.lost(self.sender.fingerprints) == set()
-        assert left.untold(self.genuine()) == set()
+        assert left.without_event(self.genuine()) == set()
         assert not {item.split(":")[1] for item in left.waiting} & self.genuine()
-        assert left.ended == left.told
+        assert left.ended == left.received
         assert SECRET not in self.daemon.log
         assert "Traceback" not in self.daemon.log
-        return len(told.events)
+        return len(received.events)
 
     async def _has_settled(self) -> bool:
         """True when nothing is left to be done but asking for what does not exist."""

@@ -1,4 +1,4 @@
-"""Sends callbacks as a workspace with ``retryOnFailure`` does, and remembers what was answered."""
+"""Sends callbacks as a workspace with ``retryOnFailure`` does, and keeps the answers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 import aiohttp
 
+from tests.app.eventually import pause
 from tests.app.stage import SECRET
-from tests.app.waiting import pause
 
-Told = tuple[str, str]  # id of the job group, the workspace's word for its end
+EndCallback = tuple[str, str]  # id of the job group, the workspace's word for its end
 
 _AT_ONCE = 32
 _AGAIN_SECONDS = 0.1
@@ -19,20 +19,20 @@ _TIMEOUT = aiohttp.ClientTimeout(total=15)
 
 
 class Sender:
-    """Sends each callback until it is answered 2xx; whoever kills the daemon may look on."""
+    """Sends each callback until it is answered 2xx; also while the daemon is killed."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}/hooks/acme"
-        self._waiting: deque[Told] = deque()
-        self.acknowledged: list[Told] = []
+        self._waiting: deque[EndCallback] = deque()
+        self.acknowledged: list[EndCallback] = []
         self.refused: Counter[str] = Counter()  # by status, or by what the connection died of
 
     @property
     def fingerprints(self) -> set[str]:
-        """Return how the store calls what was acknowledged until now."""
+        """Return the store's fingerprints of the acknowledged callbacks."""
         return {f"job_group:{run_id}:{word.lower()}" for run_id, word in self.acknowledged}
 
-    async def send(self, callbacks: Iterable[Told], *, within_seconds: float = 60.0) -> None:
+    async def send(self, callbacks: Iterable[EndCallback], *, within_seconds: float = 60.0) -> None:
         """Return when every one of them was acknowledged."""
         self._waiting.extend(callbacks)
         connector = aiohttp.TCPConnector(limit=_AT_ONCE)
@@ -42,17 +42,17 @@ class Sender:
             asyncio.TaskGroup() as group,
         ):
             for _ in range(_AT_ONCE):
-                group.create_task(self._send_on(session))
+                group.create_task(self._send_on(session), name="sending callbacks")
 
     async def _send_on(self, session: aiohttp.ClientSession) -> None:
         while self._waiting:
-            told = self._waiting.popleft()
-            while not await self._is_taken(session, told):
+            callback = self._waiting.popleft()
+            while not await self._is_accepted(session, callback):
                 await pause(_AGAIN_SECONDS)
-            self.acknowledged.append(told)
+            self.acknowledged.append(callback)
 
-    async def _is_taken(self, session: aiohttp.ClientSession, told: Told) -> bool:
-        body = {"job_id": told[0], "status": told[1]}
+    async def _is_accepted(self, session: aiohttp.ClientSession, callback: EndCallback) -> bool:
+        body = {"job_id": callback[0], "status": callback[1]}
         try:
             async with session.post(
                 self._url, json=body, headers={"X-Monitor-Secret": SECRET}

@@ -17,16 +17,16 @@ class OnDisk(Struct, frozen=True, kw_only=True):
     waiting: frozenset[str]  # fingerprints
     settled: frozenset[str]
     ended: frozenset[str]  # job groups whose end is in run memory
-    told: frozenset[str]  # job groups whose end is in the log
+    received: frozenset[str]  # job groups whose end is in the log
 
     def lost(self, fingerprints: set[str]) -> set[str]:
         """Return acknowledged callbacks that neither wait nor were dealt with."""
         return fingerprints - self.waiting - self.settled
 
-    def untold(self, run_ids: set[str]) -> set[str]:
+    def without_event(self, run_ids: set[str]) -> set[str]:
         """Return runs whose callback was settled although their end is not in the log."""
         settled = {item.split(":")[1] for item in self.settled}
-        return (settled & run_ids) - self.told
+        return (settled & run_ids) - self.received
 
 
 def read(path: Path) -> OnDisk:
@@ -52,7 +52,7 @@ def _read(db: sqlite3.Connection) -> OnDisk:
         waiting=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NULL"),
         settled=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NOT NULL"),
         ended=_column(db, "SELECT id FROM run WHERE kind = 'job_group' AND ended_at IS NOT NULL"),
-        told=frozenset(event.split(":")[2] for event in events if event.split(":")[3] in ends),
+        received=frozenset(event.split(":")[2] for event in events if event.split(":")[3] in ends),
     )
 
 

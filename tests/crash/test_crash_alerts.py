@@ -7,8 +7,8 @@ from pathlib import Path
 
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
-from tests.app.alarms import Alarm, alarms
-from tests.app.waiting import eventually, pause
+from tests.app.alert_messages import AlertKey, alerts_by_key
+from tests.app.eventually import eventually, pause
 from tests.crash.conftest import Say
 from tests.crash.scene import Scene, scene
 
@@ -25,12 +25,12 @@ def recipes_of(scene: Scene) -> list[Recipe]:
     return list(found.values())
 
 
-def told(scene: Scene) -> dict[Alarm, list[str]]:
+def received(scene: Scene) -> dict[AlertKey, list[str]]:
     """Return what was told of failures; an id that came with two contents fails the test."""
     return {
-        alarm: words
-        for alarm, words in alarms(scene.subscriber).items()
-        if alarm[0] == "run_failed"
+        alert_key: words
+        for alert_key, words in alerts_by_key(scene.subscriber).items()
+        if alert_key[0] == "run_failed"
     }
 
 
@@ -46,14 +46,14 @@ async def end_runs(scene: Scene, recipes: list[Recipe], outcome: Outcome) -> Non
         await pause(scene.chance.uniform(0.0, 0.4))
 
 
-async def kill_until(scene: Scene, wanted: list[list[str]]) -> None:
+async def kill_until(scene: Scene, expected: list[list[str]]) -> None:
     """Kill the daemon at random moments while runs end, and then wait for what is to be told."""
     for _ in range(KILLS):
         await pause(scene.chance.uniform(0.0, 1.2))
         await scene.kill()
     await eventually(
-        lambda: list(told(scene).values()) == wanted,
-        why=lambda: f"seed {scene.seed}: {told(scene)}\n{scene.daemon.log[-3000:]}",
+        lambda: list(received(scene).values()) == expected,
+        why=lambda: f"seed {scene.seed}: {received(scene)}\n{scene.daemon.log[-3000:]}",
         within_seconds=_PATIENCE_SECONDS,
     )
 
@@ -71,7 +71,7 @@ async def test_kills_while_pipelines_fail_and_recover(tmp_path: Path, seed: int,
             await ending
         await pause(2)
 
-        assert list(told(one).values()) == [["fired", "resolved"]] * len(recipes)
+        assert list(received(one).values()) == [["fired", "resolved"]] * len(recipes)
         assert await one.daemon.end() == 0
         assert "Traceback" not in one.daemon.log
         say("kills among alerts", seed=seed, alerts=len(recipes), kills=one.kills)

@@ -8,7 +8,7 @@ from pathlib import Path
 from monitor.sandbox.faults import parse_faults
 from monitor.sandbox.records.runs import NativeStatus
 from monitor.sandbox.settings import TrafficSettings
-from tests.app.waiting import pause
+from tests.app.eventually import pause
 from tests.crash.conftest import Say
 from tests.crash.scene import FORGED_FROM, scene
 
@@ -21,7 +21,7 @@ async def test_kills_in_a_burst_of_callbacks(tmp_path: Path, seed: int, say: Say
     """2,000 ends that no list shows: what a callback told and was answered 2xx comes out."""
     async with scene(tmp_path, seed=seed) as one:
         job_groups = one.start_job_groups(CALLBACKS, work_seconds=(2, 4))
-        await one.until_told("started", job_groups)
+        await one.until_received("started", job_groups)
         options = one.workspace.world.options
         options.late_rows, options.late_seconds = 1.0, _FOR_AGES
         await one.until_ended()

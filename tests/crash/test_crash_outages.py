@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from tests.app.waiting import eventually, pause
+from tests.app.eventually import eventually, pause
 from tests.crash.conftest import Say
 from tests.crash.scene import Scene, scene
 
@@ -115,7 +115,7 @@ async def test_a_disk_that_is_full_for_a_while(
     with disk_of(tmp_path) as disk:
         async with scene(tmp_path, seed=seed, store=disk.path) as one:
             job_groups = one.start_job_groups(CALLBACKS, work_seconds=(2, 4))
-            await one.until_told("started", job_groups)
+            await one.until_received("started", job_groups)
             disk.fill(one)
             await one.until_ended()
             sending = asyncio.create_task(

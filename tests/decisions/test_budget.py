@@ -8,7 +8,7 @@ from pathlib import Path
 from monitor.model.events import EventType, RunEvent
 from monitor.polling.settings import PollSettings
 from monitor.sandbox.engine.engine import Outcome
-from tests.app.waiting import pause
+from tests.app.eventually import pause
 from tests.decisions.followed import Followed
 
 FAILED, OTHERS = 6, 80

@@ -15,9 +15,9 @@ from monitor.config import Configuration
 from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.faces import Face
-from tests.app.hearing import Subscriber, counted, ends_in, keeping_broker
-from tests.app.waiting import eventually
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import Subscriber, counted, ends_in, keeping_broker
 from tests.servers import Relay
 
 OUTCOMES = "dataprep_monitor_notifications_total"
@@ -63,9 +63,9 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
             await let_some_end(workspace, face)
         new = ends_in(workspace.ledger, KINDS) - former
         await eventually(
-            lambda: subscriber.told().ends() >= new, why=lambda: subscriber.told().ends()
+            lambda: subscriber.received().ends() >= new, why=lambda: subscriber.received().ends()
         )
-        assert subscriber.told().ends() == new
+        assert subscriber.received().ends() == new
 
         async with stage.daemon(without) as face:
             await let_some_end(workspace, face)
@@ -123,7 +123,7 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
             )
 
             async def all_is_accounted_for() -> bool:
-                told = len(subscriber.told().events)
+                told = len(subscriber.received().events)
                 gone = await face.total(lost, consumer="mqtt")
                 skipped = await face.total(OUTCOMES, output="mqtt", outcome="skipped")
                 return gone + skipped + told == await face.total("dataprep_monitor_events_total")
@@ -159,8 +159,8 @@ async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:
             assert readiness.checks["polls"]["ok"]
             runs = (await face.json("/api/v1/runs?limit=500"))["data"]
             assert {(run["kind"], run["id"], run["status"]) for run in runs} == happened
-            assert subscriber.told().events == {}
+            assert subscriber.received().events == {}
 
             relay.is_deaf = False
             relay.cut()
-            await eventually(lambda: subscriber.told().ends() == happened, why="not caught up")
+            await eventually(lambda: subscriber.received().ends() == happened, why="not caught up")

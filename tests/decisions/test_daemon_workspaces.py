@@ -15,9 +15,9 @@ from monitor.catalogue.operations import Edition
 from monitor.model.clock import SystemClock
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.faces import Face
-from tests.app.hearing import counted, ends_in
-from tests.app.waiting import eventually
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
+from tests.app.mqtt_subscriber import counted, ends_in
 
 KINDS = stage.kinds_of(Edition.RL)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from monitor.cli.settings_files import weigh_file
+from monitor.cli.settings_files import validate_file
 from tests.deploy.documents import blocks
 from tests.deploy.test_deploy_files import DEPLOY, SCRIPTS, checked
 from tests.servers import program
@@ -129,7 +129,7 @@ def test_the_daemon_takes_its_configuration(tmp_path: Path, url: str) -> None:
     path = tmp_path / "monitor.toml"
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
     (variable,) = SERVICES["monitor"]["environment"]
-    verdict = weigh_file(path, {variable: url})
+    verdict = validate_file(path, {variable: url})
     assert verdict.problems == ()
     assert verdict.configuration is not None
     assert [workspace.workspace.url for workspace in verdict.configuration.workspaces] == [url]
@@ -152,7 +152,7 @@ def test_no_alert_is_told_by_two(tmp_path: Path) -> None:
     """The monitor tells of workspaces, Prometheus of the monitor, both to one Alertmanager."""
     path = tmp_path / "monitor.toml"
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
-    configuration = weigh_file(path, {}).configuration
+    configuration = validate_file(path, {}).configuration
     assert configuration is not None
     assert configuration.alertmanager is not None
     assert configuration.alertmanager.urls == ("http://alertmanager:9093",)

@@ -12,7 +12,7 @@ import aiomqtt
 import pytest
 from aiomqtt import MqttCodeError, ProtocolVersion
 
-from monitor.cli.settings_files import weigh_file
+from monitor.cli.settings_files import validate_file
 from tests.deploy.documents import ROOT, blocks
 from tests.servers import Mosquitto, program
 
@@ -110,7 +110,7 @@ def test_the_configurations_of_the_guide_are_right(tmp_path: Path, number: int) 
         (tmp_path / name).write_text("a-secret-for-the-test\n")
     path = tmp_path / "monitor.toml"
     path.write_text(text.replace("/run/secrets", str(tmp_path)))
-    verdict = weigh_file(path, {"CREDENTIALS_DIRECTORY": str(tmp_path)})
+    verdict = validate_file(path, {"CREDENTIALS_DIRECTORY": str(tmp_path)})
     assert verdict.problems == ()
 
 

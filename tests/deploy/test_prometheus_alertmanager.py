@@ -10,7 +10,7 @@ import pytest
 
 from monitor.alerting.settings import RULE_DEFINITIONS, SHOWN_LABELS, RuleKind
 from monitor.model.alerts import Severity
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
 from tests.deploy.prometheus_files import PROMETHEUS, document, rules
 from tests.deploy.test_deploy_files import checked
 from tests.servers import Alertmanager, program

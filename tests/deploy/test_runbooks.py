@@ -10,7 +10,7 @@ import pytest
 from monitor.alerting.explain.explanation import REASONS
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.catalogue.operations import operations
-from monitor.cli.settings_files import weigh_file
+from monitor.cli.settings_files import validate_file
 from tests.deploy.documents import ROOT, blocks, code
 from tests.deploy.prometheus_files import recorded, rules
 from tests.deploy.promql import FOREIGN, series
@@ -109,4 +109,4 @@ def test_the_configuration_that_is_shown_is_right(tmp_path: Path) -> None:
     shown = blocks("toml", RUNBOOKS)
     assert shown
     path.write_text("\n".join([workspace, *shown]))
-    assert weigh_file(path, {}).problems == ()
+    assert validate_file(path, {}).problems == ()

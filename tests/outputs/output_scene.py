@@ -18,7 +18,7 @@ from monitor.model.clock import SystemClock
 from monitor.model.events import Event
 from monitor.outputs.delivery import DeliveryMetrics, Output
 from monitor.outputs.settings import DeliverySettings
-from tests.app.waiting import eventually
+from tests.app.eventually import eventually
 from tests.outputs.stories import change
 
 LIMIT_SECONDS = 15.0

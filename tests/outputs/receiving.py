@@ -13,7 +13,7 @@ from typing import Any, Self
 from aiohttp import web
 from msgspec import Struct
 
-from tests.app.waiting import pause
+from tests.app.eventually import pause
 
 LIMIT_SECONDS = 15.0
 DEAF = 0  # stands where a status stands: no answer at all

@@ -15,7 +15,7 @@ import pytest
 from monitor.model.alerts import AlertingSnapshot
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.settings import AlertmanagerSettings
-from tests.app.waiting import eventually, pause
+from tests.app.eventually import eventually, pause
 from tests.outputs.alert_stories import BEGAN, alert, fired, resolved
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import PostReceiver

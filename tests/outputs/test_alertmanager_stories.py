@@ -14,7 +14,7 @@ from msgspec import Struct
 from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.outputs.alertmanager.output import AlertmanagerOutput
 from monitor.outputs.settings import AlertmanagerSettings
-from tests.app.waiting import pause
+from tests.app.eventually import pause
 from tests.outputs.alert_stories import BEGAN, alert, event_of
 from tests.outputs.output_scene import QUICK, OutputScene
 from tests.outputs.receiving import BROKEN, PostReceiver

@@ -12,7 +12,7 @@ from monitor.model.alerts import AlertingSnapshot, AlertState
 from monitor.model.events import AlertEvent
 from monitor.outputs.mqtt.output import MqttOutput
 from monitor.tracking.live_state import LiveState
-from tests.app.waiting import pause
+from tests.app.eventually import pause
 from tests.outputs.alert_stories import ENDED, alert, fired, resolved
 from tests.outputs.mqtt_scene import INFO, Heard, Subscriber, settings_for
 from tests.outputs.output_scene import OutputScene

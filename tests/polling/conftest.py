@@ -30,7 +30,7 @@ from monitor.tracking.observer import Observer
 from monitor.tracking.settings import TrackingSettings
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
-from tests.app.waiting import pause
+from tests.app.eventually import pause
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import TinyWorkspace
 

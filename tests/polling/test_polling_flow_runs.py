@@ -10,7 +10,7 @@ import pytest
 from monitor.model.errors import NotAvailableError, WorkspaceUnreachableError
 from monitor.model.runs import RunKind, Source, Status, Trigger
 from monitor.workspace.priority import Priority
-from tests.app.waiting import pause
+from tests.app.eventually import pause
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace, stamp

@@ -217,9 +217,9 @@ async def test_job_records_that_never_come_are_not_asked_for_for_ever(
     await scene.polls.changes.poll()
     reading = asyncio.create_task(scene.polls.details.run())
     with capture_logs() as logs:
-        await until(lambda: any(log["event"] == "job records come later" for log in logs))
+        await until(lambda: any(log["event"] == "job records put off" for log in logs))
         await clock.advance(90_000)
-        await until(lambda: any(log["event"] == "gave up job records" for log in logs))
+        await until(lambda: any(log["event"] == "job records given up" for log in logs))
     asked = workspace.count("jobGroups/1/jobs")
     await clock.advance(3_600)
     reading.cancel()

@@ -27,7 +27,7 @@ from monitor.workspace.priority import Priority
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 
-LINE = "what the monitor can do here"
+LINE = "workspace capabilities changed"
 
 
 class Followed:

@@ -11,7 +11,7 @@ from monitor.sandbox.http.packages.archive import PackageKind, pack, unpack
 from monitor.sandbox.http.packages.arrivals import arrivals_of
 from monitor.sandbox.http.packages.exporting import export
 from monitor.sandbox.http.packages.graph import graph_of, plant
-from monitor.sandbox.http.packages.importing import answer_of, bring_in, judge
+from monitor.sandbox.http.packages.importing import answer_of, bring_in, refuse_invalid
 from monitor.sandbox.http.showing.rendering import View
 from monitor.sandbox.records.data import DatasetNode, ReferenceNode
 from monitor.sandbox.records.flows import FlowEdge, FlowRunParameterOverride
@@ -163,10 +163,10 @@ def test_out_and_in_again_is_the_same(data: Draw) -> None:
     out = pack(export(view, root, kind=kind, comment=None))
     before = fingerprint(world)
 
-    on_trial = View(world.draft(), me)
+    on_trial = View(world.scratch_copy(), me)
     arrivals = arrivals_of(unpack(out, kind), on_trial.world, by=me.id)
     tried = bring_in(on_trial, arrivals, folder_id=None)
-    judge(on_trial, tried)
+    refuse_invalid(on_trial, tried)
     assert fingerprint(world) == before
 
     imported = bring_in(view, arrivals, folder_id=None)

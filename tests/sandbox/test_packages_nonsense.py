@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from monitor.sandbox.http.errors import ApiError
 from monitor.sandbox.http.packages.archive import PackageKind, unpack
 from monitor.sandbox.http.packages.arrivals import arrivals_of
-from monitor.sandbox.http.packages.importing import answer_of, bring_in, judge
+from monitor.sandbox.http.packages.importing import answer_of, bring_in, refuse_invalid
 from monitor.sandbox.http.showing.rendering import View
 from tests.sandbox.packages import fingerprint, pages_of, tables_of, zipped
 from tests.sandbox.samples.packages import flow_package
@@ -45,9 +45,9 @@ def refusal_of(living: Living, content: bytes) -> str:
     world, person = living.workspace.world, living.things.owner
     try:
         arrivals = arrivals_of(unpack(content, PackageKind.FLOW), world, by=person.id)
-        view = View(world.draft(), person)
+        view = View(world.scratch_copy(), person)
         imported = bring_in(view, arrivals, folder_id=None)
-        judge(view, imported)
+        refuse_invalid(view, imported)
         msgspec.json.encode(answer_of(view, imported))
     except ApiError as refusal:
         return f"{refusal.status} {refusal.details}"

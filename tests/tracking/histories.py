@@ -24,7 +24,7 @@ from monitor.model.runs import (
     Trigger,
     status_of,
 )
-from monitor.tracking.transitions import Boundary, take
+from monitor.tracking.transitions import Boundary, advance
 
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)
 API_SOURCES = (Source.POLL, Source.RECONCILIATION, Source.TRACK)
@@ -70,7 +70,7 @@ class World:
 
     def look(self, observation: Observation, *, crash: bool = False) -> ObservationOutcome:
         """Take a observation; a crash before the commit leaves everything as it was."""
-        verdict = take(self.states.get(observation.key), observation, self.boundary)
+        verdict = advance(self.states.get(observation.key), observation, self.boundary)
         if crash:
             return verdict.outcome
         if verdict.outcome is ObservationOutcome.UNCONFIRMED:

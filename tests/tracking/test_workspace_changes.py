@@ -68,7 +68,7 @@ async def test_coming_and_going_is_told_only_where_it_is_asked_for(
     changes = changes_of(bus, clock)
     for kind, tells in (("setting", True), ("connection", False)):
         for things in ({"a": "1"}, {"b": "2"}):
-            await changes.learn_many("acme", kind, held(things), tells_comings=tells)
+            await changes.learn_many("acme", kind, held(things), reports_additions=tells)
 
     assert await told(bus) == [("setting:a", "1", None), ("setting:b", None, "2")]
 
@@ -87,8 +87,8 @@ async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualC
     """The old value of a setting that has become a secret does not stand in the event."""
     changes = changes_of(bus, clock)
     hidden = {"a": TrackedValue(held="digest", shown="***", is_hidden=True)}
-    await changes.learn_many("acme", "setting", held({"a": "plain"}), tells_comings=True)
-    await changes.learn_many("acme", "setting", hidden, tells_comings=True)
+    await changes.learn_many("acme", "setting", held({"a": "plain"}), reports_additions=True)
+    await changes.learn_many("acme", "setting", hidden, reports_additions=True)
 
     assert await told(bus) == [("setting:a", "***", "***")]
 
@@ -116,7 +116,7 @@ async def test_told_changes_lead_from_the_first_look_to_the_last(
     try:
         for look in looks:
             await changes_of(bus, clock).learn_many(
-                "acme", "setting", held(look), tells_comings=True
+                "acme", "setting", held(look), reports_additions=True
             )
         found = await events(bus)
     finally:

@@ -19,7 +19,7 @@ from monitor.web.health import HealthFinding
 from monitor.web.server import Server
 from monitor.web.settings import ServerSettings
 from tests.clocks import ManualClock
-from tests.web.beside import Beside
+from tests.web.fake_alerting import FakeAlerting
 from tests.web.site import Site
 
 
@@ -29,7 +29,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
     clock, live_state = ManualClock(), LiveState(["acme"])
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
     findings = {"store": HealthFinding(ok=True, detail="writable")}
-    asked: list[tuple[Any, ...]] = []
+    requested: list[tuple[Any, ...]] = []
 
     async def find() -> HealthFinding:
         return findings["store"]
@@ -38,7 +38,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         return b"some 1.0\n", f"text/plain; asked={'openmetrics' in accept}"
 
     async def track(workspace: str | None, kind: RunKind, run_id: str) -> str:
-        asked.append((workspace, kind, run_id))
+        requested.append((workspace, kind, run_id))
         if run_id == "404":
             raise NoSuchObjectError("there is no such run")
         return f"following {run_id}"
@@ -46,10 +46,10 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
     async def webhooks(
         workspace: str | None, action: str, flow: str | None
     ) -> list[dict[str, Any]]:
-        asked.append((workspace, action, flow))
+        requested.append((workspace, action, flow))
         return [{"flow": flow}]
 
-    beside = Beside(now=clock.now)
+    alerting = FakeAlerting(now=clock.now)
     server = Server(
         settings=settings,
         bus=bus,
@@ -58,10 +58,12 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         render_metrics=render,
         checks={"store": find},
         requests=Requests(track=track, webhooks=webhooks),
-        alerting=beside.requests(),
+        alerting=alerting.requests(),
     )
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
-        made = Site(server, bus, live_state, clock, findings, session, beside, asked=asked)
+        made = Site(
+            server, bus, live_state, clock, findings, session, alerting, requested=requested
+        )
         made.url = f"http://127.0.0.1:{await server.start()}"
         yield made
         await server.stop()

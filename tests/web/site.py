@@ -16,7 +16,7 @@ from monitor.tracking.live_state import LiveState
 from monitor.web.health import HealthFinding
 from monitor.web.server import Server
 from tests.clocks import ManualClock
-from tests.web.beside import Beside
+from tests.web.fake_alerting import FakeAlerting
 
 
 class Answer(Struct, frozen=True):
@@ -38,9 +38,9 @@ class Site:
     clock: ManualClock
     findings: dict[str, HealthFinding]
     session: aiohttp.ClientSession
-    beside: Beside
+    alerting: FakeAlerting
     url: str = ""
-    asked: list[tuple[Any, ...]] = field(default_factory=list)
+    requested: list[tuple[Any, ...]] = field(default_factory=list)
 
     async def get(self, path: str, *, headers: dict[str, str] | None = None) -> Answer:
         async with self.session.get(self.url + path, headers=headers) as response:
@@ -54,7 +54,7 @@ class Site:
         async with self.session.delete(self.url + path) as response:
             return await _answer(response)
 
-    async def tell(self, *runs: RunState) -> None:
+    async def observe(self, *runs: RunState) -> None:
         """Store runs with the event of the status that each has reached."""
         events = tuple(_event(run) for run in runs)
         await self.bus.commit(Change(runs=runs, events=events), timeout_seconds=5)

@@ -17,8 +17,8 @@ from aiohttp import web
 from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
-from tests.app.faces import Face
-from tests.app.waiting import eventually
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
 from tests.servers import program
 
 _START_SECONDS = 30.0
@@ -39,7 +39,7 @@ _FLAGS = (
 
 
 class Browser:
-    """A browser with one page open. ``console`` is what it said about the page so far."""
+    """A browser with one page open. ``console`` is its log about the page."""
 
     def __init__(self, page: aiohttp.ClientWebSocketResponse, console: list[str]) -> None:
         self._page = page
@@ -54,9 +54,9 @@ class Browser:
             {"id": self._number, "method": "Runtime.evaluate", "params": parameters}
         )
         async with asyncio.timeout(_ANSWER_SECONDS):
-            while (told := await self._page.receive_json()).get("id") != self._number:
+            while (message := await self._page.receive_json()).get("id") != self._number:
                 pass
-        return str(told["result"]["result"]["value"])
+        return str(message["result"]["result"]["value"])
 
     async def section(self, heading: str) -> str:
         """Return the text of the section that a heading names."""
@@ -65,7 +65,7 @@ class Browser:
     async def is_live(self) -> bool:
         return (await self.ask("document.getElementById('link')?.innerText")).startswith("live, ")
 
-    def was_told_of(self, words: str) -> bool:
+    def logged(self, words: str) -> bool:
         return any(words in line for line in self.console)
 
 
@@ -108,7 +108,7 @@ async def browser(url: str, profile: Path) -> AsyncIterator[Browser]:
 
 
 async def _read(process: Process, console: list[str], address: asyncio.Future[str]) -> None:
-    """Keep what the browser says of the page, and find out where it can be asked."""
+    """Collect the log of the browser about the page, and find its debugging address."""
     assert process.stderr is not None
     async for raw in process.stderr:
         line = raw.decode(errors="replace").rstrip()
@@ -166,7 +166,7 @@ async def test_a_browser_shows_a_living_page(tmp_path: Path) -> None:
     assert "condition not met" in steps
 
 
-async def test_a_browser_tells_what_a_policy_blocks(tmp_path: Path) -> None:
+async def test_a_browser_logs_what_a_policy_blocks(tmp_path: Path) -> None:
     """The console would not be silent about a blocked script, so its silence means something."""
 
     async def page(_: web.Request) -> web.Response:
@@ -183,7 +183,7 @@ async def test_a_browser_tells_what_a_policy_blocks(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         async with browser(url, tmp_path / "profile") as opened:
             await eventually(
-                lambda: opened.was_told_of("Content Security Policy"), why="nothing was said"
+                lambda: opened.logged("Content Security Policy"), why="nothing was logged"
             )
             assert await opened.ask("document.title") != "inline"
     finally:

@@ -15,11 +15,11 @@ GUARDED = ServerSettings(
 
 @pytest.mark.parametrize("settings", [GUARDED], ids=["guarded"])
 @pytest.mark.parametrize(
-    "told", ["Basic é", "Basic /w==", "Basic", "Bearer é", "Bearer \udcff", "é"]
+    "credentials", ["Basic é", "Basic /w==", "Basic", "Bearer é", "Bearer \udcff", "é"]
 )
-async def test_credentials_that_are_no_text_are_refused(site: Site, told: str) -> None:
-    """Bytes outside ASCII, in the scheme or in what follows, are a wrong password: 401."""
-    answer = await site.get("/api/v1/runs", headers={"Authorization": told})
+async def test_credentials_that_are_no_text_are_refused(site: Site, credentials: str) -> None:
+    """Bytes outside ASCII, in scheme or credentials, are a wrong password: 401."""
+    answer = await site.get("/api/v1/runs", headers={"Authorization": credentials})
 
     assert answer.status == 401
     assert answer.document["status"] == 401

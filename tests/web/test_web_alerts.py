@@ -28,12 +28,12 @@ def problem(answer: Answer) -> tuple[int, str]:
 async def test_alerts_are_listed_the_worst_first(site: Site) -> None:
     """What fires stands before what is pending or over, and the severe before the mild."""
     later = site.clock.now() + timedelta(minutes=1)
-    site.beside.hold(
-        site.beside.alert("over", state=AlertState.RESOLVED, ends_at=later),
-        site.beside.alert("waits", state=AlertState.PENDING),
-        site.beside.alert("mild", severity=Severity.WARNING),
-        site.beside.alert("old"),
-        site.beside.alert("new", starts_at=later),
+    site.alerting.show(
+        site.alerting.alert("over", state=AlertState.RESOLVED, ends_at=later),
+        site.alerting.alert("waits", state=AlertState.PENDING),
+        site.alerting.alert("mild", severity=Severity.WARNING),
+        site.alerting.alert("old"),
+        site.alerting.alert("new", starts_at=later),
     )
     listed = (await site.get("/api/v1/alerts")).document["data"]
     assert [item["fingerprint"] for item in listed] == ["new", "old", "mild", "waits", "over"]
@@ -41,10 +41,10 @@ async def test_alerts_are_listed_the_worst_first(site: Site) -> None:
 
 async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
     """Fields that say nothing are there too, so that scripts need not ask for each."""
-    site.beside.hold(site.beside.alert())
-    (one,) = (await site.get("/api/v1/alerts")).document["data"]
-    assert (one["state"], one["pipeline"], one["run_id"]) == ("firing", "orders", "17")
-    assert (one["ends_at"], one["muted_by"], one["flapping"]) == (None, [], False)
+    site.alerting.show(site.alerting.alert())
+    (alert,) = (await site.get("/api/v1/alerts")).document["data"]
+    assert (alert["state"], alert["pipeline"], alert["run_id"]) == ("firing", "orders", "17")
+    assert (alert["ends_at"], alert["muted_by"], alert["flapping"]) == (None, [], False)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
 )
 async def test_alerts_are_chosen(site: Site, query: str, wanted: list[str]) -> None:
     """State, rule and workspace leave out what does not fit."""
-    alert = site.beside.alert
-    site.beside.hold(
+    alert = site.alerting.alert
+    site.alerting.show(
         alert("a"),
         alert("b", workspace="other"),
         alert("c", state=AlertState.PENDING),
@@ -74,8 +74,8 @@ async def test_alerts_are_chosen(site: Site, query: str, wanted: list[str]) -> N
 
 async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
     """Whatever is kept of a fingerprint stands there, also when it fires no more."""
-    site.beside.hold(site.beside.alert("aa"))
-    site.beside.over["bb"] = [site.beside.alert("bb", state=AlertState.RESOLVED)]
+    site.alerting.show(site.alerting.alert("aa"))
+    site.alerting.over["bb"] = [site.alerting.alert("bb", state=AlertState.RESOLVED)]
     now = (await site.get("/api/v1/alerts/aa")).document
     assert (now["alert"]["fingerprint"], now["ended"]) == ("aa", [])
     over = (await site.get("/api/v1/alerts/bb")).document
@@ -110,11 +110,11 @@ async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
         ("/api/v1/explain?pipeline=acme/plan/7", 404, "pipeline acme/plan/7 is not known, or"),
     ],
 )  # fmt: skip
-async def test_a_wrong_question_about_alerts_is_told_what_is_wrong(
+async def test_an_invalid_query_about_alerts_names_the_problem(
     site: Site, path: str, status: int, detail: str
 ) -> None:
-    """The answer is a problem that names the value, and the nearest one that would be right."""
-    site.beside.hold(site.beside.alert())
+    """The response is a problem that names the value, and the nearest valid one."""
+    site.alerting.show(site.alerting.alert())
     found = problem(await site.get(path))
     assert (found[0], found[1][: len(detail)]) == (status, detail)
 
@@ -132,7 +132,7 @@ async def test_a_silence_is_made_listed_and_ended(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "fault"),
+    ("changed", "problem_text"),
     [
         ({"for_seconds": None}, "a silence without an end is forgotten"),
         ({"for_seconds": 0}, "for_seconds: is not above 0"),
@@ -152,18 +152,18 @@ async def test_a_silence_is_made_listed_and_ended(site: Site) -> None:
     ],
 )
 async def test_a_silence_that_cannot_be_meant_is_refused(
-    site: Site, changed: dict[str, Any], fault: str
+    site: Site, changed: dict[str, Any], problem_text: str
 ) -> None:
-    """Without end, over already, of nothing or of no label: one problem, and nothing is silent."""
+    """Without end, expired, without matchers, unknown labels: one problem, no new silence."""
     body = {key: item for key, item in {**SILENCE, **changed}.items() if item is not None}
     status, detail = problem(await site.post("/api/v1/silences", json=body))
     assert status == 400
-    assert fault in detail
-    assert site.beside.snapshot.silences == ()
+    assert problem_text in detail
+    assert site.alerting.snapshot.silences == ()
 
 
-async def test_what_is_wrong_with_a_silence_is_told_at_once(site: Site) -> None:
-    """Several faults stand in one answer."""
+async def test_all_problems_of_a_silence_are_reported_at_once(site: Site) -> None:
+    """One response has several problems."""
     body = {"matchers": ["nothing"], "author": "", "comment": ""}
     _, detail = problem(await site.post("/api/v1/silences", json=body))
     assert [
@@ -177,10 +177,10 @@ async def test_what_is_wrong_with_a_silence_is_told_at_once(site: Site) -> None:
 
 
 async def test_silences_say_where_they_are(site: Site) -> None:
-    """Those to come and those that are over are told apart; the page leaves the latter out."""
+    """Pending and expired silences differ; the page leaves the latter out."""
     now, hour = site.clock.now(), timedelta(hours=1)
-    silence = site.beside.silence
-    site.beside.hold(
+    silence = site.alerting.silence
+    site.alerting.show(
         silences=(
             silence("over", starts_at=now - hour, ends_at=now),
             silence("later", starts_at=now + hour, ends_at=now + 2 * hour),
@@ -198,15 +198,15 @@ async def test_silences_say_where_they_are(site: Site) -> None:
 
 
 async def test_a_silence_of_the_configuration_ends_there(site: Site) -> None:
-    """Whoever wants it gone is told where it stands; an unknown one is told the nearest."""
-    site.beside.hold(silences=(site.beside.silence("config-1", origin="config"),))
+    """A silence of the file names its place; an unknown one gets the nearest id."""
+    site.alerting.show(silences=(site.alerting.silence("config-1", origin="config"),))
     assert problem(await site.delete("/api/v1/silences/config-1")) == (
         409,
-        "silence config-1 stands in the configuration; remove it there",
+        "silence config-1 is part of the configuration; remove it there",
     )
     status, detail = problem(await site.delete("/api/v1/silences/config-2"))
     assert (status, detail) == (404, "silence: 'config-2' is not known; did you mean config-1?")
-    assert len(site.beside.snapshot.silences) == 1
+    assert len(site.alerting.snapshot.silences) == 1
 
 
 async def test_a_foreign_page_cannot_silence(site: Site) -> None:
@@ -216,15 +216,15 @@ async def test_a_foreign_page_cannot_silence(site: Site) -> None:
 
 
 async def test_runs_alerts_and_pipelines_are_explained(site: Site) -> None:
-    """The answer stands in one sentence, the way to it in steps."""
-    site.beside.hold(site.beside.alert())
+    """The answer is one sentence, with its steps."""
+    site.alerting.show(site.alerting.alert())
     questions = ("alert=9f86d081884c7d65", "run=acme/job_group/17", "pipeline=acme/flow/7")
-    for asked in questions:
-        told = (await site.get(f"/api/v1/explain?{asked}")).document
-        assert told["reason"] == "pending"
-        assert [step["stage"] for step in told["steps"]] == ["rule"]
-        page = await site.get(f"/explain?{asked}")
-        assert told["answer"] in page.text
+    for query in questions:
+        document = (await site.get(f"/api/v1/explain?{query}")).document
+        assert document["reason"] == "pending"
+        assert [step["stage"] for step in document["steps"]] == ["rule"]
+        page = await site.get(f"/explain?{query}")
+        assert document["answer"] in page.text
         assert "fires after 300 s" in page.text
 
 
@@ -232,7 +232,7 @@ async def test_an_output_is_sent_the_past_again(site: Site) -> None:
     """The output and the instant reach whoever replays, and the count comes back."""
     body = {"output": "mqtt", "since": "2026-11-21T11:00:00+01:00"}
     assert (await site.post("/api/v1/replay", json=body)).document == {"sent": 3}
-    assert site.beside.replayed == [("mqtt", site.clock.now())]
+    assert site.alerting.replayed == [("mqtt", site.clock.now())]
 
 
 @pytest.mark.parametrize(
@@ -244,10 +244,10 @@ async def test_an_output_is_sent_the_past_again(site: Site) -> None:
         ({"output": "mqtt"}, 400, "body: Object missing required field `since`"),
     ],
 )  # fmt: skip
-async def test_a_wrong_replay_is_refused(
+async def test_an_invalid_replay_is_refused(
     site: Site, body: dict[str, str], status: int, detail: str
 ) -> None:
     """An unknown output or no instant is named, and nothing is sent."""
     found = problem(await site.post("/api/v1/replay", json=body))
     assert (found[0], found[1][: len(detail)]) == (status, detail)
-    assert site.beside.replayed == []
+    assert site.alerting.replayed == []

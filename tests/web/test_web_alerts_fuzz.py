@@ -1,4 +1,4 @@
-"""Whatever is asked of alerts is answered with what was asked for or with one problem."""
+"""Any request about alerts gets its answer or one problem."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ FIELDS = st.dictionaries(
 )
 
 
-def told(answer: Answer) -> int:
-    """Return the status of an answer that is either right or one problem in one line."""
+def status_of(answer: Answer) -> int:
+    """Return the status of an answer that is either valid or one problem in one line."""
     if answer.status not in (200, 201):
         assert answer.headers["Content-Type"] == "application/problem+json"
         assert answer.document["status"] == answer.status
@@ -68,9 +68,9 @@ async def test_no_question_about_alerts_is_a_failure(
     site: Site, path: str, query: list[tuple[str, str]]
 ) -> None:
     """Any words lead to data, to 400 or to 404."""
-    site.beside.hold(site.beside.alert())
+    site.alerting.show(site.alerting.alert())
     text = "&".join(f"{name}={quote(word, safe='')}" for name, word in query)
-    assert told(await site.get(f"/{path}?{text}")) in (200, 400, 404)
+    assert status_of(await site.get(f"/{path}?{text}")) in (200, 400, 404)
     page = await site.get(f"/explain?{text}")
     assert (page.status in (200, 400, 404), "</html>" in page.text) == (True, True)
 
@@ -82,8 +82,8 @@ async def test_no_name_of_an_alert_or_silence_is_a_failure(
 ) -> None:
     """Any path leads to what it names or to 404."""
     name = quote(segment, safe="")
-    assert told(await site.get(f"/api/v1/alerts/{name}")) in (200, 404)
-    assert told(await site.delete(f"/api/v1/silences/{name}")) in (404, 405)
+    assert status_of(await site.get(f"/api/v1/alerts/{name}")) in (200, 404)
+    assert status_of(await site.delete(f"/api/v1/silences/{name}")) in (404, 405)
 
 
 @MANY
@@ -109,10 +109,10 @@ async def test_no_name_of_an_alert_or_silence_is_a_failure(
 )
 async def test_no_wish_is_a_failure(site: Site, path: str, body: object) -> None:
     """Any document is done as it says or refused, and what is refused changes nothing."""
-    before = site.beside.snapshot.silences
-    del site.beside.replayed[:]
-    status = told(await site.post(f"/api/v1/{path}", data=json.dumps(body), headers=JSON))
+    before = site.alerting.snapshot.silences
+    del site.alerting.replayed[:]
+    status = status_of(await site.post(f"/api/v1/{path}", data=json.dumps(body), headers=JSON))
     assert status in (200, 201, 400, 404)
     if status in (400, 404):
-        assert site.beside.snapshot.silences == before
-        assert site.beside.replayed == []
+        assert site.alerting.snapshot.silences == before
+        assert site.alerting.replayed == []

@@ -15,17 +15,17 @@ from tests.web.site import Site
 EVIL = '<script>alert("1")</script>'
 
 
-async def test_what_is_wrong_stands_first(site: Site) -> None:
+async def test_firing_alerts_come_first(site: Site) -> None:
     """Firing, pending and over, with what holds them back, stand before everything else."""
-    alert = site.beside.alert
-    site.beside.hold(
+    alert = site.alerting.alert
+    site.alerting.show(
         alert("aa", muted_by=("silence:5d3c",), is_told=False),
         alert("ab", muted_by=("mute",)),
         alert("bb", state=AlertState.PENDING, name="queue_slow"),
         alert("cc", state=AlertState.RESOLVED, ends_at=site.clock.now(), name="run_stuck"),
         alert("dd", name="monitor_degraded", workspace="bridge", kind=None, pipeline=None,
               labels={"part": "backlog:mqtt"}, run=None, is_flapping=True, preexisting=True),
-        silences=(site.beside.silence(),),
+        silences=(site.alerting.silence(),),
         failing_rules={"run_overdue": "KeyError: 'x'"},
     )  # fmt: skip
     text = (await site.get("/")).text
@@ -33,22 +33,22 @@ async def test_what_is_wrong_stands_first(site: Site) -> None:
     for shown in (
         "3 firing, 1 pending",
         "orders has failed",
-        "not told: silence:5d3c",
-        "held back by mute",
+        "not notified: silence:5d3c",
+        "suppressed by mute",
         "pipeline=daily*",
         "planned reload",
         "backlog:mqtt",
         "flapping",
         "or before",
-        "Rule run_overdue cannot be judged: KeyError: &#39;x&#39;",
-        "Over within the last hour",
+        "The evaluation of rule run_overdue fails: KeyError: &#39;x&#39;",
+        "Resolved within the last hour",
     ):
         assert shown in text, shown
 
 
 async def test_every_link_of_an_alert_leads_somewhere(site: Site) -> None:
     """The alert and its run are explained where the page points to."""
-    site.beside.hold(site.beside.alert())
+    site.alerting.show(site.alerting.alert())
     text = (await site.get("/")).text
     links = re.findall(r'href="(/explain[^"]*)"', text)
     assert len(links) == 2
@@ -57,7 +57,7 @@ async def test_every_link_of_an_alert_leads_somewhere(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "status", "said"),
+    ("question", "status", "text"),
     [
         ("alert=9f86d081884c7d66", 404, "&#39;9f86d081884c7d66&#39; is not known; did you mean"),
         ("run=acme/job_group/9", 404, "run acme/job_group/9 is not known, or was forgotten."),
@@ -68,29 +68,29 @@ async def test_every_link_of_an_alert_leads_somewhere(site: Site) -> None:
     ],
 )
 async def test_what_cannot_be_explained_is_a_page_too(
-    site: Site, question: str, status: int, said: str
+    site: Site, question: str, status: int, text: str
 ) -> None:
     """Whoever follows an old link reads in the browser why there is nothing, and gets home."""
-    site.beside.hold(site.beside.alert())
+    site.alerting.show(site.alerting.alert())
     answer = await site.get(f"/explain?{question}")
     assert (answer.status, answer.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
-    assert said in answer.text
+    assert text in answer.text
     assert EVIL not in answer.text
     assert '<a href="/">' in answer.text
     assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
 
 
-async def test_nothing_wrong_is_said(site: Site) -> None:
+async def test_the_page_says_that_no_alert_fires(site: Site) -> None:
     """Without alerts the page says so, and by how many rules."""
     text = (await site.get("/")).text
-    assert "Nothing is wrong by the 1 rules at work." in text
+    assert "No alert fires. 1 rules are active." in text
     assert "Silences" not in text
 
 
 async def test_words_from_outside_are_text_in_alerts_too(site: Site) -> None:
     """Names, messages, authors and reasons like markup are escaped wherever they stand."""
-    alert = site.beside.alert
-    site.beside.hold(
+    alert = site.alerting.alert
+    site.alerting.show(
         *[
             alert(
                 f"{number}",
@@ -104,7 +104,7 @@ async def test_words_from_outside_are_text_in_alerts_too(site: Site) -> None:
             )
             for number, state in enumerate(AlertState)
         ],
-        silences=(site.beside.silence(matchers=(EVIL,), author=EVIL, comment=EVIL),),
+        silences=(site.alerting.silence(matchers=(EVIL,), author=EVIL, comment=EVIL),),
         failing_rules={EVIL: EVIL},
     )
     for path in ("/", "/state"):
@@ -116,7 +116,7 @@ async def test_words_from_outside_are_text_in_alerts_too(site: Site) -> None:
 
 async def test_a_storm_does_not_fill_the_page(site: Site) -> None:
     """Of very many alerts the first stand there, and the rest are counted."""
-    site.beside.hold(*[site.beside.alert(f"{number:016x}") for number in range(500)])
+    site.alerting.show(*[site.alerting.alert(f"{number:016x}") for number in range(500)])
     text = (await site.get("/")).text
     assert "500 firing" in text
     assert "300 more are firing" in text
@@ -124,13 +124,13 @@ async def test_a_storm_does_not_fill_the_page(site: Site) -> None:
 
 
 async def test_a_pipeline_shows_what_is_expected_of_it(site: Site) -> None:
-    """The learned limit, the next start and the missed ones stand beside its last run."""
+    """The learned limit, the next start and missed starts are shown with its last run."""
     flow = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
     identity = ("acme", RunKind.JOB_GROUP, "7")
     limit = LearnedLimit(
         workspace="acme", kind=RunKind.JOB_GROUP, pipeline=flow, seconds=754.0, runs=12
     )
-    site.beside.hold(
+    site.alerting.show(
         limits=(limit,),
         expected={identity: site.clock.now() + timedelta(hours=1)},
         missed={identity: 2},

@@ -1,4 +1,4 @@
-"""The JSON API: what it shows, what it takes, and how it says what is wrong."""
+"""The JSON API: responses, requests, and problems."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def problem(answer: Answer) -> tuple[int, str]:
         ("/api/v1/track", 405, "Method Not Allowed"),
     ],
 )
-async def test_a_wrong_question_is_told_what_is_wrong(
+async def test_an_invalid_query_names_the_problem(
     site: Site, path: str, status: int, detail: str
 ) -> None:
     """The answer is a problem that names the parameter, its value and what would be right."""
-    told = problem(await site.get(path))
-    assert told[0] == status
-    assert told[1].startswith(detail)
+    answered, text = problem(await site.get(path))
+    assert answered == status
+    assert text.startswith(detail)
 
 
 async def test_runs_are_listed_and_chosen(site: Site) -> None:
     """The newest first, by kind, status and workspace, at most as many as asked for."""
-    await site.tell(site.run("1", Status.FAILED))
+    await site.observe(site.run("1", Status.FAILED))
     await site.clock.advance(1)
-    await site.tell(site.run("2"), site.run("3", key=RunKey("acme", RunKind.PLAN_RUN, "3")))
+    await site.observe(site.run("2"), site.run("3", key=RunKey("acme", RunKind.PLAN_RUN, "3")))
 
     async def ids(query: str) -> list[str]:
         return [item["id"] for item in (await site.get(f"/api/v1/runs{query}")).document["data"]]
@@ -70,9 +70,9 @@ async def test_runs_are_listed_and_chosen(site: Site) -> None:
 
 
 async def test_runs_of_a_workspace_that_was_followed_once_are_listed(site: Site) -> None:
-    """It is in the configuration no more, and what is kept of it can be asked for."""
+    """It is no longer configured, and its runs can still be read."""
     key = RunKey("former", RunKind.JOB_GROUP, "4")
-    await site.tell(site.run("4", Status.FAILED, key=key))
+    await site.observe(site.run("4", Status.FAILED, key=key))
     answer = await site.get("/api/v1/runs?workspace=former")
     assert [item["id"] for item in answer.document["data"]] == ["4"]
 
@@ -80,15 +80,15 @@ async def test_runs_of_a_workspace_that_was_followed_once_are_listed(site: Site)
 async def test_a_run_is_shown_with_its_children(site: Site) -> None:
     """A flow run's page holds the job groups that it is made of."""
     parent = site.run("5", key=RunKey("acme", RunKind.FLOW_RUN, "5"))
-    await site.tell(parent, site.run("6", parents=Parents(flow_run="5")), site.run("7"))
+    await site.observe(parent, site.run("6", parents=Parents(flow_run="5")), site.run("7"))
     document = (await site.get("/api/v1/runs/acme/flow_run/5")).document
     assert document["run"]["pipeline"] == "orders"
     assert [child["id"] for child in document["children"]] == ["6"]
 
 
 async def test_a_status_is_never_older_than_it_says(site: Site) -> None:
-    """Past the limit an active run is unknown, with its last status beside; an end stays."""
-    await site.tell(site.run("1"), site.run("2", Status.SUCCEEDED))
+    """Past the limit an active run is unknown and keeps its last status; an end stays."""
+    await site.observe(site.run("1"), site.run("2", Status.SUCCEEDED))
     await site.clock.advance(601)
     shown = {item["id"]: item for item in (await site.get("/api/v1/runs")).document["data"]}
     assert (shown["1"]["status"], shown["1"]["last_status"]) == ("unknown", "running")
@@ -99,7 +99,7 @@ async def test_a_status_is_never_older_than_it_says(site: Site) -> None:
 async def test_events_are_read_page_by_page(site: Site) -> None:
     """The cursor leads through the whole log once, and ``last`` and ``since`` begin later."""
     for number in range(5):
-        await site.tell(site.run(str(number)))
+        await site.observe(site.run(str(number)))
         await site.clock.advance(10)
 
     seen: list[str] = []
@@ -129,17 +129,17 @@ async def test_workspaces_and_pipelines_are_shown(site: Site) -> None:
     assert (await site.get("/api/v1/pipelines")).document == {"data": []}
 
 
-async def test_a_run_is_asked_to_be_tracked(site: Site) -> None:
+async def test_a_track_request_reaches_the_daemon(site: Site) -> None:
     """The request reaches the left side, and its sentence comes back with 202."""
     answer = await site.post("/api/v1/track", json={"kind": "flow_run", "id": "12"})
     assert (answer.status, answer.document) == (202, {"detail": "following 12"})
-    assert site.asked == [(None, RunKind.FLOW_RUN, "12")]
+    assert site.requested == [(None, RunKind.FLOW_RUN, "12")]
     denied = await site.post("/api/v1/track", json={"kind": "flow_run", "id": "404"})
     assert problem(denied) == (404, "there is no such run")
 
 
 @pytest.mark.parametrize(
-    ("body", "fault"),
+    ("body", "problem_text"),
     [
         (b"", "truncated"),
         (b"[]", "Expected `object`"),
@@ -150,12 +150,12 @@ async def test_a_run_is_asked_to_be_tracked(site: Site) -> None:
         (b'{"kind":"flow_run","id":"\xff"}', "body: "),
     ],
 )
-async def test_a_body_that_is_wrong_asks_for_nothing(site: Site, body: bytes, fault: str) -> None:
+async def test_an_invalid_body_requests_nothing(site: Site, body: bytes, problem_text: str) -> None:
     """What is missing, unknown or of another type is named, and nothing is done."""
     status, detail = problem(await site.post("/api/v1/track", data=body, headers=JSON))
     assert status == 400
-    assert fault in detail
-    assert site.asked == []
+    assert problem_text in detail
+    assert site.requested == []
 
 
 async def test_a_foreign_page_cannot_steer_the_daemon(site: Site) -> None:
@@ -164,7 +164,7 @@ async def test_a_foreign_page_cannot_steer_the_daemon(site: Site) -> None:
     for content_type in ("text/plain", "application/x-www-form-urlencoded"):
         sent = await site.post("/api/v1/track", data=body, headers={"Content-Type": content_type})
         assert problem(sent)[0] == 415
-    assert site.asked == []
+    assert site.requested == []
 
 
 async def test_a_body_in_pieces_is_read_whole(site: Site) -> None:
@@ -181,10 +181,10 @@ async def test_a_body_in_pieces_is_read_whole(site: Site) -> None:
 
 
 async def test_an_unknown_action_is_refused(site: Site) -> None:
-    """Listing changes nothing and is asked for by GET; the rest is named."""
+    """Listing changes nothing and is a GET; other actions are named."""
     answer = await site.post("/api/v1/webhooks", json={"action": "list"})
     assert problem(answer) == (400, "action: 'list' is none of sync, test, delete")
     assert (await site.get("/api/v1/webhooks?workspace=acme")).document == {
         "data": [{"flow": None}]
     }
-    assert site.asked == [("acme", "list", None)]
+    assert site.requested == [("acme", "list", None)]

@@ -1,4 +1,4 @@
-"""Whatever a client asks is answered with what it asked for or with one problem."""
+"""Any request gets its answer or one problem."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ WORDS = (
 QUERIES = st.lists(st.tuples(st.sampled_from(NAMES), WORDS), max_size=5)
 
 
-def told(answer: Answer) -> int:
-    """Return the status of an answer that is either right or one problem."""
+def status_of(answer: Answer) -> int:
+    """Return the status of an answer that is either valid or one problem."""
     if answer.status != 200:
         assert answer.headers["Content-Type"] == "application/problem+json"
         assert answer.document["status"] == answer.status
@@ -53,7 +53,7 @@ async def test_no_query_is_a_failure(site: Site, path: str, query: list[tuple[st
     text = "&".join(f"{name}={quote(word, safe='')}" for name, word in query)
     answer = await site.get(f"/api/v1/{path}?{text}")
 
-    if told(answer) == 200:
+    if status_of(answer) == 200:
         # The store is empty; there is one workspace, and one task as the site has it.
         assert len(answer.document["data"]) == (path in ("webhooks", "workspaces"))
     else:
@@ -69,7 +69,7 @@ async def test_no_path_is_a_failure(site: Site, *, segments: list[str | bytes], 
 
     assert answer.status in (200, 404, 405)
     if api:
-        assert told(answer) in (200, 404, 405)
+        assert status_of(answer) in (200, 404, 405)
 
 
 @MANY
@@ -121,18 +121,18 @@ FIELDS = st.dictionaries(
 @example(path="track", body={"x" * 9_000: None})
 async def test_no_document_is_a_failure(site: Site, path: str, body: object) -> None:
     """A request that is taken reaches the daemon in the words that were sent; others are 400."""
-    del site.asked[:]
+    del site.requested[:]
     answer = await site.post(f"/api/v1/{path}", data=json.dumps(body), headers=JSON)
 
     if answer.status == 400:
-        assert told(answer) == 400
-        assert site.asked == []
+        assert status_of(answer) == 400
+        assert site.requested == []
     else:
         assert answer.status == (202 if path == "track" else 200)
         assert isinstance(body, dict)
         first = "kind" if path == "track" else "action"
         last = "id" if path == "track" else "flow"
-        assert site.asked == [(body.get("workspace"), body[first], body.get(last))]
+        assert site.requested == [(body.get("workspace"), body[first], body.get(last))]
 
 
 @MANY
@@ -143,8 +143,8 @@ async def test_no_document_is_a_failure(site: Site, path: str, body: object) -> 
 async def test_no_body_is_a_failure(site: Site, body: bytes) -> None:
     """Bytes that are no such document are 400 and ask for nothing."""
     for path in ("track", "webhooks"):
-        assert told(await site.post(f"/api/v1/{path}", data=body, headers=JSON)) == 400
-    assert site.asked == []
+        assert status_of(await site.post(f"/api/v1/{path}", data=body, headers=JSON)) == 400
+    assert site.requested == []
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ async def test_an_id_that_would_change_a_path_is_not_followed(site: Site, run_id
     """What could ask the workspace for something else is 400 and reaches nobody."""
     answer = await site.post("/api/v1/track", json={"kind": "job_group", "id": run_id})
 
-    assert told(answer) == 400
+    assert status_of(answer) == 400
     assert answer.document["detail"] == f"id: {run_id[:40]!r} is not the id of a run"
-    assert site.asked == []
+    assert site.requested == []
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ async def test_an_id_that_would_change_a_path_is_not_followed(site: Site, run_id
 async def test_no_credentials_are_a_failure(
     site: Site, settings: ServerSettings, credentials: str
 ) -> None:
-    """Whatever is said instead of the token is 401."""
+    """Any other text than the token is 401."""
     assert settings.has_auth
     for scheme in ("", "Basic ", "Bearer ", "basic  "):
         line = f"Authorization: {scheme}{credentials}".encode("latin-1")

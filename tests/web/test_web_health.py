@@ -22,13 +22,13 @@ def basic(credentials: str) -> str:
 
 
 async def test_a_living_daemon_says_so(site: Site) -> None:
-    """``/healthz`` answers as long as the loop runs, whatever else is wrong."""
+    """``/healthz`` answers as long as the event loop runs."""
     site.findings["store"] = HealthFinding(ok=False, detail="cannot be written")
     answer = await site.get("/healthz")
     assert (answer.status, answer.document) == (200, {"alive": True})
 
 
-async def test_readiness_names_what_is_wrong(site: Site) -> None:
+async def test_readiness_names_failed_checks(site: Site) -> None:
     """``/readyz`` is 200 while every check is well, and 503 with each finding by name."""
     assert (await site.get("/readyz")).status == 200
     site.findings["store"] = HealthFinding(ok=False, detail="the disk is full")
@@ -40,8 +40,8 @@ async def test_readiness_names_what_is_wrong(site: Site) -> None:
     }
 
 
-async def test_metrics_are_asked_for_in_the_scrapers_format(site: Site) -> None:
-    """The accept header reaches whoever renders, and the content type comes back as told."""
+async def test_metrics_come_in_the_scrapers_format(site: Site) -> None:
+    """The accept header reaches the renderer, whose content type is returned."""
     answer = await site.get("/metrics", headers={"Accept": "application/openmetrics-text"})
     assert answer.text == "some 1.0\n"
     assert answer.headers["Content-Type"] == "text/plain; asked=True"
@@ -49,7 +49,7 @@ async def test_metrics_are_asked_for_in_the_scrapers_format(site: Site) -> None:
 
 @pytest.mark.parametrize("settings", [GUARDED], ids=["guarded"])
 @pytest.mark.parametrize(
-    "told",
+    "credentials",
     [
         None,
         "Bearer another token",
@@ -62,9 +62,11 @@ async def test_metrics_are_asked_for_in_the_scrapers_format(site: Site) -> None:
         "Basic " + base64.b64encode(b"\xff\xfe:x").decode(),
     ],
 )
-async def test_nothing_but_health_is_shown_to_strangers(site: Site, told: str | None) -> None:
+async def test_nothing_but_health_is_shown_to_strangers(
+    site: Site, credentials: str | None
+) -> None:
     """Without the right token or password every page answers 401 and says how to ask."""
-    headers = {} if told is None else {"Authorization": told}
+    headers = {} if credentials is None else {"Authorization": credentials}
     for path in CLOSED:
         answer = await site.get(path, headers=headers)
         assert answer.status == 401, path
@@ -76,11 +78,11 @@ async def test_nothing_but_health_is_shown_to_strangers(site: Site, told: str | 
 
 @pytest.mark.parametrize("settings", [GUARDED], ids=["guarded"])
 @pytest.mark.parametrize(
-    "told", [f"Bearer {TOKEN}", f"bearer {TOKEN}", basic(f"{USERNAME}:{PASSWORD}")]
+    "credentials", [f"Bearer {TOKEN}", f"bearer {TOKEN}", basic(f"{USERNAME}:{PASSWORD}")]
 )
-async def test_the_token_or_the_password_opens(site: Site, told: str) -> None:
+async def test_the_token_or_the_password_opens(site: Site, credentials: str) -> None:
     """Scripts come with the token, people with name and password."""
-    assert (await site.get("/api/v1/runs", headers={"Authorization": told})).status == 200
+    assert (await site.get("/api/v1/runs", headers={"Authorization": credentials})).status == 200
 
 
 @pytest.mark.parametrize("settings", [BY_TOKEN], ids=["token alone"])

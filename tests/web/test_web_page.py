@@ -23,7 +23,7 @@ async def test_names_and_errors_from_outside_are_shown_as_text(site: Site) -> No
     flow = Pipeline(kind=PipelineKind.FLOW, id="7", name=EVIL)
     site.live_state.name_pipeline("acme", PipelineKind.FLOW, "7", EVIL)
     site.live_state.update_workspace("acme", reason=EVIL)
-    await site.tell(
+    await site.observe(
         site.run("1", pipeline=flow), site.run("2", Status.FAILED, pipeline=flow, error=EVIL)
     )
     for path in ("/", "/state"):
@@ -86,19 +86,19 @@ async def stream(site: Site, query: str = "", **headers: str) -> AsyncIterator[S
         yield Stream(response)
 
 
-async def test_a_stream_tells_what_happens_from_now_on(site: Site) -> None:
+async def test_a_stream_sends_events_from_now_on(site: Site) -> None:
     """Without a position the past is left out; each event comes with its position and type."""
-    await site.tell(site.run("1"))
+    await site.observe(site.run("1"))
     async with stream(site) as live:
-        await site.tell(site.run("2"), site.run("3", Status.FAILED))
+        await site.observe(site.run("2"), site.run("3", Status.FAILED))
         position, kind, data = await live.next()
         assert (position, kind, data["run"]["key"]["id"]) == ("2", "run.started", "2")
         assert (await live.next())[1] == "run.failed"
 
 
 async def test_a_stream_goes_on_where_it_was_cut(site: Site) -> None:
-    """A browser that comes back with the last id misses nothing and is told nothing twice."""
-    await site.tell(*[site.run(str(number)) for number in range(1, 4)])
+    """A browser that reconnects with the last id gets every event once."""
+    await site.observe(*[site.run(str(number)) for number in range(1, 4)])
     async with stream(site, **{"Last-Event-ID": "1"}) as live:
         assert [(await live.next())[0] for _ in range(2)] == ["2", "3"]
     async with stream(site, "?after=2") as live:
@@ -107,9 +107,9 @@ async def test_a_stream_goes_on_where_it_was_cut(site: Site) -> None:
 
 async def test_a_position_of_another_store_means_now(site: Site) -> None:
     """After the store was made anew a browser holds a position that is far ahead."""
-    await site.tell(site.run("1"))
+    await site.observe(site.run("1"))
     async with stream(site, **{"Last-Event-ID": "5000"}) as live:
-        await site.tell(site.run("2"))
+        await site.observe(site.run("2"))
         assert (await live.next())[0] == "2"
 
 

@@ -16,7 +16,7 @@ from monitor.model.secrets import Secret
 from monitor.workspace import rows
 from monitor.workspace.decoding import decode_text
 from monitor.workspace.priority import Priority
-from monitor.workspace.quotas import LONGEST_PAUSE_SECONDS, quotas_in, wait_told_in
+from monitor.workspace.quotas import LONGEST_PAUSE_SECONDS, quotas_in, retry_after_in
 from monitor.workspace.specification import operations_in
 from monitor.workspace.workspace_time import WorkspaceTime, parse_http_date
 from tests.clocks import ManualClock
@@ -43,8 +43,8 @@ def test_any_date_is_a_time_or_none(text: str) -> None:
     """What a ``Date`` says moves the workspace's clock or leaves it; it never breaks it."""
     clock = ManualClock()
     heard = WorkspaceTime(clock)
-    heard.hear("Sat, 21 Nov 2026 10:00:00 GMT", began=1.0, answered=1.5)
-    heard.hear(text, began=2.0, answered=2.5)
+    heard.learn("Sat, 21 Nov 2026 10:00:00 GMT", began=1.0, answered=1.5)
+    heard.learn(text, began=2.0, answered=2.5)
 
     at = parse_http_date(text)
     assert at is None or at.utcoffset() is not None
@@ -73,7 +73,7 @@ def test_any_limit_is_a_quota_or_left_out(figures: dict[str, str]) -> None:
         assert quota.limit >= 1
         assert quota.remaining >= 0
         assert quota.reset_at >= 0
-    wait = wait_told_in(figures, now=NOW)
+    wait = retry_after_in(figures, now=NOW)
     assert wait is None or 0 <= wait <= LONGEST_PAUSE_SECONDS
 
 

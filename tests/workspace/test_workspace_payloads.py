@@ -44,7 +44,7 @@ def test_a_recorded_job_group() -> None:
     row = rows.JOB_GROUP.decode(raw("jobGroup_get_r064-docs"))
     assert (row.id, row.native_status, row.name, row.ran_from) == ("8", "Complete", None, "ui")
     assert row.created_at == datetime(2018, 1, 25, 18, 1, 16, 456_000, tzinfo=UTC)
-    assert (row.recipe_id, row.flow_id, row.tells_flow_run) == ("12", None, False)
+    assert (row.recipe_id, row.flow_id, row.shows_flow_run) == ("12", None, False)
 
 
 def test_a_recorded_job_group_of_text_ids() -> None:
@@ -52,7 +52,7 @@ def test_a_recorded_job_group_of_text_ids() -> None:
     row = rows.JOB_GROUP.decode(raw("jobGroup_get_inprogress_2019-stackoverflow59240362"))
     assert row.native_status == "InProgress"
     assert row.id.startswith("<JOB_GROUP_ID")
-    assert (row.tells_flow_run, row.flow_run_id) == (True, None)
+    assert (row.shows_flow_run, row.flow_run_id) == (True, None)
 
 
 def test_a_recorded_list_row_names_its_flow() -> None:
@@ -68,7 +68,7 @@ def test_recorded_bare_rows() -> None:
     found = decode_rows(raw("jobLibrary_rows_live2026"), rows.JOB_GROUP)
     assert [row.id for row in found.rows] == ["4087561", "4087554"]
     assert found.rows[0].updated_at == datetime(2026, 7, 7, 23, 25, 34, tzinfo=UTC)
-    assert not any(row.flow_id or row.tells_flow_run for row in found.rows)
+    assert not any(row.flow_id or row.shows_flow_run for row in found.rows)
 
 
 def test_a_recorded_creator_is_the_owner() -> None:
@@ -182,7 +182,7 @@ def test_a_plan_of_the_list_tells_its_newest_run() -> None:
 def test_both_spellings_of_the_flow_run(fields: dict[str, Any], told: tuple[bool, Any]) -> None:
     """`flowRun` and `flowrun` are read; null says "none", absence says nothing."""
     row = job_group(**fields)
-    assert (row.tells_flow_run, row.flow_run_id) == told
+    assert (row.shows_flow_run, row.flow_run_id) == told
 
 
 @pytest.mark.parametrize("word", ["Cancelled", "Canceled", "Pending", "SomethingNew", ""])

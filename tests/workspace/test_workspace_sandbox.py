@@ -80,7 +80,7 @@ async def test_a_flow_run_is_seen_from_start_to_end() -> None:
         group, *_ = await all_rows(
             client.runs.job_library(created_since=clock.now(), priority=Priority.CHANGES)
         )
-        assert (group.tells_flow_run, group.flow_run_id) == (True, str(run.id))
+        assert (group.shows_flow_run, group.flow_run_id) == (True, str(run.id))
         assert status_of(group.native_status) is Status.PENDING
         await clock.advance(2_000)
 
@@ -271,6 +271,6 @@ async def test_bare_rows_are_completed_by_single_reads() -> None:
         flow = next(iter(sandbox.world.flows.live()))
         run = sandbox.engine.start_flow_run(flow, by=1)
         row = (await all_rows(client.runs.job_library(priority=Priority.CHANGES)))[0]
-        assert (row.tells_flow_run, row.flow_id) == (False, None)
+        assert (row.shows_flow_run, row.flow_id) == (False, None)
         whole = await client.runs.job_group(row.id, with_flow=True, priority=Priority.DETAILS)
         assert (whole.flow_run_id, whole.flow_id) == (str(run.id), str(flow.id))

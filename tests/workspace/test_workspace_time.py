@@ -20,8 +20,8 @@ AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
 def test_before_the_first_answer_nothing_is_known() -> None:
     """No answer, no time and no skew; an unreadable date changes nothing."""
     time = WorkspaceTime(ManualClock())
-    time.hear(None, began=0, answered=0)
-    time.hear("yesterday", began=0, answered=0)
+    time.learn(None, began=0, answered=0)
+    time.learn("yesterday", began=0, answered=0)
     assert time.now() is None
     assert time.skew_seconds is None
 
@@ -30,7 +30,7 @@ async def test_the_date_is_carried_on_our_monotonic_clock() -> None:
     """Time goes on between answers, and does not care when our wall clock is set."""
     clock = ManualClock()
     time = WorkspaceTime(clock)
-    time.hear(DATE, began=0, answered=0)
+    time.learn(DATE, began=0, answered=0)
     await clock.advance(60)
     clock.set_wall(datetime(2030, 1, 1, tzinfo=UTC))
     now = time.now()
@@ -42,7 +42,7 @@ async def test_the_begin_of_a_slow_request_is_not_taken_too_late() -> None:
     """Whenever within a slow exchange the stamp was written, the begin is a lower bound."""
     clock = ManualClock()
     time = WorkspaceTime(clock)
-    time.hear(DATE, began=10, answered=22)
+    time.learn(DATE, began=10, answered=22)
     began_at = time.at(10)
     assert began_at is not None
     assert timedelta(0) <= AT - timedelta(seconds=12) - began_at < timedelta(seconds=0.01)
@@ -52,22 +52,22 @@ def test_equal_clocks_have_no_skew() -> None:
     """As long as the resolution of one second explains the difference, the skew is 0."""
     clock = ManualClock(AT + timedelta(seconds=0.9))
     time = WorkspaceTime(clock)
-    time.hear(DATE, began=0, answered=0)
+    time.learn(DATE, began=0, answered=0)
     assert time.skew_seconds == 0
 
 
 def test_skew_is_workspace_minus_ours() -> None:
     """A workspace an hour behind has a negative skew of an hour."""
     time = WorkspaceTime(ManualClock(AT + timedelta(hours=1)))
-    time.hear(DATE, began=0, answered=0)
+    time.learn(DATE, began=0, answered=0)
     assert time.skew_seconds == -3599
 
 
 def test_a_clock_that_was_set_is_believed() -> None:
     """A date that contradicts the earlier ones replaces them."""
     time = WorkspaceTime(ManualClock())
-    time.hear(DATE, began=0, answered=0)
-    time.hear(format_datetime(AT + timedelta(days=1), usegmt=True), began=0, answered=0)
+    time.learn(DATE, began=0, answered=0)
+    time.learn(format_datetime(AT + timedelta(days=1), usegmt=True), began=0, answered=0)
     assert time.now() == AT + timedelta(days=1)
 
 
@@ -87,7 +87,7 @@ def test_the_time_told_is_never_ahead(
         began, mark = mark + pause, mark + pause + lasts
         stamped = AT + timedelta(seconds=start + began + share * lasts)
         date = format_datetime(stamped.replace(microsecond=0), usegmt=True)
-        time.hear(date, began=began, answered=mark)
+        time.learn(date, began=began, answered=mark)
         told = time.at(mark)
         assert told is not None
         behind = (AT + timedelta(seconds=start + mark) - told).total_seconds()

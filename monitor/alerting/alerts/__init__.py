@@ -1,1 +1,1 @@
-"""What becomes of an alert from fired to resolved, and what is held of it."""
+"""The life cycle of alerts: state, outcome, suppression, timers."""

@@ -1,4 +1,4 @@
-"""The runs that alerts fire about, found by what else could be a part of them, or they of it."""
+"""An index of the runs that open alerts are about, to find those that may contain each other."""
 
 from __future__ import annotations
 
@@ -6,85 +6,78 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import islice
 
-from monitor.alerting.alerts.lifecycle import AlertInstance
-from monitor.alerting.alerts.pending_step import ALERT, Draft
+from monitor.alerting.alerts.instance import AlertInstance
+from monitor.alerting.alerts.pending_step import ALERT, PendingStep
 from monitor.model.runs import RunKey, RunKind, RunState
 
-_NEAR = 200  # that one run is held against, the newest ones
+_RUNS_COMPARED = 200  # with one run, the newest ones
 _FLOW_RUN, _JOB_GROUP = RunKind.FLOW_RUN, RunKind.JOB_GROUP
 
-Place = tuple[RunKey, str]  # a run, and the id of its pipeline
+_Entry = tuple[RunKey, str]  # a run, and the id of its pipeline
 
 
 class FiringRuns:
-    """Goes along with each step, so that one failure does not ask every episode there is."""
+    """Follows each committed step, so that one failure is not compared with every alert."""
 
-    def __init__(self) -> None:
-        self._locations: dict[str, Place] = {}
+    def __init__(self, runs: Iterable[RunState] = ()) -> None:
+        """``runs`` are held as if each had an open alert."""
+        self._entries: dict[str, _Entry] = {}
         self._runs: defaultdict[Hashable, dict[str, RunKey]] = defaultdict(dict)
-
-    @classmethod
-    def of(cls, runs: Iterable[RunState]) -> FiringRuns:
-        """Return these runs, as if something fired about each."""
-        made = cls()
         for run in runs:
-            made._put(str(run.key), (run.key, _pipeline_id(run)))
-        return made
+            self._put(str(run.key), (run.key, _pipeline_id(run)))
 
     def restore(self, instances: Mapping[str, AlertInstance]) -> None:
-        """Take all episodes in place of those that were known."""
-        self._locations.clear()
+        """Replace everything by these alerts."""
+        self._entries.clear()
         self._runs.clear()
         for fingerprint, instance in instances.items():
-            self._put(fingerprint, _place(instance))
+            self._put(fingerprint, _entry(instance))
 
-    def changed(self, pending: Draft) -> None:
-        """Take note of what a step changed, once it is durable."""
-        for fingerprint, instance in pending.changes(ALERT):
-            self._put(fingerprint, None if instance is None else _place(instance))
+    def committed(self, pending: PendingStep) -> None:
+        """Apply what a durable step changed."""
+        for fingerprint, instance in pending.changed[ALERT].items():
+            self._put(fingerprint, None if instance is None else _entry(instance))
 
-    def near(self, run: RunState) -> list[RunKey]:
-        """Return the runs that may be inside it, or that it may be inside of; newest first."""
+    def candidates(self, run: RunState) -> list[RunKey]:
+        """Return the runs that may be inside the run or contain it; newest first."""
         workspace, kind = run.key.workspace, run.key.kind
-        if kind is RunKind.PLAN_RUN:
-            shelves = ((workspace, _FLOW_RUN), (workspace, _JOB_GROUP))
-            return self._newest(shelves)
-        other = _FLOW_RUN if kind is _JOB_GROUP else _JOB_GROUP
-        return self._newest(((workspace, RunKind.PLAN_RUN), (workspace, other, _pipeline_id(run))))
-
-    def _newest(self, shelves: Iterable[Hashable]) -> list[RunKey]:
+        groups: tuple[Hashable, ...] = ((workspace, _FLOW_RUN), (workspace, _JOB_GROUP))
+        if kind is not RunKind.PLAN_RUN:
+            other = _FLOW_RUN if kind is _JOB_GROUP else _JOB_GROUP
+            groups = ((workspace, RunKind.PLAN_RUN), (workspace, other, _pipeline_id(run)))
         found: list[RunKey] = []
-        for shelf in shelves:
-            held = self._runs.get(shelf, {})
-            found += islice(reversed(held.values()), _NEAR - len(found))
+        for group in groups:
+            if group in self._runs:
+                newest = reversed(self._runs[group].values())
+                found += islice(newest, _RUNS_COMPARED - len(found))
         return found
 
-    def _put(self, name: str, place: Place | None) -> None:
-        before = self._locations.get(name)
-        if place == before:
+    def _put(self, name: str, entry: _Entry | None) -> None:
+        before = self._entries.get(name)
+        if entry == before:
             return
         if before is not None:
-            del self._locations[name]
-            for shelf in _shelves(before):
-                self._runs[shelf].pop(name)
-                if not self._runs[shelf]:
-                    del self._runs[shelf]
-        if place is not None:
-            self._locations[name] = place
-            for shelf in _shelves(place):
-                self._runs[shelf][name] = place[0]
+            del self._entries[name]
+            for group in _groups(before):
+                self._runs[group].pop(name)
+                if not self._runs[group]:
+                    del self._runs[group]
+        if entry is not None:
+            self._entries[name] = entry
+            for group in _groups(entry):
+                self._runs[group][name] = entry[0]
 
 
-def _shelves(place: Place) -> tuple[Hashable, Hashable]:
-    key, pipeline_id = place
+def _groups(entry: _Entry) -> tuple[Hashable, Hashable]:
+    key, pipeline_id = entry
     return (key.workspace, key.kind), (key.workspace, key.kind, pipeline_id)
 
 
-def _place(instance: AlertInstance) -> Place | None:
-    alert, run = instance.alert, instance.newest_run or instance.alert.run
-    if not instance.is_open or run is None:
+def _entry(instance: AlertInstance) -> _Entry | None:
+    run, pipeline = instance.root_run, instance.alert.pipeline
+    if run is None or not instance.is_open:
         return None
-    return run, alert.pipeline.id if alert.pipeline is not None else ""
+    return run, pipeline.id if pipeline is not None else ""
 
 
 def _pipeline_id(run: RunState) -> str:

@@ -1,4 +1,4 @@
-"""What becomes of an episode, by verdicts and by time. Pure: no I/O and no clock."""
+"""The next state of an alert, by evaluation results and by time. Pure: no I/O and no clock."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
+from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord, Transition
 from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
-from monitor.model.runs import RunKey
 
 _EVIDENCE_KEPT = 50
 _SILENCE = "silence:"
 
 
 class LifecycleLimits(Struct, frozen=True, kw_only=True):
-    """How quickly changes count as flapping, and how long what is over is still shown."""
+    """How quickly changes count as flapping, and how long a resolved alert is still shown."""
 
     flap_count: int = 3
     flap_seconds: float = 3_600.0
@@ -25,10 +26,11 @@ class LifecycleLimits(Struct, frozen=True, kw_only=True):
 
 
 class EvaluationMoment(Struct, frozen=True, kw_only=True):
-    """When something is judged, and what holds it back then.
+    """When an alert takes a step, and what suppresses it then.
 
-    ``now`` is ours and moved by no jump of the wall clock. ``as_of`` is how far the clock of what
-    is judged is known wholly, None where it is not known now; it does not matter where ``is_ours``.
+    ``now`` is our steady clock, which no jump of the wall clock moves. ``as_of`` is until when
+    everything is known by the clock of the subject; None: not known now. It does not matter where
+    the subject is judged by our clock (``is_ours``).
     """
 
     now: datetime
@@ -36,160 +38,177 @@ class EvaluationMoment(Struct, frozen=True, kw_only=True):
     is_ours: bool = False
     muted_by: tuple[str, ...] = ()
     limits: LifecycleLimits = LifecycleLimits()
-    is_event: bool = False  # an event brought it, so what it says is news
+    is_event: bool = False  # an event caused the result, so its facts are new
 
 
-class AlertPast(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What stays of a fingerprint between its episodes; kept as long as the log keeps its ids."""
-
-    last_end: datetime | None = None
-    starts: tuple[datetime, ...] = ()  # of what fired lately
-
-
-class AlertInstance(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An alert and what its next step depends on. ``since`` and ``quiet_since`` are ours."""
-
-    alert: Alert
-    since: datetime  # when its state changed last
-    past: AlertPast = AlertPast()
-    is_wrong: bool = True  # by the newest verdict
-    clear_since: datetime | None = None  # of a flapping one: by its own clock
-    quiet_since: datetime | None = None  # the same, when it was noticed
-    silenced: int = 0  # how often
-    newest_run: RunKey | None = None  # of the evidence; None: the alert's own
-
-    @property
-    def about_run(self) -> RunKey | None:
-        """The outermost run of the newest evidence."""
-        return self.newest_run or self.alert.run
-
-    @property
-    def is_open(self) -> bool:
-        """True where it is pending or firing."""
-        return self.alert.state is not AlertState.RESOLVED
-
-
-class Transition(Struct, frozen=True, kw_only=True):
-    """Something that is to be told. ``number`` counts transitions that may recur."""
-
-    transition: str
-    alert: Alert
-    occurred_at: datetime | None
-    number: int = 0
-
-
-AlertSlot = AlertInstance | AlertPast
-Outcome = tuple[
-    AlertSlot, tuple[Transition, ...], str
-]  # the last is the step's word, for `explain`
-
-
-def judge(
-    held: AlertSlot,
+def advance(
+    state: FingerprintState,
     result: EvaluationResult,
     fresh: Alert,
     rule: RuleSettings,
     moment: EvaluationMoment,
-) -> Outcome:
+) -> LifecycleOutcome:
     """``fresh`` is the alert as it would begin now, its start taken from the evidence."""
+    if isinstance(result, Firing):
+        return _firing(state, result, fresh, rule, moment)
     if isinstance(result, Ok):
-        return _ok(held, result, moment)
-    if isinstance(result, Unknown):
-        return (_in_doubt(held) if isinstance(held, AlertInstance) else held), (), "unclear"
-    return _firing(held, result, fresh, rule, moment)
+        return _ok(state, result, moment)
+    if isinstance(state, AlertInstance) and state.is_open and state.is_met:
+        state = msgspec.structs.replace(state, is_met=False)
+    return LifecycleOutcome(state=state, step=StepWord.UNKNOWN)
 
 
-def pass_time(held: AlertInstance, rule: RuleSettings, moment: EvaluationMoment) -> Outcome:
-    """What time alone brings: firing at last, reminders, ends of silences, quiet, forgetting."""
-    held = _not_of_the_future(held, moment.now)
-    age_seconds = (moment.now - held.since).total_seconds()
-    if held.alert.state is AlertState.RESOLVED:
+def without_alert(state: FingerprintHistory, result: Ok | Unknown) -> LifecycleOutcome:
+    """Return the outcome of a result that changes nothing where no alert exists."""
+    step = StepWord.UNKNOWN if isinstance(result, Unknown) else StepWord.OK
+    return LifecycleOutcome(state=state, step=step)
+
+
+def pass_time(
+    instance: AlertInstance, rule: RuleSettings, moment: EvaluationMoment
+) -> LifecycleOutcome:
+    """What time alone changes: pending to firing, reminders, ends of silences and of flapping."""
+    instance = _not_of_the_future(instance, moment.now)
+    age_seconds = (moment.now - instance.since).total_seconds()
+    if instance.alert.state is AlertState.RESOLVED:
         is_over = age_seconds >= moment.limits.resolved_kept_seconds
-        return (held.past if is_over else held), (), ""
-    if held.alert.state is AlertState.PENDING:
-        if held.is_wrong and _is_due(held, rule, moment):
-            return _fire(held, moment)
-        return held, (), ""
-    if held.quiet_since is not None and held.clear_since is not None:
-        quiet_seconds = (moment.now - held.quiet_since).total_seconds()
+        return LifecycleOutcome(state=instance.past if is_over else instance)
+    if instance.alert.state is AlertState.PENDING:
+        if instance.is_met and _has_lasted(instance, rule, moment):
+            return _fire(instance, moment)
+        return LifecycleOutcome(state=instance)
+    if instance.quiet_since is not None and instance.clear_since is not None:
+        quiet_seconds = (moment.now - instance.quiet_since).total_seconds()
         if quiet_seconds >= moment.limits.flap_seconds / 2:
-            return end(held, held.clear_since, now=moment.now)
-    return _told_again(held, rule, moment)
+            return end(instance, instance.clear_since, now=moment.now)
+    return _suppressed_or_reminded(instance, rule, moment)
 
 
 def next_timer_at(
-    held: AlertInstance, rule: RuleSettings, limits: LifecycleLimits
+    instance: AlertInstance, rule: RuleSettings, limits: LifecycleLimits
 ) -> datetime | None:
-    """Return until when `pass_time` makes nothing of it, if meanwhile nothing holds it back.
+    """Return until when `pass_time` changes nothing, as long as its suppression stays the same.
 
-    None: time alone never does.
+    None: time alone never changes it.
     """
-    alert = held.alert
+    alert = instance.alert
     if alert.state is AlertState.RESOLVED:
-        return held.since + timedelta(seconds=limits.resolved_kept_seconds)
+        return instance.since + timedelta(seconds=limits.resolved_kept_seconds)
     if alert.state is AlertState.PENDING:
-        return held.since + timedelta(seconds=rule.for_seconds) if held.is_wrong else None
-    if alert.muted_by or (held.is_wrong and not alert.is_told):
-        return held.since
+        lasting = timedelta(seconds=rule.for_seconds)
+        return instance.since + lasting if instance.is_met else None
+    if alert.muted_by or (instance.is_met and not alert.is_told):
+        return instance.since
     times: list[datetime] = []
-    if held.quiet_since is not None and held.clear_since is not None:
-        times.append(held.quiet_since + timedelta(seconds=limits.flap_seconds / 2))
-    if held.is_wrong and rule.repeat_seconds > 0:
-        times.append((alert.told_at or held.since) + timedelta(seconds=rule.repeat_seconds))
+    if instance.quiet_since is not None and instance.clear_since is not None:
+        times.append(instance.quiet_since + timedelta(seconds=limits.flap_seconds / 2))
+    if instance.is_met and rule.repeat_seconds > 0:
+        times.append((alert.told_at or instance.since) + timedelta(seconds=rule.repeat_seconds))
     return min(times, default=None)
 
 
-def end(held: AlertInstance, at: datetime, *, now: datetime, reason: str | None = None) -> Outcome:
-    """End an episode, whatever its state; whoever was told of it is told that it is over."""
-    alert = held.alert
+def end(
+    instance: AlertInstance, at: datetime, *, now: datetime, reason: str | None = None
+) -> LifecycleOutcome:
+    """End an alert in any state; its end is published where its start was."""
+    alert = instance.alert
     if alert.state is AlertState.RESOLVED:
-        return held, (), "nothing was wrong"
+        return LifecycleOutcome(state=instance, step=StepWord.OK)
     if alert.state is AlertState.PENDING:
-        return held.past, (), "it was over before its time"
+        return LifecycleOutcome(state=instance.past, step=StepWord.ENDED_PENDING)
     facts = alert.facts if reason is None else {**alert.facts, "reason": reason}
     alert = msgspec.structs.replace(
         alert, state=AlertState.RESOLVED, ends_at=max(at, alert.starts_at), facts=facts
     )
-    past = AlertPast(last_end=alert.ends_at, starts=held.past.starts)
+    past = FingerprintHistory(last_end=alert.ends_at, starts=instance.past.starts)
     if not alert.is_told:
-        return past, (), "nobody had been told"
-    instance = AlertInstance(alert=alert, since=now, past=past, is_wrong=False)
-    told = Transition(transition="resolved", alert=alert, occurred_at=alert.ends_at)
-    return instance, (told,), "resolved"
-
-
-def _ok(held: AlertSlot, result: Ok, moment: EvaluationMoment) -> Outcome:
-    if isinstance(held, AlertPast):
-        return held, (), "nothing was wrong"
-    is_flapping = held.alert.state is AlertState.FIRING and held.alert.is_flapping
-    if result.reason is not None or not is_flapping:
-        return end(held, result.at, now=moment.now, reason=result.reason)
-    if held.clear_since is not None:
-        return held, (), "flapping"
-    quiet = msgspec.structs.replace(
-        held, clear_since=result.at, quiet_since=moment.now, is_wrong=False
+        return LifecycleOutcome(state=past, step=StepWord.ENDED_UNNOTIFIED)
+    return _published(
+        AlertInstance(alert=alert, since=now, past=past, is_met=False),
+        StepWord.RESOLVED,
+        alert.ends_at,
     )
-    return quiet, (), "flapping"
+
+
+def with_evidence(
+    instance: AlertInstance, result: Firing, fresh: Alert, *, is_news: bool
+) -> AlertInstance:
+    """Return the alert with what the result adds to it; the same object where it adds nothing."""
+    alert = instance.alert
+    evidence = result.evidence[-_EVIDENCE_KEPT:]
+    new = tuple(event_id for event_id in evidence if event_id not in alert.evidence)
+    if new or is_news:
+        kept = (*alert.evidence, *new)
+        if len(kept) > _EVIDENCE_KEPT:
+            # Ids that the result no longer names go first, or the rest would be new each time.
+            kept = tuple(sorted(kept, key=evidence.__contains__)[-_EVIDENCE_KEPT:])
+        alert = msgspec.structs.replace(
+            alert,
+            evidence=kept,
+            evidence_count=alert.evidence_count + len(new),
+            facts={**alert.facts, **result.facts},
+            annotations=fresh.annotations,
+        )
+    elif instance.is_met and instance.clear_since is None:
+        return instance
+    return msgspec.structs.replace(
+        instance,
+        alert=alert,
+        clear_since=None,
+        quiet_since=None,
+        is_met=True,
+        newest_run=(result.run if new else None) or instance.newest_run,
+    )
+
+
+def with_facts(
+    instance: AlertInstance, facts: dict[str, str | float | None], fresh: Alert
+) -> AlertInstance:
+    """Return the alert with other facts, and the annotations made from them."""
+    alert = msgspec.structs.replace(instance.alert, facts=facts, annotations=fresh.annotations)
+    return msgspec.structs.replace(instance, alert=alert)
+
+
+def is_silenced(muted_by: tuple[str, ...]) -> bool:
+    return any(text.startswith(_SILENCE) for text in muted_by)
+
+
+def _ok(state: FingerprintState, result: Ok, moment: EvaluationMoment) -> LifecycleOutcome:
+    if isinstance(state, FingerprintHistory):
+        return without_alert(state, result)
+    is_flapping = state.alert.state is AlertState.FIRING and state.alert.is_flapping
+    if result.reason is not None or not is_flapping:
+        return end(state, result.at, now=moment.now, reason=result.reason)
+    if state.clear_since is None:
+        state = msgspec.structs.replace(
+            state, clear_since=result.at, quiet_since=moment.now, is_met=False
+        )
+    return LifecycleOutcome(state=state, step=StepWord.FLAPPING)
 
 
 def _firing(
-    held: AlertSlot, result: Firing, fresh: Alert, rule: RuleSettings, moment: EvaluationMoment
-) -> Outcome:
-    if isinstance(held, AlertPast):
-        held = _begun(held, fresh, moment.now)
-    elif held.alert.state is AlertState.RESOLVED:
-        held = _begun(held.past, fresh, moment.now)
+    state: FingerprintState,
+    result: Firing,
+    fresh: Alert,
+    rule: RuleSettings,
+    moment: EvaluationMoment,
+) -> LifecycleOutcome:
+    if isinstance(state, FingerprintHistory):
+        instance = _pending(state, fresh, moment.now)
+    elif state.is_open:
+        instance = with_evidence(state, result, fresh, is_news=moment.is_event)
     else:
-        held = with_evidence(held, result, fresh, is_news=moment.is_event)
-    if held.alert.state is AlertState.FIRING:
-        return held, (), "deduplicated" if held.alert.is_told else "muted"
-    if not _is_due(held, rule, moment):
-        return held, (), "pending"
-    return _fire(held, moment)
+        instance = _pending(state.past, fresh, moment.now)
+    if instance.alert.state is AlertState.FIRING:
+        step = StepWord.DEDUPLICATED if instance.alert.is_told else StepWord.MUTED
+        return LifecycleOutcome(state=instance, step=step)
+    if rule.for_seconds > 0 and not _has_lasted(instance, rule, moment):
+        return LifecycleOutcome(state=instance, step=StepWord.PENDING)
+    return _fire(instance, moment)
 
 
-def _begun(past: AlertPast, fresh: Alert, now: datetime) -> AlertInstance:
-    """Return a pending episode. Two episodes never have one start, or their ids were one."""
+def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInstance:
+    """Return a pending alert. Two alerts never share a start: their event ids would be equal."""
     starts_at = fresh.starts_at
     if past.last_end is not None:
         starts_at = max(starts_at, past.last_end + timedelta(microseconds=1))
@@ -202,131 +221,90 @@ def _begun(past: AlertPast, fresh: Alert, now: datetime) -> AlertInstance:
     return AlertInstance(alert=alert, since=now, past=past)
 
 
-def with_evidence(
-    held: AlertInstance, result: Firing, fresh: Alert, *, is_news: bool
-) -> AlertInstance:
-    """Return the episode with what the verdict adds to it; itself where that is nothing."""
-    alert = held.alert
-    told = result.evidence[-_EVIDENCE_KEPT:]
-    new = tuple(event_id for event_id in told if event_id not in alert.evidence)
-    if new or is_news:
-        evidence = (*alert.evidence, *new)
-        if len(evidence) > _EVIDENCE_KEPT:
-            # What is no evidence now goes first, or the rest would be new again with each look.
-            evidence = tuple(sorted(evidence, key=told.__contains__)[-_EVIDENCE_KEPT:])
-        alert = msgspec.structs.replace(
-            alert,
-            evidence=evidence,
-            evidence_count=alert.evidence_count + len(new),
-            facts={**alert.facts, **result.facts},
-            annotations=fresh.annotations,
-        )
-    elif held.is_wrong and held.clear_since is None:
-        return held
-    return msgspec.structs.replace(
-        held,
-        alert=alert,
-        clear_since=None,
-        quiet_since=None,
-        is_wrong=True,
-        newest_run=(result.run if new else None) or held.newest_run,
-    )
-
-
-def with_facts(
-    held: AlertInstance, facts: dict[str, str | float | None], fresh: Alert
-) -> AlertInstance:
-    """Return the episode with other facts, and what is said with them."""
-    alert = msgspec.structs.replace(held.alert, facts=facts, annotations=fresh.annotations)
-    return msgspec.structs.replace(held, alert=alert)
-
-
-def _in_doubt(held: AlertInstance) -> AlertInstance:
-    if held.alert.state is AlertState.RESOLVED or not held.is_wrong:
-        return held
-    return msgspec.structs.replace(held, is_wrong=False)
-
-
-def _is_due(held: AlertInstance, rule: RuleSettings, moment: EvaluationMoment) -> bool:
-    """True once it has been so for long enough, by our time and by what is known of theirs."""
+def _has_lasted(instance: AlertInstance, rule: RuleSettings, moment: EvaluationMoment) -> bool:
+    """True once it has lasted `for_seconds`, by our clock and by what is known of the subject's."""
     if rule.for_seconds <= 0:
         return True
     lasting = timedelta(seconds=rule.for_seconds)
-    if moment.now - held.since < lasting:
+    if moment.now - instance.since < lasting:
         return False
-    is_known = moment.as_of is not None and moment.as_of - held.alert.starts_at >= lasting
+    is_known = moment.as_of is not None and moment.as_of - instance.alert.starts_at >= lasting
     return moment.is_ours or is_known
 
 
-def _fire(held: AlertInstance, moment: EvaluationMoment) -> Outcome:
-    begun_at = held.alert.starts_at
-    since = begun_at - timedelta(seconds=moment.limits.flap_seconds)
-    # By starts and not by now, so that a step taken again decides alike.
-    starts = (*(start for start in held.past.starts if start > since), begun_at)
+def _fire(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+    starts_at = instance.alert.starts_at
+    since = starts_at - timedelta(seconds=moment.limits.flap_seconds)
+    # By starts and not by now, so that a repeated step decides alike.
+    starts = (*(start for start in instance.past.starts if start > since), starts_at)
     alert = msgspec.structs.replace(
-        held.alert, state=AlertState.FIRING, is_flapping=len(starts) >= moment.limits.flap_count
+        instance.alert, state=AlertState.FIRING, is_flapping=len(starts) >= moment.limits.flap_count
     )
-    past = msgspec.structs.replace(held.past, starts=starts[-moment.limits.flap_count :])
-    firing = msgspec.structs.replace(held, alert=alert, past=past, since=moment.now)
+    past = msgspec.structs.replace(instance.past, starts=starts[-moment.limits.flap_count :])
+    firing = msgspec.structs.replace(instance, alert=alert, past=past, since=moment.now)
     if moment.muted_by:
         return _muted(firing, moment)
-    return _tell(firing, moment)
+    return _notified(firing, moment)
 
 
-def _told_again(held: AlertInstance, rule: RuleSettings, moment: EvaluationMoment) -> Outcome:
-    alert = held.alert
-    if moment.muted_by != alert.muted_by and moment.muted_by:
-        return _muted(held, moment)
+def _suppressed_or_reminded(
+    instance: AlertInstance, rule: RuleSettings, moment: EvaluationMoment
+) -> LifecycleOutcome:
+    alert = instance.alert
+    if moment.muted_by and moment.muted_by != alert.muted_by:
+        return _muted(instance, moment)
     was_silenced = is_silenced(alert.muted_by) and not moment.muted_by
     if alert.muted_by and not moment.muted_by:
         alert = msgspec.structs.replace(alert, muted_by=())
-        held = msgspec.structs.replace(held, alert=alert)
-    if moment.muted_by or not held.is_wrong:
-        return held, (), ""
+        instance = msgspec.structs.replace(instance, alert=alert)
+    if moment.muted_by or not instance.is_met:
+        return LifecycleOutcome(state=instance)
     if not alert.is_told:
-        return _tell(held, moment)
-    told_at = alert.told_at or held.since
+        return _notified(instance, moment)
+    told_at = alert.told_at or instance.since
     is_time = 0 < rule.repeat_seconds <= (moment.now - told_at).total_seconds()
     if was_silenced or is_time:
-        return _remind(held, moment)
-    return held, (), ""
+        return _reminded(instance, moment)
+    return LifecycleOutcome(state=instance)
 
 
-def _muted(held: AlertInstance, moment: EvaluationMoment) -> Outcome:
-    """Note by what it is held back. That a silence begins is told, once for each beginning."""
-    begins = is_silenced(moment.muted_by) and not is_silenced(held.alert.muted_by)
-    alert = msgspec.structs.replace(held.alert, muted_by=moment.muted_by)
-    number = held.silenced + begins
-    held = msgspec.structs.replace(held, alert=alert, silenced=number)
+def _muted(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+    """Keep what suppresses it. The start of a silence is published, once for each start."""
+    begins = is_silenced(moment.muted_by) and not is_silenced(instance.alert.muted_by)
+    alert = msgspec.structs.replace(instance.alert, muted_by=moment.muted_by)
+    number = instance.silenced + begins
+    instance = msgspec.structs.replace(instance, alert=alert, silenced=number)
     if not begins:
-        return held, (), "muted"
-    told = Transition(transition="silenced", alert=alert, occurred_at=moment.as_of, number=number)
-    return held, (told,), "silenced"
+        return LifecycleOutcome(state=instance, step=StepWord.MUTED)
+    return _published(instance, StepWord.SILENCED, moment.as_of, number=number)
 
 
-def _tell(held: AlertInstance, moment: EvaluationMoment) -> Outcome:
-    transition = "flapping" if held.alert.is_flapping else "fired"
-    alert = msgspec.structs.replace(held.alert, is_told=True, told_at=moment.now, muted_by=())
-    told = Transition(transition=transition, alert=alert, occurred_at=alert.starts_at)
-    return msgspec.structs.replace(held, alert=alert), (told,), transition
+def _notified(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+    word = StepWord.FLAPPING if instance.alert.is_flapping else StepWord.FIRED
+    alert = msgspec.structs.replace(instance.alert, is_told=True, told_at=moment.now, muted_by=())
+    return _published(msgspec.structs.replace(instance, alert=alert), word, alert.starts_at)
 
 
-def _remind(held: AlertInstance, moment: EvaluationMoment) -> Outcome:
-    number = held.alert.reminders + 1
-    alert = msgspec.structs.replace(held.alert, told_at=moment.now, reminders=number)
-    told = Transition(transition="reminded", alert=alert, occurred_at=moment.as_of, number=number)
-    return msgspec.structs.replace(held, alert=alert), (told,), "reminded"
+def _reminded(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+    number = instance.alert.reminders + 1
+    alert = msgspec.structs.replace(instance.alert, told_at=moment.now, reminders=number)
+    instance = msgspec.structs.replace(instance, alert=alert)
+    return _published(instance, StepWord.REMINDED, moment.as_of, number=number)
 
 
-def is_silenced(muted_by: tuple[str, ...]) -> bool:
-    return any(text.startswith(_SILENCE) for text in muted_by)
+def _published(
+    instance: AlertInstance, word: StepWord, occurred_at: datetime | None, *, number: int = 0
+) -> LifecycleOutcome:
+    transition = Transition(word=word, alert=instance.alert, occurred_at=occurred_at, number=number)
+    return LifecycleOutcome(state=instance, step=word, transition=transition)
 
 
-def _not_of_the_future(held: AlertInstance, now: datetime) -> AlertInstance:
-    """Where our clock was set back over a restart, what was noted under it counts from now."""
-    told_at = held.alert.told_at
+def _not_of_the_future(instance: AlertInstance, now: datetime) -> AlertInstance:
+    """Count from now what was stored under a clock that was set back over a restart."""
+    told_at = instance.alert.told_at
     if told_at is not None and told_at > now:
-        held = msgspec.structs.replace(held, alert=msgspec.structs.replace(held.alert, told_at=now))
-    if held.quiet_since is not None and held.quiet_since > now:
-        held = msgspec.structs.replace(held, quiet_since=now)
-    return msgspec.structs.replace(held, since=now) if held.since > now else held
+        alert = msgspec.structs.replace(instance.alert, told_at=now)
+        instance = msgspec.structs.replace(instance, alert=alert)
+    if instance.quiet_since is not None and instance.quiet_since > now:
+        instance = msgspec.structs.replace(instance, quiet_since=now)
+    return msgspec.structs.replace(instance, since=now) if instance.since > now else instance

@@ -1,7 +1,7 @@
-"""What alerting keeps, and what one step changes of it.
+"""The stored tables of alerting, and what one step changes of them.
 
-A step of the store holds the new rows, the events that they cause and the position behind what
-caused them. What is kept in memory changes only once that step is durable.
+A step of the store contains the new rows, the events that they cause and the position behind the
+events that caused them. The tables in memory change only once that step is durable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.alerting.alerts.lifecycle import AlertInstance, AlertPast, AlertSlot, Transition
+from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
+from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.model.alerts import Alert, Silence, alert_event_id
 from monitor.model.events import AlertEvent, EventType
 
@@ -22,35 +23,35 @@ log = structlog.get_logger()
 
 
 class EndedAlert(Struct, frozen=True, kw_only=True, gc=False):
-    """An episode that is over, also one that nobody was told of, and the word of its end."""
+    """An alert that ended, also one that nobody was notified of, and the word of its last step."""
 
     alert: Alert
-    word: str
+    word: StepWord
     at: datetime  # ours
 
 
 class FirstEvaluated(Struct, frozen=True, kw_only=True, gc=False):
-    """Since when a rule is judged, by the clock of what it judges."""
+    """When a rule was evaluated first, by the clock of its subjects."""
 
     at: datetime
 
 
-class Count(Struct, frozen=True, kw_only=True, gc=False):
+class TransitionCount(Struct, frozen=True, kw_only=True, gc=False):
     count: int
 
 
 class StoredRule(Struct, frozen=True, kw_only=True, gc=False):
-    """Of what kind a rule was when something was last kept under its name.
+    """The kind of a rule when something was last stored under its name.
 
-    ``considers_past`` False: the row is of a daemon that did not look for what had failed before.
+    ``considers_past`` False: stored by a daemon that did not consider earlier failures.
     """
 
     rule: str
     considers_past: bool = False
 
 
-class Postponed(Struct, frozen=True, kw_only=True, gc=False):
-    """An event that waits for what its run is a part of, until ``due_at`` (ours)."""
+class PostponedEvent(Struct, frozen=True, kw_only=True, gc=False):
+    """An event that waits until ``due_at`` (ours) for the runs that may contain its run."""
 
     event_id: str
     rule: str
@@ -60,141 +61,148 @@ class Postponed(Struct, frozen=True, kw_only=True, gc=False):
 ALERT, PAST, MEMORY, LEARNED = "e", "p", "m", "b"
 SILENCE, ENDED, FIRST, TRANSITIONS, POSTPONED, RULE = "s", "h", "f", "t", "w", "r"
 
-# What is kept as it is stored, and read only when it is used.
-_UNREAD = frozenset({MEMORY, LEARNED})
+# Kept as they are stored, and decoded only when they are used.
+_ENCODED = frozenset({MEMORY, LEARNED})
 _SHAPES: Mapping[str, Any] = {
     ALERT: AlertInstance,
-    PAST: AlertPast,
+    PAST: FingerprintHistory,
     SILENCE: Silence,
     ENDED: EndedAlert,
     FIRST: FirstEvaluated,
-    TRANSITIONS: Count,
-    POSTPONED: Postponed,
+    TRANSITIONS: TransitionCount,
+    POSTPONED: PostponedEvent,
     RULE: StoredRule,
 }
-_DECODERS = {letter: msgspec.json.Decoder(shape) for letter, shape in _SHAPES.items()}
-LETTERS = (*_SHAPES, *_UNREAD)
+_DECODERS = {table: msgspec.json.Decoder(shape) for table, shape in _SHAPES.items()}
+_TABLES = (*_SHAPES, *_ENCODED)
+_NO_HISTORY = FingerprintHistory()
 
-Row = Any  # of the shape that its letter says; bytes where it is kept unread
-Tables = dict[str, dict[str, Row]]  # letter -> key -> row
+Row = Any  # of the shape of its table; bytes where it is kept encoded
+Tables = dict[str, dict[str, Row]]  # table -> key -> row
 
 
 def empty_tables() -> Tables:
-    return {letter: {} for letter in LETTERS}
+    return {table: {} for table in _TABLES}
 
 
 def tables_of(state: Mapping[str, bytes]) -> Tables:
-    """Read what the store keeps. What cannot be read is left out and said in the log."""
+    """Decode what the store holds. Rows that cannot be decoded are left out and logged."""
     tables = empty_tables()
     for name, value in state.items():
-        letter, _, key = name.partition(":")
-        if letter in _UNREAD:
-            tables[letter][key] = value
-        elif letter in _DECODERS:
+        table, _, key = name.partition(":")
+        if table in _ENCODED:
+            tables[table][key] = value
+        elif table in _DECODERS:
             try:
-                tables[letter][key] = _DECODERS[letter].decode(value)
+                tables[table][key] = _DECODERS[table].decode(value)
             except (msgspec.MsgspecError, ValueError) as exc:
-                log.warning("a row of alerting cannot be read", key=name, reason=str(exc))
+                log.warning("alerting row unreadable", key=name, reason=str(exc))
     return tables
 
 
-class Draft:
-    """Changes on top of tables that themselves stay as they are."""
+class PendingStep:
+    """Changes on top of tables that stay as they are until `apply`.
+
+    ``changed`` holds the new rows by table; None for a row that is dropped.
+    """
 
     def __init__(self, tables: Tables, *, wall_now: datetime) -> None:
         self.events: list[AlertEvent] = []
+        self.changed: dict[str, dict[str, Row | None]] = {table: {} for table in _TABLES}
+        self.changes = 0  # until now
         self._tables = tables
-        self._changed: dict[tuple[str, str], Row | None] = {}
         self._wall_now = wall_now
-        self.number = 0  # of changes until now
 
     @property
     def is_empty(self) -> bool:
-        return not self._changed and not self.events
+        return not self.changes and not self.events
 
-    def get(self, letter: str, key: str) -> Row | None:
-        place = (letter, key)
-        if place in self._changed:
-            return self._changed[place]
-        return self._tables[letter].get(key)
+    def get(self, table: str, key: str) -> Row | None:
+        changed = self.changed[table]
+        return changed[key] if key in changed else self._tables[table].get(key)
 
-    def put(self, letter: str, key: str, row: Row | None) -> None:
-        """Keep a row, None to drop it. One that is kept already is no change."""
-        if row != self.get(letter, key):
-            self._changed[letter, key] = row
-            self.number += 1
+    def put(self, table: str, key: str, row: Row | None) -> None:
+        """Set a row, None to drop it. A row that is equal already is no change."""
+        changed, stored = self.changed[table], self._tables[table]
+        if row != (changed[key] if key in changed else stored.get(key)):
+            changed[key] = row
+            self.changes += 1
 
-    def rows(self, letter: str) -> Iterator[tuple[str, Row]]:
-        """Yield all rows of a letter as they are now; changes meanwhile may or may not be seen."""
-        changed = {key: row for (item, key), row in self._changed.items() if item == letter}
-        table = self._tables[letter]
-        for key in list(table):  # the keys alone: pairs of all rows would cost more than the rest
-            if key not in changed and (row := table.get(key)) is not None:
+    def rows(self, table: str) -> Iterator[tuple[str, Row]]:
+        """Yield all rows of a table as they are now; later changes may or may not be included."""
+        changed, stored = dict(self.changed[table]), self._tables[table]
+        for key in list(stored):  # the keys alone: pairs of all rows would cost more than the rest
+            if key not in changed and (row := stored.get(key)) is not None:
                 yield key, row
         for key, row in changed.items():
             if row is not None:
                 yield key, row
 
-    def changes(self, letter: str) -> list[tuple[str, Row | None]]:
-        """Return what is changed of a letter; None for what is dropped."""
-        return [(key, row) for (item, key), row in self._changed.items() if item == letter]
+    def state_of(self, fingerprint: str) -> FingerprintState:
+        """Return the alert of a fingerprint, or what is left of its earlier alerts."""
+        return self.get(ALERT, fingerprint) or self.get(PAST, fingerprint) or _NO_HISTORY
 
-    def held(self, fingerprint: str) -> AlertSlot:
-        """Return the episode, or what is left of former ones."""
-        instance: AlertInstance | None = self.get(ALERT, fingerprint)
-        past: AlertPast | None = self.get(PAST, fingerprint) if instance is None else None
-        return instance or past or AlertPast()
+    def advance(
+        self, fingerprint: str, before: FingerprintState, outcome: LifecycleOutcome
+    ) -> None:
+        """Store the outcome of a step, with the event of its transition.
 
-    def hold(self, fingerprint: str, before: AlertSlot, after: AlertSlot, word: str) -> None:
-        """Keep what became of an episode; one that is over goes to those that have ended."""
-        if after is before:
+        An alert that ended goes to the table of ended alerts as well.
+        """
+        after, transition = outcome.state, outcome.transition
+        if after is not before:
+            if isinstance(after, AlertInstance):
+                self.put(ALERT, fingerprint, after)
+                if isinstance(before, FingerprintHistory):
+                    self.put(PAST, fingerprint, None)
+            else:
+                self.put(ALERT, fingerprint, None)
+                self.put(PAST, fingerprint, None if after == _NO_HISTORY else after)
+            if isinstance(before, AlertInstance) and before.alert.ends_at is None:
+                self._keep_ended(fingerprint, before, outcome)
+        if transition is None:
             return
-        is_instance = isinstance(after, AlertInstance)
-        self.put(ALERT, fingerprint, after if is_instance else None)
-        self.put(PAST, fingerprint, None if is_instance or after == AlertPast() else after)
-        ended = _ended(before, after)
-        if ended is not None:
-            row = EndedAlert(alert=ended, word=word, at=self._wall_now)
-            self.put(ENDED, f"{fingerprint}:{ended.starts_at.isoformat()}", row)
-
-    def emit(self, told: Transition) -> None:
-        """Make the event of a transition and count it."""
-        alert = told.alert
+        alert, word = transition.alert, transition.word
         self.events.append(
             AlertEvent(
-                id=alert_event_id(alert.fingerprint, alert.starts_at, told.transition, told.number),
-                type=EventType(f"alert.{told.transition}"),
+                id=alert_event_id(fingerprint, alert.starts_at, word, transition.number),
+                type=EventType(f"alert.{word}"),
                 alert=alert,
-                occurred_at=told.occurred_at,
+                occurred_at=transition.occurred_at,
                 recorded_at=self._wall_now,
-                number=told.number,
+                number=transition.number,
             )
         )
-        key = f"{alert.name}:{told.transition}"
-        count: Count | None = self.get(TRANSITIONS, key)
-        self.put(TRANSITIONS, key, Count(count=1 if count is None else count.count + 1))
+        key = f"{alert.name}:{word}"
+        count: TransitionCount | None = self.get(TRANSITIONS, key)
+        total = 1 if count is None else count.count + 1
+        self.put(TRANSITIONS, key, TransitionCount(count=total))
 
     def state(self) -> dict[str, bytes | None]:
         """Return the changes as the store takes them."""
-        return {f"{letter}:{key}": _encoded(row) for (letter, key), row in self._changed.items()}
+        return {
+            f"{table}:{key}": (
+                row if row is None or table in _ENCODED else msgspec.json.encode(row)
+            )
+            for table, rows in self.changed.items()
+            for key, row in rows.items()
+        }
 
     def apply(self) -> None:
-        """Let the tables have the changes, once they are durable."""
-        for (letter, key), row in self._changed.items():
-            if row is None:
-                self._tables[letter].pop(key, None)
-            else:
-                self._tables[letter][key] = row
+        """Put the changes into the tables, once they are durable."""
+        for table, rows in self.changed.items():
+            for key, row in rows.items():
+                if row is None:
+                    self._tables[table].pop(key, None)
+                else:
+                    self._tables[table][key] = row
 
-
-def _encoded(row: Row | None) -> bytes | None:
-    return row if row is None or isinstance(row, bytes) else msgspec.json.encode(row)
-
-
-def _ended(before: AlertSlot, after: AlertSlot) -> Alert | None:
-    """Return the alert whose episode a step ended."""
-    if not isinstance(before, AlertInstance) or before.alert.ends_at is not None:
-        return None
-    if not isinstance(after, AlertInstance):
-        return before.alert
-    return after.alert if after.alert.ends_at is not None else None
+    def _keep_ended(
+        self, fingerprint: str, before: AlertInstance, outcome: LifecycleOutcome
+    ) -> None:
+        ended = before.alert
+        if isinstance(outcome.state, AlertInstance):
+            ended = outcome.state.alert
+        if ended.ends_at is not None or not isinstance(outcome.state, AlertInstance):
+            row = EndedAlert(alert=ended, word=outcome.step, at=self._wall_now)
+            self.put(ENDED, f"{fingerprint}:{ended.starts_at.isoformat()}", row)

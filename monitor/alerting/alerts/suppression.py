@@ -1,7 +1,7 @@
-"""What holds alerts back: silences, weekly mute times, and alerts that explain others. Pure.
+"""What suppresses alerts: silences, weekly mute times, and inhibition by other alerts. Pure.
 
-Nothing here ends an episode: it goes on unheard, and what it owes (its end, once its beginning was
-told) is told all the same.
+Suppression ends no alert: it goes on without notifications, and its end is published all the same
+where its start was.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from monitor.alerting.alerts.silences import Matcher, matcher
+from monitor.alerting.alerts.pending_step import ALERT, SILENCE, PendingStep
+from monitor.alerting.alerts.silences import Matcher
+from monitor.alerting.alerts.silences import matcher as parse_matcher
 from monitor.alerting.rules.muting import MuteWindow
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import RULE_DEFINITIONS
@@ -23,89 +25,104 @@ MUTE = "mute"
 
 _WILDCARDS = frozenset("*?[")
 
-# Without it nothing that did not happen can be told for certain. An output that lags, and a store
-# that fills because of it, do not touch what is judged; they may last for weeks, and the others
-# are to hear all the same.
+# Without the consumer ``alerting`` no absence can be proved. An output that lags, and a store that
+# fills because of it, do not affect evaluations; they may last for weeks, and must inhibit nothing.
 _VITAL_PARTS = frozenset({"backlog:alerting"})
-# These tell what somebody saw happen. What explains them holds back their reminders alone.
-_SEEN = frozenset(
+# These report what somebody saw happen. Inhibition suppresses only their reminders.
+_OBSERVED = frozenset(
     rule for rule, definition in RULE_DEFINITIONS.items() if definition.reminders_inhibited_by
 )
-# Asked of every episode at every step, so by the word that an alert carries.
-_EXPLAINS: dict[str, frozenset[RuleKind]] = {
+# By the word that an alert carries, because every alert is looked up at every step.
+_INHIBITS: dict[str, frozenset[RuleKind]] = {
     str(rule): frozenset(definition.inhibits)
     for rule, definition in RULE_DEFINITIONS.items()
     if definition.inhibits
 }
+INHIBITING_RULES = frozenset(_INHIBITS)
 
 
 class Suppression(Struct, frozen=True, kw_only=True):
-    """Everything that holds alerts back at one moment, ready to be asked for each of them."""
+    """All silences and inhibitions of one moment, indexed for a lookup per alert."""
 
     silences: tuple[tuple[Silence, tuple[Matcher, ...]], ...] = ()
-    # Places of silences by a label that must be just so; those that name none are asked always.
-    exact: Mapping[tuple[str, str], tuple[int, ...]] = {}
-    always: tuple[int, ...] = ()
+    # Indexes of silences by a label that must be equal; ``unindexed`` are those that name none.
+    by_label: Mapping[tuple[str, str], tuple[int, ...]] = {}
+    unindexed: tuple[int, ...] = ()
+    # By workspace: the fingerprint of an inhibiting alert, and the rules that it inhibits.
     inhibitors: Mapping[str, tuple[tuple[str, frozenset[RuleKind]], ...]] = {}
 
     @classmethod
     def of(cls, silences: Iterable[Silence], alerts: Iterable[Alert]) -> Suppression:
-        """``alerts`` are all there are; those that fire and explain others count."""
+        """``alerts`` may be all there are; those that fire and inhibit others count."""
         inhibitors: dict[str, list[tuple[str, frozenset[RuleKind]]]] = {}
         for alert in alerts:
-            if explained := _explained_by(alert):
-                inhibitors.setdefault(alert.workspace, []).append((alert.fingerprint, explained))
-        read = tuple((silence, _matchers(silence.matchers)) for silence in silences)
-        exact: dict[tuple[str, str] | None, list[int]] = {}
-        for place, (_, matchers) in enumerate(read):
-            exact.setdefault(_literal(matchers), []).append(place)
-        always = exact.pop(None, [])
+            if inhibited := _inhibited_by(alert):
+                inhibitors.setdefault(alert.workspace, []).append((alert.fingerprint, inhibited))
+        parsed = tuple((silence, _matchers(silence.matchers)) for silence in silences)
+        by_label: dict[tuple[str, str] | None, list[int]] = {}
+        for index, (_, matchers) in enumerate(parsed):
+            by_label.setdefault(_literal(matchers), []).append(index)
+        unindexed = by_label.pop(None, [])
         return cls(
-            silences=read,
-            exact={
-                label: tuple(locations) for label, locations in exact.items() if label is not None
-            },
-            always=tuple(always),
-            inhibitors={name: tuple(sorted(held)) for name, held in inhibitors.items()},
+            silences=parsed,
+            by_label={label: tuple(found) for label, found in by_label.items() if label},
+            unindexed=tuple(unindexed),
+            inhibitors={name: tuple(sorted(found)) for name, found in inhibitors.items()},
         )
 
     @property
     def is_idle(self) -> bool:
-        """True where neither a silence nor another alert holds anything back, or will."""
+        """True where neither a silence nor another alert suppresses anything, or will."""
         return not self.silences and not self.inhibitors
 
     def reasons(self, alert: Alert, mute: Sequence[MuteWindow], *, at: datetime) -> tuple[str, ...]:
-        """Return all that holds the alert back at ``at``: silences, then mute, then inhibition."""
+        """Return all that suppresses the alert at ``at``: silences, then mute, then inhibition."""
+        if not self.silences and not self.inhibitors and not mute:
+            return ()
         muted = (MUTE,) if is_muted(mute, at) else ()
         return (*self._silenced(alert, at), *muted, *self._inhibited(alert))
 
     def _silenced(self, alert: Alert, at: datetime) -> Iterable[str]:
         if not self.silences:
             return
-        found = [place for label in alert.labels.items() for place in self.exact.get(label, ())]
-        for place in sorted((*found, *self.always)):
-            silence, matchers = self.silences[place]
-            if is_at_work(silence, at) and fits(matchers, alert.labels):
+        found = [index for label in alert.labels.items() for index in self.by_label.get(label, ())]
+        for index in sorted((*found, *self.unindexed)):
+            silence, matchers = self.silences[index]
+            if is_active(silence, at) and fits(matchers, alert.labels):
                 yield f"silence:{silence.id}"
 
     def _inhibited(self, alert: Alert) -> Iterable[str]:
         rule = RuleKind(alert.rule)
-        if rule in _SEEN and not alert.is_told:
+        if rule in _OBSERVED and not alert.is_told:
             return
         names = (alert.workspace,) if alert.workspace == BRIDGE else (alert.workspace, BRIDGE)
         for name in names:
-            for key, explained in self.inhibitors.get(name, ()):
-                if rule in explained:
-                    yield f"inhibited:{key}"
+            for fingerprint, inhibited in self.inhibitors.get(name, ()):
+                if rule in inhibited:
+                    yield f"inhibited:{fingerprint}"
 
 
-def is_at_work(silence: Silence, at: datetime) -> bool:
-    """True from its first instant on, and no longer at its last."""
+def suppression_of(pending: PendingStep) -> Suppression:
+    """Return what suppresses alerts by the rows of a step."""
+    alerts = (instance.alert for _, instance in pending.rows(ALERT))
+    silences = (silence for _, silence in pending.rows(SILENCE))
+    return Suppression.of(silences, (alert for alert in alerts if alert.rule in INHIBITING_RULES))
+
+
+def changes_suppression(pending: PendingStep) -> bool:
+    """True where a step changes something that may suppress alerts."""
+    return bool(pending.changed[SILENCE]) or any(
+        row is None or row.alert.rule in INHIBITING_RULES for row in pending.changed[ALERT].values()
+    )
+
+
+def is_active(silence: Silence, at: datetime) -> bool:
+    """True from its start on, and no longer at its end."""
     return silence.starts_at <= at < silence.ends_at
 
 
 def fits(matchers: Iterable[Matcher], labels: Mapping[str, str]) -> bool:
-    """True where every matcher has what it wants; a label that is absent is empty."""
+    """True where every matcher fits; a label that is absent is empty."""
     return all(
         fnmatchcase(labels.get(matcher.label, ""), matcher.glob) is matcher.is_wanted
         for matcher in matchers
@@ -113,7 +130,7 @@ def fits(matchers: Iterable[Matcher], labels: Mapping[str, str]) -> bool:
 
 
 def is_muted(windows: Iterable[MuteWindow], at: datetime) -> bool:
-    """True where any of them holds what the clock on the wall of its zone shows at ``at``."""
+    """True where any window contains ``at``, in its own time zone."""
     return any(_holds(window, at) for window in windows)
 
 
@@ -131,27 +148,23 @@ def _holds(window: MuteWindow, at: datetime) -> bool:
 
 @lru_cache(maxsize=1_000)
 def _matchers(texts: tuple[str, ...]) -> tuple[Matcher, ...]:
-    # Judged when the silence was made. A rule whose own label it names may be gone by now.
-    return tuple(matcher(text, labels=None) for text in texts)
+    # Validated when the silence was made. A rule whose own label it names may be gone by now.
+    return tuple(parse_matcher(text, labels=None) for text in texts)
 
 
 def _literal(matchers: Iterable[Matcher]) -> tuple[str, str] | None:
     """Return a label, and the one value of it that an alert must carry to be silenced."""
-    for other_matcher in matchers:
-        if (
-            other_matcher.is_wanted
-            and other_matcher.glob
-            and _WILDCARDS.isdisjoint(other_matcher.glob)
-        ):
-            return other_matcher.label, other_matcher.glob
+    for matcher in matchers:
+        if matcher.is_wanted and matcher.glob and _WILDCARDS.isdisjoint(matcher.glob):
+            return matcher.label, matcher.glob
     return None
 
 
-def _explained_by(alert: Alert) -> frozenset[RuleKind]:
-    explained = _EXPLAINS.get(alert.rule)
-    if explained is None or alert.state is not AlertState.FIRING:
+def _inhibited_by(alert: Alert) -> frozenset[RuleKind]:
+    inhibited = _INHIBITS.get(alert.rule)
+    if inhibited is None or alert.state is not AlertState.FIRING:
         return frozenset()
     is_daemon = alert.rule == RuleKind.MONITOR_DEGRADED
     if is_daemon and alert.labels.get("part") not in _VITAL_PARTS:
         return frozenset()
-    return explained
+    return inhibited

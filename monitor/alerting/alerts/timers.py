@@ -1,7 +1,7 @@
-"""When time alone makes something of what is held, where nothing else changes. In memory.
+"""When time alone changes an alert. In memory.
 
-A daemon looks every few seconds, whatever happens. Whoever lets a recorded past go by again asks
-here which moments of it are worth a look.
+The daemon checks all alerts at each evaluation. A backtest passes over the time in which nothing
+is due, so it asks here.
 """
 
 from __future__ import annotations
@@ -10,68 +10,54 @@ import heapq
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from msgspec import Struct
-
 from monitor.alerting.alerts import lifecycle
-from monitor.alerting.alerts.lifecycle import AlertInstance, LifecycleLimits
+from monitor.alerting.alerts.instance import AlertInstance
+from monitor.alerting.alerts.lifecycle import LifecycleLimits
 from monitor.alerting.rules.compiled import Rule
 
 
-class NextTimers(Struct, frozen=True, kw_only=True):
-    """The first moments that are worth a look: by our clock, and by that of what is judged."""
-
-    ours: datetime | None = None
-    theirs: datetime | None = None
-
-
 class AlertTimers:
-    """The episodes, by when time makes something of them."""
+    """Alerts by the time at which time alone changes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Mapping[str, Rule], limits: LifecycleLimits) -> None:
+        self._rules = rules
+        self._limits = limits
         self._at: dict[str, datetime] = {}
         self._heap: list[tuple[datetime, str]] = []
-        self._awake: set[str] = set()
+        self._due: set[str] = set()
 
-    def take(
-        self,
-        instances: Iterable[tuple[str, AlertInstance | None]],
-        rules: Mapping[str, Rule],
-        limits: LifecycleLimits,
-    ) -> None:
-        """Take note of episodes as they are now; None for one that is there no more."""
+    def update(self, instances: Iterable[tuple[str, AlertInstance | None]]) -> None:
+        """Set the timers of alerts as they are now; None for one that was dropped."""
         for key, instance in instances:
-            at = None if instance is None else _next_timer_at(instance, rules, limits)
-            self._awake.discard(key)
+            at = None if instance is None else self._timer_of(instance)
+            self._due.discard(key)
             if at is None:
                 self._at.pop(key, None)
             else:
                 self._at[key] = at
                 heapq.heappush(self._heap, (at, key))
 
-    def awake(self, now: datetime) -> frozenset[str]:
-        """Return those whose time has come. They stay awake until something becomes of them."""
+    def due(self, now: datetime) -> frozenset[str]:
+        """Return the alerts whose time has come. They stay due until `update` names them."""
         while self._heap and self._heap[0][0] <= now:
             at, key = heapq.heappop(self._heap)
-            if self._at.get(key) == at:  # else it was overtaken by a newer entry
-                self._awake.add(key)
-        return frozenset(self._awake)
+            if self._at.get(key) == at:  # else a newer entry replaced it
+                self._due.add(key)
+        return frozenset(self._due)
 
     def next_at(self) -> datetime | None:
-        """Return when the next one wakes, an instant of the past where one is awake."""
+        """Return when the next alert is due; in the past where one is due already."""
         while self._heap and self._at.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
-        times = [self._at[key] for key in self._awake]
+        times = [self._at[key] for key in self._due]
         if self._heap:
             times.append(self._heap[0][0])
         return min(times, default=None)
 
-
-def _next_timer_at(
-    instance: AlertInstance, rules: Mapping[str, Rule], limits: LifecycleLimits
-) -> datetime | None:
-    rule = rules.get(instance.alert.name)
-    if rule is None:
-        return None
-    if rule.mute and instance.is_open:
-        return instance.since  # mute times begin and end by themselves
-    return lifecycle.next_timer_at(instance, rule.settings, limits)
+    def _timer_of(self, instance: AlertInstance) -> datetime | None:
+        rule = self._rules.get(instance.alert.name)
+        if rule is None:
+            return None
+        if rule.mute and instance.is_open:
+            return instance.since  # mute times begin and end by the wall clock
+        return lifecycle.next_timer_at(instance, rule.settings, self._limits)

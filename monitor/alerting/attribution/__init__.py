@@ -1,1 +1,1 @@
-"""Which subject and root run an event is about."""
+"""Which subject and which root run an event is about."""

@@ -1,121 +1,29 @@
-"""Whom a run's events concern: the outermost run that it is known to be a part of."""
+"""The subjects of alerts: how they are made, told apart, and matched by rules."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable
 from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import quote
 
-from msgspec import Struct
-
 from monitor.alerting.rules.compiled import Traits
 from monitor.alerting.rules.contract import Subject, SubjectKind
-from monitor.alerting.store import Store
+from monitor.model.alerts import fingerprint
 from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState
 from monitor.tracking.live_state import LiveStateView
 
-# A parent counts only where the workspace lets it be followed: else its end would never be seen.
-NEEDS = {RunKind.FLOW_RUN: "follow_flow_runs", RunKind.PLAN_RUN: "list_plan_runs"}
-_PARENTS_KEPT = 10_000
-_KEYS_KEPT = 65_536
+_KEYS_CACHED = 65_536
 _OF_PIPELINES = frozenset({SubjectKind.PIPELINE, SubjectKind.FLOW_OR_PLAN})
 _UNKNOWN = Pipeline(kind=PipelineKind.FLOW, id="")
 
-ROOT_KINDS = MappingProxyType(
+# The kinds of run that execute a pipeline, the containing kind first.
+RUN_KINDS = MappingProxyType(
     {
-        PipelineKind.FLOW: RunKind.FLOW_RUN,
-        PipelineKind.PLAN: RunKind.PLAN_RUN,
+        PipelineKind.FLOW: (RunKind.FLOW_RUN, RunKind.JOB_GROUP),
+        PipelineKind.PLAN: (RunKind.PLAN_RUN,),
     }
 )
-
-
-class RootRun(Struct, frozen=True, kw_only=True):
-    """The outermost known run. ``run`` is its own state where that is known."""
-
-    key: RunKey
-    pipeline: Pipeline | None
-    run: RunState | None
-
-
-class Lineage:
-    """Climbs from a run to the outermost one, by what is known of the runs above it."""
-
-    def __init__(self, *, bus: Store, view: LiveStateView) -> None:
-        self._bus = bus
-        self._view = view
-        self._parents: OrderedDict[RunKey, RunState] = OrderedDict()
-
-    async def prepare(self, runs: Iterable[RunState]) -> None:
-        """Learn of the runs above these, with one question for each level.
-
-        Raises:
-            BusUnavailableError: the store does not answer.
-        """
-        below = runs
-        for _ in range(2):
-            wanted = {above for run in below for above in self._above(run)}
-            asked = {key for key in wanted if self._view.active_run(key) is None}
-            if asked:
-                for key, run in (await self._bus.runs(asked)).items():
-                    self._keep(key, run)
-            found = (self._state(key) for key in wanted)
-            below = [run for run in found if run is not None]
-            if not below:
-                return
-
-    def root_run(self, run: RunState) -> RootRun:
-        """Return the run above all that is known, perhaps itself."""
-        return self.line(run)[-1]
-
-    def line(self, run: RunState) -> list[RootRun]:
-        """Return the run and what it is known to be a part of, the outermost last.
-
-        Where only the id of a larger one is known, it counts for nothing: an alert must say what
-        failed.
-        """
-        line = [RootRun(key=run.key, pipeline=run.pipeline, run=run)]
-        above = dict.fromkeys(self._above(run))
-        for key in list(above):
-            state = self._state(key)
-            if key.kind is RunKind.FLOW_RUN and state is not None:
-                above |= dict.fromkeys(self._above(state))
-        for key in sorted(above, key=lambda item: item.kind is RunKind.PLAN_RUN):
-            state = self._state(key)
-            pipeline = state.pipeline if state is not None else None
-            if pipeline is None and key.kind is RunKind.FLOW_RUN:
-                pipeline = run.pipeline  # a job group runs in a flow run of its own flow
-            if pipeline is not None:
-                line.append(RootRun(key=key, pipeline=pipeline, run=state))
-        return line
-
-    def _above(self, run: RunState) -> list[RunKey]:
-        """Return the runs that are told to contain it, and that can be followed."""
-        told = (
-            (RunKind.FLOW_RUN, run.parents.flow_run),
-            (RunKind.PLAN_RUN, run.parents.plan_run),
-        )
-        return [
-            RunKey(run.key.workspace, kind, run_id)
-            for kind, run_id in told
-            if run_id is not None and self._is_followed(run.key.workspace, kind)
-        ]
-
-    def _is_followed(self, workspace: str, kind: RunKind) -> bool:
-        status = self._view.workspace(workspace)
-        return status is not None and NEEDS[kind] in status.capabilities
-
-    def _state(self, key: RunKey) -> RunState | None:
-        active = self._view.active_run(key)
-        return active.run if active is not None else self._parents.get(key)
-
-    def _keep(self, key: RunKey, run: RunState) -> None:
-        self._parents[key] = run
-        self._parents.move_to_end(key)
-        if len(self._parents) > _PARENTS_KEPT:
-            self._parents.popitem(last=False)
 
 
 def of_run(key: RunKey, pipeline: Pipeline | None) -> Subject:
@@ -133,29 +41,45 @@ def of_pipeline(workspace: str, pipeline: Pipeline) -> Subject:
     return Subject(
         subject_kind=SubjectKind.FLOW_OR_PLAN,
         workspace=workspace,
-        kind=ROOT_KINDS[pipeline.kind],
+        kind=RUN_KINDS[pipeline.kind][0],
         pipeline=pipeline,
     )
 
 
 def of_schedule(workspace: str, schedule: ScheduleKnown) -> Subject:
-    """Return the schedule, as one of the first pipeline that it starts and that is there."""
+    """Return the schedule, with the first existing pipeline that it starts."""
     pipeline = next(iter((*schedule.starts, *schedule.pipelines)), None)
     return Subject(
         subject_kind=SubjectKind.SCHEDULE,
         workspace=workspace,
-        kind=None if pipeline is None else ROOT_KINDS[pipeline.kind],
+        kind=None if pipeline is None else RUN_KINDS[pipeline.kind][0],
         pipeline=pipeline,
         thing=schedule.id,
     )
 
 
-@lru_cache(_KEYS_KEPT)
+@lru_cache(_KEYS_CACHED)
 def key_of(subject: Subject) -> str:
-    """Return what tells a subject from all others; a new name of a pipeline changes nothing."""
+    """Return the identity of a subject; a pipeline's new name does not change it."""
     pipeline = subject.pipeline.id if subject.pipeline is not None else ""
     words = (subject.workspace, subject.kind or "", pipeline, subject.thing)
     return ":".join((subject.subject_kind, *(quote(word, safe="") for word in words)))
+
+
+@lru_cache(_KEYS_CACHED)
+def fingerprint_of(rule_name: str, subject: Subject) -> str:
+    """Return the fingerprint of the rule's alerts about the subject."""
+    return fingerprint(rule_name, subject.identity())
+
+
+def memory_key(rule_name: str, subject: Subject) -> str:
+    """Return the key of what the rule remembers of the subject."""
+    return f"{rule_name}:{key_of(subject)}"
+
+
+def first_key(rule_name: str, workspace: str, kind: str) -> str:
+    """Return the key of when the rule was evaluated first; ``kind`` "": by our clock."""
+    return f"{rule_name}:{workspace}:{kind}"
 
 
 def traits_of(view: LiveStateView, subject: Subject, run: RunState | None = None) -> Traits:

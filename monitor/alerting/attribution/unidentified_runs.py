@@ -1,27 +1,17 @@
-"""What failed before anybody could say of which pipeline is told under no name, and ends under one.
+"""Ends alerts about failed runs whose pipeline was unknown when they failed.
 
-The next success of that pipeline is heard under its name, so it would never end such an alert.
-Neither is the failure told again when its pipeline becomes known: the alert goes on as it was
-told, until every failure in it was settled by a later success of its own pipeline, was followed by
-a failure that is told under the name, or is of a pipeline that is gone.
+The next success of that pipeline is handled under its name, so it never ends such an alert. The
+alert stays as it began until each failure in it was followed by a success of its own pipeline, or
+by a failure that has an alert under the name, or until the pipeline was removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from datetime import datetime
+from collections.abc import Collection, Iterator, Mapping
 
-from monitor.alerting.alerts.labels import subject_of
-from monitor.alerting.alerts.lifecycle import AlertInstance
-from monitor.alerting.alerts.pending_step import ALERT, MEMORY, Draft
-from monitor.alerting.engine.evaluation import (
-    EvaluationContext,
-    Evaluator,
-    RuleTarget,
-    end,
-    memory_key,
-)
-from monitor.alerting.engine.rule_removal import RemovedSubjects
+from monitor.alerting.alerts.instance import AlertInstance
+from monitor.alerting.alerts.pending_step import ALERT, PendingStep
+from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import PIPELINE_REMOVED, SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind
@@ -35,85 +25,79 @@ _WORDS_OF_A_RUN = 3
 PIPELINE_KNOWN = "pipeline known since, and run again"
 
 
-class UnidentifiedRuns:
-    """Asks the store for the pipelines of such failures; costs nothing where there are none."""
+async def ended_unidentified(
+    pending: PendingStep, rules: Mapping[str, Rule], *, view: LiveStateView, bus: Store
+) -> dict[str, str]:
+    """Return the fingerprints of alerts to end, with the reason. Reads nothing if there are none.
 
-    def __init__(self, evaluator: Evaluator, *, view: LiveStateView) -> None:
-        self._evaluator = evaluator
-        self._view = view
-        self._runs: dict[RunKey, RunState] = {}
-
-    async def prepare(self, pending: Draft, bus: Store) -> None:
-        """Learn what is known by now of what failed.
-
-        Raises:
-            BusUnavailableError: the store does not answer.
-        """
-        wanted = {run for _, item, _ in self._nameless(pending) for run in _runs_of(item)}
-        self._runs = await bus.runs(wanted) if wanted else {}
-
-    def end_settled(self, context: EvaluationContext) -> None:
-        """End the alerts whose failures all have a name, and are settled under it."""
-        known = [run for run in self._runs.values() if run.pipeline is not None]
-        if not known:
-            return
-        gone = RemovedSubjects(self._view)
-        lost = {run.key for run in known if gone.why(run.key.workspace, run.pipeline) is not None}
-        later = {run.key: self._ends_of(run) for run in known}
-        for key, instance, rule in list(self._nameless(context.pending)):
-            failed = _runs_of(instance)
-            if failed and all(
-                run in lost or (run in later and _is_settled(self._runs[run], later[run], rule))
-                for run in failed
-            ):
-                end(context, key, instance, PIPELINE_REMOVED if failed <= lost else PIPELINE_KNOWN)
-                case = RuleTarget(rule=rule, subject=subject_of(rule, instance.alert))
-                context.pending.put(MEMORY, memory_key(case), None)
-
-    def _nameless(self, pending: Draft) -> Iterator[tuple[str, AlertInstance, Rule]]:
-        """Yield what is open, is of no pipeline, and ends by nothing but events of runs."""
-        for key, instance in pending.rows(ALERT):
-            if not instance.is_open or instance.alert.pipeline is not None:
-                continue
-            rule = self._evaluator.rules.get(instance.alert.name)
-            if rule is None or rule.definition.subject_kind is not SubjectKind.PIPELINE:
-                continue
-            if rule.definition.evaluate is None:
-                yield key, instance, rule
-
-    def _ends_of(self, run: RunState) -> list[PipelineHealth]:
-        """Return how the newest runs have ended that can settle this one."""
-        pipeline, recipe = run.pipeline, run.recipe
-        is_part = run.key.kind is RunKind.JOB_GROUP and recipe is not None
-        return [
-            health
-            for health in self._view.pipeline_health()
-            if (health.workspace, health.run_kind) == (run.key.workspace, run.key.kind)
-            and pipeline is not None
-            and (health.pipeline.kind, health.pipeline.id) == (pipeline.kind, pipeline.id)
-            and (not is_part or recipe is None or health.recipe_id == recipe.id)
-        ]
-
-
-def _runs_of(instance: AlertInstance) -> set[RunKey]:
-    """Return the runs of which an alert's evidence tells."""
-    told = (event_id.rpartition(":")[0].split(":", 2) for event_id in instance.alert.evidence)
+    Raises:
+        BusUnavailableError: the store does not answer.
+    """
+    failures = {
+        key: (rule, _runs_of(instance)) for key, instance, rule in _unidentified(pending, rules)
+    }
+    keys = set().union(*(runs for _, runs in failures.values()))
+    stored = await bus.runs(keys) if keys else {}
+    known = {key: run for key, run in stored.items() if run.pipeline is not None}
+    if not known:
+        return {}
+    removed = RemovedSubjects(view)
+    lost = {key for key, run in known.items() if removed.reason(key.workspace, run.pipeline)}
+    later = {key: _health_of(run, view) for key, run in known.items()}
     return {
-        RunKey(workspace=event_id[0], kind=RunKind(event_id[1]), id=event_id[2])
-        for event_id in told
-        if len(event_id) == _WORDS_OF_A_RUN and event_id[1] in _KINDS
+        key: PIPELINE_REMOVED if runs <= lost else PIPELINE_KNOWN
+        for key, (rule, runs) in failures.items()
+        if runs
+        and all(
+            run in lost or (run in known and _is_followed(known[run], later[run], rule))
+            for run in runs
+        )
     }
 
 
-def _is_settled(run: RunState, later: Collection[PipelineHealth], rule: Rule) -> bool:
+def _unidentified(
+    pending: PendingStep, rules: Mapping[str, Rule]
+) -> Iterator[tuple[str, AlertInstance, Rule]]:
+    """Yield the open alerts without a pipeline that only events of runs can end."""
+    for key, instance in pending.rows(ALERT):
+        if not instance.is_open or instance.alert.pipeline is not None:
+            continue
+        rule = rules.get(instance.alert.name)
+        if rule is None or rule.definition.subject_kind is not SubjectKind.PIPELINE:
+            continue
+        if rule.definition.evaluate is None:
+            yield key, instance, rule
+
+
+def _health_of(run: RunState, view: LiveStateView) -> list[PipelineHealth]:
+    """Return the health of the run's pipeline; of a job group, that of its recipe."""
+    pipeline, recipe = run.pipeline, run.recipe
+    is_part = run.key.kind is RunKind.JOB_GROUP and recipe is not None
+    return [
+        health
+        for health in view.pipeline_health()
+        if (health.workspace, health.run_kind) == (run.key.workspace, run.key.kind)
+        and pipeline is not None
+        and (health.pipeline.kind, health.pipeline.id) == (pipeline.kind, pipeline.id)
+        and (not is_part or recipe is None or health.recipe_id == recipe.id)
+    ]
+
+
+def _runs_of(instance: AlertInstance) -> set[RunKey]:
+    """Return the runs that the ids of an alert's evidence name."""
+    names = (event_id.rpartition(":")[0].split(":", 2) for event_id in instance.alert.evidence)
+    return {
+        RunKey(workspace=words[0], kind=RunKind(words[1]), id=words[2])
+        for words in names
+        if len(words) == _WORDS_OF_A_RUN and words[1] in _KINDS
+    }
+
+
+def _is_followed(run: RunState, later: Collection[PipelineHealth], rule: Rule) -> bool:
     at = run.finished_at or run.updated_at or run.confirmed_at
     if any(health.last_success_at is not None and health.last_success_at > at for health in later):
         return True
-    # Only this rule tells each first failure under the name; others may not tell it at all.
+    # Only this rule has an alert for each first failure under the name; others may have none.
     return rule.settings.rule is RuleKind.RUN_FAILED and any(
-        _has_failed_after(health, at) for health in later
+        failed_at > at for health in later for failed_at in health.failed_at
     )
-
-
-def _has_failed_after(health: PipelineHealth, at: datetime) -> bool:
-    return any(failed_at > at for failed_at in health.failed_at)

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from monitor.alerting.backtest.recorded_timeline import RecordedTimeline
 from monitor.alerting.backtest.replay_store import ReplayStore
 from monitor.alerting.engine.engine import Engine
+from monitor.alerting.engine.timeline import LiveTimeline
 from monitor.alerting.rules.table import RULE_DEFINITIONS
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Recorded, Retention
@@ -76,6 +78,7 @@ class Replay:
                 status, reachability=Reachability.REACHABLE, since=start, known_at=start
             )
         self._health_tracker = health_tracker(self._live_state)
+        timeline = LiveTimeline if every_interval else RecordedTimeline
         self._engine = Engine(
             bus=store,
             view=self._live_state.view,
@@ -83,7 +86,7 @@ class Replay:
             settings=recorded_rules(settings),
             retention=Retention(),
             guard=_unguarded,
-            by_events=not every_interval,
+            timeline=timeline(self._live_state.view),
         )
         self._batch_seconds = _batch_seconds(settings)
         self._interval = timedelta(seconds=settings.evaluation_interval_seconds)
@@ -117,7 +120,7 @@ class Replay:
         now = self._clock.now()
         if self._every_interval:
             return now + self._interval
-        timers = self._engine.next_timers()
+        timers = self._engine.next_evaluation()
         times = [] if timers.ours is None else [timers.ours]
         if timers.theirs is not None and timers.theirs <= known_until:
             times.append(timers.theirs)
@@ -192,5 +195,5 @@ def _unguarded(
     call: Callable[[], Any],
     on_failure: Callable[[str], None],  # noqa: ARG001
 ) -> Any:
-    """Let a rule that raises end the backtest: whoever tries it wants to know."""
+    """Let a rule that raises end the backtest."""
     return call()

@@ -130,14 +130,12 @@ class MemoryStore:
         active = [_began_at(run) for run in self._runs.values() if not run.status.is_terminal]
         newest = max(run.confirmed_at for run in self._runs.values())
         before = min([newest, *active]) - _RUNS_KEPT
-        over = [run for run in self._runs.values() if _has_ended(run, before)]
-        surplus = len(self._runs) - len(over) - _RUNS_BOUND
-        if surplus > 0:
-            rest = sorted(self._runs.values(), key=lambda run: run.confirmed_at)
-            over += [run for run in rest if not _has_ended(run, before)][:surplus]
-        for run in over:
-            self._unlink(run)
-            del self._runs[run.key]
+        surplus = len(self._runs) - _RUNS_BOUND
+        runs = sorted(self._runs.values(), key=lambda run: run.confirmed_at)
+        for index, run in enumerate(runs):
+            if index < surplus or (run.status.is_terminal and run.confirmed_at < before):
+                self._unlink(run)
+                del self._runs[run.key]
         self._room = len(self._runs) + _ROOM
 
 
@@ -151,7 +149,3 @@ def _parents(run: RunState) -> list[RunKey]:
 
 def _began_at(run: RunState) -> datetime:
     return run.created_at or run.started_at or run.confirmed_at
-
-
-def _has_ended(run: RunState, before: datetime) -> bool:
-    return run.status.is_terminal and run.confirmed_at < before

@@ -11,20 +11,19 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from monitor.alerting.alerts.outcome import StepWord
+
 _OF_EVENTS = 50_000  # 10,000 events that five rules evaluate each
 _OF_STATE = 10_000
 _PER_EVENT = 100
 
 
 class EvaluationRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """One rule evaluated one subject.
-
-    ``word`` is what became of the result: "fired", "deduplicated", "pending", "muted"...
-    """
+    """One evaluation of a rule for a subject, and what it made of the alert."""
 
     rule: str
     fingerprint: str
-    word: str
+    word: StepWord
     at: datetime  # ours
     detail: str = ""
 
@@ -39,14 +38,14 @@ class EvaluationHistory:
         self._of_events: OrderedDict[str, dict[tuple[str, str], EvaluationRecord]] = OrderedDict()
         self._of_state: OrderedDict[tuple[str, str], EvaluationRecord] = OrderedDict()
 
-    def record(self, event_id: str | None, evaluation: EvaluationRecord) -> None:
-        """Keep one evaluation; a repeated one, as after a failed step, replaces the former.
+    def add(self, event_id: str | None, record: EvaluationRecord) -> None:
+        """Add one evaluation; a repeated one, as after a failed step, replaces the former.
 
-        ``event_id`` None: the rule evaluated state.
+        ``event_id`` None: the rule evaluated the state of its subject.
         """
-        identity = (evaluation.rule, evaluation.fingerprint)
+        identity = (record.rule, record.fingerprint)
         if event_id is None:
-            self._of_state[identity] = evaluation
+            self._of_state[identity] = record
             self._of_state.move_to_end(identity)
             if len(self._of_state) > self._most_of_state:
                 self._of_state.popitem(last=False)
@@ -56,7 +55,7 @@ class EvaluationHistory:
             if len(of_event) >= _PER_EVENT:
                 return
             self._count_of_events += 1
-        of_event[identity] = evaluation
+        of_event[identity] = record
         while self._count_of_events > self._most_of_events:
             _, oldest = self._of_events.popitem(last=False)
             self._count_of_events -= len(oldest)

@@ -1,159 +1,204 @@
-"""What is kept for how long, and what the configuration no longer wants kept. Pure."""
+"""How long rows are kept, and which rows a configuration no longer needs. Pure."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
-from itertools import product
+from itertools import islice, product
+from operator import attrgetter
+from urllib.parse import unquote
 
 import msgspec
 
-from monitor.alerting.alerts.lifecycle import AlertPast
 from monitor.alerting.alerts.pending_step import (
+    ALERT,
     ENDED,
     FIRST,
+    LEARNED,
     MEMORY,
     PAST,
     RULE,
     SILENCE,
-    Draft,
-    EndedAlert,
     FirstEvaluated,
+    PendingStep,
     Row,
     StoredRule,
 )
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
-from monitor.alerting.engine.evaluation import first_key
+from monitor.alerting.attribution.removed_subjects import RemovedSubjects
+from monitor.alerting.attribution.subjects import first_key
+from monitor.alerting.engine.evaluation_facts import read_learned
+from monitor.alerting.rules.baselines import is_idle
 from monitor.alerting.rules.compiled import Rule
+from monitor.alerting.rules.contract import SubjectKind
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Silence
-from monitor.model.runs import RunKind
+from monitor.model.runs import Pipeline, PipelineKind, RunKind
+from monitor.tracking.live_state import LiveStateView
 
 _ENDED_KEPT = timedelta(days=7)
 _ENDED_BOUND = 10_000
-# As long as the log keeps ids at most: until then a start may not be used again.
+# As long as the log keeps ids at most: until then no start may be reused.
 _PAST_KEPT = timedelta(days=30)
 _PAST_BOUND = 100_000
 _SILENCES_KEPT = timedelta(days=1)  # after their end
 _CONFIGURED = "config"
+_ROWS_AT_ONCE = 500  # of memory and baselines, with each sweep
 
 
-def sweep(pending: Draft, *, now: datetime) -> None:
-    """Drop what is over for long, the oldest first where there is too much."""
-    _drop(pending, ENDED, _ended_at, before=now - _ENDED_KEPT, bound=_ENDED_BOUND)
-    _drop(pending, PAST, _last_end, before=now - _PAST_KEPT, bound=_PAST_BOUND)
+def sweep(pending: PendingStep, *, now: datetime) -> None:
+    """Drop what ended long ago, the oldest first where there is too much."""
+    _drop(pending, ENDED, attrgetter("at"), before=now - _ENDED_KEPT, bound=_ENDED_BOUND)
+    _drop(pending, PAST, attrgetter("last_end"), before=now - _PAST_KEPT, bound=_PAST_BOUND)
     for key, silence in list(pending.rows(SILENCE)):
         if silence.ends_at < now - _SILENCES_KEPT:
             pending.put(SILENCE, key, None)
 
 
 def keep_silences(
-    pending: Draft, configured: Iterable[SilenceSettings], *, wall_now: datetime
+    pending: PendingStep, configured: Iterable[SilenceSettings], *, wall_now: datetime
 ) -> None:
-    """Let the silences of the configuration be those that it holds now."""
-    silences = [
-        configured_silence(silence_settings, now=wall_now) for silence_settings in configured
-    ]
-    wanted = {other_silence.id: _begun(other_silence, pending) for other_silence in silences}
+    """Replace the silences of the configuration by those that it contains now."""
+    silences = [configured_silence(settings, now=wall_now) for settings in configured]
+    current = {silence.id: _with_start(silence, pending) for silence in silences}
     for key, silence in list(pending.rows(SILENCE)):
-        if silence.origin == _CONFIGURED and key not in wanted:
+        if silence.origin == _CONFIGURED and key not in current:
             pending.put(SILENCE, key, None)
-    for key, silence in wanted.items():
+    for key, silence in current.items():
         pending.put(SILENCE, key, silence)
 
 
-def ended_at(silence: Silence, now: datetime) -> Silence:
+def expired(silence: Silence, now: datetime) -> Silence:
     return msgspec.structs.replace(silence, starts_at=min(silence.starts_at, now), ends_at=now)
 
 
-def forget_rules(pending: Draft, rules: Iterable[Rule]) -> None:
-    """Drop what rules remember that are gone, or that are of another kind by now."""
+def forget_rules(pending: PendingStep, rules: Iterable[Rule]) -> None:
+    """Drop the memory of rules that were removed, or whose kind changed."""
     kinds = {rule.name: str(rule.settings.rule) for rule in rules}
     former = {name: row.rule for name, row in pending.rows(RULE)}
     gone = {name for name, kind in former.items() if kinds.get(name) != kind}
-    for letter in (MEMORY, FIRST) if gone else ():
-        for key, _ in list(pending.rows(letter)):
+    for table in (MEMORY, FIRST) if gone else ():
+        for key, _ in list(pending.rows(table)):
             if key.partition(":")[0] in gone:
-                pending.put(letter, key, None)
+                pending.put(table, key, None)
     for name in gone - kinds.keys():
         pending.put(RULE, name, None)
     for name, kind in kinds.items():
         pending.put(RULE, name, StoredRule(rule=kind, considers_past=True))
 
 
-def keep_judged(
-    pending: Draft, rules: Iterable[Rule], *, watched: Iterable[str], wall_now: datetime
+def keep_evaluated(
+    pending: PendingStep, rules: Iterable[Rule], *, watched: Iterable[str], wall_now: datetime
 ) -> None:
-    """Take what a daemon has heard that did not look back for judged; to be called first.
+    """Count rules as evaluated whose rows a daemon stored that did not consider earlier failures.
 
-    It has told its failures as they came. ``watched`` are the workspaces that it may have heard,
-    where what it has left does not say.
+    It has handled its failures as events. ``watched`` are the workspaces whose events it may have
+    handled, where its rows do not show it. To be called before `forget_rules`.
     """
     old = {name: row.rule for name, row in pending.rows(RULE) if not row.considers_past}
     stayed = [
-        other_rule
-        for other_rule in rules
-        if other_rule.definition.considers_past
-        and old.get(other_rule.name) == other_rule.settings.rule
+        rule
+        for rule in rules
+        if rule.definition.considers_past and old.get(rule.name) == rule.settings.rule
     ]
     if not stayed:
         return
-    judged = {key.split(":")[1] for key, _ in pending.rows(FIRST)} - {BRIDGE}
-    for workspace in judged or watched:
+    evaluated = {key.split(":")[1] for key, _ in pending.rows(FIRST)} - {BRIDGE}
+    for workspace in evaluated or watched:
         for rule, kind in product(stayed, RunKind):
-            key = first_key(rule, workspace, kind)
+            key = first_key(rule.name, workspace, kind)
             if pending.get(FIRST, key) is None:
                 pending.put(FIRST, key, FirstEvaluated(at=wall_now))
 
 
-def forget_awaited(pending: Draft, rules: Iterable[Rule]) -> None:
-    """Let rules await starts anew: those that came may be among events that were lost."""
+def forget_awaited(pending: PendingStep, rules: Iterable[Rule]) -> None:
+    """Drop which starts rules await: their events may be among those that were lost."""
     names = {rule.name for rule in rules if rule.settings.rule is RuleKind.SCHEDULE_MISSED}
     for key, _ in list(pending.rows(MEMORY)):
         if key.partition(":")[0] in names:
             pending.put(MEMORY, key, None)
 
 
-def _begun(silence: Silence, pending: Draft) -> Silence:
-    """A silence without a beginning began when it was first configured."""
-    held: Silence | None = pending.get(SILENCE, silence.id)
-    if held is None or held.starts_at > silence.starts_at:
+class MemoryRetention:
+    """Drops memory and baselines of removed subjects, some rows with each sweep."""
+
+    def __init__(self) -> None:
+        self._left: Iterator[tuple[str, str]] = iter(())
+
+    def sweep(self, pending: PendingStep, view: LiveStateView) -> None:
+        """Check the next rows; after the last one start over."""
+        rows = list(islice(self._left, _ROWS_AT_ONCE))
+        if not rows:
+            keys = [(table, key) for table in (MEMORY, LEARNED) for key, _ in pending.rows(table)]
+            self._left = iter(keys)
+            rows = list(islice(self._left, _ROWS_AT_ONCE))
+        removed, known_until = RemovedSubjects(view), _known_until(view)
+        # What is late by its baseline is late until it succeeds, however long that takes.
+        late = {
+            (instance.alert.workspace, _without_name(instance.alert.pipeline))
+            for _, instance in pending.rows(ALERT)
+            if instance.is_open
+        }
+        for table, key in rows:
+            subject_key = key.partition(":")[2] if table == MEMORY else key
+            kind, workspace, run_kind, pipeline_id, thing = map(unquote, subject_key.split(":"))
+            pipeline = _pipeline(run_kind, pipeline_id)
+            is_removed = removed.reason(workspace, pipeline) is not None or (
+                kind == SubjectKind.SCHEDULE and removed.is_deleted(workspace, thing)
+            )
+            if not is_removed and table == LEARNED and (workspace, pipeline) not in late:
+                learned, now = read_learned(pending.get(LEARNED, key)), known_until.get(workspace)
+                is_removed = learned is not None and now is not None and is_idle(learned, now)
+            if is_removed:
+                pending.put(table, key, None)
+
+
+def _known_until(view: LiveStateView) -> dict[str, datetime]:
+    """Return the newest instant that is known of each workspace, by its own clock."""
+    known: dict[str, datetime] = {}
+    for (workspace, _), at in view.complete().items():
+        known[workspace] = max(at, known.get(workspace, at))
+    return known
+
+
+def _pipeline(run_kind: str, pipeline_id: str) -> Pipeline | None:
+    if not pipeline_id or not run_kind:
+        return None
+    kind = PipelineKind.PLAN if run_kind == RunKind.PLAN_RUN else PipelineKind.FLOW
+    return Pipeline(kind=kind, id=pipeline_id)
+
+
+def _without_name(pipeline: Pipeline | None) -> Pipeline | None:
+    return None if pipeline is None else Pipeline(kind=pipeline.kind, id=pipeline.id)
+
+
+def _with_start(silence: Silence, pending: PendingStep) -> Silence:
+    """Return a silence without a start as started when it was first configured."""
+    stored: Silence | None = pending.get(SILENCE, silence.id)
+    if stored is None or stored.starts_at > silence.starts_at:
         return silence
-    return msgspec.structs.replace(silence, starts_at=held.starts_at)
-
-
-def _ended_at(row: EndedAlert) -> datetime:
-    return row.at
-
-
-def _last_end(row: AlertPast) -> datetime | None:
-    return row.last_end
+    return msgspec.structs.replace(silence, starts_at=stored.starts_at)
 
 
 def _drop(
-    pending: Draft,
-    letter: str,
+    pending: PendingStep,
+    table: str,
     at: Callable[[Row], datetime | None],
     *,
     before: datetime,
     bound: int,
 ) -> None:
     """Drop what is older, and the oldest above the bound. A row without an instant stays."""
-    # Not sorted: this runs on the loop again and again, and seldom has anything to drop.
+    # Not sorted: this runs on the event loop, and seldom has anything to drop.
     count, over = 0, []
-    for key, row in pending.rows(letter):
+    for key, row in pending.rows(table):
         if (instant := at(row)) is not None:
             count += 1
             if instant < before:
                 over.append(key)
     if (surplus := count - bound) > len(over):
-        dated = ((at(row), key) for key, row in pending.rows(letter))
-        over = [
-            key
-            for _, key in heapq.nsmallest(
-                surplus, (other_row for other_row in dated if other_row[0])
-            )
-        ]
+        dated = ((instant, key) for key, row in pending.rows(table) if (instant := at(row)))
+        over = [key for _, key in heapq.nsmallest(surplus, dated)]
     for key in over:
-        pending.put(letter, key, None)
+        pending.put(table, key, None)

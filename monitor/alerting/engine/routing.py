@@ -1,187 +1,162 @@
-"""From one event to the rules that are to hear it, each under the subject that it is about."""
+"""The first step, route: from an attributed event to the rules that match it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from monitor.alerting.alerts.firing_runs import FiringRuns
-from monitor.alerting.alerts.lifecycle import AlertInstance
-from monitor.alerting.alerts.pending_step import LEARNED, Draft
-from monitor.alerting.attribution.parent_correlation import BAD_ENDS, ParentCorrelation, WaitState
-from monitor.alerting.attribution.subjects import (
-    Lineage,
-    RootRun,
-    key_of,
-    of_pipeline,
-    of_run,
-    traits_of,
-)
-from monitor.alerting.attribution.unidentified_runs import UnidentifiedRuns
-from monitor.alerting.engine.evaluation import EvaluationContext, Evaluator, RuleTarget
-from monitor.alerting.engine.present import read_learned
+from monitor.alerting.alerts.instance import AlertInstance
+from monitor.alerting.alerts.pending_step import LEARNED, PendingStep
+from monitor.alerting.attribution.attribution import BAD_ENDS, Attribution, RuleTarget
+from monitor.alerting.attribution.parent_correlation import LinkWait, ParentCorrelation
+from monitor.alerting.attribution.subjects import fingerprint_of, key_of, of_pipeline, traits_of
+from monitor.alerting.engine.evaluation import EvaluationContext
+from monitor.alerting.engine.evaluation_facts import read_learned
+from monitor.alerting.engine.rule_set import RuleSet
+from monitor.alerting.engine.timeline import Timeline
 from monitor.alerting.rules.baselines import learn
+from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
-from monitor.alerting.store import Store
-from monitor.model.alerts import AlertState
 from monitor.model.events import EventType, RunEvent
-from monitor.model.runs import RunKey, RunState
+from monitor.model.runs import RunState
 from monitor.tracking.live_state import LiveStateView
 
 
 class EventRouter:
-    """Hands events of runs on. Alerts' own events are never handed to it."""
+    """Routes events of runs. Events of alerts never come here.
+
+    Its iterators decide by the step as it is when a target is taken from them: handle each target
+    before the next one.
+    """
 
     def __init__(
         self,
-        evaluator: Evaluator,
+        rules: RuleSet,
         *,
-        subjects: Lineage,
-        firing: FiringRuns,
+        correlation: ParentCorrelation,
+        timeline: Timeline,
         view: LiveStateView,
-        touch: Callable[[Subject], None],
-        parents_wait_seconds: float,
     ) -> None:
-        self._evaluator = evaluator
-        self._subjects = subjects
+        self._rules = rules
+        self._correlation = correlation
+        self._timeline = timeline
         self._view = view
-        self._touch = touch
-        self._parent_correlation = ParentCorrelation(
-            evaluator,
-            firing,
-            subjects=subjects,
-            view=view,
-            wait_seconds=parents_wait_seconds,
-        )
-        self._made_known = UnidentifiedRuns(evaluator, view=view)
-        rules = evaluator.compiled.rules
-        self._by_kind = {
-            t for rule in rules if rule.names_kind for t in rule.definition.event_types
-        }
-        self._as_such = {
+        compiled = rules.compiled.rules
+        # Types of events that rules about runs by themselves, and about pipelines as such, handle.
+        self._own_types = {
             event_type
-            for rule in rules
+            for rule in compiled
+            if rule.names_kind
+            for event_type in rule.definition.event_types
+        }
+        self._pipeline_types = {
+            event_type
+            for rule in compiled
             if rule.definition.subject_kind is SubjectKind.FLOW_OR_PLAN
             for event_type in rule.definition.event_types
         }
 
-    async def prepare(self, pending: Draft, events: Sequence[RunEvent], bus: Store) -> None:
-        """Learn what the events are a part of, and what may be a part of them.
+    async def attribute(
+        self, pending: PendingStep, events: Sequence[RunEvent]
+    ) -> list[Attribution]:
+        """Attribute a batch, once for each event.
 
         Raises:
             BusUnavailableError: the store does not answer.
         """
-        await self._parent_correlation.prepare(pending, events, bus)
-        if not events:
-            await self._made_known.prepare(pending, bus)
+        return await self._correlation.attribute(pending, events)
 
-    def take_up(self, context: EvaluationContext, *, before: RunState | None = None) -> None:
-        """Hear what waited for what it is a part of, where that is known now or waited enough.
-
-        ``before`` narrows it to what has been overtaken by that run's success.
-        """
-        if before is None:
-            self._parent_correlation.bring_errors(context)
-            self._made_known.end_settled(context)
-        for event, name, patience in self._parent_correlation.take_due(context, before=before):
-            rule = self._evaluator.rules.get(name)
-            if rule is None:
-                continue
-            root = self._subjects.root_run(event.run)
-            subject = of_run(root.key, root.pipeline)
-            case = RuleTarget(rule=rule, subject=subject, event=event)
-            self._hear_outermost(context, case, root.key, patience)
-
-    def on_event(self, context: EvaluationContext, event: RunEvent) -> None:
-        """Let every rule hear the event that it concerns."""
-        run = event.run
-        root = self._subjects.root_run(run)
-        own, outer = of_run(run.key, run.pipeline), of_run(root.key, root.pipeline)
-        self._learn(context.pending, event, own)
-        if event.type is EventType.RUN_SUCCEEDED:
-            self.take_up(context, before=run)
-        self._hear_outer(context, event, outer, root)
-        self._touch(outer)
-        if root.key != run.key:
-            self._touch(own)
-            self._hear_beside(context, event, own)
-        if event.type in self._by_kind:
-            for rule in self._evaluator.compiled.rules_for_event(
-                event.type, traits_of(self._view, own, run)
-            ):
-                if rule.names_kind and rule.definition.subject_kind is SubjectKind.PIPELINE:
-                    case = RuleTarget(rule=rule, subject=own, event=event)
-                    self._evaluator.on_event(context, case, run.key)
+    def route(self, context: EvaluationContext, attribution: Attribution) -> Iterator[RuleTarget]:
+        """Yield the rules that match the event, each with its subject."""
+        event, own, root = attribution.event, attribution.own, attribution.root
+        run, is_success = event.run, event.type is EventType.RUN_SUCCEEDED
+        if is_success:
+            _learn(context.pending, event, own)
+            yield from self.postponed(context, before=run)
+        self._timeline.touch(root)
+        for rule in self._rules.compiled.rules_for_event(event.type, attribution.traits):
+            if rule.definition.subject_kind is SubjectKind.PIPELINE and not rule.names_kind:
+                yield self._of_root(context, rule, attribution, LinkWait.ALLOWED)
+        if own is not root:
+            self._timeline.touch(own)
+            if is_success:
+                yield from self._of_inner_success(context, event, own)
+        if event.type in self._own_types:
+            yield from self._of_run(event, own)
         if run.pipeline is not None:
-            self._hear_as_such(context, event, of_pipeline(run.key.workspace, run.pipeline), root)
+            subject = of_pipeline(run.key.workspace, run.pipeline)
+            self._timeline.touch(subject)
+            if event.type in self._pipeline_types:
+                yield from self._of_pipeline(attribution, subject)
 
-    def _hear_outer(
-        self, context: EvaluationContext, event: RunEvent, outer: Subject, root: RootRun
-    ) -> None:
-        traits = traits_of(self._view, outer, root.run or event.run)
-        for rule in self._evaluator.compiled.rules_for_event(event.type, traits):
-            if not rule.names_kind and rule.definition.subject_kind is SubjectKind.PIPELINE:
-                case = RuleTarget(rule=rule, subject=outer, event=event)
-                self._hear_outermost(context, case, root.key, WaitState.WAIT)
+    def postponed(
+        self, context: EvaluationContext, *, before: RunState | None = None
+    ) -> Iterator[RuleTarget]:
+        """Yield the postponed events whose parents are known now, or that have waited enough.
 
-    def _hear_outermost(
-        self, context: EvaluationContext, case: RuleTarget, root: RunKey, patience: WaitState
-    ) -> None:
-        if not (
-            self._is_told_of_inner(context, case)
-            or self._parent_correlation.takes(context, case, root, patience)
+        ``before`` narrows it to those that the success of that run overtakes.
+        """
+        now = context.facts.now
+        for name, attribution, wait in self._correlation.take_due(
+            context.pending, now, before=before
         ):
-            self._evaluator.on_event(context, case, root)
+            rule = self._rules.by_name.get(name)
+            if rule is not None:
+                yield self._of_root(context, rule, attribution, wait)
 
-    def _is_told_of_inner(self, context: EvaluationContext, case: RuleTarget) -> bool:
-        """True where a run's failure goes on with what was told before its parents were known."""
-        event = case.event
-        if event is None or event.type not in BAD_ENDS:
-            return False
-        for inner in self._subjects.line(event.run)[:-1]:
-            subject = of_run(inner.key, inner.pipeline)
-            key = RuleTarget(rule=case.rule, subject=subject).fingerprint
-            held = context.pending.held(key)
-            # Of that very run; what else is open about the same pipeline is another story.
-            if isinstance(held, AlertInstance) and held.is_open and held.about_run == inner.key:
-                self._evaluator.add_evidence(context, key, case, run=inner.key)
-                return True
-        return False
+    def _of_root(
+        self, context: EvaluationContext, rule: Rule, attribution: Attribution, wait: LinkWait
+    ) -> RuleTarget:
+        correlation = None
+        if attribution.event.type in BAD_ENDS:
+            correlation = self._correlation.decide(
+                context.pending, rule, attribution, wait=wait, now=context.facts.now
+            )
+        return RuleTarget(
+            rule=rule,
+            subject=attribution.root,
+            event=attribution.event,
+            root_run=attribution.root_run,
+            correlation=correlation,
+        )
 
-    def _hear_beside(self, context: EvaluationContext, event: RunEvent, own: Subject) -> None:
-        """Let a success inside another run end what was told before that run was known."""
-        if event.type is not EventType.RUN_SUCCEEDED:
-            return
+    def _of_run(self, event: RunEvent, own: Subject) -> Iterator[RuleTarget]:
+        """Yield the rules about runs by themselves, whatever contains them."""
         traits = traits_of(self._view, own, event.run)
-        for rule in self._evaluator.compiled.rules_for_event(event.type, traits):
+        for rule in self._rules.compiled.rules_for_event(event.type, traits):
+            if rule.names_kind and rule.definition.subject_kind is SubjectKind.PIPELINE:
+                yield RuleTarget(rule=rule, subject=own, event=event, root_run=event.run.key)
+
+    def _of_inner_success(
+        self, context: EvaluationContext, event: RunEvent, own: Subject
+    ) -> Iterator[RuleTarget]:
+        """Let a success inside another run end an alert that began before that run was known."""
+        traits = traits_of(self._view, own, event.run)
+        for rule in self._rules.compiled.rules_for_event(event.type, traits):
             if rule.names_kind or rule.definition.subject_kind is not SubjectKind.PIPELINE:
                 continue
-            case = RuleTarget(rule=rule, subject=own, event=event)
-            held = context.pending.held(case.fingerprint)
-            if isinstance(held, AlertInstance) and held.alert.state is not AlertState.RESOLVED:
-                self._evaluator.on_event(context, case, event.run.key)
+            state = context.pending.state_of(fingerprint_of(rule.name, own))
+            if isinstance(state, AlertInstance) and state.is_open:
+                yield RuleTarget(rule=rule, subject=own, event=event, root_run=event.run.key)
 
-    def _hear_as_such(
-        self, context: EvaluationContext, event: RunEvent, subject: Subject, root: RootRun
-    ) -> None:
-        self._touch(subject)
-        if event.type not in self._as_such:
-            return
-        # By whom a run was started is no matter of the pipeline as such.
+    def _of_pipeline(self, attribution: Attribution, subject: Subject) -> Iterator[RuleTarget]:
+        # Who started a run does not matter to the pipeline as such.
         traits = traits_of(self._view, subject)
-        for rule in self._evaluator.compiled.rules_for_event(event.type, traits):
+        event = attribution.event
+        for rule in self._rules.compiled.rules_for_event(event.type, traits):
             if rule.definition.subject_kind is SubjectKind.FLOW_OR_PLAN:
-                self._evaluator.on_event(
-                    context, RuleTarget(rule=rule, subject=subject, event=event), root.key
+                yield RuleTarget(
+                    rule=rule, subject=subject, event=event, root_run=attribution.root_run
                 )
 
-    @staticmethod
-    def _learn(pending: Draft, event: RunEvent, own: Subject) -> None:
-        if event.type is not EventType.RUN_SUCCEEDED or own.pipeline is None:
-            return
-        key = key_of(own)
-        held = read_learned(pending.get(LEARNED, key))
-        learned = learn(held, event)
-        if learned is not None and learned is not held:
-            pending.put(LEARNED, key, msgspec.json.encode(learned))
+
+def _learn(pending: PendingStep, event: RunEvent, own: Subject) -> None:
+    """Add a success to the baseline of its pipeline."""
+    if own.pipeline is None:
+        return
+    key = key_of(own)
+    known = read_learned(pending.get(LEARNED, key))
+    learned = learn(known, event)
+    if learned is not None and learned is not known:
+        pending.put(LEARNED, key, msgspec.json.encode(learned))

@@ -1,4 +1,4 @@
-"""What alerting holds, as others see it: made anew only when something has changed."""
+"""Immutable snapshots of alerting for others; made anew only when something changed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from monitor.alerting.alerts.pending_step import (
     MEMORY,
     SILENCE,
     TRANSITIONS,
-    Draft,
+    PendingStep,
     Tables,
 )
 from monitor.alerting.engine.evaluation import Evaluator
-from monitor.alerting.engine.present import read_learned
+from monitor.alerting.engine.evaluation_facts import read_learned
+from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
 from monitor.alerting.rules.baselines import MINIMUM_RUNS, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
@@ -31,52 +32,55 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKind
 log = structlog.get_logger()
 
 _WAITING = msgspec.json.Decoder(AwaitedStarts)
-_IN_ONE_GO = 50  # pipelines, without letting others have a turn
+_YIELD_EVERY = 50  # rows
 
 
 class Snapshots:
-    """Makes pictures. What was learned is worked out once for each change, not each picture."""
+    """Makes snapshots. Baselines are decoded once for each change, not for each snapshot."""
 
     def __init__(self) -> None:
         self._limits: dict[str, LearnedLimit] = {}
         self._cadences: dict[str, LearnedLimit] = {}
         self._awaited: dict[str, tuple[PipelineOfKind, datetime | None, int]] = {}
-        self._made: AlertingSnapshot | None = None
-        self._made_of: tuple[Evaluator, int] | None = None
+        self._newest: AlertingSnapshot | None = None
+        self._made_of: tuple[RuleSet, int] | None = None
 
     async def learn_all(self, tables: Tables, rules: Iterable[Rule], clock: Clock) -> None:
-        """Work out what is shown of all that is remembered, in place of what was shown."""
+        """Decode everything that is shown, in place of what was shown.
+
+        A cancelled call leaves a part of it; call again.
+        """
         self._limits, self._cadences, self._awaited = {}, {}, {}
         awaiting = _awaiting(rules)
         for number, (key, value) in enumerate(list(tables[LEARNED].items()), 1):
             self._learn(key, value)
-            if number % _IN_ONE_GO == 0:
+            if number % _YIELD_EVERY == 0:
                 await clock.sleep(0)
         for number, (key, value) in enumerate(list(tables[MEMORY].items()), 1):
             self._await(key, value, awaiting)
-            if number % _IN_ONE_GO == 0:
+            if number % _YIELD_EVERY == 0:
                 await clock.sleep(0)
-        # Not before: what was made meanwhile knows a part only.
-        self._made = None
+        # Not before: a snapshot that was made meanwhile contains only a part.
+        self._newest = None
 
-    def changed(self, pending: Draft, rules: Iterable[Rule]) -> None:
-        """Take note of what a step changed."""
-        self._made = None
-        awaiting = _awaiting(rules)
-        for key, value in pending.changes(LEARNED):
+    def committed(self, pending: PendingStep, rules: Iterable[Rule]) -> None:
+        """Apply what a durable step changed."""
+        self._newest = None
+        for key, value in pending.changed[LEARNED].items():
             self._learn(key, value)
-        for key, value in pending.changes(MEMORY):
-            self._await(key, value, awaiting)
+        if memory := pending.changed[MEMORY]:
+            awaiting = _awaiting(rules)
+            for key, value in memory.items():
+                self._await(key, value, awaiting)
 
-    def of(self, tables: Tables, evaluator: Evaluator) -> AlertingSnapshot:
-        """Return the picture of what is held now."""
-        made_of = (evaluator, evaluator.failures.total())
-        if self._made is None or self._made_of != made_of:
-            self._made, self._made_of = self._make(tables, evaluator), made_of
-        return self._made
+    def of(self, tables: Tables, rules: RuleSet, evaluator: Evaluator) -> AlertingSnapshot:
+        """Return the snapshot of the committed state."""
+        made_of = (rules, evaluator.version)
+        if self._newest is None or self._made_of != made_of:
+            self._newest, self._made_of = self._make(tables, rules, evaluator), made_of
+        return self._newest
 
-    def _make(self, tables: Tables, evaluator: Evaluator) -> AlertingSnapshot:
-        rules = evaluator.compiled.rules
+    def _make(self, tables: Tables, rules: RuleSet, evaluator: Evaluator) -> AlertingSnapshot:
         expected, missed = self._starts()
         counts = {key.rpartition(":")[::2]: row for key, row in tables[TRANSITIONS].items()}
         return AlertingSnapshot(
@@ -87,13 +91,13 @@ class Snapshots:
             expected=expected,
             missed=missed,
             transitions={(name, to): row.count for (name, to), row in counts.items()},
-            rules=tuple((rule.name, rule.settings.severity) for rule in rules),
-            failing_rules=dict(evaluator.failing),
+            rules=tuple((rule.name, rule.settings.severity) for rule in rules.compiled.rules),
+            failing_rules=evaluator.failing(),
             failures=dict(evaluator.failures),
         )
 
     def _starts(self) -> tuple[dict[PipelineOfKind, datetime], dict[PipelineOfKind, int]]:
-        """Return the next start of each pipeline, and how many never came."""
+        """Return the next expected start of each pipeline, and how many starts were missed."""
         expected: dict[PipelineOfKind, datetime] = {}
         missed: dict[PipelineOfKind, int] = {}
         # Several rules may await the same starts.
@@ -104,8 +108,8 @@ class Snapshots:
         return expected, missed
 
     def _await(self, key: str, value: bytes | None, awaiting: Container[str]) -> None:
-        """Show when a pipeline should start next, and how often it has not."""
-        # Also of a rule that is there no more.
+        """Set the next expected start of a pipeline and its missed starts."""
+        # Also of a removed rule.
         self._awaited.pop(key, None)
         rule, _, subject = key.partition(":")
         waiting = _read_waiting(value) if rule in awaiting else None
@@ -120,17 +124,17 @@ class Snapshots:
             return
         workspace, kind, pipeline_id = _identity(key)
         of = PipelineKind.PLAN if kind is RunKind.PLAN_RUN else PipelineKind.FLOW
-        for seconds, held, shown in (
+        for seconds, learned_from, limits in (
             (limit_seconds(learned), learned.durations, self._limits),
             (age_seconds(learned, minimum_runs=MINIMUM_RUNS), learned.gaps, self._cadences),
         ):
-            if seconds is not None and held is not None:
-                shown[key] = LearnedLimit(
+            if seconds is not None and learned_from is not None:
+                limits[key] = LearnedLimit(
                     workspace=workspace,
                     kind=kind,
                     pipeline=Pipeline(kind=of, id=pipeline_id),
                     seconds=seconds,
-                    runs=held.count,
+                    runs=learned_from.count,
                 )
 
 
@@ -150,5 +154,5 @@ def _read_waiting(value: bytes | None) -> AwaitedStarts | None:
     try:
         return _WAITING.decode(value)
     except (msgspec.MsgspecError, ValueError) as exc:
-        log.warning("what is awaited of a pipeline cannot be read", reason=str(exc))
+        log.warning("awaited starts unreadable", reason=str(exc))
         return None

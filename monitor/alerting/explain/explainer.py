@@ -11,8 +11,8 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from monitor.alerting.attribution.subjects import RUN_KINDS
 from monitor.alerting.engine.engine import Engine
-from monitor.alerting.engine.present import KINDS
 from monitor.alerting.explain.explanation import Explanation, ExplanationStep, StepOutcome
 from monitor.alerting.explain.findings import Findings, FoundAlert, RuleFinding, is_open
 from monitor.alerting.explain.steps import (
@@ -61,14 +61,14 @@ class Explainer:
         events = await self._recorded(run_event_id(key, event_type) for event_type in _RUN_EVENTS)
         steps = observation_steps(run, has_events=bool(events))
         steps += [event_step(recorded) for recorded in events]
-        await self._engine.subjects.prepare([run])
+        await self._engine.lineage.prepare([run])
         findings = Findings(self._engine, self._view)
         if not events:
             alerts = findings.preexisting(run) if run.historical else []
             for alert in alerts:
                 steps += await self._alert_steps(FoundAlert(alert), findings)
             return Explanation.of(f"run {key}", steps, alerts)
-        root = self._engine.subjects.root_run(run)
+        root = self._engine.lineage.root_run(run)
         judged = [*findings.of_run(run, root, events)]
         alerts = [finding.found.alert for finding in judged if finding.found is not None]
         steps += part_steps(run, root) + rule_steps(judged, findings.silences)
@@ -123,7 +123,7 @@ class Explainer:
 
         A plan whose flow failed first fires as that flow, a flow in a plan as that plan.
         """
-        prefixes = tuple(f"{workspace}:{kind}:" for kind in KINDS[pipeline.kind])
+        prefixes = tuple(f"{workspace}:{kind}:" for kind in RUN_KINDS[pipeline.kind])
         evidence = (
             (event_id, alert.fingerprint)
             for alert in alerts

@@ -58,7 +58,7 @@ _NO_ALERT = {
 }
 
 
-class ExplanationStep(Struct, frozen=True, kw_only=True):
+class ExplanationStep(Struct, frozen=True):
     """One step. ``detail`` is a sentence for people; times in it are UTC."""
 
     stage: ExplanationStage

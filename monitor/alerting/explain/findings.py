@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from monitor.alerting.attribution.lineage import RootRun
 from monitor.alerting.attribution.subjects import (
-    RootRun,
+    RUN_KINDS,
     of_pipeline,
     of_run,
     of_schedule,
@@ -18,9 +19,8 @@ from monitor.alerting.attribution.subjects import (
 )
 from monitor.alerting.engine.engine import Engine
 from monitor.alerting.engine.history import EvaluationRecord
-from monitor.alerting.engine.present import KINDS
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import Subject, SubjectKind
+from monitor.alerting.rules.contract import Subject
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.bus.contract import Recorded
 from monitor.model.alerts import Alert, AlertState, fingerprint
@@ -42,7 +42,7 @@ class RuleFinding(Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
     mismatch: str | None = None  # the field of ``match`` that does not fit, as a sentence
     found: FoundAlert | None = None
-    event_ids: Collection[str] | None = None  # of the run; None: no run is asked for
+    event_ids: Collection[str] | None = None  # of the run; None: a pipeline is explained
     event_evaluation: EvaluationRecord | None = None  # of the run's newest event
     state_evaluation: EvaluationRecord | None = None  # the newest one without an event
     event_types: tuple[str, ...] = ()  # that the rule evaluates
@@ -53,7 +53,7 @@ class Findings:
     """What alerting holds now. Made anew for each question."""
 
     def __init__(self, engine: Engine, view: LiveStateView) -> None:
-        snapshot = engine.picture()
+        snapshot = engine.snapshot()
         self.silences = {silence.id: silence for silence in snapshot.silences}
         self.rules = {rule.name: rule.settings for rule in engine.compiled.rules}
         self.alerts = {alert.fingerprint: alert for alert in snapshot.alerts}
@@ -69,7 +69,7 @@ class Findings:
 
     def preexisting(self, run: RunState) -> list[Alert]:
         """Return the alerts about a run that ended before the monitor followed it."""
-        line = {part.key for part in self._engine.subjects.line(run)}
+        line = {part.key for part in self._engine.lineage.line(run)}
         return [
             alert for alert in self.alerts.values() if is_before_events(alert) and alert.run in line
         ]
@@ -80,10 +80,15 @@ class Findings:
         """Yield how each rule about runs, pipelines or schedules judged this run."""
         ids = [recorded.event.id for recorded in events]
         is_behind = self._engine.position < events[-1].position
+        pipeline_subjects = self._pipeline_subjects(run.key.workspace, run.pipeline)
         own = RootRun(key=run.key, pipeline=run.pipeline, run=run)
         for rule in self._engine.compiled.rules:
             judged = own if rule.names_kind else root
-            for subject, with_traits in self._subjects(rule, judged, run):
+            of_runs = of_run(judged.key, judged.pipeline)
+            for subject in (of_runs, *pipeline_subjects):
+                if rule.definition.subject_kind is not subject.subject_kind:
+                    continue
+                with_traits = (judged.run or run) if subject is of_runs else None
                 finding = self._finding(rule, subject, with_traits)
                 key, does_match = finding.fingerprint, finding.mismatch is None
                 yield replace(
@@ -96,8 +101,9 @@ class Findings:
 
     def of_pipeline(self, workspace: str, pipeline: Pipeline) -> Iterator[RuleFinding]:
         """Yield how each rule judges a flow or plan now, with its open alert."""
-        subjects = [of_pipeline(workspace, pipeline), *self._schedules(workspace, pipeline)]
-        subjects += [of_run(RunKey(workspace, kind, ""), pipeline) for kind in KINDS[pipeline.kind]]
+        subjects = self._pipeline_subjects(workspace, pipeline)
+        kinds = RUN_KINDS[pipeline.kind]
+        subjects += [of_run(RunKey(workspace, kind, ""), pipeline) for kind in kinds]
         for rule in self._engine.compiled.rules:
             for subject in subjects:
                 if rule.definition.subject_kind is subject.subject_kind:
@@ -124,27 +130,17 @@ class Findings:
             event_types=tuple(rule.definition.event_types),
         )
 
-    def _subjects(
-        self, rule: Rule, judged: RootRun, run: RunState
-    ) -> Iterable[tuple[Subject, RunState | None]]:
-        """Return what a rule judges with this run, each with the run whose traits it matches."""
-        workspace, pipeline = run.key.workspace, run.pipeline
-        kind = rule.definition.subject_kind
-        if kind is SubjectKind.PIPELINE:
-            return [(of_run(judged.key, judged.pipeline), judged.run or run)]
-        if kind is SubjectKind.FLOW_OR_PLAN and pipeline is not None:
-            return [(of_pipeline(workspace, pipeline), None)]
-        if kind is SubjectKind.SCHEDULE and pipeline is not None:
-            return [(subject, None) for subject in self._schedules(workspace, pipeline)]
-        return []
-
-    def _schedules(self, workspace: str, pipeline: Pipeline) -> list[Subject]:
+    def _pipeline_subjects(self, workspace: str, pipeline: Pipeline | None) -> list[Subject]:
+        """Return a flow or plan as such and its schedules; nothing where it is not known."""
+        if pipeline is None:
+            return []
         status = self._view.workspace(workspace)
-        return [
+        schedules = [
             of_schedule(workspace, schedule)
             for schedule in (status.schedules if status is not None else ())
             if any((of.kind, of.id) == (pipeline.kind, pipeline.id) for of in schedule.pipelines)
         ]
+        return [of_pipeline(workspace, pipeline), *schedules]
 
     def _evidenced(self, rule: str, key: str, run: RunKey, ids: Sequence[str]) -> FoundAlert | None:
         """Return the alert that has this run as evidence."""

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from monitor.alerting.attribution.subjects import RootRun
+from monitor.alerting.alerts.outcome import StepWord
+from monitor.alerting.attribution.lineage import RootRun
 from monitor.alerting.engine.history import EvaluationRecord
 from monitor.alerting.explain.explanation import (
     FIRED,
@@ -24,18 +26,21 @@ from monitor.model.runs import RunState
 
 _MISMATCHES_SHOWN = 50  # rules
 # What a rule found without an event is about the subject, and not about this run.
-_OF_STATE = {"unclear": StepOutcome.UNKNOWN, "raised": StepOutcome.RULE_FAILED}
+_OF_STATE = {
+    StepWord.UNKNOWN: StepOutcome.UNKNOWN,
+    StepWord.RULE_FAILED: StepOutcome.RULE_FAILED,
+}
 _OF_EVENT = {
     **_OF_STATE,
-    "postponed": StepOutcome.PENDING,
-    "pending": StepOutcome.PENDING,
-    "muted": StepOutcome.MUTED,
-    "silenced": StepOutcome.SILENCED,
-    "deduplicated": StepOutcome.DEDUPLICATED,
-    "fired": StepOutcome.FIRED,
-    "flapping": StepOutcome.FIRED,
+    StepWord.POSTPONED: StepOutcome.PENDING,
+    StepWord.PENDING: StepOutcome.PENDING,
+    StepWord.MUTED: StepOutcome.MUTED,
+    StepWord.SILENCED: StepOutcome.SILENCED,
+    StepWord.DEDUPLICATED: StepOutcome.DEDUPLICATED,
+    StepWord.FIRED: StepOutcome.FIRED,
+    StepWord.FLAPPING: StepOutcome.FIRED,
 }
-_NOT_MET = ("no verdict", "nothing was wrong")
+_NOT_MET = (StepWord.OK, StepWord.NO_RESULT)
 _MUTED_BY = {"silence": StepOutcome.SILENCED, "inhibited": StepOutcome.INHIBITED}
 
 Silences = Mapping[str, Silence]
@@ -61,19 +66,15 @@ def observation_steps(run: RunState, *, has_events: bool) -> list[ExplanationSte
         facts.append("a callback arrived")
     if run.contradiction is not None:
         facts.append(f"a later, different end was ignored: {run.contradiction!r}")
-    observed = ExplanationStep(
-        stage=ExplanationStage.OBSERVATION,
-        outcome=StepOutcome.OBSERVED,
-        at=run.confirmed_at,
-        detail="; ".join(facts),
-    )
+    stage, observed = ExplanationStage.OBSERVATION, StepOutcome.OBSERVED
+    steps = [ExplanationStep(stage, observed, "; ".join(facts), at=run.confirmed_at)]
     if run.historical:
         detail = "it ended before the monitor followed this workspace; such runs make no event"
-        return [observed, _event_step(StepOutcome.HISTORICAL, detail)]
-    if not has_events:
+        steps.append(ExplanationStep(ExplanationStage.EVENT, StepOutcome.HISTORICAL, detail))
+    elif not has_events:
         detail = "the log holds no event of it: none was made yet, or the log has dropped it"
-        return [observed, _event_step(StepOutcome.NO_EVENT, detail)]
-    return [observed]
+        steps.append(ExplanationStep(ExplanationStage.EVENT, StepOutcome.NO_EVENT, detail))
+    return steps
 
 
 def event_step(recorded: Recorded) -> ExplanationStep:
@@ -86,10 +87,10 @@ def event_step(recorded: Recorded) -> ExplanationStep:
         lag = (event.recorded_at - event.occurred_at).total_seconds()
         facts.append(f"happened {instant(event.occurred_at)}, {lag:.1f} s earlier")
     return ExplanationStep(
-        stage=ExplanationStage.EVENT if alert is None else ExplanationStage.ALERT,
-        outcome=StepOutcome.RECORDED,
+        ExplanationStage.EVENT if alert is None else ExplanationStage.ALERT,
+        StepOutcome.RECORDED,
+        f"{event.type}: {'; '.join(facts)}",
         at=event.recorded_at,
-        detail=f"{event.type}: {'; '.join(facts)}",
         rule=None if alert is None else alert.name,
         fingerprint=None if alert is None else alert.fingerprint,
         event_id=event.id,
@@ -101,9 +102,7 @@ def part_steps(run: RunState, root: RootRun) -> list[ExplanationStep]:
     if root.key == run.key:
         return []
     detail = f"it is part of {root.key}; alerts are about that run"
-    return [
-        ExplanationStep(stage=ExplanationStage.RULE, outcome=StepOutcome.PART_OF_RUN, detail=detail)
-    ]
+    return [ExplanationStep(ExplanationStage.RULE, StepOutcome.PART_OF_RUN, detail)]
 
 
 def rule_steps(findings: Iterable[RuleFinding], silences: Silences) -> list[ExplanationStep]:
@@ -115,12 +114,9 @@ def rule_steps(findings: Iterable[RuleFinding], silences: Silences) -> list[Expl
         if finding.mismatch is None or mismatches <= _MISMATCHES_SHOWN:
             steps.append(rule_step(finding, silences))
     if mismatches > _MISMATCHES_SHOWN:
-        more = ExplanationStep(
-            stage=ExplanationStage.RULE,
-            outcome=StepOutcome.NO_MATCHING_RULE,
-            detail=f"{mismatches - _MISMATCHES_SHOWN} more rules do not match",
-        )
-        steps.append(more)
+        more = f"{mismatches - _MISMATCHES_SHOWN} more rules do not match"
+        none = StepOutcome.NO_MATCHING_RULE
+        steps.append(ExplanationStep(ExplanationStage.RULE, none, more))
     return steps
 
 
@@ -136,13 +132,13 @@ def rule_step(finding: RuleFinding, silences: Silences) -> ExplanationStep:
         if outcome in FIRED and alert.evidence_count > 1 and not _is_first(finding, alert):
             outcome = StepOutcome.DEDUPLICATED
             detail = (
-                f"the alert fires since {instant(alert.starts_at)}; "
+                f"the alert had fired already, since {instant(alert.starts_at)}; "
                 f"this is more evidence of it ({alert.evidence_count} in all)"
             )
     return ExplanationStep(
-        stage=ExplanationStage.RULE,
-        outcome=outcome,
-        detail=detail,
+        ExplanationStage.RULE,
+        outcome,
+        detail,
         rule=finding.rule.name,
         fingerprint=finding.fingerprint or None,
     )
@@ -158,24 +154,18 @@ def alert_steps(
     if not count and is_before_events(alert):
         by = [f"{alert.run} ended before the monitor followed it and made no event"]
     by += [f"{name} {value}" for name, value in alert.facts.items() if value is not None]
+    evidence = f"{alert.rule}: {', '.join(by)}" if by else alert.rule
     outcome, detail = _alert_status(found, rule, silences)
-    return [
-        ExplanationStep(
-            stage=ExplanationStage.RULE,
-            outcome=StepOutcome.CONDITION_MET,
-            rule=alert.name,
-            fingerprint=alert.fingerprint,
-            at=alert.starts_at,
-            detail=": ".join([alert.rule, ", ".join(by)][: 1 + bool(by)]),
-        ),
-        ExplanationStep(
-            stage=ExplanationStage.ALERT,
-            outcome=outcome,
-            detail=detail,
-            rule=alert.name,
-            fingerprint=alert.fingerprint,
-        ),
-    ]
+    met = ExplanationStep(
+        ExplanationStage.RULE,
+        StepOutcome.CONDITION_MET,
+        evidence,
+        at=alert.starts_at,
+        rule=alert.name,
+        fingerprint=alert.fingerprint,
+    )
+    stage = ExplanationStage.ALERT
+    return [met, replace(met, stage=stage, outcome=outcome, detail=detail, at=None)]
 
 
 def delivery_steps(
@@ -187,10 +177,6 @@ def delivery_steps(
 
 def instant(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _event_step(outcome: StepOutcome, detail: str) -> ExplanationStep:
-    return ExplanationStep(stage=ExplanationStage.EVENT, outcome=outcome, detail=detail)
 
 
 def _without_alert(finding: RuleFinding) -> tuple[StepOutcome, str]:
@@ -205,7 +191,7 @@ def _without_alert(finding: RuleFinding) -> tuple[StepOutcome, str]:
 
 
 def _evaluated(
-    what: str, evaluation: EvaluationRecord, outcomes: Mapping[str, StepOutcome]
+    what: str, evaluation: EvaluationRecord, outcomes: Mapping[StepWord, StepOutcome]
 ) -> tuple[StepOutcome, str]:
     outcome = outcomes.get(evaluation.word, StepOutcome.CONDITION_NOT_MET)
     word = "condition not met" if evaluation.word in _NOT_MET else evaluation.word
@@ -264,7 +250,7 @@ def _muted(reason: str, silences: Silences) -> str:
 
 
 def _is_first(finding: RuleFinding, alert: Alert) -> bool:
-    """True where the alert began with this run, or where no run is asked for."""
+    """True where the alert began with this run, or where a pipeline is explained."""
     if finding.event_ids is None:
         return True
     # Only the newest evidence is kept: once the first has left, no run is the first any more.
@@ -287,10 +273,5 @@ def _delivery_step(recorded: Recorded, output: OutputProgress) -> ExplanationSte
         )
     else:
         outcome, detail = StepOutcome.DELIVERED, f"{event.type} was acknowledged"
-    return ExplanationStep(
-        stage=ExplanationStage.DELIVERY,
-        outcome=outcome,
-        detail=detail,
-        output=output.name,
-        event_id=event.id,
-    )
+    stage = ExplanationStage.DELIVERY
+    return ExplanationStep(stage, outcome, detail, output=output.name, event_id=event.id)

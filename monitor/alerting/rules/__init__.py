@@ -1,1 +1,1 @@
-"""Pure conditions, one module for each thing that rules are about."""
+"""One module for each kind of rule, and what several kinds share. Pure: no I/O, no clock."""

@@ -195,6 +195,7 @@ class RuleDefinition(Generic[M, F]):
     window: Quantity | None = None
     minimum: Quantity | None = None
     requires: Requirement | None = None
+    may_expect: bool = False  # ``expect`` and its time zone apply
 
     inhibited_by: tuple[RuleKind, ...] = ()
     # It reports what somebody saw happen: these hold back its reminders and nothing else.

@@ -149,5 +149,6 @@ DEFINITION = RuleDefinition(
     match=MATCH_PIPELINES,
     run_kinds=ROOT_KINDS,
     threshold=_THRESHOLD,
+    may_expect=True,
     inhibited_by=OUTAGES,
 )

@@ -1,1 +1,1 @@
-"""The checks of ``doctor``: one file for each subject, each asks the real thing."""
+"""The checks of ``doctor``: one file for each subject, each against the real thing."""

@@ -1,4 +1,4 @@
-"""Whether the workspace answers, tells the right time, and believes the token."""
+"""Whether the workspace answers, has the right time, and accepts the token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.catalogue.operations import operation
 from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
 from monitor.cli.doctor_checks.lines import CHECK_SECONDS, CheckLine, failed, ok, warning
-from monitor.cli.doctor_checks.tokens import facts_of
+from monitor.cli.doctor_checks.tokens import details_of
 from monitor.config.checks import is_loopback
 from monitor.model.errors import (
     NotAvailableError,
@@ -34,14 +34,14 @@ _NEW_TOKEN = "make a new token in the workspace and write it to token_file"  # n
 
 
 class Reached(Struct, frozen=True, kw_only=True):
-    """What the first request came to; without an answer there is nothing more to ask."""
+    """The result of the first request; without an answer no other check can run."""
 
     line: CheckLine
     is_answering: bool
 
 
 async def reach(client: WorkspaceClient, subject: str) -> Reached:
-    """Ask for the one document that every edition serves."""
+    """Request the specification, which every edition serves."""
     url = client.settings.url
     hint = "see that url, name server, firewall and proxy let this machine reach it"
     try:
@@ -51,7 +51,7 @@ async def reach(client: WorkspaceClient, subject: str) -> Reached:
         found = f"{url}: no answer within {CHECK_SECONDS:.0f} s"
         return Reached(line=failed(subject, found, hint), is_answering=False)
     except (UnauthorizedError, ThrottledError):
-        pass  # somebody is there, and knows the API
+        pass  # the API is there
     except UnreadableAnswerError as error:
         return Reached(line=_is_no_api(subject, url, str(error)), is_answering=True)
     except WorkspaceError as error:
@@ -72,7 +72,7 @@ def _is_no_api(subject: str, url: str, reason: str) -> CheckLine:
 
 
 async def check_tls(settings: WorkspaceSettings, subject: str, *, now: datetime) -> list[CheckLine]:
-    """Look at the certificate of the workspace, as the daemon would."""
+    """Check the certificate of the workspace as the daemon does."""
     parts = urlsplit(settings.url)
     host = parts.hostname or ""
     if parts.scheme == "http":
@@ -93,13 +93,13 @@ async def check_tls(settings: WorkspaceSettings, subject: str, *, now: datetime)
 
 
 def clock_line(client: WorkspaceClient, subject: str) -> CheckLine:
-    """Judge the difference between the workspace's clock and ours."""
+    """Check the difference between the workspace's clock and ours."""
     skew = client.requester.clock_skew_seconds
     if skew is None:
         return warning(
             subject,
-            "the workspace does not tell its time",
-            "let the Date header pass whatever stands in between; watermarks rest on it",
+            "the workspace sends no Date header",
+            "let proxies in between pass the Date header; watermarks are in workspace time",
         )
     if abs(skew) <= _SKEW_SECONDS:
         return ok(subject, f"the workspace's differs from ours by {abs(skew):.0f} s")
@@ -107,23 +107,25 @@ def clock_line(client: WorkspaceClient, subject: str) -> CheckLine:
     return warning(
         subject,
         f"the workspace's is {abs(skew):.0f} s {order} ours",
-        "let this machine's clock be set by NTP; following goes by the workspace's",
+        "let NTP set this machine's clock; runs are followed in workspace time",
     )
 
 
 def refused_token(subject: str, error: UnauthorizedError, settings: WorkspaceSettings) -> CheckLine:
-    """Return the line of a token that is none to the workspace."""
+    """Return the line of a token that the workspace refuses."""
     if settings.token is None:
-        return failed(subject, f"none is configured, and it is asked for: {error}", _NEW_TOKEN)
+        return failed(
+            subject, f"none is configured, and the workspace requires one: {error}", _NEW_TOKEN
+        )
     return failed(subject, f"refused: {error}", _NEW_TOKEN)
 
 
 async def check_person(
     client: WorkspaceClient, subject: str, capabilities: frozenset[Capability]
 ) -> list[CheckLine]:
-    """Say whose the token is, where the edition tells."""
+    """Check the owner of the token, where the edition shows it."""
     if Capability.KNOW_THE_PERSON not in capabilities:
-        return [ok(subject, "accepted; whose it is, this edition does not tell")]
+        return [ok(subject, "accepted; this edition does not show whose it is")]
     person = await client.inventory.current_person(priority=Priority.CHANGES)
     name = person.email or person.name or f"person {person.id}"
     if person.is_disabled:
@@ -134,18 +136,18 @@ async def check_person(
 async def check_expiry(
     client: WorkspaceClient, subject: str, *, now: datetime, may_ask: bool
 ) -> list[CheckLine]:
-    """Say when the token ends: by what it tells itself, else by the workspace's list."""
+    """Check when the token expires: by its own content, else by the workspace's list."""
     token = client.settings.token
     if token is None:
         return [ok(subject, "there is no token that could expire")]
-    facts = facts_of(token)
+    facts = details_of(token)
     if facts.expires_at is not None:
         return [_expiry(subject, facts.expires_at, now)]
     row = await _row_of(client, facts.token_id) if may_ask else None
     if row is None:
-        return [ok(subject, "neither the token nor the workspace tells when it ends")]
+        return [ok(subject, "neither the token nor the workspace shows when it expires")]
     if row.expires_at is None:
-        return [ok(subject, "the workspace tells of no end")]
+        return [ok(subject, "the workspace shows no expiry")]
     return [_expiry(subject, row.expires_at, now)]
 
 
@@ -159,15 +161,15 @@ async def _row_of(client: WorkspaceClient, token_id: str | None) -> AccessTokenR
         return None
     if len(rows) == 1:
         return rows[0]
-    # Without its name in the token itself, ours cannot be told from the others.
+    # Without its id in the token itself, ours cannot be distinguished from the others.
     return next((row for row in rows if token_id is not None and row.id == token_id), None)
 
 
 def _expiry(subject: str, expires_at: datetime, now: datetime) -> CheckLine:
     day = f"{expires_at:%Y-%m-%d %H:%M} UTC"
     if expires_at <= now:
-        return failed(subject, f"it ended on {day}", _NEW_TOKEN)
+        return failed(subject, f"it expired on {day}", _NEW_TOKEN)
     days = (expires_at - now).days
     if days < _SOON_DAYS:
-        return warning(subject, f"it ends on {day}, {days} days from now", _NEW_TOKEN)
+        return warning(subject, f"it expires on {day}, {days} days from now", _NEW_TOKEN)
     return ok(subject, f"valid until {day}")

@@ -1,4 +1,4 @@
-"""Whether our own addresses are free, or held by our own daemon."""
+"""Whether our own addresses are free, or in use by our own daemon."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from monitor.web.settings import ServerSettings
 
 SERVER, CALLBACKS = "server address", "callbacks address"
 _ASK_SECONDS = 5.0
-_TAKEN = 204
+_ACCEPTED = 204
 
 
 class Listening(Struct, frozen=True, kw_only=True):
-    """How it stands with the address for callbacks while the other checks run.
+    """The state of the callbacks address while the other checks run.
 
-    ``bus`` is a store that lasts as long as the checks; None where none could be made.
+    ``bus`` is a store that lasts as long as the checks; None where none could be created.
     """
 
     lines: list[CheckLine]
@@ -44,14 +44,14 @@ class Listening(Struct, frozen=True, kw_only=True):
 
 
 class Serving(Struct, frozen=True, kw_only=True):
-    """How it stands with the address of page, metrics and admin API."""
+    """The state of the address of page, metrics and admin API."""
 
     lines: list[CheckLine]
     has_daemon: bool  # ours runs there, and answers
 
 
 async def server_address(settings: ServerSettings) -> Serving:
-    """See whether the address is free, or our daemon's."""
+    """Check whether the address is free, or our daemon's."""
     lines = await bounded(SERVER, _check_server(settings))
     return Serving(lines=lines, has_daemon=lines == [_held(settings)])
 
@@ -86,7 +86,7 @@ async def _check_server(settings: ServerSettings) -> list[CheckLine]:
 async def callback_address(
     configuration: Configuration, *, clock: Clock
 ) -> AsyncIterator[Listening]:
-    """See whose the address is; where it is nobody's, listen there ourselves meanwhile."""
+    """Check who listens on the address; if nobody does, listen there during the checks."""
     settings = configuration.callbacks
     if settings is None:
         yield Listening(lines=[ok(CALLBACKS, "off: there is no section [callbacks]")])
@@ -102,8 +102,8 @@ async def callback_address(
                 Path(folder) / "state.db", clock=clock, registry=CollectorRegistry()
             )
         except BusError as exc:
-            told = failed(CALLBACKS, f"could not be tried: {exc}", "make room for temporary files")
-            yield Listening(lines=[told])
+            line = failed(CALLBACKS, f"could not be tried: {exc}", "make room for temporary files")
+            yield Listening(lines=[line])
             return
         listener = _listener(settings, workspaces, bus, clock)
         try:
@@ -119,7 +119,7 @@ def _listener(
     bus: EventBus,
     clock: Clock,
 ) -> CallbackListener:
-    # Without room in the inbox a real callback is asked to come again, and is not lost with us.
+    # Without room in the inbox a real callback is refused and repeated, so it is not lost.
     full = {
         name: msgspec.structs.replace(workspace, inbox_bound=0)
         for name, workspace in workspaces.items()
@@ -161,7 +161,7 @@ async def _listen(
 async def _ask_holder(
     settings: ListenerSettings, workspaces: Mapping[str, CallbackSettings]
 ) -> list[CheckLine]:
-    """Send whoever listens a test callback of each workspace, with its secret."""
+    """Send the program that listens a test callback of each workspace, with its secret."""
     address = joined_address(settings.host, settings.port)
     reachable = joined_address(reachable_host(settings.host), settings.port)
     timeout = aiohttp.ClientTimeout(total=_ASK_SECONDS)
@@ -178,12 +178,12 @@ async def _ask_holder(
                 ) as response:
                     status = response.status
             except (aiohttp.ClientError, TimeoutError) as exc:
-                reason = f"it answers nothing ({type(exc).__name__})"
+                reason = f"it does not answer ({type(exc).__name__})"
                 return [_taken(CALLBACKS, "callbacks", address, reason)]
-            if status != _TAKEN:
+            if status != _ACCEPTED:
                 reason = f"it answers a test callback of {name} with {status}"
                 return [_taken(CALLBACKS, "callbacks", address, reason)]
-    return [ok(CALLBACKS, f"{address} is held by our own daemon, which takes our callbacks")]
+    return [ok(CALLBACKS, f"{address} is held by our own daemon, which accepts our callbacks")]
 
 
 async def _listen_once(host: str, port: int) -> None:
@@ -195,7 +195,7 @@ async def _listen_once(host: str, port: int) -> None:
 def _taken(subject: str, section: str, address: str, reason: str) -> CheckLine:
     return failed(
         subject,
-        f"{address} is held by somebody else: {reason}",
+        f"{address} is held by another program: {reason}",
         f"free the port, change {section}.listen, or restart the daemon with this configuration",
     )
 

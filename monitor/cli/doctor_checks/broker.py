@@ -1,4 +1,4 @@
-"""Whether the broker takes what the daemon has to say."""
+"""Whether the broker accepts what the daemon publishes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def _check_tls(settings: MqttSettings, *, now: datetime) -> list[CheckLine
         try:
             context = await asyncio.to_thread(tls_context, settings)
         except OutputUnavailableError as exc:
-            return [failed(_TLS, str(exc), "mend the files that [mqtt] names")]
+            return [failed(_TLS, str(exc), "correct the files that [mqtt] names")]
         endpoint = Endpoint(host=broker.host, port=broker.port, settings="mqtt")
         return await check_certificate(_TLS, endpoint, context, now=now)
     if is_loopback(broker.host):
@@ -47,8 +47,8 @@ async def _check_tls(settings: MqttSettings, *, now: datetime) -> list[CheckLine
     return [
         warning(
             _TLS,
-            f"{broker} is talked to in the clear, credentials included",
-            "let the broker speak TLS and write mqtts:// in mqtt.url",
+            f"{broker} is connected to without TLS: messages and credentials travel in the clear",
+            "enable TLS at the broker and write mqtts:// in mqtt.url",
         )
     ]
 
@@ -66,7 +66,7 @@ async def _try(settings: MqttSettings, *, clock: Clock) -> list[CheckLine]:
             failed(
                 _CONNECTION,
                 f"{settings.broker} was not connected to: {exc}",
-                "see that the broker runs, and mend url, username, password or protocol in [mqtt]",
+                "see that the broker runs; check url, username, password and protocol in [mqtt]",
             ),
             not_checked(_PUBLISHING, "there is no connection"),
         ]
@@ -79,8 +79,8 @@ def _published(trial: BrokerTrial, settings: MqttSettings) -> CheckLine:
     if trial.refusal is not None:
         return failed(
             _PUBLISHING,
-            f"{trial.topic} was not taken: {trial.refusal}",
+            f"{trial.topic} was refused: {trial.refusal}",
             f"give that user the right to write to {settings.prefix}/#",
         )
-    doubt = "" if trial.tells_refusals else " (MQTT 3.1.1 does not tell whether it was thrown away)"
+    doubt = "" if trial.tells_refusals else " (MQTT 3.1.1 does not show whether it was dropped)"
     return ok(_PUBLISHING, f"a message to {trial.topic} was acknowledged{doubt}")

@@ -1,4 +1,4 @@
-"""Whether the workspace reaches our listener, and how it stands with the webhook tasks."""
+"""Whether the workspace reaches our listener, and the state of the webhook tasks."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ async def check_public_url(
     listening: Listening,
     clock: Clock,
 ) -> list[CheckLine]:
-    """Let the workspace call us once, without any job."""
+    """Let the workspace send one test callback, without any job."""
     if settings is None:
-        return [ok(subject, "none are configured: runs are seen by polling alone")]
+        return [ok(subject, "none are configured: runs are followed by polling alone")]
     if settings.public_url is None or settings.secret is None:
-        return [ok(subject, "taken where they are made by hand; no public_url is set")]
+        return [ok(subject, "accepted from webhook tasks made by hand; no public_url is set")]
     url = f"{settings.public_url.rstrip('/')}/hooks/{client.name}"
     from_outside = _FROM_OUTSIDE.format(url=url)
     if not listening.is_answering or listening.bus is None:
-        why = "nobody listens who knows the secret"
-        return [warning(subject, f"{url} was not tried: {why}", "mend callbacks.listen first")]
+        why = "no listener of ours answers there"
+        return [warning(subject, f"{url} was not tried: {why}", "correct callbacks.listen first")]
     if Capability.TEST_WEBHOOKS not in capabilities:
         return [warning(subject, f"{url} cannot be tried: not offered here", from_outside)]
     maintenance = TaskMaintenance(
@@ -57,11 +57,11 @@ def _judged(subject: str, url: str, tested: WebhookTest, from_outside: str) -> C
     if tested.is_ok:
         return ok(subject, f"the workspace called {url} and got {tested.status_code}")
     if tested.status_code is None and tested.error is None:
-        return warning(subject, f"the workspace does not tell what {url} said", from_outside)
+        return warning(subject, f"the workspace does not show what {url} answered", from_outside)
     return failed(
         subject,
-        f"{url} was called in vain: {problem_of(tested)}",
-        "let name server, firewall and proxy lead public_url to callbacks.listen, "
+        f"{url} failed its test call: {problem_of(tested)}",
+        "let name server, firewall and proxy route public_url to callbacks.listen, "
         "with a certificate of a public authority",
     )
 
@@ -75,20 +75,20 @@ async def check_tasks(
     capabilities: frozenset[Capability],
     has_daemon: bool,
 ) -> list[CheckLine]:
-    """Say how it stands with the tasks; a running daemon knows them, nobody else does."""
+    """Check the webhook tasks; only a running daemon knows them."""
     if settings is None or settings.public_url is None or not settings.flows:
-        return [ok(subject, "none are wanted: public_url or flows is not set")]
+        return [ok(subject, "none are configured: public_url or flows is not set")]
     if Capability.CREATE_WEBHOOK_TASKS not in capabilities:
-        return [warning(subject, "they cannot be made here: not offered", _BY_HAND)]
+        return [warning(subject, "they cannot be created here: not offered", _BY_HAND)]
     if not has_daemon:
-        return [ok(subject, "they can be made; no daemon runs that keeps them")]
+        return [ok(subject, "they can be created; no daemon runs that keeps them")]
     async with AdminClient(server) as client:
         rows = (await client.get("/api/v1/webhooks", {"workspace": workspace}))["data"]
     states = Counter(str(row["state"]) for row in rows)
-    told = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none yet"
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none yet"
     troubled = [row for row in rows if row["state"] in _TROUBLES]
     if troubled:
         reasons = "; ".join(sorted({str(row["reason"]) for row in troubled})[:3])
-        hint = "mend that; the daemon tries again by itself, or at once with webhooks sync"
-        return [warning(subject, f"{told}: {reasons}", hint)]
-    return [ok(subject, told)]
+        hint = "fix that; the daemon tries again by itself, or at once with webhooks sync"
+        return [warning(subject, f"{counts}: {reasons}", hint)]
+    return [ok(subject, counts)]

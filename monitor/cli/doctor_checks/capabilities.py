@@ -1,4 +1,4 @@
-"""What the workspace offers us: edition, capabilities, whose objects are seen, and how fast."""
+"""The capabilities of the workspace: edition, refused reads, visible objects, rate limits."""
 
 from __future__ import annotations
 
@@ -29,48 +29,52 @@ class FoundCapabilities(Struct, frozen=True, kw_only=True):
 
     @property
     def edition(self) -> Edition:
-        """The one that the daemon goes by: a configured one is not doubted."""
+        """The edition that the daemon uses: a configured one wins."""
         return self.configured or self.finding.edition
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What the daemon can do there."""
+        """What the daemon can read there."""
         return without(capabilities_of(self.edition), self.refused)
 
 
-def edition_line(offer: FoundCapabilities, subject: str) -> CheckLine:
+def edition_line(found_capabilities: FoundCapabilities, subject: str) -> CheckLine:
     """Compare the edition found with the one configured."""
-    found, configured = offer.finding.edition, offer.configured
-    why = offer.finding.reason
-    if not offer.finding.is_sure:
+    found, configured = found_capabilities.finding.edition, found_capabilities.configured
+    why = found_capabilities.finding.reason
+    if not found_capabilities.finding.is_sure:
         found_so_far = f"{found} fits best so far, as not every read was answered ({why})"
-        return warning(subject, found_so_far, "ask again later")
+        return warning(subject, found_so_far, "run doctor again later")
     if configured is None:
         return ok(subject, f"{found} is found: {why}")
     if configured is found:
         return ok(subject, f"{found}, as configured: {why}")
     hint = f'set edition = "{found}" or "auto" in [[workspaces]]'
-    refused = sorted(item for item in offer.refused if operation(item).is_offered_in(configured))
+    refused = sorted(
+        operation_id
+        for operation_id in found_capabilities.refused
+        if operation(operation_id).is_offered_in(configured)
+    )
     if configured is not Edition.OPEN and refused:
         return failed(
             subject,
-            f"{configured} is configured and would have {', '.join(refused)}, refused here; "
+            f"{configured} is configured and has {', '.join(refused)}, refused here; "
             f"{found} fits best",
             f"{hint}, or give the token's owner these rights",
         )
     return warning(subject, f"{configured} is configured; {found} fits best: {why}", hint)
 
 
-def capabilities_line(offer: FoundCapabilities, subject: str) -> CheckLine:
-    """Say what is switched off, and why."""
-    offered, able = capabilities_of(offer.edition), offer.capabilities
+def capabilities_line(found_capabilities: FoundCapabilities, subject: str) -> CheckLine:
+    """Report what is switched off, and why."""
+    offered, able = capabilities_of(found_capabilities.edition), found_capabilities.capabilities
     refused = _named(offered - able)
     absent = _named(frozenset(Capability) - offered)
-    told = [
+    reasons = [
         *([f"refused to this token: {refused}"] if refused else []),
-        *([f"not part of edition {offer.edition}: {absent}"] if absent else []),
+        *([f"not part of edition {found_capabilities.edition}: {absent}"] if absent else []),
     ]
-    off = f"switched off: {'; '.join(told)}"
+    off = f"switched off: {'; '.join(reasons)}"
     rights = "give the token's owner the right to read what is refused"
     if not able & _FOLLOWING or Capability.LIST_CHANGES in offered - able:
         hint = rights if refused else "no run can be seen in this edition; use another one"
@@ -79,11 +83,11 @@ def capabilities_line(offer: FoundCapabilities, subject: str) -> CheckLine:
         return warning(
             subject,
             off,
-            "make webhook tasks by hand, or name runs in workspaces.poll.follow or with track",
+            "create webhook tasks by hand, or name runs in workspaces.poll.follow or with track",
         )
     if refused:
         return warning(subject, off, rights)
-    return ok(subject, off if told else f"all {len(able)} are there")
+    return ok(subject, off if reasons else f"all {len(able)} are available")
 
 
 class _Owned(Protocol):
@@ -108,41 +112,43 @@ class _FirstPage(Struct, frozen=True, kw_only=True):
 async def check_lists(
     client: WorkspaceClient, subject: str, capabilities: frozenset[Capability]
 ) -> list[CheckLine]:
-    """Say of how many people flows and plans are seen: these lists can be widened."""
-    told: list[str] = []
+    """Count the owners of visible flows and plans: these lists depend on sharing."""
+    counts: list[str] = []
     seen_rows = 0
     if Capability.LIST_FLOWS in capabilities:
         flows = await _first_page(client, client.pipelines.flows(priority=Priority.CHANGES))
-        told.append(f"{flows} flows of {flows.owners} owners")
+        counts.append(f"{flows} flows of {flows.owners} owners")
         seen_rows += flows.rows
     if Capability.LIST_PLANS in capabilities:
         plans = await _first_page(client, client.pipelines.plans(priority=Priority.CHANGES))
-        told.append(f"{plans} plans of {plans.owners} owners")
+        counts.append(f"{plans} plans of {plans.owners} owners")
         seen_rows += plans.rows
-    if not told:
-        return [ok(subject, "not offered: runs are told without names")]
+    if not counts:
+        return [ok(subject, "not offered: runs are reported without names")]
     if seen_rows == 0:
         return [
             warning(
                 subject,
-                f"{' and '.join(told)} are seen",
+                f"{' and '.join(counts)} are visible",
                 "share them with the token's owner, or use an administrator's token",
             )
         ]
-    return [ok(subject, f"asked for those of everybody: {' and '.join(told)} are seen")]
+    return [ok(subject, f"those of all owners were requested: {' and '.join(counts)} are visible")]
 
 
 def limits_line(client: WorkspaceClient, subject: str, *, own_per_minute: float) -> CheckLine:
-    """Say what the workspace told of its quotas, beside our own budget."""
+    """Report the quotas that the workspace sends, beside our own budget."""
     own = f"our own budget is {own_per_minute:g} requests a minute"
-    told = [budget for budget in client.requester.budgets() if budget.scope != "own"]
-    if not told:
-        return ok(subject, f"the workspace told none; {own}")
-    words = ", ".join(f"{item.scope} {item.limit} a minute, {item.remaining} left" for item in told)
-    if any(item.remaining == 0 for item in told):
+    quotas = [budget for budget in client.requester.budgets() if budget.scope != "own"]
+    if not quotas:
+        return ok(subject, f"the workspace sends none; {own}")
+    texts = ", ".join(
+        f"{quota.scope} {quota.limit} a minute, {quota.remaining} left" for quota in quotas
+    )
+    if any(quota.remaining == 0 for quota in quotas):
         hint = "wait a minute, and see who else uses this token or workspace"
-        return warning(subject, f"used up: {words}; {own}", hint)
-    return ok(subject, f"the workspace told {words}; {own}")
+        return warning(subject, f"used up: {texts}; {own}", hint)
+    return ok(subject, f"the workspace sends {texts}; {own}")
 
 
 async def _first_page(client: WorkspaceClient, pages: AsyncIterator[Page[_Row]]) -> _FirstPage:

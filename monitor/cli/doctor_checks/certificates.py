@@ -1,4 +1,4 @@
-"""Whose certificate a server shows, and until when."""
+"""Whether the certificate of a server is trusted, and until when."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 async def check_certificate(
     subject: str, endpoint: Endpoint, context: ssl.SSLContext, *, now: datetime
 ) -> list[CheckLine]:
-    """Shake hands with the server and judge what it shows."""
+    """Make a TLS handshake with the server and check its certificate."""
     if context.verify_mode is ssl.CERT_NONE:
         return [
             warning(
                 subject,
                 "the certificate is not verified: anybody in between can read and answer",
-                f"set {endpoint.settings}.verify_tls = true, with ca_file for an own authority",
+                f"set {endpoint.settings}.verify_tls = true, with ca_file for a private authority",
             )
         ]
     try:
@@ -39,17 +39,17 @@ async def check_certificate(
         return [
             failed(
                 subject,
-                f"the certificate is not believed: {exc.verify_message}",
-                f"renew it, mend {endpoint.settings}.url, or name its authority as ca_file",
+                f"the certificate is not trusted: {exc.verify_message}",
+                f"renew it, correct {endpoint.settings}.url, or name its authority as ca_file",
             )
         ]
     except ssl.SSLError as exc:
         reason = (exc.reason or str(exc)).replace("_", " ").lower()
-        return [failed(subject, f"no TLS is spoken: {reason}", f"mend {endpoint.settings}.url")]
+        return [failed(subject, f"no TLS there: {reason}", f"correct {endpoint.settings}.url")]
     except OSError:
         return [not_checked(subject, "there is no connection")]
     days = (valid_until - now).days
-    found = f"the certificate is believed and valid until {valid_until:%Y-%m-%d}"
+    found = f"the certificate is trusted and valid until {valid_until:%Y-%m-%d}"
     if days < _SOON_DAYS:
         return [warning(subject, f"{found}, {days} days from now", "renew it before that day")]
     return [ok(subject, found)]

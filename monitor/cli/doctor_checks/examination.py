@@ -1,4 +1,4 @@
-"""All checks of one configuration: asked at once, told in the same order each time."""
+"""All checks of one configuration: run at once, reported in the same order each time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
-from monitor.cli.check import summary
+from monitor.cli.configuration_report import summary
 from monitor.cli.doctor_checks.addresses import callback_address, server_address
 from monitor.cli.doctor_checks.broker import check_broker
 from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok
@@ -22,27 +22,29 @@ CONFIGURATION = "configuration"
 _WORKSPACE_SECONDS = 120.0
 
 
-def problems(found: Sequence[Problem]) -> list[CheckLine]:
-    """Return the lines of a configuration that cannot be used; nothing else can be asked."""
+def problem_lines(problems: Sequence[Problem]) -> list[CheckLine]:
+    """Return the lines of a configuration that cannot be used; no other check can run."""
     return [
         failed(CONFIGURATION, f"{problem.key} is {problem.value}", problem.hint)
-        for problem in found
+        for problem in problems
     ]
 
 
-def chosen(configuration: Configuration, name: str | None) -> tuple[WorkspaceConfiguration, ...]:
-    """Return the workspaces to ask: all, or the one of that name.
+def selected_workspaces(
+    configuration: Configuration, name: str | None
+) -> tuple[WorkspaceConfiguration, ...]:
+    """Return the workspaces to check: all, or the one of that name.
 
     Raises:
         ConfigurationError: there is none of that name.
     """
-    found = tuple(
+    selected = tuple(
         workspace for workspace in configuration.workspaces if name in (None, workspace.name)
     )
-    if name is not None and not found:
+    if name is not None and not selected:
         known = ", ".join(workspace.name for workspace in configuration.workspaces)
         raise ConfigurationError(f"workspace {name!r} is not configured; known: {known}")
-    return found
+    return selected
 
 
 async def examine(
@@ -50,16 +52,16 @@ async def examine(
     path: Path,
     *,
     clock: Clock,
-    tell: Callable[[CheckLine], None],
+    report: Callable[[CheckLine], None],
     workspace: str | None = None,
 ) -> None:
-    """Run every check and tell its lines as soon as those before them have been told.
+    """Run every check and report its lines as soon as those before them are reported.
 
     Raises:
         ConfigurationError: there is no workspace of that name.
     """
-    workspaces = chosen(configuration, workspace)
-    tell(ok(CONFIGURATION, f"{path}: {'; '.join(summary(configuration))}"))
+    workspaces = selected_workspaces(configuration, workspace)
+    report(ok(CONFIGURATION, f"{path}: {'; '.join(summary(configuration))}"))
     async with callback_address(configuration, clock=clock) as listening:
         serving = await server_address(configuration.server)
         surroundings = Surroundings(
@@ -76,21 +78,21 @@ async def examine(
                 ),
                 **_receivers(configuration, clock=clock),
                 **{
-                    other_workspace.name: bounded(
-                        other_workspace.name,
-                        check_workspace(other_workspace, surroundings),
+                    checked.name: bounded(
+                        checked.name,
+                        check_workspace(checked, surroundings),
                         seconds=_WORKSPACE_SECONDS,
                     )
-                    for other_workspace in workspaces
+                    for checked in workspaces
                 },
             }
-            asking = [
+            running = [
                 group.create_task(check, name=f"doctor: {subject}")
                 for subject, check in checks.items()
             ]
-            _tell_all(tell, [*serving.lines, *listening.lines])
-            for check in asking:
-                _tell_all(tell, await check)
+            _report_all(report, [*serving.lines, *listening.lines])
+            for check in running:
+                _report_all(report, await check)
 
 
 def _receivers(
@@ -105,6 +107,6 @@ def _receivers(
     return checks
 
 
-def _tell_all(tell: Callable[[CheckLine], None], lines: Sequence[CheckLine]) -> None:
+def _report_all(report: Callable[[CheckLine], None], lines: Sequence[CheckLine]) -> None:
     for line in lines:
-        tell(line)
+        report(line)

@@ -1,4 +1,4 @@
-"""What a check says: one line, with the way out where something is wrong."""
+"""The result of a check: one line, with a hint where something is wrong."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msgspec import Struct
 from monitor.model.errors import MonitorError
 
 CHECK_SECONDS = 20.0
-_SEE_ABOVE = "mend what is told above, then ask again"
+_SEE_ABOVE = "fix the failed checks above, then run doctor again"
 
 
 class CheckOutcome(StrEnum):
-    """How bad it is. ``failed`` alone makes the command fail."""
+    """The result of a check. Only ``failed`` makes the command fail."""
 
     OK = "ok"
     WARNING = "warning"
@@ -23,7 +23,7 @@ class CheckOutcome(StrEnum):
 
 
 class CheckLine(Struct, frozen=True, kw_only=True):
-    """One finding. ``hint`` is there unless all is well."""
+    """One result. ``hint`` is None only where there is nothing to do."""
 
     outcome: CheckOutcome
     subject: str
@@ -44,14 +44,14 @@ def failed(subject: str, found: str, hint: str) -> CheckLine:
 
 
 def not_checked(subject: str, why: str) -> CheckLine:
-    """Return the line of a check that rests on another one, which failed."""
+    """Return the line of a check that depends on another one, which failed."""
     return warning(subject, f"not checked, because {why}", _SEE_ABOVE)
 
 
 async def bounded(
     subject: str, check: Awaitable[list[CheckLine]], *, seconds: float = CHECK_SECONDS
 ) -> list[CheckLine]:
-    """Return what the check says, within its time; a check that cannot end says so itself."""
+    """Return the lines of a check; one that takes too long or breaks has failed."""
     try:
         async with asyncio.timeout(seconds):
             return await check
@@ -60,8 +60,8 @@ async def bounded(
             failed(
                 subject,
                 f"no answer within {seconds:.0f} s",
-                "see whether the other side hangs or something between holds the answer back",
+                "see whether the other side hangs, or a firewall or proxy drops the answer",
             )
         ]
     except (MonitorError, OSError) as exc:
-        return [failed(subject, f"could not be found out: {exc}", "mend that, then ask again")]
+        return [failed(subject, f"could not be checked: {exc}", "fix that, then run doctor again")]

@@ -1,4 +1,4 @@
-"""Whether Alertmanagers and the webhook's receiver can be told of alerts."""
+"""Whether Alertmanagers and the webhook's receiver can be notified of alerts."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _WEBHOOK = "webhook"
 
 async def check_alertmanagers(settings: AlertmanagerSettings, *, clock: Clock) -> list[CheckLine]:
     """Post an empty list to each, with the credentials and TLS of the settings."""
-    found = await asyncio.gather(
+    checks = await asyncio.gather(
         *(
             bounded(_subject(url), _check_alertmanager(url, settings, clock=clock))
             for url in settings.urls
         )
     )
-    return [line for lines in found for line in lines]
+    return [line for lines in checks for line in lines]
 
 
 async def check_webhook(settings: WebhookSettings, *, clock: Clock) -> list[CheckLine]:
-    """Connect, and post nothing: whatever is posted is news to a receiver."""
+    """Connect, and post nothing: a receiver would take any post for an alert."""
     tls = await _check_tls(_WEBHOOK, settings.url, settings, clock=clock)
     parts = urlsplit(settings.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -45,7 +45,7 @@ async def check_webhook(settings: WebhookSettings, *, clock: Clock) -> list[Chec
         async with asyncio.timeout(_ANSWER_SECONDS):
             _, writer = await asyncio.open_connection(parts.hostname, port)
     except OSError as exc:
-        hint = "see that the receiver runs, and mend url in [webhook]"
+        hint = "see that the receiver runs, and correct url in [webhook]"
         return [
             failed(_WEBHOOK, f"no connection: {str(exc) or 'no answer in time'}", hint),
             *tls,
@@ -69,10 +69,12 @@ async def _check_alertmanager(
     try:
         ahead = await try_alertmanager(url, settings=hasty, clock=clock)
     except OutputError as exc:
-        hint = "see that it runs, and mend urls, username, password or token in [alertmanager]"
-        return [failed(subject, f"takes no alerts: {exc}", hint), *tls]
-    clocks = f"; its clock is {ahead:+.0f} s off ours, which is allowed for" if ahead else ""
-    return [ok(subject, f"took an empty list of alerts{clocks}"), *tls]
+        hint = "see that it runs, and check urls, username, password and token in [alertmanager]"
+        return [failed(subject, f"accepts no alerts: {exc}", hint), *tls]
+    clocks = (
+        f"; its clock differs by {ahead:+.0f} s from ours, which is allowed for" if ahead else ""
+    )
+    return [ok(subject, f"accepted an empty list of alerts{clocks}"), *tls]
 
 
 async def _check_tls(
@@ -85,7 +87,7 @@ async def _check_tls(
         try:
             context = await asyncio.to_thread(tls_context, settings)
         except OutputUnavailableError as exc:
-            return [failed(named, str(exc), f"mend the file that [{section}] names")]
+            return [failed(named, str(exc), f"correct the file that [{section}] names")]
         endpoint = Endpoint(host=host, port=parts.port or 443, settings=section)
         return await check_certificate(named, endpoint, context, now=clock.now())
     if is_loopback(host):
@@ -94,6 +96,6 @@ async def _check_tls(
         warning(
             named,
             "alerts travel in the clear, credentials included",
-            f"let the receiver speak TLS and write https:// in [{section}]",
+            f"enable TLS at the receiver and write https:// in [{section}]",
         )
     ]

@@ -1,4 +1,4 @@
-"""Whose schedules are watched, and which of them tell no time at which a run should start."""
+"""Which schedules are visible, and which of them have no time at which a run should start."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from monitor.workspace.client import Priority, WorkspaceClient
 from monitor.workspace.payloads import Page, ScheduleRow
 
 _NAMED = 3  # schedules in one sentence
-_HINT = "a rule schedule_missed with expect watches pipelines whose schedules are not seen"
+_HINT = "a rule schedule_missed with expect watches pipelines whose schedules are not visible"
 
 
 async def check_schedules(
     client: WorkspaceClient, subject: str, capabilities: frozenset[Capability]
 ) -> list[CheckLine]:
-    """Say whose schedules are seen: the API shows nobody those of others."""
+    """Report whose schedules are visible: the API shows only those of the token's owner."""
     if Capability.READ_SCHEDULES not in capabilities:
         return [ok(subject, "not offered: expected starts are unknown")]
     rows, is_whole = await _first_page(client)
@@ -30,19 +30,19 @@ async def check_schedules(
         return [
             warning(
                 subject,
-                f"none is seen: the API shows only those of {owner}",
+                f"none is visible: the API shows only those of {owner}",
                 f"use a token of the person who owns the schedules; {_HINT}",
             )
         ]
     off = sum(not row.is_enabled for row in rows)
-    watched = f"{len(rows)}{'' if is_whole else ' and more'} seen, {off} of them disabled"
-    lines = [ok(subject, f"{watched}; all of {owner}, nobody else's are watched")]
+    watched = f"{len(rows)}{'' if is_whole else ' and more'} visible, {off} of them disabled"
+    lines = [ok(subject, f"{watched}; all of {owner}, those of others are not watched")]
     problems = _problems(rows)
     if problems:
         lines.append(warning(subject, _listed(problems), f"correct it there; {_HINT}"))
     waiting = [f"{row.name or row.id!r}" for row in rows if row.is_enabled and _waits(row)]
     if waiting:
-        lines.append(ok(subject, f"{_listed(waiting)} wait for data: they name no time to watch"))
+        lines.append(ok(subject, f"{_listed(waiting)} wait for data: they have no time to watch"))
     return lines
 
 
@@ -75,7 +75,7 @@ async def _owner(client: WorkspaceClient, capabilities: frozenset[Capability]) -
     try:
         person = await client.inventory.current_person(priority=Priority.CHANGES)
     except WorkspaceError:
-        # The line of the token has told what is wrong with that.
+        # The line of the token reports this failure.
         return "the token's owner"
     return person.email or person.name or "the token's owner"
 

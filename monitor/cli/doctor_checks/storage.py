@@ -1,4 +1,4 @@
-"""Whether the store can be used, or a running daemon uses it. Makes and changes nothing."""
+"""Whether the store can be used, or a running daemon uses it. Creates and changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HINT = "give the user that runs the monitor the right to write there, or change
 
 
 async def check_storage(settings: StorageSettings) -> list[CheckLine]:
-    """Judge the file, its folder and who holds it."""
+    """Check the file, its folder and which daemon holds it."""
     path = store_path(settings.url)
     holder = holder_of(path) if path.parent.is_dir() else None
     if holder is not None:
@@ -23,19 +23,19 @@ async def check_storage(settings: StorageSettings) -> list[CheckLine]:
         return [_existing(path)]
     folder = _nearest(path.parent)
     if not folder.is_dir():
-        return [failed(_SUBJECT, f"{path} cannot be made: {folder} is no folder", _HINT)]
+        return [failed(_SUBJECT, f"{path} cannot be created: {folder} is no folder", _HINT)]
     if not _may(folder, os.W_OK | os.X_OK):
-        return [failed(_SUBJECT, f"{path} cannot be made: {folder} may not be written", _HINT)]
-    return [ok(_SUBJECT, f"{path} does not exist yet and can be made")]
+        return [failed(_SUBJECT, f"{path} cannot be created: {folder} may not be written", _HINT)]
+    return [ok(_SUBJECT, f"{path} does not exist yet and can be created")]
 
 
 def _existing(path: Path) -> CheckLine:
     if not path.is_file():
         return failed(_SUBJECT, f"{path} is no file", "name a file in storage.url")
     # The folder too: the store keeps its lock and its journal beside the file.
-    for pair, rights in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
-        if not _may(pair, rights):
-            return failed(_SUBJECT, f"{pair} may not be written", _HINT)
+    for place, rights in ((path, os.R_OK | os.W_OK), (path.parent, os.W_OK | os.X_OK)):
+        if not _may(place, rights):
+            return failed(_SUBJECT, f"{place} may not be written", _HINT)
     return ok(_SUBJECT, f"{path} is there, can be written, and no daemon holds it")
 
 
@@ -45,4 +45,4 @@ def _may(path: Path, rights: int) -> bool:
 
 def _nearest(folder: Path) -> Path:
     """Return the folder, or where it is missing the closest one above that exists."""
-    return next(item for item in (folder, *folder.parents) if item.exists())
+    return next(candidate for candidate in (folder, *folder.parents) if candidate.exists())

@@ -1,4 +1,4 @@
-"""What an access token tells of itself, without asking anybody and without checking it."""
+"""The id and expiry inside an access token, read without any request and unverified."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _JWT_PARTS = 3
 
 
 class TokenDetails(Struct, frozen=True, kw_only=True):
-    """Its own name and end, as far as the token can tell."""
+    """What the token contains; None where it does not."""
 
     token_id: str | None = None
     expires_at: datetime | None = None
 
 
-def facts_of(token: Secret) -> TokenDetails:
-    """Read a token that is base64 of JSON, or a JWT; any other tells nothing."""
+def details_of(token: Secret) -> TokenDetails:
+    """Read a token that is base64 of JSON, or a JWT; any other has no details."""
     parts = token.reveal().split(".")
-    told = _json_in(parts[1] if len(parts) == _JWT_PARTS else parts[0])
-    token_id = told.get("tokenId") or told.get("jti")
+    claims = _json_in(parts[1] if len(parts) == _JWT_PARTS else parts[0])
+    token_id = claims.get("tokenId") or claims.get("jti")
     return TokenDetails(
         token_id=token_id if isinstance(token_id, str) else None,
-        expires_at=_instant(told.get("exp")),
+        expires_at=_instant(claims.get("exp")),
     )
 
 
 def _json_in(text: str) -> dict[str, Any]:
     padded = text + "=" * (-len(text) % 4)
     try:
-        told = json.loads(base64.urlsafe_b64decode(padded.replace("+", "-").replace("/", "_")))
+        claims = json.loads(base64.urlsafe_b64decode(padded.replace("+", "-").replace("/", "_")))
     except (ValueError, binascii.Error, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return claims if isinstance(claims, dict) else {}
 
 
 def _instant(seconds: object) -> datetime | None:

@@ -1,4 +1,4 @@
-"""All that can be asked of one workspace, in the order in which one thing rests on another."""
+"""All checks of one workspace, in the order in which they depend on each other."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ from monitor.workspace.settings import WorkspaceSettings
 _CONNECT_SECONDS = 5.0
 _REQUEST_SECONDS = 10.0
 _PROBE_SECONDS = 30.0  # eight reads one after the other
-_TEST_SECONDS = 40.0  # the workspace waits up to 30 s for whoever it calls
-# Some twenty requests once must not wait for a budget that is meant for a whole day.
+_TEST_SECONDS = 40.0  # the workspace waits up to 30 s for the receiver of its test
+# Some twenty requests once need not wait for the budget of a daemon that runs all day.
 _REQUESTS_PER_MINUTE = 240.0
 _AFTER_PROBE = (
     "edition",
@@ -67,14 +67,14 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 async def check_workspace(
     configuration: WorkspaceConfiguration, surroundings: Surroundings
 ) -> list[CheckLine]:
-    """Ask one workspace everything. Each check has a time limit of its own."""
+    """Run every check of one workspace. Each has a time limit of its own."""
     name = configuration.name
     settings = _hasty(configuration.workspace)
     clock = surroundings.clock
     try:
         client = WorkspaceClient(settings, clock=clock, registry=CollectorRegistry())
     except ConfigurationError as exc:
-        return [failed(f"{name} settings", str(exc), "mend that in [[workspaces]]")]
+        return [failed(f"{name} settings", str(exc), "correct that in [[workspaces]]")]
     async with client:
         tls_subject = f"{name} TLS"
         reached, tls = await asyncio.gather(
@@ -84,10 +84,10 @@ async def check_workspace(
         lines = [reached.line, *tls]
         if not reached.is_answering:
             expiry = f"{name} token expiry"
-            told = check_expiry(client, expiry, now=clock.now(), may_ask=False)
+            expiry_check = check_expiry(client, expiry, now=clock.now(), may_ask=False)
             unknown = [f"{name} clock", f"{name} token"]
-            lines += [not_checked(item, "the workspace does not answer") for item in unknown]
-            lines += await bounded(expiry, told)
+            lines += [not_checked(missing, "the workspace does not answer") for missing in unknown]
+            lines += await bounded(expiry, expiry_check)
             return lines + _not_probed(name, "the workspace does not answer")
         lines.append(clock_line(client, f"{name} clock"))
         return lines + await _check_inside(client, configuration, surroundings)
@@ -108,25 +108,25 @@ async def _check_inside(
             why = "the token is refused"
         else:
             reason = str(exc) or f"no answer to all reads within {_PROBE_SECONDS:.0f} s"
-            lines = [failed(token, f"could not be tried: {reason}", "ask again later")]
+            lines = [failed(token, f"could not be tried: {reason}", "run doctor again later")]
             why = "the reads before it failed"
         return [*lines, *await bounded(expiry, silent), *_not_probed(name, why)]
-    offer = FoundCapabilities(
+    found = FoundCapabilities(
         configured=configuration.workspace.edition,
         finding=finding,
         refused=client.requester.unavailable,
     )
-    client.requester.edition = offer.edition
-    return await _check_offer(client, offer, configuration, surroundings)
+    client.requester.edition = found.edition
+    return await _check_found(client, found, configuration, surroundings)
 
 
-async def _check_offer(
+async def _check_found(
     client: WorkspaceClient,
-    offer: FoundCapabilities,
+    found: FoundCapabilities,
     configuration: WorkspaceConfiguration,
     surroundings: Surroundings,
 ) -> list[CheckLine]:
-    name, able, now = client.name, offer.capabilities, surroundings.clock.now()
+    name, able, now = client.name, found.capabilities, surroundings.clock.now()
     token, expiry = f"{name} token", f"{name} token expiry"
     schedules, lists = f"{name} schedules", f"{name} flows and plans"
     about_token, seen = await asyncio.gather(
@@ -144,12 +144,12 @@ async def _check_offer(
         f"{name} rate limits",
         own_per_minute=configuration.workspace.requests_per_minute,
     )
-    # Last, because the answer to the test tells a quota of its own.
+    # Last, because the answer to the test carries a quota of its own.
     called = await _check_callbacks(client, able, configuration.callbacks, surroundings)
     return [
         *about_token,
-        edition_line(offer, f"{name} edition"),
-        capabilities_line(offer, f"{name} capabilities"),
+        edition_line(found, f"{name} edition"),
+        capabilities_line(found, f"{name} capabilities"),
         *seen,
         limits,
         *called,
@@ -183,7 +183,7 @@ async def _check_callbacks(
 
 
 async def _together(*checks: Awaitable[list[CheckLine]]) -> list[CheckLine]:
-    return [line for told in await asyncio.gather(*checks) for line in told]
+    return [line for lines in await asyncio.gather(*checks) for line in lines]
 
 
 def _not_probed(name: str, why: str) -> list[CheckLine]:
@@ -191,7 +191,7 @@ def _not_probed(name: str, why: str) -> list[CheckLine]:
 
 
 def _hasty(settings: WorkspaceSettings) -> WorkspaceSettings:
-    """Return settings under which an answer comes soon or never, and no edition is believed."""
+    """Return settings with short time limits and without a configured edition."""
     return msgspec.structs.replace(
         settings,
         edition=None,

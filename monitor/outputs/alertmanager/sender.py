@@ -184,7 +184,7 @@ class Sender:
         except OutputRefusedError as exc:
             self.reason = None
             if len(alerts) > 1:
-                return await self._tell_apart(alerts)
+                return await self._post_each(alerts)
             return [exc]
         except OutputUnavailableError as exc:
             self.reason = str(exc)
@@ -195,7 +195,7 @@ class Sender:
             return await self._post(alerts, is_again=True)
         return [None] * len(alerts)
 
-    async def _tell_apart(self, alerts: list[Alert]) -> list[OutputError | None]:
+    async def _post_each(self, alerts: list[Alert]) -> list[OutputError | None]:
         """Post one after the other, because one that is refused takes all beside it along."""
         failures: list[OutputError | None] = []
         for alert in alerts:

@@ -1,4 +1,4 @@
-"""Makes known what a workspace offers: in knowledge, as events, and as one clear log line."""
+"""Discovers what a workspace offers: shown in live state, as events, and as one log line."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ log = structlog.get_logger()
 _PROBE_SECONDS = 21_600.0
 # What was there before may come back: a right given again, a subscription renewed.
 _RETURN_SECONDS = 900.0
-# A loss is looked into at once, but many losses one by one are not.
+# A loss is probed at once, but many losses one by one are not.
 _PROBE_GAP_SECONDS = 60.0
 _AVAILABLE, _UNAVAILABLE = "available", "unavailable"
-# What each of these abilities has read; without it nobody knows whether that still holds.
+# What each of these capabilities has read; without it that may no longer be true.
 _READ_BY: Mapping[Capability, str] = {
     Capability.COUNT_OBJECTS: "objects",
     Capability.READ_CONNECTIONS: "connections",
@@ -46,11 +46,11 @@ _NOT_AT_ALL = (
     "what can be read of flows and the specification is read on"
 )
 
-Offered = tuple[str | None, frozenset[Capability]]  # edition, None before the first look
+Offered = tuple[str | None, frozenset[Capability]]  # edition, None before the first probe
 
 
 class CapabilityDiscovery:
-    """What the workspace offers us, found by probing and corrected by every refused read."""
+    """What the workspace offers, found by probing and corrected by every refused read."""
 
     def __init__(self, context: PollContext, reachability: ReachabilityJudge) -> None:
         self._context = context
@@ -61,7 +61,7 @@ class CapabilityDiscovery:
         self._misses = 0  # probes in a row that found less than that
         self._due_at = context.clock.monotonic()
         self._probed_at: float | None = None
-        self._turn = asyncio.Lock()  # one look at a time: several polls may miss one operation
+        self._turn = asyncio.Lock()  # one probe at a time: several polls may miss one operation
         self.wake = WakeSignal(context.clock)
 
     def declared(self) -> tuple[Poll, ...]:
@@ -79,7 +79,9 @@ class CapabilityDiscovery:
         return max(0.0, self._due_at - self._context.clock.monotonic())
 
     async def discover(self) -> None:
-        """Probe the workspace, make known what it offers, and plan the next probe.
+        """Probe the workspace, publish what it offers, and schedule the next probe.
+
+        Waits for a probe that is under way. A cancelled call leaves the last result in place.
 
         Raises:
             WorkspaceError: it cannot be asked now.
@@ -91,14 +93,14 @@ class CapabilityDiscovery:
     async def switch_off_refused(self) -> None:
         """Switch off what a read has found to be unavailable since.
 
-        Where something rests on it, the workspace is probed at once: what went with it, as when
-        a subscription is renewed, is then told together.
+        Where a capability rests on it, the workspace is probed at once: what was lost with it, as
+        when a subscription is renewed, is then published together.
 
         Raises:
             BusError: what changed could not be stored.
         """
         if self._turn.locked():
-            return  # a look is under way, which finds the same; no poll need wait for it
+            return  # a probe is under way, which finds the same; no poll need wait for it
         async with self._turn:
             unavailable = self._context.client.requester.unavailable
             if unavailable == self._switched_off:
@@ -112,13 +114,13 @@ class CapabilityDiscovery:
                 try:
                     await self._probe(doubted=_reads_of(held))
                 except WorkspaceError as error:
-                    log.debug("cannot be probed now", reason=str(error))
+                    log.debug("probe failed", reason=str(error))
                 else:
                     return
             await self._publish(without(held, unavailable), before=offered)
             if (unavailable - self._switched_off) & PROBED:
                 # A right withdrawn by mistake, or for a moment, must not blind us for hours.
-                # Not put off by each further loss: a look that is planned sooner stays.
+                # Not put off by each further loss: a probe that is due sooner stays.
                 wait = min(self._context.settings.reconcile_seconds, _PROBE_GAP_SECONDS)
                 due = self.seconds_until_due()
                 self._probe_again(after_seconds=min(wait, due) if due > 0 else wait)
@@ -167,7 +169,7 @@ class CapabilityDiscovery:
         await context.observer.change_workspace(context.name, "edition", edition)
 
     async def _publish(self, capabilities: frozenset[Capability], *, before: Offered) -> None:
-        """Make known what the monitor can do; the log has one line for all that has changed."""
+        """Publish what the monitor can do; the log has one line for all that has changed."""
         context = self._context
         status = context.live_state.workspaces[context.name]
         keeps_schedules = Capability.READ_SCHEDULES in capabilities
@@ -182,7 +184,7 @@ class CapabilityDiscovery:
         after = (status.edition, frozenset(capabilities))
         if after != before:
             log.info(
-                "what the monitor can do here",
+                "workspace capabilities changed",
                 workspace=context.name,
                 edition=status.edition,
                 reason=status.edition_reason,
@@ -202,7 +204,7 @@ class CapabilityDiscovery:
 
 
 def _reads_of(capabilities: frozenset[Capability]) -> frozenset[str]:
-    """Return the operations that only read and that these abilities rest on."""
+    """Return the operations that only read and that these capabilities rest on."""
     needed = (need for capability in capabilities for need in NEEDS[capability])
     return frozenset(item for item in needed if operation(item).method == "GET")
 

@@ -1,4 +1,4 @@
-"""Finds out what a workspace offers us. Its specification is a hint; reads are the proof."""
+"""Probes what a workspace offers. Its specification is a hint; reads are the proof."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceError,
 )
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
 
@@ -129,7 +129,7 @@ def judge(
 
 
 def _hint(specification: Specification) -> str:
-    """Say what the served specification shows; it may show more than the caller may use."""
+    """Describe what the served specification shows; it may show more than the token may use."""
     if not specification:
         return ""
     nearest = max((*_LISTED, Edition.OPEN), key=lambda item: _likeness(item, specification))
@@ -156,9 +156,9 @@ async def _specification(client: WorkspaceClient) -> Specification:
     try:
         return await client.operations.open_api_spec(priority=Priority.CHANGES)
     except WorkspaceError as error:
-        if not is_about_what_was_asked(error):
+        if not is_about_the_object(error):
             raise
-        log.info("no specification", workspace=client.settings.name, reason=str(error))
+        log.info("specification not readable", workspace=client.settings.name, reason=str(error))
         return frozenset()
 
 
@@ -175,7 +175,7 @@ async def _prove(client: WorkspaceClient) -> Proof:
         try:
             is_offered = await _is_offered(client, operation_id)
         except TryLaterError as error:
-            if not is_about_what_was_asked(error):
+            if not is_about_the_object(error):
                 raise
             failure = error
         else:
@@ -194,18 +194,18 @@ async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> N
         WorkspaceError: the workspace cannot be asked at all.
     """
     for operation_id in sorted(operation_ids):
-        one = operation(operation_id)
+        doubted = operation(operation_id)
         client.requester.forget_unavailable(operation_id)
         try:
             await client.requester.request(
                 operation_id,
-                *(_NO_ID for _ in one.parameters),
-                body=None if one.method in ("GET", "DELETE") else {},
+                *(_NO_ID for _ in doubted.parameters),
+                body=None if doubted.method in ("GET", "DELETE") else {},
                 priority=Priority.CHANGES,
             )
         except WorkspaceError as error:
-            # What is gone has been noted by the client; any other refusal shows that it is there.
-            if not is_about_what_was_asked(error):
+            # The client has recorded what is gone; any other refusal shows that it is there.
+            if not is_about_the_object(error):
                 raise
 
 
@@ -216,7 +216,7 @@ async def _is_offered(client: WorkspaceClient, operation_id: str) -> bool:
     except NotAvailableError:
         return False
     except (RequestRejectedError, UnreadableAnswerError):
-        return True  # somebody is there and does not like how we ask
+        return True  # it is there, and refuses how we ask
     return True
 
 

@@ -1,1 +1,1 @@
-"""What a workspace tells beyond its runs, read slowly: one file for each thing that is read."""
+"""Inventory: what a workspace holds besides its runs, read slowly; one file a poll."""

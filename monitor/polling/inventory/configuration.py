@@ -1,4 +1,4 @@
-"""Changes of the workspace's own settings, told with their old and new value."""
+"""Changes of the workspace's own settings, published with their old and new value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from monitor.tracking.workspace_changes import TrackedValue
 log = structlog.get_logger()
 
 CONFIGURATION = "configuration"
-_MASKING = "masking"  # key of the note that says how secrets are held
+_MASKING = "masking"  # key of the state entry that holds how secrets are digested
 _SALT_BYTES = 16
 
 
@@ -54,7 +54,7 @@ class ConfigurationWatch:
         )
 
     async def poll(self) -> None:
-        """Read all settings and tell what is new, changed or gone."""
+        """Read all settings and publish what is new, changed or gone."""
         context = self._context
         # First what is secret: a failure here must not show what it would have hidden.
         masking = await self._known_masking()
@@ -63,19 +63,19 @@ class ConfigurationWatch:
             configuration, secret_names=masking.secret_names, salt=masking.salt
         )
         changed = await context.observer.changes.learn_many(
-            context.name, CONFIGURATION, self._bounded(settings), tells_comings=True
+            context.name, CONFIGURATION, self._bounded(settings), reports_additions=True
         )
         if changed:
-            log.info("the workspace's configuration changed", workspace=context.name, names=changed)
+            log.info("workspace configuration changed", workspace=context.name, names=changed)
 
     def forget(self) -> None:
-        """Keep what is stored: if the settings can be read again, their changes are told."""
+        """Keep what is stored: if the settings can be read again, their changes are published."""
 
     def _bounded(self, settings: dict[str, TrackedValue]) -> dict[str, TrackedValue]:
         if len(settings) <= self._most:
             return settings
         log.warning(
-            "too many settings; only the first are compared",
+            "settings left out of the comparison",
             workspace=self._context.name,
             settings=len(settings),
             compared=self._most,
@@ -85,20 +85,20 @@ class ConfigurationWatch:
     async def _known_masking(self) -> _Masking:
         context = self._context
         if self._masking is None:
-            noted = await context.bus.state_entries(context.name, CONFIGURATION)
-            self._masking = decode_entries(noted, _DECODER, topic=CONFIGURATION).get(_MASKING)
+            stored = await context.bus.state_entries(context.name, CONFIGURATION)
+            self._masking = decode_entries(stored, _DECODER, topic=CONFIGURATION).get(_MASKING)
         known = self._masking or _Masking(salt=secrets.token_bytes(_SALT_BYTES))
         # What was called secret once stays so.
-        names = known.secret_names | await self._told_secret()
+        names = known.secret_names | await self._names_served_as_secret()
         masking = msgspec.structs.replace(known, secret_names=names)
         if masking != self._masking:
-            note = context.note(CONFIGURATION, _MASKING, msgspec.json.encode(masking))
-            await context.observer.observe((), state_entries=(note,))
+            state_entry = context.state_entry(CONFIGURATION, _MASKING, msgspec.json.encode(masking))
+            await context.observer.observe((), state_entries=(state_entry,))
             self._masking = masking
         return masking
 
-    async def _told_secret(self) -> frozenset[str]:
+    async def _names_served_as_secret(self) -> frozenset[str]:
         try:
             return secret_names_in(await self._context.client.inventory.configuration_schema())
         except (NotAvailableError, NoSuchObjectError, RequestRejectedError):
-            return frozenset()  # then names and values alone tell
+            return frozenset()  # then only names and values decide

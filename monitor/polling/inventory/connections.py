@@ -15,7 +15,7 @@ from monitor.model.inventory import ConnectionKnown
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
 from monitor.polling.poll import Poll
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.priority import Priority
 
@@ -54,7 +54,7 @@ class Connections:
         context = self._context
         names = await self._listed()
         asked = sorted(names, key=_by_number)[: self._at_once]
-        self._tell_left_out(len(names) - len(asked))
+        self._log_left_out(len(names) - len(asked))
         self._failure = None
         statuses = {name: await self._status(name) for name in asked}
         until = context.holds_until()
@@ -84,7 +84,7 @@ class Connections:
         return {row.id: row.name or row.id async for page in pages for row in page.rows}
 
     async def _status(self, connection_id: str) -> bool | None:
-        """Return whether it can be opened; None where nobody can say."""
+        """Return whether it can be opened; None where that is not known."""
         client = self._context.client
         try:
             return await client.inventory.connection_status(connection_id)
@@ -93,19 +93,19 @@ class Connections:
         except NotAvailableError as error:
             if error.operation_id in client.requester.unavailable:
                 raise
-            return None  # the token may not look at this one
+            return None  # the token may not read this one
         except RequestRejectedError:
-            return False  # the workspace tried, and says that it cannot
+            return False  # the workspace tried and could not
         except WorkspaceError as error:
-            if not is_about_what_was_asked(error):
+            if not is_about_the_object(error):
                 raise
             self._failure = self._failure or error
             return None
 
-    def _tell_left_out(self, count: int) -> None:
+    def _log_left_out(self, count: int) -> None:
         if count > 0 and count != self._left_out:
             log.warning(
-                "too many connections; those with the highest ids are not asked",
+                "connections with the highest ids left out",
                 workspace=self._context.name,
                 left_out=count,
             )

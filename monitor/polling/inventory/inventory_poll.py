@@ -1,4 +1,4 @@
-"""How a poll of the inventory is declared: by its own switch, and slow, for nobody waits for it."""
+"""How a poll of the inventory is declared: with its own switch, and never late."""
 
 from __future__ import annotations
 

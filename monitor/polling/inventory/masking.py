@@ -1,7 +1,7 @@
-"""What of a workspace's settings may be seen. Pure: no I/O and no clock.
+"""What of a workspace's settings may be shown. Pure: no I/O and no clock.
 
-Hiding too much is harmless and hiding too little is not: whatever looks like a secret by its
-name, by its value or by what the workspace says of it is hidden.
+Hiding too much is harmless and hiding too little is not: whatever seems a secret by its
+name, by its value or by how the workspace marks it is hidden.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def held_settings(
     """Return every single setting under its whole name, as it may be stored and shown.
 
     ``secret_names`` are those that the workspace itself calls secret. Of what is hidden only a
-    keyed digest is held, by which a change is noticed; without ``salt`` it tells nothing.
+    keyed digest is held, by which a change is noticed; without ``salt`` it reveals nothing.
     """
     found: dict[str, TrackedValue] = {}
     for path, value in _leaves((), configuration):
@@ -63,7 +63,7 @@ def held_settings(
 
 
 def is_secret(path: tuple[str, ...], value: object) -> bool:
-    """True where the name or the value looks as if it must not be seen."""
+    """True where the name or the value looks like a secret."""
     if value is None or isinstance(value, bool):
         return False
     words = [word.lower() for part in path for word in _WORDS.findall(part)]
@@ -72,7 +72,7 @@ def is_secret(path: tuple[str, ...], value: object) -> bool:
     if isinstance(value, int | float):
         return is_named and not (words and words[-1] in _MEASURES)
     if not isinstance(value, str):
-        return True  # too deep to look into
+        return True  # too deep to judge
     looks_so = _SECRET_VALUES.search(value) or _RANDOM_LOOKING.fullmatch(value)
     return bool(value) and (is_named or looks_so is not None)
 

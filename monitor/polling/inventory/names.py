@@ -14,7 +14,7 @@ from monitor.model.errors import MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, every
-from monitor.polling.running.failures import one_by_one
+from monitor.polling.running.failures import attempt_each
 from monitor.polling.runs.plans import Plans
 from monitor.workspace.payloads import FlowRow, PlanRow
 from monitor.workspace.priority import Priority
@@ -25,7 +25,7 @@ _LISTED_BY = {
     PipelineKind.FLOW: Capability.LIST_FLOWS,
     PipelineKind.PLAN: Capability.LIST_PLANS,
 }
-INVENTORY = "inventory"  # topic of the notes that hold which pipelines were listed last
+INVENTORY = "inventory"  # topic of the state entries with the pipelines listed last
 
 # Runs may be shown of what no list shows, and weeks may lie between them. So long after the newest
 # one it counts as gone; what had been listed is gone with its second absence.
@@ -38,7 +38,7 @@ class PipelineNames:
     """Keeps the pipelines and their present names as the workspace lists them.
 
     A pipeline that is missing twice in a row is forgotten, once it does not run. One that was
-    never listed (somebody else's, perhaps) stays for a month after what was followed of its runs,
+    never listed (another owner's, perhaps) stays for a month after its last followed run,
     and for as long as a schedule names it.
     """
 
@@ -69,8 +69,8 @@ class PipelineNames:
 
     async def load(self) -> None:
         """Read back which pipelines were listed last."""
-        noted = await self._context.bus.state_entries(self._context.name, INVENTORY)
-        known = {kind.value: noted[kind] for kind in PipelineKind if kind in noted}
+        stored = await self._context.bus.state_entries(self._context.name, INVENTORY)
+        known = {kind.value: stored[kind] for kind in PipelineKind if kind in stored}
         for kind, listed in decode_entries(known, _DECODER, topic=INVENTORY).items():
             self._listed[PipelineKind(kind)] = listed
 
@@ -80,10 +80,10 @@ class PipelineNames:
         Raises:
             MonitorError: a list failed; the other one has been read.
         """
-        await one_by_one(self._list_flows, self._list_plans)
+        await attempt_each(self._list_flows, self._list_plans)
 
     async def forget_idle(self) -> bool:
-        """Let go of pipelines that came and went between two lists, or that none ever shows.
+        """Forget pipelines that came and went between two lists, or that none ever shows.
 
         Always return False: the workspace itself is not asked.
         """
@@ -95,14 +95,14 @@ class PipelineNames:
         ]
         listed = {(kind, id_) for kind, ids in self._listed.items() for id_ in ids}
         for known in context.live_state.named_pipelines():
-            # Before the first list of a kind nobody can say what is not there.
+            # Before the first list of a kind, what it lacks is not known.
             if known.workspace == context.name and known.kind in unlisted:
                 listed.add((known.kind, known.id))
         count = await context.observer.forget_idle(
             context.name, now=context.workspace_now(), listed=listed
         )
         if count:
-            log.info("pipelines and recipes not seen for long are forgotten", count=count)
+            log.info("idle pipelines and recipes forgotten", count=count)
         return False
 
     async def _list_flows(self) -> None:
@@ -166,7 +166,8 @@ class PipelineNames:
             context.live_state.name_pipeline(context.name, kind, pipeline_id, name)
         before = self._listed.get(kind, frozenset())
         absent = {
-            (kind, other_name) for other_name in (before | self._only_seen(kind)) - names.keys()
+            (kind, pipeline_id)
+            for pipeline_id in (before | self._never_listed(kind)) - names.keys()
         }
         running = context.live_state.running_pipelines(context.name)
         gone = absent & self._missing - running
@@ -175,10 +176,10 @@ class PipelineNames:
         # Once is no proof: a list may be a moment behind, or a right withdrawn for a while.
         self._missing = {item for item in self._missing if item[0] is not kind} | (absent - gone)
         await self._keep(
-            kind, frozenset(names) | before & {other_name for _, other_name in absent - gone}
+            kind, frozenset(names) | before & {pipeline_id for _, pipeline_id in absent - gone}
         )
 
-    def _only_seen(self, kind: PipelineKind) -> set[str]:
+    def _never_listed(self, kind: PipelineKind) -> set[str]:
         """Return what nothing but old runs has named, perhaps long after it was deleted."""
         context = self._context
         status = context.live_state.workspaces[context.name]
@@ -198,6 +199,8 @@ class PipelineNames:
     async def _keep(self, kind: PipelineKind, listed: frozenset[str]) -> None:
         if listed == self._listed.get(kind):
             return
-        note = self._context.note(INVENTORY, kind, msgspec.json.encode(sorted(listed)))
-        await self._context.observer.observe((), state_entries=(note,))
+        state_entry = self._context.state_entry(
+            INVENTORY, kind, msgspec.json.encode(sorted(listed))
+        )
+        await self._context.observer.observe((), state_entries=(state_entry,))
         self._listed[kind] = listed

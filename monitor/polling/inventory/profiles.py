@@ -1,4 +1,4 @@
-"""How good the data is that finished job groups made, as their profiles tell."""
+"""Data quality of the outputs of ended job groups, as their profiles show it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.model.runs import RunKey, RunKind, Status
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
 from monitor.polling.poll import Poll
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -27,7 +27,7 @@ Output = tuple[str, str]  # pipeline, recipe
 class Profiles:
     """Reads the profile of each output's newest successful run, once.
 
-    A run without a profile leaves what the one before told.
+    A run without a profile leaves the quality of the one before.
     """
 
     def __init__(self, context: PollContext, *, at_once: int, outputs: int) -> None:
@@ -58,10 +58,10 @@ class Profiles:
         """
         newest = self._newest()
         self._qualities = {
-            quality: told for quality, told in self._qualities.items() if quality in newest
+            output: quality for output, quality in self._qualities.items() if output in newest
         }
-        self._read = {item: run_id for item, run_id in self._read.items() if item in newest}
-        due = [item for item, health in newest.items() if self._is_due(item, health)]
+        self._read = {output: run_id for output, run_id in self._read.items() if output in newest}
+        due = [output for output, health in newest.items() if self._is_due(output, health)]
         self._attempts = {
             output: attempts for output, attempts in self._attempts.items() if output in due
         }
@@ -80,9 +80,9 @@ class Profiles:
     async def _try(self, output: Output, health: PipelineHealth) -> WorkspaceError | None:
         """Read one profile; return its failure until it has failed too often to be tried again."""
         try:
-            await self._look(output, health)
+            await self._read_profile(output, health)
         except TryLaterError as error:
-            if not is_about_what_was_asked(error):
+            if not is_about_the_object(error):
                 raise
             attempts = self._attempts.get(output, 0) + (not self._context.is_unreachable())
             self._attempts[output] = attempts
@@ -103,7 +103,7 @@ class Profiles:
         self._context.update_inventory(outputs=())
 
     def _newest(self) -> dict[Output, PipelineHealth]:
-        """Return how the outputs stand; of very many those that were made last."""
+        """Return the health of each output; of very many those that were made last."""
         pipeline_health = [
             health
             for health in self._context.live_state.pipeline_health.values()
@@ -120,19 +120,23 @@ class Profiles:
             return False
         return self._read.get(output) != run_id
 
-    async def _look(self, output: Output, health: PipelineHealth) -> None:
+    async def _read_profile(self, output: Output, health: PipelineHealth) -> None:
         run_id = str(health.last_run_id)
         try:
-            told = await self._context.client.inventory.profile(run_id)
+            profile = await self._context.client.inventory.profile(run_id)
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:
             if error.operation_id in self._context.client.requester.unavailable:
                 raise
             # Most often it ran without a profile, which the API answers with a refusal.
-            log.debug("no profile", workspace=self._context.name, run=run_id, reason=str(error))
+            log.debug(
+                "run has no profile", workspace=self._context.name, run=run_id, reason=str(error)
+            )
         else:
-            counts = ValueCounts(valid=told.valid, mismatched=told.mismatched, missing=told.missing)
+            counts = ValueCounts(
+                valid=profile.valid, mismatched=profile.mismatched, missing=profile.missing
+            )
             self._qualities[output] = OutputQuality(
                 pipeline=health.pipeline,
                 id=output[1],
@@ -151,9 +155,9 @@ class Profiles:
         before = self._qualities.get(output)
         if before is not None and before.name is not None:
             return before.name
-        return await self._asked_name(run_id)
+        return await self._read_name(run_id)
 
-    async def _asked_name(self, run_id: str) -> str | None:
+    async def _read_name(self, run_id: str) -> str | None:
         context = self._context
         if not context.can(Capability.FOLLOW_BY_ID):
             return None
@@ -163,7 +167,9 @@ class Profiles:
             )
         except WorkspaceError as error:
             # The figures are worth showing without it; the output then goes by its id.
-            log.debug("no name", workspace=context.name, run=run_id, reason=str(error))
+            log.debug(
+                "recipe name not readable", workspace=context.name, run=run_id, reason=str(error)
+            )
             return None
         return row.recipe_name
 

@@ -1,4 +1,4 @@
-"""When pipelines should start, as far as the token's owner may see it."""
+"""The schedules of the token's owner: when pipelines should start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, every
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.payloads import BadRow, ScheduleRow
 from monitor.workspace.priority import Priority
@@ -60,7 +60,7 @@ class Schedules:
             schedules=(*unique.values(), *self._unreadable(unique, bad_rows)),
             schedules_read_at=read_at,
             schedules_read_before=status.schedules_read_at,
-            schedules_of=await self._whose(),
+            schedules_of=await self._token_owner(),
         )
         self._name(
             pipeline
@@ -70,7 +70,7 @@ class Schedules:
         )
         if context.inventory is not None and context.inventory.schedules:
             unread = {bad.id for bad in bad_rows if bad.id is not None}
-            await self._tell(unique.values(), unread=unread)
+            await self._publish(unique.values(), unread=unread)
 
     def _unreadable(
         self, read: Collection[str], bad_rows: Collection[BadRow]
@@ -85,22 +85,22 @@ class Schedules:
             if schedule.id not in read and (schedule.id in bad_ids or None in bad_ids)
         ]
 
-    async def _whose(self) -> str | None:
-        """Return whose token this is, asked once; None where the workspace does not tell."""
+    async def _token_owner(self) -> str | None:
+        """Return the owner of the token, read once; None where the workspace does not show it."""
         if self._owner is None and self._context.can(Capability.KNOW_THE_PERSON):
             try:
                 person = await self._context.client.inventory.current_person(
                     priority=Priority.INVENTORY
                 )
             except WorkspaceError as error:
-                if not is_about_what_was_asked(error):
+                if not is_about_the_object(error):
                     raise
-                log.info("whose schedules are seen is not told", reason=str(error))
+                log.info("token owner not readable", reason=str(error))
                 return None
             self._owner = person.email or person.name or f"person {person.id}"
         return self._owner
 
-    async def _tell(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
+    async def _publish(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
         context = self._context
         held = {schedule_known.id: _held(schedule_known) for schedule_known in known}
         changed = await context.observer.changes.learn_many(
@@ -111,7 +111,7 @@ class Schedules:
             log.info("schedule changed", workspace=context.name, schedule=item, now=state)
 
     def _name(self, pipelines: Iterable[Pipeline]) -> None:
-        """Make known what no list of flows and plans has shown.
+        """Name the pipelines that no list of flows and plans has shown.
 
         Once only: what is unknown again was deleted, and its schedule may stay for ever.
         """

@@ -1,4 +1,4 @@
-"""What the workspace says it has used in the month that is."""
+"""The compute usage that the workspace reports for the present month."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Usage:
         used = await context.client.inventory.compute_usage(today.replace(day=1), today)
         shown = dict(sorted(used.items())[:_MEASURES])
         if len(shown) < len(used):
-            log.warning("too many measures of usage", workspace=context.name, served=len(used))
+            log.warning("usage measures left out", workspace=context.name, served=len(used))
         context.update_inventory(usage=Figures(values=shown, until=context.holds_until()))
 
     def forget(self) -> None:

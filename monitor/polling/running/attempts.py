@@ -43,7 +43,7 @@ _OUTCOMES: tuple[tuple[type[MonitorError], str], ...] = (
     (UnreadableAnswerError, "unreadable"),
     (BusError, "store"),
 )
-# A poll may take so long beyond its interval before it counts as late.
+# A poll may take this much longer than its interval before it counts as late.
 _GRACE_SECONDS = 60.0
 
 
@@ -60,7 +60,7 @@ class PollAttempts:
         self._metrics = PollMetrics.of(registry)
         self.reachability = ReachabilityJudge(context)
         self._failures: dict[str, int] = {}
-        self._told: dict[str, str] = {}  # outcome that the log has told last
+        self._logged: dict[str, str] = {}  # outcome that the log shows last
 
     def failures(self, poll: str) -> int:
         """Return how often the poll has failed in a row."""
@@ -72,7 +72,8 @@ class PollAttempts:
         """Run one poll and return its failure, None for success.
 
         A poll that returns False has asked the workspace nothing, so it shows nothing about it.
-        ``again_seconds`` is when it will run next; None where nobody can say.
+        ``again_seconds`` is when it will run next, None where that is not known. A cancelled call
+        records nothing.
         """
         began = self._context.clock.monotonic()
         failure: MonitorError | None = None
@@ -104,7 +105,7 @@ class PollAttempts:
             if was_asked:
                 self.reachability.succeeded(name)
         elif is_lost:
-            # It answers; what it does not offer any more is told with the capabilities.
+            # It answers; what it does not offer any more shows in the capabilities.
             self._failures.pop(name, None)
             self.reachability.dropped(name)
         else:
@@ -124,7 +125,7 @@ class PollAttempts:
             )
         )
         if was_asked:
-            self._tell(name, OK if is_lost else outcome, failure)
+            self._log(name, OK if is_lost else outcome, failure)
 
     def _is_not_offered(self, failure: MonitorError | None) -> bool:
         return (
@@ -143,12 +144,12 @@ class PollAttempts:
         wait = timedelta(seconds=2 * again_seconds + _GRACE_SECONDS)
         return self._context.clock.now() + wait
 
-    def _tell(self, name: str, outcome: str, failure: MonitorError | None) -> None:
-        if outcome == self._told.get(name, OK):
+    def _log(self, name: str, outcome: str, failure: MonitorError | None) -> None:
+        if outcome == self._logged.get(name, OK):
             return
-        self._told[name] = outcome
+        self._logged[name] = outcome
         fields = {"workspace": self._context.name, "poll": name}
         if failure is None:
-            log.info("poll works again", **fields)
+            log.info("poll recovered", **fields)
         elif outcome != OK:
-            log.warning("poll fails", **fields, outcome=outcome, reason=str(failure))
+            log.warning("poll failed", **fields, outcome=outcome, reason=str(failure))

@@ -1,4 +1,4 @@
-"""Whose trouble a failed read is: that of the one thing asked for, or the whole workspace's."""
+"""What a failed read is about: the one object that was read, or the whole workspace."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from monitor.model.errors import (
 )
 
 
-async def one_by_one(*steps: Callable[[], Awaitable[object]]) -> None:
-    """Take every step although one before it failed.
+async def attempt_each(*steps: Callable[[], Awaitable[object]]) -> None:
+    """Run every step, also after one that failed.
 
     Raises:
         MonitorError: the first failure.
@@ -30,11 +30,11 @@ async def one_by_one(*steps: Callable[[], Awaitable[object]]) -> None:
         raise first
 
 
-def is_about_what_was_asked(error: MonitorError) -> bool:
-    """True where asking for something else may well succeed, so that attempts count."""
+def is_about_the_object(error: MonitorError) -> bool:
+    """True where reading another object may well succeed, so that attempts count."""
     if isinstance(error, UnauthorizedError | ThrottledError | BudgetExhaustedError):
         return False
     if isinstance(error, TryLaterError):
-        # A 5xx may be the trouble of this one run or list; no answer at all never is.
+        # A 5xx may concern this one run or list only; no answer at all never does.
         return error.status_code is not None
     return isinstance(error, WorkspaceError)

@@ -6,7 +6,7 @@ from monitor.model.errors import BusError, MonitorError, WorkspaceUnreachableErr
 from monitor.model.live_state import Reachability
 from monitor.polling.context import PollContext
 
-# A 5xx of one operation says little about the others: so many must fail in a row.
+# A 5xx of one operation shows little about the others: so many must fail in a row.
 _OPERATIONS_FOR_UNREACHABLE = 2
 
 
@@ -17,7 +17,7 @@ class ReachabilityJudge:
         self._context = context
         self._polls: set[str] = set()
         self._failing: dict[str, MonitorError] = {}
-        # Since anything last succeeded: the polls that found nobody, and by what operation.
+        # Since anything last succeeded: the polls that got no answer, and from what operation.
         self._down: dict[str, str | None] = {}
         self._switched_off: str | None = None
 
@@ -31,21 +31,21 @@ class ReachabilityJudge:
         self._failing.pop(poll, None)
         context = self._context
         if context.live_state.workspaces[context.name].reachability is Reachability.UNREACHABLE:
-            # They failed because nothing answered; their next attempt tells what is true now.
+            # They failed because nothing answered; their next attempt shows what is true now.
             for other in self._down:
                 self._failing.pop(other, None)
         self._down.clear()
         self._write(Reachability.DEGRADED if self._failing else Reachability.REACHABLE)
 
     def dropped(self, poll: str) -> None:
-        """One poll asks for what is not offered any more; it says nothing from now on."""
+        """One poll asks for what is not offered any more; it shows nothing from now on."""
         self._polls.discard(poll)
         self._down.pop(poll, None)
         if self._failing.pop(poll, None) is not None and not self._failing and not self._down:
             self._write(Reachability.REACHABLE)
 
     def failed(self, poll: str, error: MonitorError) -> None:
-        """One poll failed. A failure of our own store says nothing about the workspace."""
+        """One poll failed. A failure of our own store shows nothing about the workspace."""
         self._polls.add(poll)
         if isinstance(error, BusError):
             return

@@ -1,4 +1,4 @@
-"""Reading single runs by their ids: the only way in edition LE, and for what somebody names."""
+"""Reads single runs by their ids: the only way in edition LE, and for runs that are named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Interval, Poll
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.polling.running.for_each import for_each
 from monitor.polling.running.intervals import ChangeInterval, wait_after_reads
 from monitor.polling.runs.flow_runs import FlowRuns
@@ -33,8 +33,8 @@ from monitor.workspace.priority import Priority
 log = structlog.get_logger()
 
 _READS_AT_ONCE = 4
-_ASKED_AT_MOST = 1_000
-_FAILURES_TO_BE_LAST = 2  # once may be anybody's bad luck
+_NAMED_AT_MOST = 1_000
+_FAILURES_TO_BE_LAST = 2  # once may be chance
 
 
 class _Denial(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class _Denial(Struct, frozen=True, kw_only=True):
 
 
 class ById:
-    """Reads runs one by one, and ends those whose id the workspace denies in two audits."""
+    """Reads runs one by one, and ends those that two reconciliations find denied."""
 
     def __init__(
         self,
@@ -60,11 +60,10 @@ class ById:
         self._flow_runs = flow_runs
         self._plan_runs = plan_runs
         self._denials: dict[RunKey, _Denial] = {}
-        # Runs that somebody named and the workspace could not be asked for yet.
-        # With the number of attempts to read them.
-        self._asked: dict[RunKey, int] = {}
+        # Runs that were named and could not be read yet, with the number of attempts.
+        self._named: dict[RunKey, int] = {}
         for text in context.settings.follow:
-            self._asked[followed_run(context.name, text)] = 0
+            self._named[followed_run(context.name, text)] = 0
         self._failures: dict[RunKey, int] = {}  # of reads of active runs, in a row
 
     def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
@@ -93,13 +92,13 @@ class ById:
         True: it exists and was observed. False: the workspace denies it, or it is none that is
         followed. None: the workspace could not be asked now.
         """
-        return await self._ask(key, Source.POLL)
+        return await self._confirm(key, Source.POLL)
 
     async def track(self, key: RunKey) -> bool | None:
         """Read one run by its id, as `confirm`; where it cannot be asked now it is asked later."""
-        answer = await self._ask(key, Source.TRACK)
-        if answer is None and len(self._asked) < _ASKED_AT_MOST:
-            self._asked.setdefault(key, 0)
+        answer = await self._confirm(key, Source.TRACK)
+        if answer is None and len(self._named) < _NAMED_AT_MOST:
+            self._named.setdefault(key, 0)
         return answer
 
     async def poll(self) -> bool:
@@ -110,7 +109,7 @@ class ById:
         Raises:
             MonitorError: the workspace could not be asked for all of them.
         """
-        asked = list(self._asked)
+        asked = list(self._named)
         failures = [await self._try_named(key) for key in asked]
         has_read = bool(asked)
         if not self._context.can(Capability.LIST_CHANGES):
@@ -124,31 +123,31 @@ class ById:
         """Read a run that was named, a bounded number of times where only it cannot be read."""
         try:
             if not await self._read_or_deny(key, Source.TRACK):
-                log.warning("a run that was named cannot be followed", run=str(key))
+                log.warning("named run cannot be followed", run=str(key))
         except MonitorError as error:
-            if not is_about_what_was_asked(error):
+            if not is_about_the_object(error):
                 raise
-            self._asked[key] += not self._context.is_unreachable()
-            if self._asked[key] < self._context.settings.attempts:
+            self._named[key] += not self._context.is_unreachable()
+            if self._named[key] < self._context.settings.attempts:
                 return error
-            log.warning("gave up reading a run that was named", run=str(key), reason=str(error))
-        del self._asked[key]
+            log.warning("named run given up", run=str(key), reason=str(error))
+        del self._named[key]
         return None
 
-    async def _ask(self, key: RunKey, source: Source) -> bool | None:
+    async def _confirm(self, key: RunKey, source: Source) -> bool | None:
         if self._context.is_unproven():
             return None
         try:
             return await self._read_or_deny(key, source)
         except MonitorError as error:
-            log.info("a run cannot be confirmed now", run=str(key), reason=str(error))
+            log.info("run not confirmed", run=str(key), reason=str(error))
             return None
 
     async def _read_or_deny(self, key: RunKey, source: Source) -> bool:
         try:
             return await self.read(key, source, Priority.CHANGES)
         except (NoSuchObjectError, NotAvailableError) as error:
-            log.info("the workspace denies a run", run=str(key), reason=str(error))
+            log.info("run denied by the workspace", run=str(key), reason=str(error))
             return False
 
     async def _read_all_active(self) -> bool:
@@ -166,7 +165,7 @@ class ById:
             batch = keys[first : first + _READS_AT_ONCE]
             if not batch:
                 break
-            # A failure that concerns all of them ends the round: the rest is first in the next.
+            # A failure that concerns all of them ends the poll: the rest is first in the next.
             refused = await self._read_batch(batch) or refused
         if refused is not None:
             raise refused
@@ -201,25 +200,23 @@ class ById:
         return None
 
     async def denied(self, key: RunKey) -> None:
-        """The workspace denied an active run; end it as lost when that was so in two audits."""
+        """The workspace denied an active run; end it as lost once two reconciliations agree."""
         active = self._context.live_state.active
         self._denials = {
-            other_denial: held
-            for other_denial, held in self._denials.items()
-            if other_denial in active
+            denied: denial for denied, denial in self._denials.items() if denied in active
         }
         if key not in active:
             return
         denial = _Denial(at=self._context.clock.monotonic(), shown_at=active[key].confirmed_at)
         first = self._denials.setdefault(key, denial)
         if first.shown_at != denial.shown_at:
-            # Somebody has seen the run since, so the first denial was wrong.
+            # The run was observed since, so the first denial was wrong.
             first = self._denials[key] = denial
-        # Where runs are read more often than they are audited, the second denial must be as far
-        # from the first as an audit would be; half of it leaves room for jitter.
+        # Where runs are read more often than they are reconciled, the second denial must be as far
+        # from the first as a reconciliation would be; half of it leaves room for jitter.
         apart = denial.at - first.at
         if first is denial or apart < self._context.settings.reconcile_seconds / 2:
-            log.info("the workspace denies an active run", run=str(key))
+            log.info("active run denied by the workspace", run=str(key))
             return
         gone = Observation(
             key=key,
@@ -228,7 +225,7 @@ class ById:
             is_gone=True,
         )
         await self._context.observer.observe((gone,))
-        log.warning("an active run is gone", run=str(key))
+        log.warning("active run lost", run=str(key))
         self._denials.pop(key, None)
         if key.kind is RunKind.FLOW_RUN:
             self._flow_runs.forget(key.id)
@@ -260,11 +257,11 @@ class ById:
                 native_status=status,
             )
             await self._context.observer.observe((observation,))
-        # Its end, with all that belongs to it, is for the flow runs' own poll to tell.
+        # Its end, with all that belongs to it, is for the poll of flow runs to observe.
         await self._flow_runs.track(key)
 
     async def read_queued(self, key: RunKey, is_last: bool) -> None:  # noqa: FBT001 - a callback's signature
-        """Read one run of the audit list and observe it with all that can be known of it.
+        """Read one run of the refetch queue and observe it with all that can be known of it.
 
         Raises:
             WorkspaceError: it could not be read.

@@ -1,4 +1,4 @@
-"""What has changed since the last poll: the list of job groups, asked for by its last writes."""
+"""Polls changes: the job groups that were written since the last poll."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Changes:
         )
 
     async def poll(self) -> None:
-        """Take every page; the watermark moves when all of them are committed, not before.
+        """Handle every page; the watermark moves when all of them are committed, not before.
 
         Raises:
-            TryLaterError: some rows could not be taken yet; the others are.
+            TryLaterError: some rows could not be handled yet; the others are.
         """
         began_at: datetime | None = None
         newest_at: datetime | None = None

@@ -1,4 +1,4 @@
-"""The line in which ended job groups wait for their job records: failures first."""
+"""The queue of ended job groups whose job records are to be read: failures first."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LONGEST_SLEEP_SECONDS = 3_600.0
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DetailRequest:
-    """One job group's records, wanted.
+    """One job group's records, to be read.
 
-    ``told`` is there once they were read; ``is_impossible`` says that they never will be. Whoever
-    asked and no longer waits sets ``is_late``: then the reader observes what it reads.
+    ``summary`` is set once they were read; ``is_impossible``: they never will be. Whoever asked
+    and no longer waits sets ``is_late``: then the reader observes what it reads.
     """
 
     observation: Observation
     priority: Priority
     asked_at: float  # monotonic
-    told: JobSummary | None = None
+    summary: JobSummary | None = None
     is_final: bool = False
     is_impossible: bool = False
     is_late: bool = False
@@ -52,7 +52,7 @@ class DetailQueue:
         return len(self._requests)
 
     def ask(self, observation: Observation, priority: Priority) -> DetailRequest | None:
-        """Return the request for this job group, None where the line is full."""
+        """Return the request for this job group, None where the queue is full."""
         if (held := self._requests.get(observation.key)) is not None:
             return held
         if len(self._requests) >= self._bound:
@@ -76,7 +76,10 @@ class DetailQueue:
         request.done.set()
 
     async def take(self) -> DetailRequest:
-        """Return the most valuable request, waiting for one as long as it takes."""
+        """Return the most valuable request, waiting for one as long as it takes.
+
+        A cancelled call leaves every request in the queue.
+        """
         while True:
             self._move_due()
             if self._ready:

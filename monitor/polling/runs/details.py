@@ -16,7 +16,7 @@ from monitor.model.runs import RunKey, RunKind, RunState, Source, Status, status
 from monitor.model.waits import backoff_seconds, happens_within
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, every
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.polling.runs.detail_queue import DetailQueue, DetailRequest
 from monitor.polling.runs.run_observations import has_ended, job_summary, with_jobs
 from monitor.workspace.priority import Priority
@@ -27,7 +27,7 @@ _READERS = 4
 _RETRY_BASE_SECONDS = 2.0
 _RETRY_CAP_SECONDS = 300.0
 # Records that show an unfinished job after the group's end are read again, but not for ever.
-_LOOKS_AT_UNFINISHED = 3
+_READS_OF_UNFINISHED = 3
 _PICKED_UP_RUNS = 5_000  # a burst of ends may be half read when the monitor stops
 _PICKED_UP_SECONDS = 86_400.0
 
@@ -69,7 +69,8 @@ class Details:
     async def complete(self, observations: Sequence[Observation]) -> list[Observation]:
         """Return the observations, in their order, ends enriched by the records that came in time.
 
-        Returns after at most ``detail_wait_seconds``. The others are read later.
+        Returns after at most ``detail_wait_seconds``. The others, and those of a cancelled call,
+        are read later and observed by the readers.
         """
         lacking = await self._lacking(observations)
         if not lacking or self._context.is_unproven():
@@ -84,9 +85,9 @@ class Details:
         return [_joined(observation, requests.get(observation.key)) for observation in observations]
 
     async def complete_now(self, observation: Observation, *, is_last: bool) -> Observation:
-        """Return the look at an end with its job records, however long reading them takes.
+        """Return the observation of an end with its job records, however long reading them takes.
 
-        ``is_last`` says that an end without records is better than another attempt.
+        ``is_last``: an end without records is better than another attempt.
 
         Raises:
             WorkspaceError: the records cannot be read now.
@@ -97,7 +98,7 @@ class Details:
         try:
             rows = await client.runs.jobs(observation.key.id, priority=Priority.DETAILS)
         except WorkspaceError as error:
-            if not is_last or not is_about_what_was_asked(error):
+            if not is_last or not is_about_the_object(error):
                 raise
             return _final(observation)
         return with_jobs(
@@ -105,7 +106,7 @@ class Details:
         )
 
     async def pick_up(self) -> bool:
-        """Ask again for the newest ends whose records were never read, as after a restart.
+        """Queue again the newest ends whose records were never read, as after a restart.
 
         Always return False: the workspace itself is asked later, by the readers.
         """
@@ -121,7 +122,7 @@ class Details:
         return False
 
     async def _lacking(self, observations: Sequence[Observation]) -> dict[RunKey, Observation]:
-        """Return the looks at ends whose records are still to be read."""
+        """Return the observed ends whose records are still to be read."""
         ends = {
             observation.key: observation
             for observation in observations
@@ -130,13 +131,13 @@ class Details:
             and not observation.is_detail_final
         }
         known = await self._context.observer.known(list(ends)) if ends else {}
-        return {key: end for key, end in ends.items() if self._is_wanted(end, known.get(key))}
+        return {key: end for key, end in ends.items() if self._needs_records(end, known.get(key))}
 
-    def _is_wanted(self, observation: Observation, state: RunState | None) -> bool:
+    def _needs_records(self, observation: Observation, state: RunState | None) -> bool:
         if state is not None:
             return not state.historical and not state.detailed
         if observation.source is Source.CALLBACK:
-            return False  # whether there is such a run is for the workspace to say
+            return False  # the workspace has not confirmed the run yet
         since, written_at = self._context.followed_since(), observation.updated_at
         return since is None or written_at is None or written_at >= since
 
@@ -153,7 +154,7 @@ class Details:
                 requests[observation.key] = request
         if refused:
             log.warning(
-                "too many job groups wait for their job records; these are read later",
+                "job records put off: queue full",
                 count=len(refused),
                 first=str(refused[0]),
                 waiting=len(self._queue),
@@ -171,7 +172,7 @@ class Details:
                     name="waiting for job records",
                 )
         finally:
-            # Also when the caller is cancelled: then nobody else would tell what is read.
+            # Also when the caller is cancelled: then only the reader can observe what it reads.
             for request in requests:
                 request.is_late = request.is_late or not request.done.is_set()
 
@@ -186,17 +187,15 @@ class Details:
     def _put_back(self, request: DetailRequest, reason: str) -> None:
         waited = self._context.clock.monotonic() - request.asked_at
         if waited > _PICKED_UP_SECONDS:
-            # Or such requests would fill the line in the end. A restart would not ask either.
-            log.warning("gave up job records", run=str(request.observation.key), reason=reason)
+            # Or such requests would fill the queue in the end. A restart queues none so old.
+            log.warning("job records given up", run=str(request.observation.key), reason=reason)
             self._queue.finish(request)
             return
         request.attempts += 1
         wait = backoff_seconds(
             request.attempts, base_seconds=_RETRY_BASE_SECONDS, cap_seconds=_RETRY_CAP_SECONDS
         )
-        log.debug(
-            "job records come later", run=str(request.observation.key), reason=reason, wait=wait
-        )
+        log.debug("job records put off", run=str(request.observation.key), reason=reason, wait=wait)
         self._queue.delay(request, wait)
 
     async def _read(self, request: DetailRequest) -> None:
@@ -206,12 +205,12 @@ class Details:
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:
-            log.info("job records cannot be read", run=str(key), reason=str(error))
+            log.info("job records not readable", run=str(key), reason=str(error))
             request.is_impossible = True
         else:
-            request.told = job_summary(rows, read_at=client.workspace_now())
+            request.summary = job_summary(rows, read_at=client.workspace_now())
             request.attempts += 1
-            request.is_final = request.told.are_over or request.attempts >= _LOOKS_AT_UNFINISHED
+            request.is_final = request.summary.are_over or request.attempts >= _READS_OF_UNFINISHED
             if not request.is_final:
                 self._queue.delay(request, _RETRY_BASE_SECONDS)
                 return
@@ -239,9 +238,9 @@ def _joined(observation: Observation, request: DetailRequest | None) -> Observat
         return observation
     if request.is_impossible:
         return _final(observation)
-    if request.told is None or not request.is_final:
+    if request.summary is None or not request.is_final:
         return observation
-    return with_jobs(observation, request.told, is_final=True)
+    return with_jobs(observation, request.summary, is_final=True)
 
 
 def _final(observation: Observation) -> Observation:

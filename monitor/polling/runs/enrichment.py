@@ -1,4 +1,4 @@
-"""Rows that do not tell enough: each job group is read once by its id, and what it told kept."""
+"""Enrichment of incomplete rows: each job group is read once by its id, and the answer kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceErro
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.polling.context import PollContext
 from monitor.polling.running.bounded_memory import BoundedMemory
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.polling.running.for_each import for_each
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.run_observations import has_ended
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 _REMEMBERED_ROWS = 4_096
 _READS_AT_ONCE = 4
-# What a read by id adds to a row of a list. The status is the row's own: it is one look.
+# What a read by id adds to a row of a list. The status is the row's own: it is one observation.
 _ADDED = (
     "ran_from",
     "ran_for",
@@ -39,7 +39,7 @@ _ADDED = (
 
 
 class EnrichedRows(Struct, frozen=True, kw_only=True):
-    """Rows with what reads by id added. ``unread`` must be taken again: they tell too little."""
+    """Rows with what reads by id added. ``unread`` must be handled again: incomplete."""
 
     rows: tuple[JobGroupRow, ...]
     unread: tuple[JobGroupRow, ...] = ()
@@ -51,21 +51,21 @@ class Enrichment:
     def __init__(self, context: PollContext, recipes: RecipeNames) -> None:
         self._context = context
         self._recipes = recipes
-        self._told: BoundedMemory[str, JobGroupRow] = BoundedMemory(_REMEMBERED_ROWS)
+        self._read_rows: BoundedMemory[str, JobGroupRow] = BoundedMemory(_REMEMBERED_ROWS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
-        # Changes and audit may show the same bare row at once; one of them reads it.
+        # Changes and reconciliation may show the same incomplete row at once; one of them reads it.
         self._being_read: dict[str, asyncio.Event] = {}
 
     def remember(self, row: JobGroupRow) -> None:
-        """This row is what a read by id tells; the job group need not be read again."""
-        self._told.put(row.id, row)
+        """Keep a row that was read by its id; the job group need not be read again."""
+        self._read_rows.put(row.id, row)
         self._recipes.learn(row)
 
     async def complete(self, rows: Sequence[JobGroupRow]) -> EnrichedRows:
         """Return the rows with all that can be learned of them now.
 
         A row whose read fails for the time being is returned apart, until it has failed so often
-        that it is taken as it is.
+        that it is used as it is.
         """
         for row in rows:
             self._recipes.learn(row)
@@ -86,7 +86,7 @@ class Enrichment:
     async def _incomplete(self, rows: Sequence[JobGroupRow]) -> list[JobGroupRow]:
         if not self._context.can(Capability.FOLLOW_BY_ID):
             return []
-        lacking = [row for row in rows if self._told.get(row.id) is None and self._lacks(row)]
+        lacking = [row for row in rows if self._read_rows.get(row.id) is None and self._lacks(row)]
         keys = [self._context.key(RunKind.JOB_GROUP, row.id) for row in lacking]
         known = await self._context.observer.known(keys) if keys else {}
         return self._worth_reading(lacking, known)
@@ -101,7 +101,7 @@ class Enrichment:
             if state is not None and state.pipeline is not None:
                 continue
             if self.is_old(row):
-                # One read tells the flow of all old job groups of a recipe; more is not needed.
+                # One read shows the flow of all old job groups of a recipe; more is not needed.
                 if row.recipe_id is None or row.recipe_id in recipes_of_old:
                     continue
                 if self._recipes.flow_of(row) is not None:
@@ -122,7 +122,7 @@ class Enrichment:
         )
 
     def _lacks(self, row: JobGroupRow) -> bool:
-        lacks_flow_run = row.flow_run_id is None and not row.tells_flow_run
+        lacks_flow_run = row.flow_run_id is None and not row.shows_flow_run
         return (
             self._recipes.flow_of(row) is None
             or row.ran_for is None
@@ -130,12 +130,15 @@ class Enrichment:
         )
 
     async def _read_once(self, row: JobGroupRow) -> bool:
-        """Read one job group, or wait for who is reading it; False: it should be tried again."""
+        """Read one job group, or wait for the task that reads it; False: to be tried again.
+
+        A cancelled read lets the waiting tasks go on; they return False.
+        """
         if (being_read := self._being_read.get(row.id)) is not None:
             await being_read.wait()
-            return self._told.get(row.id) is not None
-        if self._told.get(row.id) is not None:
-            # Another list's look has read it while the store was asked about this one.
+            return self._read_rows.get(row.id) is not None
+        if self._read_rows.get(row.id) is not None:
+            # Another list's poll has read it while the store was asked about this one.
             return True
         self._being_read[row.id] = asyncio.Event()
         try:
@@ -149,26 +152,26 @@ class Enrichment:
         try:
             self.remember(await client.runs.job_group(row.id, with_flow=True, priority=priority))
         except (TryLaterError, UnauthorizedError) as error:
-            # Our own budget, a token to be renewed or an outage say nothing about this row.
-            tries = (self._tries.get(row.id) or 0) + is_about_what_was_asked(error)
+            # Our own budget, a token to be renewed or an outage show nothing about this row.
+            tries = (self._tries.get(row.id) or 0) + is_about_the_object(error)
             self._tries.put(row.id, tries)
             if not self.is_old(row) and tries < self._context.settings.attempts:
                 return False
         except WorkspaceError as error:
-            log.info("a job group tells no more", job_group=row.id, reason=str(error))
-            self._told.put(row.id, row)
+            log.info("job group not readable", job_group=row.id, reason=str(error))
+            self._read_rows.put(row.id, row)
         return True
 
     def _filled(self, row: JobGroupRow) -> JobGroupRow:
-        told = self._told.get(row.id)
+        read = self._read_rows.get(row.id)
         added: dict[str, object] = {}
-        if told is not None and told is not row:
+        if read is not None and read is not row:
             added = {
-                name: getattr(told, name)
+                name: getattr(read, name)
                 for name in _ADDED
-                if getattr(row, name) is None and getattr(told, name) is not None
+                if getattr(row, name) is None and getattr(read, name) is not None
             }
-            added["tells_flow_run"] = row.tells_flow_run or told.tells_flow_run
+            added["shows_flow_run"] = row.shows_flow_run or read.shows_flow_run
         if row.recipe_name is None and "recipe_name" not in added:
             added["recipe_name"] = self._recipes.recipe_name_of(row.recipe_id)
         return msgspec.structs.replace(row, **added)

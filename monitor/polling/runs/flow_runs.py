@@ -22,7 +22,7 @@ from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, WhenDue
 from monitor.polling.running.bounded_memory import BoundedMemory
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.polling.running.for_each import for_each
 from monitor.polling.running.wake_signal import WakeSignal
 from monitor.polling.runs.run_observations import flow_run_begun, flow_run_observation, has_ended
@@ -31,27 +31,27 @@ from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-Seen = tuple[Observation, ObservationOutcome]
+Observed = tuple[Observation, ObservationOutcome]
 HandleJobGroups = Callable[[Sequence[JobGroupRow], Source], Awaitable[bool]]
 
 _BASE_WAIT_SECONDS = 1.0
 _READS_AT_ONCE = 4
 _REMEMBERED_ENDS = 10_000
-_OLD_ONES = 1_000  # flow runs that ended before we followed; more are not looked at
+_OLD_AT_MOST = 1_000  # flow runs that ended before we followed; more are not read
 _NEVER = float("inf")
 
 
 @dataclass(slots=True, kw_only=True)
 class _Tracked:
-    """What we know of one flow run that has not ended, beyond its state."""
+    """What we know of one flow run that has not ended, besides its state."""
 
     open_groups: set[str] = field(default_factory=set)
     due_at: float = _NEVER  # monotonic
-    looks: int = 0  # in a row at which it had not ended
+    reads: int = 0  # in a row in which it had not ended
     failures: int = 0  # to read it, where others can be read
     row: FlowRunRow | None = None
-    is_old: bool = False  # only old job groups have shown it, and nothing was told of it yet
-    is_failing: bool = False  # the last look brought no answer
+    is_old: bool = False  # only old job groups have shown it, and it was not observed yet
+    is_failing: bool = False  # the last read brought no answer
 
 
 class FlowRuns:
@@ -74,30 +74,30 @@ class FlowRuns:
         )
 
     async def load(self) -> None:
-        """Take up again the flow runs that had not ended when the monitor stopped."""
+        """Resume the flow runs that had not ended when the monitor stopped."""
         for key in self._context.active_keys(RunKind.FLOW_RUN):
-            await self._take_up(key)
+            await self._resume(key)
 
-    async def _take_up(self, key: RunKey) -> _Tracked:
+    async def _resume(self, key: RunKey) -> _Tracked:
         children = await self._context.bus.children(key)
         tracked = self._tracked[key.id] = _Tracked(
             open_groups={child.key.id for child in children if not child.status.is_terminal}
         )
         if not tracked.open_groups:
-            self._look_at(tracked, after_seconds=0.0)
+            self._schedule_read(tracked, after_seconds=0.0)
         return tracked
 
     async def track(self, key: RunKey) -> None:
-        """Look at this flow run soon, whatever job groups have shown of it."""
+        """Read this flow run soon, whatever job groups have shown of it."""
         if key.id not in self._tracked:
-            await self._take_up(key)
-        self._look_at(self._tracked[key.id], after_seconds=0.0)
+            await self._resume(key)
+        self._schedule_read(self._tracked[key.id], after_seconds=0.0)
 
-    async def notice(self, seen: Sequence[Seen]) -> None:
-        """Learn from looks at job groups, which have been committed, about their flow runs."""
+    async def notice(self, observed: Sequence[Observed]) -> None:
+        """Learn about flow runs from observed job groups, which have been committed."""
         if not self._context.can(Capability.FOLLOW_FLOW_RUNS):
             return
-        groups = await self._by_flow_run(seen)
+        groups = await self._by_flow_run(observed)
         keys = [self._context.key(RunKind.FLOW_RUN, group) for group in groups]
         known = await self._context.observer.known(keys) if keys else {}
         begun = []
@@ -105,26 +105,26 @@ class FlowRuns:
             state = known.get(key)
             if state is not None and state.status.is_terminal:
                 self.forget(key.id)
-            elif await self._learn(key, groups[key.id], is_told=state is not None):
+            elif await self._learn(key, groups[key.id], is_known=state is not None):
                 begun.append(flow_run_begun(key.id, groups[key.id]))
         if begun:
             await self._context.observer.observe(begun)
-            await self._tell_records([run.key for run in begun if known.get(run.key) is None])
+            await self._observe_records([run.key for run in begun if known.get(run.key) is None])
 
-    async def _tell_records(self, keys: Sequence[RunKey]) -> None:
-        """Tell the records of flow runs that were read before their start was durable."""
+    async def _observe_records(self, keys: Sequence[RunKey]) -> None:
+        """Observe the records of flow runs that were read before their start was durable."""
         for key in keys:
             tracked = self._tracked.get(key.id)
             if tracked is not None and tracked.row is not None:
                 await self._observe(key, tracked.row, native_status=None)
 
-    async def _by_flow_run(self, seen: Sequence[Seen]) -> dict[str, list[Observation]]:
+    async def _by_flow_run(self, observed: Sequence[Observed]) -> dict[str, list[Observation]]:
         # What the observer has not stored shows nothing yet.
         unstored = (ObservationOutcome.NEEDS_DETAIL, ObservationOutcome.UNCONFIRMED)
-        stored = [observation for observation, outcome in seen if outcome not in unstored]
-        # A row that does not tell its flow run is not read again where the store knows it.
-        silent = [run.key for run in stored if run.parents.flow_run is None]
-        known = await self._context.observer.known(silent) if silent else {}
+        stored = [observation for observation, outcome in observed if outcome not in unstored]
+        # A row that does not show its flow run is not read again where the store knows it.
+        unlinked = [run.key for run in stored if run.parents.flow_run is None]
+        known = await self._context.observer.known(unlinked) if unlinked else {}
         groups: dict[str, list[Observation]] = {}
         for observation in stored:
             state = known.get(observation.key)
@@ -134,7 +134,7 @@ class FlowRuns:
         return groups
 
     def knows_all_ends(self) -> bool:
-        """True where the last look at each flow run that may have ended brought an answer."""
+        """True where the last read of each flow run that may have ended brought an answer."""
         return not any(item.is_failing and not item.is_old for item in self._tracked.values())
 
     def seconds_until_due(self) -> float | None:
@@ -145,10 +145,10 @@ class FlowRuns:
         return max(0.0, due_at - self._context.clock.monotonic())
 
     async def poll(self, handle_job_groups: HandleJobGroups) -> None:
-        """Look at every flow run whose time has come.
+        """Read every flow run that is due.
 
         Raises:
-            MonitorError: the first failure; the other flow runs have been looked at.
+            MonitorError: the first failure; the other flow runs have been read.
         """
         now = self._context.clock.monotonic()
         due = sorted(
@@ -157,32 +157,32 @@ class FlowRuns:
             if item.due_at <= now
         )
 
-        async def look(flow_run_id: str) -> MonitorError | None:
+        async def read(flow_run_id: str) -> MonitorError | None:
             return await self._try_to_end(flow_run_id, handle_job_groups)
 
         failures = await for_each(
             [flow_run_id for _, _, flow_run_id in due],
-            look,
+            read,
             at_once=_READS_AT_ONCE,
-            name="looking for a flow run's end",
+            name="reading a flow run's end",
         )
         for failure in failures:
             if failure is not None:
                 raise failure
 
-    async def _learn(self, key: RunKey, groups: Sequence[Observation], *, is_told: bool) -> bool:
+    async def _learn(self, key: RunKey, groups: Sequence[Observation], *, is_known: bool) -> bool:
         """Keep track; True where the job groups show that the flow run has begun."""
         if self._ended.get(key.id) is not None:
             return False
         tracked = self._tracked.get(key.id)
         if tracked is None or tracked.is_old:
-            shows_only_old = not is_told and await self._are_old(groups)
+            shows_only_old = not is_known and await self._are_old(groups)
             if tracked is None and shows_only_old and self._has_no_room():
                 return False
-            tracked = tracked or await self._take_up(key)
+            tracked = tracked or await self._resume(key)
             tracked.is_old = shows_only_old
         tracked.open_groups.update(group.key.id for group in groups)
-        self._plan_next_look(tracked)
+        self._plan_next_read(tracked)
         return not tracked.is_old
 
     async def _are_old(self, groups: Sequence[Observation]) -> bool:
@@ -192,19 +192,19 @@ class FlowRuns:
         return all(key in states and states[key].historical for key in keys)
 
     def _has_no_room(self) -> bool:
-        return sum(item.is_old for item in self._tracked.values()) >= _OLD_ONES
+        return sum(item.is_old for item in self._tracked.values()) >= _OLD_AT_MOST
 
-    def _plan_next_look(self, tracked: _Tracked) -> None:
+    def _plan_next_read(self, tracked: _Tracked) -> None:
         self._close_ended(tracked)
         if tracked.open_groups and tracked.row is not None:
-            # Its job groups will show when there is something to look for.
+            # Its job groups will show when it may have ended.
             tracked.due_at = _NEVER
-            tracked.looks = 0
+            tracked.reads = 0
         elif tracked.due_at == _NEVER:
-            self._look_at(tracked, after_seconds=0.0)
+            self._schedule_read(tracked, after_seconds=0.0)
 
     def _close_ended(self, tracked: _Tracked) -> None:
-        # What is known decides, not the look: a slow list may show a job group as it was before
+        # Live state decides, not the row: a slow list may show a job group as it was before
         # a quicker one showed its end.
         active = self._context.live_state.active
         tracked.open_groups = {
@@ -213,7 +213,7 @@ class FlowRuns:
             if self._context.key(RunKind.JOB_GROUP, open_group) in active
         }
 
-    def _look_at(self, tracked: _Tracked, *, after_seconds: float) -> None:
+    def _schedule_read(self, tracked: _Tracked, *, after_seconds: float) -> None:
         tracked.due_at = self._context.clock.monotonic() + after_seconds
         self.wake.set()
 
@@ -224,22 +224,22 @@ class FlowRuns:
         if tracked is None:
             return None
         try:
-            await self._look(flow_run_id, tracked, handle_job_groups)
+            await self._read(flow_run_id, tracked, handle_job_groups)
         except NoSuchObjectError as error:
-            # Whether it is gone for good is for the audit to say.
-            log.info("a flow run cannot be found", flow_run=flow_run_id, reason=str(error))
+            # Whether it is gone for good is for the reconciliation to decide.
+            log.info("flow run not found", flow_run=flow_run_id, reason=str(error))
             key = self._context.key(RunKind.FLOW_RUN, flow_run_id)
             if key in self._context.live_state.active:
                 self._wait(tracked)
             else:
-                # Nothing was told of it, so no audit will ever end it.
+                # It was never observed, so no reconciliation will ever end it.
                 self.forget(flow_run_id)
         except MonitorError as error:
             if tracked.is_old and self._is_hopeless(tracked, error):
-                log.info("an old flow run is left alone", flow_run=flow_run_id, reason=str(error))
+                log.info("old flow run given up", flow_run=flow_run_id, reason=str(error))
                 self.forget(flow_run_id)
                 return error
-            # One that is refused to us grows old by itself; it says nothing about the others.
+            # One that is refused to us grows old by itself; it shows nothing about the others.
             is_refused = isinstance(error, NotAvailableError)
             tracked.is_failing = not is_refused
             self._wait(tracked, is_refused=is_refused)
@@ -248,11 +248,11 @@ class FlowRuns:
         return None
 
     def _is_hopeless(self, tracked: _Tracked, error: MonitorError) -> bool:
-        if is_about_what_was_asked(error) and not self._context.is_unreachable():
+        if is_about_the_object(error) and not self._context.is_unreachable():
             tracked.failures += 1
         return tracked.failures >= self._context.settings.attempts
 
-    async def _look(
+    async def _read(
         self, flow_run_id: str, tracked: _Tracked, handle_job_groups: HandleJobGroups
     ) -> None:
         client = self._context.client
@@ -262,16 +262,16 @@ class FlowRuns:
             tracked.row = await client.runs.flow_run(flow_run_id, priority=priority)
             if not tracked.is_old:
                 await self._observe(key, tracked.row, native_status=None)
-        self._plan_next_look(tracked)
+        self._plan_next_read(tracked)
         if tracked.open_groups:
             return
         status = await client.runs.flow_run_status(flow_run_id, priority=priority)
         page = await client.runs.flow_run_job_groups(flow_run_id, priority=priority)
         rows = [_of_flow_run(row, flow_run_id) for row in page.rows]
-        # Its job groups come first, so that they are told before what they are part of.
-        are_taken = await handle_job_groups(rows, Source.POLL)
+        # Its job groups come first, so that they end before what they are part of.
+        are_handled = await handle_job_groups(rows, Source.POLL)
         unfinished = [row for row in rows if not has_ended(row.native_status)]
-        if has_ended(status) and are_taken and not unfinished:
+        if has_ended(status) and are_handled and not unfinished:
             await self._end(key, tracked.row, status, rows)
             return
         tracked.is_old = False
@@ -279,19 +279,19 @@ class FlowRuns:
         self._wait_for(tracked, unfinished)
 
     def _wait_for(self, tracked: _Tracked, unfinished: Sequence[JobGroupRow]) -> None:
-        """Plan the next look at a flow run that has not ended."""
+        """Plan the next read of a flow run that has not ended."""
         ranfor = self._context.settings.ranfor
         tracked.open_groups = {row.id for row in unfinished if row.ran_for in (None, *ranfor)}
         self._close_ended(tracked)
         if tracked.open_groups and len(tracked.open_groups) == len(unfinished):
-            self._plan_next_look(tracked)
+            self._plan_next_read(tracked)
             return
-        # Nobody tells us the end of a sample, nor when the status will catch up.
+        # Nothing shows us the end of a sample, nor when the status will catch up.
         tracked.open_groups.clear()
         self._wait(tracked)
 
     async def _observe(self, key: RunKey, row: FlowRunRow, *, native_status: str | None) -> None:
-        """Tell what the flow run's own record says; nothing of a run that nobody has told."""
+        """Observe what the flow run's own record shows; not of a run that is unknown so far."""
         if native_status is None and not await self._context.observer.known((key,)):
             return
         if has_ended(native_status):
@@ -333,7 +333,7 @@ class FlowRuns:
     async def _with_origin(
         self, observation: Observation, groups: Sequence[JobGroupRow]
     ) -> Observation:
-        """Add what only the job groups tell: the owner and, where need be, flow and trigger."""
+        """Add what only the job groups show: the owner and, where need be, flow and trigger."""
         states = list((await self._group_states(groups)).values())
         pipelines = [state.pipeline for state in states if state.pipeline is not None]
         triggers = [state.trigger for state in states if state.trigger is not Trigger.UNKNOWN]
@@ -353,22 +353,22 @@ class FlowRuns:
         return self._context.key(RunKind.JOB_GROUP, row.id)
 
     def _wait(self, tracked: _Tracked, *, is_refused: bool = False) -> None:
-        tracked.looks += 1
+        tracked.reads += 1
         settings = self._context.settings
         cap_seconds = (
             settings.reconcile_seconds if is_refused else settings.flow_run_wait_cap_seconds
         )
         wait = backoff_seconds(
-            tracked.looks, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=cap_seconds
+            tracked.reads, base_seconds=_BASE_WAIT_SECONDS, cap_seconds=cap_seconds
         )
-        self._look_at(tracked, after_seconds=wait)
+        self._schedule_read(tracked, after_seconds=wait)
 
     def forget(self, flow_run_id: str) -> None:
-        """Stop looking at a flow run that has ended or is gone."""
+        """Stop reading a flow run that has ended or is gone."""
         self._ended.put(flow_run_id, value=True)
         self._tracked.pop(flow_run_id, None)
 
 
 def _of_flow_run(row: JobGroupRow, flow_run_id: str) -> JobGroupRow:
-    """The list may not repeat what was asked for: that these are the flow run's job groups."""
-    return msgspec.structs.replace(row, tells_flow_run=True, flow_run_id=flow_run_id)
+    """Add what the list may leave out: that these are the flow run's job groups."""
+    return msgspec.structs.replace(row, shows_flow_run=True, flow_run_id=flow_run_id)

@@ -1,4 +1,4 @@
-"""The way of every job-group row: filtered, filled up, observed, and what follows from it."""
+"""Handles every job-group row: filters, enriches and observes it, and queues what follows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.polling.context import PollContext
 from monitor.polling.running.bounded_memory import BoundedMemory
 from monitor.polling.runs.details import Details
 from monitor.polling.runs.enrichment import Enrichment
-from monitor.polling.runs.flow_runs import FlowRuns, Seen
+from monitor.polling.runs.flow_runs import FlowRuns, Observed
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.refetch_queue import RefetchQueue
 from monitor.polling.runs.run_observations import has_ended, job_group_observation
@@ -22,7 +22,7 @@ Written = tuple[str | None, datetime | None]  # status and last write of a row
 
 
 class JobGroups:
-    """Takes rows of job groups, from whatever list or read they come."""
+    """Handles rows of job groups, from whatever list or read they come."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class JobGroups:
         self._details = details
         self._flow_runs = flow_runs
         self._refetch_queue = refetch_queue
-        # Rows that were taken and have nothing more to tell; the overlap shows them again.
-        self._settled: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
+        # Rows that were handled and have nothing more to show; the overlap repeats them.
+        self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
 
     def is_followed(self, row: JobGroupRow) -> bool:
         """False for what is no pipeline's run, such as a sample; None counts as a recipe's run."""
@@ -50,17 +50,17 @@ class JobGroups:
     async def handle(self, rows: Sequence[JobGroupRow], source: Source) -> bool:
         """Observe the rows and what they show of flow runs. Durable on return.
 
-        Return False where some rows tell too little and could not be read by id now: they must be
-        taken again.
+        Return False where some rows are incomplete and could not be read by id now: they must be
+        handled again.
         """
-        fresh = [row for row in rows if self._settled.get(row.id) != _written(row)]
+        fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
         completed = await self._enrichment.complete(self._followed(fresh, source))
         followed = self._followed(completed.rows, source)
         observations = [self._observation(row, source) for row in followed]
         await self._observe(await self._details.complete(observations))
         for row in followed:
             if has_ended(row.native_status):
-                self._settled.put(row.id, _written(row))
+                self._processed.put(row.id, _written(row))
         return not completed.unread
 
     async def handle_read(self, row: JobGroupRow, source: Source) -> bool:
@@ -70,9 +70,9 @@ class JobGroups:
         return self.is_followed(row)
 
     async def handle_queued(self, row: JobGroupRow, *, is_last: bool) -> None:
-        """Observe a row from the audit list, with its job records, however long they take.
+        """Observe a row of the refetch queue with its job records, however long they take.
 
-        ``is_last`` says that the workspace will not be asked for the job records again.
+        ``is_last``: the job records will not be read again.
 
         Raises:
             WorkspaceError: the job records cannot be read; they may be later.
@@ -92,18 +92,22 @@ class JobGroups:
             return
         outcomes = await self._context.observer.observe(observations, state_entries=state_entries)
         self._recipes.written(state_entries)
-        seen: list[Seen] = list(zip(observations, outcomes, strict=True))
+        observed: list[Observed] = list(zip(observations, outcomes, strict=True))
         await self._refetch_queue.add(
-            [other_seen.key for other_seen, what in seen if what is ObservationOutcome.NEEDS_DETAIL]
+            [
+                observation.key
+                for observation, outcome in observed
+                if outcome is ObservationOutcome.NEEDS_DETAIL
+            ]
         )
-        await self._flow_runs.notice(seen)
+        await self._flow_runs.notice(observed)
 
     def _followed(self, rows: Sequence[JobGroupRow], source: Source) -> list[JobGroupRow]:
         followed = [row for row in rows if self.is_followed(row)]
         for row in rows:
             if not self.is_followed(row):
                 self._context.observer.ignore(source)
-                self._settled.put(row.id, _written(row))
+                self._processed.put(row.id, _written(row))
         return followed
 
     def _observation(self, row: JobGroupRow, source: Source) -> Observation:

@@ -14,7 +14,7 @@ from monitor.model.runs import Parents, RunKey, RunKind, Source, Trigger
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Interval, Poll
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.polling.running.intervals import ChangeInterval
 from monitor.workspace.payloads import PlanChild
 from monitor.workspace.priority import Priority
@@ -85,7 +85,7 @@ class PlanChildren:
             try:
                 await self._link_children(plan_run_id, unlinked.plan_id)
             except (TryLaterError, UnauthorizedError) as error:
-                if not is_about_what_was_asked(error):
+                if not is_about_the_object(error):
                     raise
                 self._retry_later(plan_run_id, unlinked, error)
                 failure = error

@@ -18,7 +18,7 @@ from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Interval, Poll
 from monitor.polling.running.bounded_memory import BoundedMemory
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.polling.running.intervals import ChangeInterval
 from monitor.polling.runs.changes import latest
 from monitor.polling.runs.plan_children import PlanChildren
@@ -53,7 +53,7 @@ class PlanRuns:
         self._plan_children = plan_children
         self._refetch_queue = refetch_queue
         self.watermark = Watermark(context, PLAN_RUNS)
-        self._settled: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
+        self._processed: BoundedMemory[str, Written] = BoundedMemory(_REMEMBERED_ROWS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_ROWS)
 
     def declared(self, change_interval: ChangeInterval) -> tuple[Poll, ...]:
@@ -68,10 +68,10 @@ class PlanRuns:
         )
 
     async def poll(self) -> None:
-        """Take every page; the watermark moves when all of them are committed, not before.
+        """Handle every page; the watermark moves when all of them are committed, not before.
 
         Raises:
-            TryLaterError: some rows could not be taken yet; the others are.
+            TryLaterError: some rows could not be handled yet; the others are.
         """
         began_at: datetime | None = None
         newest_at: datetime | None = None
@@ -92,25 +92,25 @@ class PlanRuns:
         )
 
     async def handle(self, rows: Sequence[PlanRunRow], source: Source) -> bool:
-        """Observe the rows; False where some could not be read on and must be taken again."""
+        """Observe the rows; False where some lack their plan for now and must be handled again."""
         observations: list[Observation] = []
-        taken: list[PlanRunRow] = []
-        fresh = [row for row in rows if self._settled.get(row.id) != _written(row)]
+        handled: list[PlanRunRow] = []
+        fresh = [row for row in rows if self._processed.get(row.id) != _written(row)]
         for row in fresh:
             observation = await self._try_to_read(row, source)
             if observation is not None:
                 observations.append(observation)
-                taken.append(row)
+                handled.append(row)
         if observations:
             outcomes = await self._context.observer.observe(observations)
-            for row, outcome in zip(taken, outcomes, strict=True):
+            for row, outcome in zip(handled, outcomes, strict=True):
                 self._after(row, outcome)
-        return len(taken) == len(fresh)
+        return len(handled) == len(fresh)
 
     def _after(self, row: PlanRunRow, outcome: ObservationOutcome) -> None:
         if not has_ended(row.native_status):
             return
-        self._settled.put(row.id, _written(row))
+        self._processed.put(row.id, _written(row))
         if outcome is not ObservationOutcome.HISTORICAL and row.plan_id is not None:
             self._plan_children.add(row.id, plan_id=row.plan_id)
 
@@ -119,10 +119,10 @@ class PlanRuns:
             row = await self._whole(row)
             plan = await self._plans.plan_of(row)
         except (TryLaterError, UnauthorizedError) as error:
-            tries = (self._tries.get(row.id) or 0) + is_about_what_was_asked(error)
+            tries = (self._tries.get(row.id) or 0) + is_about_the_object(error)
             self._tries.put(row.id, tries)
             if tries < self._context.settings.attempts:
-                log.debug("a plan run waits for its plan", plan_run=row.id, reason=str(error))
+                log.debug("plan of a plan run not readable yet", plan_run=row.id, reason=str(error))
                 return None
             plan = None
         return plan_run_observation(
@@ -146,7 +146,7 @@ class PlanRuns:
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:
-            log.info("a plan run tells no more", plan_run=row.id, reason=str(error))
+            log.info("plan run not readable", plan_run=row.id, reason=str(error))
             return row
 
 

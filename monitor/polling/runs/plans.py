@@ -11,17 +11,17 @@ from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceErro
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.running.bounded_memory import BoundedMemory
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.workspace.payloads import PlanRow, PlanRunRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-SNAPSHOT = "snapshot"  # topic of the notes that keep what was read over a restart
+SNAPSHOT = "snapshot"  # topic of the state entries that keep what was read
 
 _REMEMBERED_SNAPSHOTS = 10_000
 # A run whose plan is not found asks for a new list, but not more often than this: the first where
-# the run is newer than the list, so that a new one will tell, the second where it may not.
+# the run is newer than the list, so that a new one will show it, the second where it may not.
 _LIST_AGE_FOR_NEWER_SECONDS = 5.0
 _LIST_AGE_SECONDS = 60.0
 
@@ -29,7 +29,7 @@ _LIST_AGE_SECONDS = 60.0
 class Plans:
     """Knows the list of plans and, for each snapshot read so far, its plan.
 
-    A snapshot's id is never handed out: a run whose plan cannot be told has none.
+    A snapshot's id is never handed out: a run whose plan is not known has none.
     """
 
     def __init__(self, context: PollContext) -> None:
@@ -38,18 +38,24 @@ class Plans:
         self._listed_at: float | None = None  # monotonic
         self._listed_until: datetime | None = None  # the same by the workspace's clock
         self._plan_of: BoundedMemory[str, str] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
-        self._untold: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
+        self._unmapped: BoundedMemory[str, bool] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
         self._tries: BoundedMemory[str, int] = BoundedMemory(_REMEMBERED_SNAPSHOTS)
 
     async def load(self) -> None:
         """Read back what was learned before."""
-        noted = await self._context.bus.state_entries(self._context.name, SNAPSHOT)
+        stored = await self._context.bus.state_entries(self._context.name, SNAPSHOT)
         # What is damaged is asked for again.
-        known = {note: value.decode() for note, value in noted.items() if value and value.isascii()}
-        forgotten = [self._plan_of.put(item, plan) for item, plan in known.items()]
+        known = {
+            snapshot: value.decode()
+            for snapshot, value in stored.items()
+            if value and value.isascii()
+        }
+        forgotten = [self._plan_of.put(snapshot, plan) for snapshot, plan in known.items()]
         # A commit that failed may have left more of them than are remembered.
         state_entries = [
-            self._context.note(SNAPSHOT, item, None) for item in forgotten if item is not None
+            self._context.state_entry(SNAPSHOT, snapshot, None)
+            for snapshot in forgotten
+            if snapshot is not None
         ]
         await self._context.observer.observe((), state_entries=state_entries)
 
@@ -67,7 +73,7 @@ class Plans:
         return self._listed
 
     async def plan_of(self, row: PlanRunRow) -> Pipeline | None:
-        """Return the plan that ran, None where the workspace does not tell.
+        """Return the plan that ran, None where the workspace does not show it.
 
         Raises:
             TryLaterError, UnauthorizedError: it could not be asked yet.
@@ -85,7 +91,7 @@ class Plans:
         if row.plan_id is None or row.plan_id in self._listed:
             return row.plan_id
         known = self._plan_of.get(row.plan_id)
-        if known is not None or self._untold.get(row.plan_id) is not None:
+        if known is not None or self._unmapped.get(row.plan_id) is not None:
             return known
         if not self._context.can(Capability.MAP_PLAN_SNAPSHOTS):
             return None
@@ -97,28 +103,28 @@ class Plans:
                 snapshot_id, priority=Priority.ENDS
             )
         except (TryLaterError, UnauthorizedError) as error:
-            tries = (self._tries.get(snapshot_id) or 0) + is_about_what_was_asked(error)
+            tries = (self._tries.get(snapshot_id) or 0) + is_about_the_object(error)
             self._tries.put(snapshot_id, tries)
             if tries < self._context.settings.attempts:
                 raise
             return None
         except WorkspaceError as error:
-            log.info("a plan's snapshot cannot be read", snapshot=snapshot_id, reason=str(error))
-            self._untold.put(snapshot_id, value=True)
+            log.info("plan snapshot not readable", snapshot=snapshot_id, reason=str(error))
+            self._unmapped.put(snapshot_id, value=True)
             return None
         # One that is no snapshot is a plan that the list does not show us.
         plan_id = full.original_plan_id or (None if full.is_snapshot else full.id)
         if plan_id is None:
-            self._untold.put(snapshot_id, value=True)
+            self._unmapped.put(snapshot_id, value=True)
             return None
         await self._keep(snapshot_id, plan_id)
         return plan_id
 
     async def _keep(self, snapshot_id: str, plan_id: str) -> None:
         forgotten = self._plan_of.put(snapshot_id, plan_id)
-        state_entries = [self._context.note(SNAPSHOT, snapshot_id, plan_id.encode())]
+        state_entries = [self._context.state_entry(SNAPSHOT, snapshot_id, plan_id.encode())]
         if forgotten is not None:
-            state_entries.append(self._context.note(SNAPSHOT, forgotten, None))
+            state_entries.append(self._context.state_entry(SNAPSHOT, forgotten, None))
         await self._context.observer.observe((), state_entries=state_entries)
 
     async def _by_latest_run(self, row: PlanRunRow) -> str | None:
@@ -157,5 +163,5 @@ class Plans:
         except (TryLaterError, UnauthorizedError):
             raise
         except WorkspaceError as error:
-            log.info("plans cannot be listed", reason=str(error))
+            log.info("plans not listable", reason=str(error))
             self._listed_at = self._context.clock.monotonic()

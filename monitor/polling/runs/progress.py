@@ -1,4 +1,4 @@
-"""How far active job groups are: read only from what the budget leaves, oldest first."""
+"""Progress of active job groups: read from what the budget leaves, the oldest reading first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.model.observations import Observation
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Interval, Poll
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.polling.running.intervals import ChangeInterval
 from monitor.polling.runs.run_observations import job_summary
 from monitor.workspace.priority import Priority
@@ -63,7 +63,7 @@ class Progress:
                 # No failure: the budget had nothing left for this.
                 return number > 0
             except MonitorError as error:
-                if not is_about_what_was_asked(error):
+                if not is_about_the_object(error):
                     raise
                 failure = failure or error
             self._tried_at[key] = self._context.workspace_now()
@@ -77,21 +77,16 @@ class Progress:
         )
         active = self._context.active_keys(RunKind.JOB_GROUP)
         self._tried_at = {key: self._tried_at[key] for key in active if key in self._tried_at}
-        told = [(self._read_at(key), key) for key in active]
-        due = [(at, key) for at, key in told if at is None or at <= oldest]
+        read = [(self._read_at(key), key) for key in active]
+        due = [(at, key) for at, key in read if at is None or at <= oldest]
         # Never read comes before read long ago.
-        return [
-            key
-            for _, key in sorted(
-                due, key=lambda active_key: (active_key[0] is not None, active_key[0])
-            )
-        ]
+        return [key for _, key in sorted(due, key=lambda dated: (dated[0] is not None, dated[0]))]
 
     def _read_at(self, key: RunKey) -> datetime | None:
         active = self._context.live_state.active.get(key)
         jobs = active.run.jobs if active is not None else None
-        told = (self._tried_at.get(key), jobs.read_at if jobs is not None else None)
-        return max((at for at in told if at is not None), default=None)
+        reads = (self._tried_at.get(key), jobs.read_at if jobs is not None else None)
+        return max((at for at in reads if at is not None), default=None)
 
     async def _read(self, key: RunKey) -> None:
         client = self._context.client
@@ -99,17 +94,17 @@ class Progress:
             # The last in the order of spending, and without waiting for a turn.
             rows = await client.runs.jobs(key.id, priority=Priority.INVENTORY, wait_seconds=0.0)
         except (NoSuchObjectError, NotAvailableError) as error:
-            # Whether the run itself is gone is for the audit to find out.
-            log.debug("no progress to be read", run=str(key), reason=str(error))
+            # Whether the run itself is gone is for the reconciliation to find out.
+            log.debug("progress not readable", run=str(key), reason=str(error))
             return
-        told = job_summary(rows, read_at=client.workspace_now())
-        has_started = "started_at" not in told.approximate
+        summary = job_summary(rows, read_at=client.workspace_now())
+        has_started = "started_at" not in summary.approximate
         observation = Observation(
             key=key,
             source=Source.DETAIL,
             observed_at=self._context.clock.now(),
-            # The jobs' creation says nothing about the start of a group that may still wait.
-            started_at=told.started_at if has_started else None,
-            jobs=told.jobs,
+            # The jobs' creation shows nothing of the start of a group that may still wait.
+            started_at=summary.started_at if has_started else None,
+            jobs=summary.jobs,
         )
         await self._context.observer.observe((observation,))

@@ -11,7 +11,7 @@ from monitor.polling.context import PollContext
 from monitor.polling.running.bounded_memory import BoundedMemory
 from monitor.workspace.payloads import JobGroupRow
 
-RECIPE = "recipe"  # topic of the notes that keep it over a restart
+RECIPE = "recipe"  # topic of their state entries
 
 
 class _Known(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -24,7 +24,7 @@ _DECODER = msgspec.json.Decoder(_Known)
 
 
 class RecipeNames:
-    """Remembers the flow of each recipe that a row or a read has told, up to a bound."""
+    """Remembers the flow of each recipe that a row or a read has shown, up to a bound."""
 
     def __init__(self, context: PollContext) -> None:
         self._context = context
@@ -33,22 +33,23 @@ class RecipeNames:
 
     async def load(self) -> None:
         """Read back what was learned before."""
-        noted = await self._context.bus.state_entries(self._context.name, RECIPE)
-        for recipe_id, known in decode_entries(noted, _DECODER, topic=RECIPE).items():
+        stored = await self._context.bus.state_entries(self._context.name, RECIPE)
+        for recipe_id, known in decode_entries(stored, _DECODER, topic=RECIPE).items():
             self._put(recipe_id, known)
 
     def learn(self, row: JobGroupRow) -> None:
-        """Remember what the row tells of its recipe; silence forgets nothing."""
+        """Remember what the row shows of its recipe; an absent field forgets nothing."""
         if row.recipe_id is None or row.flow_id is None:
             return
-        held = self._known.get(row.recipe_id)
-        is_same_flow = held is not None and held.flow_id == row.flow_id
+        known_recipe = self._known.get(row.recipe_id)
+        is_same_flow = known_recipe is not None and known_recipe.flow_id == row.flow_id
         known = _Known(
             flow_id=row.flow_id,
-            flow_name=row.flow_name or (held.flow_name if held and is_same_flow else None),
-            recipe_name=row.recipe_name or (held.recipe_name if held else None),
+            flow_name=row.flow_name
+            or (known_recipe.flow_name if known_recipe and is_same_flow else None),
+            recipe_name=row.recipe_name or (known_recipe.recipe_name if known_recipe else None),
         )
-        if known != held:
+        if known != known_recipe:
             self._unwritten[row.recipe_id] = known
             self._put(row.recipe_id, known)
 
@@ -56,37 +57,41 @@ class RecipeNames:
         """Return the flow that the row names, else the one that its recipe is known to be in."""
         if row.flow_id is not None:
             return self._flow(row.flow_id, row.flow_name)
-        held = self._known.get(row.recipe_id) if row.recipe_id is not None else None
-        return self._flow(held.flow_id, held.flow_name) if held is not None else None
+        known_recipe = self._known.get(row.recipe_id) if row.recipe_id is not None else None
+        return (
+            self._flow(known_recipe.flow_id, known_recipe.flow_name)
+            if known_recipe is not None
+            else None
+        )
 
     def recipe_name_of(self, recipe_id: str | None) -> str | None:
-        held = self._known.get(recipe_id) if recipe_id is not None else None
-        return held.recipe_name if held is not None else None
+        known_recipe = self._known.get(recipe_id) if recipe_id is not None else None
+        return known_recipe.recipe_name if known_recipe is not None else None
 
     def unwritten(self) -> tuple[StateEntry, ...]:
         """Return what was learned since `written`, for the next commit."""
         return tuple(
-            self._context.note(
+            self._context.state_entry(
                 RECIPE, recipe_id, None if known is None else msgspec.json.encode(known)
             )
             for recipe_id, known in self._unwritten.items()
         )
 
     def written(self, state_entries: tuple[StateEntry, ...]) -> None:
-        """Those notes are durable now."""
-        for note in state_entries:
-            known = self._unwritten.get(note.key)
+        """Those state entries are durable now."""
+        for state_entry in state_entries:
+            known = self._unwritten.get(state_entry.key)
             value = None if known is None else msgspec.json.encode(known)
-            if note.key in self._unwritten and value == note.value:
-                del self._unwritten[note.key]
+            if state_entry.key in self._unwritten and value == state_entry.value:
+                del self._unwritten[state_entry.key]
 
     def _put(self, recipe_id: str, known: _Known) -> None:
         forgotten = self._known.put(recipe_id, known)
         if forgotten is not None:
             self._unwritten[forgotten] = None
 
-    def _flow(self, flow_id: str, told_name: str | None) -> Pipeline:
+    def _flow(self, flow_id: str, shown_name: str | None) -> Pipeline:
         context = self._context
         # The inventory knows a flow's present name; a remembered one may be out of date.
         listed = context.live_state.name_of(context.name, PipelineKind.FLOW, flow_id)
-        return Pipeline(kind=PipelineKind.FLOW, id=flow_id, name=listed or told_name)
+        return Pipeline(kind=PipelineKind.FLOW, id=flow_id, name=listed or shown_name)

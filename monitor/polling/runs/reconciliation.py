@@ -1,4 +1,4 @@
-"""The slow check: what is active, what is gone, and what the changes have never shown."""
+"""Reconciliation: compares the runs that we hold active with those that the workspace lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.model.errors import NoSuchObjectError, RequestRejectedError, Worksp
 from monitor.model.runs import NATIVE_STATUSES, RunKey, RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, every
-from monitor.polling.running.failures import is_about_what_was_asked, one_by_one
+from monitor.polling.running.failures import attempt_each, is_about_the_object
 from monitor.polling.runs.by_id import ById
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.plan_runs import PlanRuns
@@ -71,43 +71,43 @@ class Reconciliation:
         )
 
     async def poll(self) -> bool:
-        """Audit every kind of run once; False where nothing can be listed here.
+        """Reconcile every kind of run once; False where nothing can be listed here.
 
         Raises:
             MonitorError: a list or a read failed; nothing was concluded from what it did not show.
         """
-        await one_by_one(
+        await attempt_each(
             self._reconcile_job_groups, self._reconcile_plan_runs, self._reconcile_flow_runs
         )
         return self._context.can(Capability.LIST_CHANGES)
 
     async def relist(self) -> None:
-        """Take all that was created in the last day: what appeared behind the overlap is there.
+        """List again what was created in the last day: it shows what appeared behind the overlap.
 
         Raises:
-            MonitorError: a list failed; the other one has been taken.
+            MonitorError: a list failed; the other one has been handled.
         """
 
         async def job_groups() -> None:
             if self._context.can(Capability.LIST_CHANGES):
-                await self._take_job_groups(status=False)
+                await self._handle_job_groups(status=False)
 
         async def plan_runs() -> None:
             if self._context.can(Capability.LIST_PLAN_RUNS):
-                await self._take_plan_runs(status=False)
+                await self._handle_plan_runs(status=False)
 
-        await one_by_one(job_groups, plan_runs)
+        await attempt_each(job_groups, plan_runs)
 
     async def _reconcile_job_groups(self) -> None:
         began_at = self._context.clock.now()
         if self._context.can(Capability.LIST_CHANGES):
-            listed = await self._take_job_groups(status=True)
+            listed = await self._handle_job_groups(status=True)
             await self._read_omitted(RunKind.JOB_GROUP, listed, began_at)
 
     async def _reconcile_plan_runs(self) -> None:
         began_at = self._context.clock.now()
         if self._context.can(Capability.LIST_PLAN_RUNS):
-            listed = await self._take_plan_runs(status=True)
+            listed = await self._handle_plan_runs(status=True)
             await self._read_omitted(RunKind.PLAN_RUN, listed, began_at)
 
     async def _reconcile_flow_runs(self) -> None:
@@ -116,7 +116,7 @@ class Reconciliation:
             age = timedelta(seconds=self._context.settings.reconcile_seconds)
             await self._read_omitted(RunKind.FLOW_RUN, set(), self._context.clock.now() - age)
 
-    async def _take_job_groups(self, *, status: bool) -> set[str]:
+    async def _handle_job_groups(self, *, status: bool) -> set[str]:
         listed: set[str] = set()
         async for page in self._job_group_pages(status=status):
             await self._refetch_queue.add_bad_rows(RunKind.JOB_GROUP, page.bad_rows)
@@ -124,7 +124,7 @@ class Reconciliation:
             listed.update(row.id for row in page.rows)
         return listed
 
-    async def _take_plan_runs(self, *, status: bool) -> set[str]:
+    async def _handle_plan_runs(self, *, status: bool) -> set[str]:
         listed: set[str] = set()
         async for page in self._plan_run_pages(status=status):
             await self._refetch_queue.add_bad_rows(RunKind.PLAN_RUN, page.bad_rows)
@@ -166,14 +166,14 @@ class Reconciliation:
     def _refuse(self, word: str | None, error: RequestRejectedError) -> None:
         if word is None or word in _CERTAIN_WORDS:
             raise error
-        log.info("the workspace does not know a status", status=word, reason=str(error))
+        log.info("status unknown to the workspace", status=word, reason=str(error))
         self._refused_words.add(word)
 
     def _yesterday(self) -> datetime:
         return self._context.workspace_now() - timedelta(seconds=_RELISTED_SECONDS)
 
     async def _read_omitted(self, kind: RunKind, listed: set[str], before: datetime) -> None:
-        """Read by id what we hold active, no list has shown and nobody has confirmed since."""
+        """Read by id what we hold active, no list has shown and nothing has confirmed since."""
         failure: WorkspaceError | None = None
         for key in self._context.active_keys(kind):
             if key.id in listed or not self._is_unconfirmed(key, before):
@@ -183,9 +183,9 @@ class Reconciliation:
             except NoSuchObjectError:
                 await self._by_id.denied(key)
             except WorkspaceError as error:
-                if not is_about_what_was_asked(error):
+                if not is_about_the_object(error):
                     raise
-                # Ends nothing: what we know of this run grows old, and the poll says why.
+                # Ends nothing: what we know of this run grows old, and the poll shows why.
                 failure = error
         if failure is not None:
             raise failure

@@ -1,6 +1,6 @@
-"""The audit list: runs that must be read by their id, kept until that was done.
+"""The refetch queue: runs that must be read by their id, kept until that was done.
 
-A row that cannot be decoded, and an end that only job records can date, go on it before the
+A row that cannot be decoded, and an end that only job records can date, enter it before the
 watermark moves past them. So neither holds the watermark, and neither is lost in a restart.
 """
 
@@ -17,21 +17,21 @@ from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, WhenDue
 from monitor.polling.running.bounded_memory import BoundedMemory
-from monitor.polling.running.failures import is_about_what_was_asked
+from monitor.polling.running.failures import is_about_the_object
 from monitor.polling.running.wake_signal import WakeSignal
 from monitor.workspace.payloads import BadRow
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
 
-REFETCH_QUEUE = "refetch_queue"  # topic of the notes that keep it over a restart
+REFETCH_QUEUE = "refetch_queue"  # topic of its state entries
 
 _BASE_WAIT_SECONDS = 5.0
 _GIVEN_UP = 1_000
 _AT_MOST = 5_000
 
 # Reads and observes one run; the flag says that this is the last attempt. The observer's commit
-# carries the note that takes the run off the list.
+# carries the state entry that removes the run from the queue.
 ReadQueued = Callable[[RunKey, bool], Awaitable[None]]
 
 
@@ -43,7 +43,7 @@ class _Entry:
 
 
 class RefetchQueue:
-    """Durable, bounded, and each run on it is tried a bounded number of times."""
+    """Durable, bounded, and each run in it is read a bounded number of times."""
 
     def __init__(self, context: PollContext) -> None:
         self._context = context
@@ -65,52 +65,56 @@ class RefetchQueue:
         )
 
     async def load(self) -> None:
-        """Take up what an earlier run of the monitor left on the list."""
-        for noted in await self._context.bus.state_entries(self._context.name, REFETCH_QUEUE):
-            kind, _, run_id = noted.partition("/")
+        """Read back what an earlier run of the monitor left in the queue."""
+        for stored in await self._context.bus.state_entries(self._context.name, REFETCH_QUEUE):
+            kind, _, run_id = stored.partition("/")
             if kind not in tuple(RunKind) or not run_id:
-                log.warning("a note is left out", reason=f"{REFETCH_QUEUE} {noted!r} names no run")
+                log.warning(
+                    "state entry left out", reason=f"{REFETCH_QUEUE} {stored!r} names no run"
+                )
                 continue
             self._enter(self._context.key(RunKind(kind), run_id))
 
     async def add_bad_rows(self, kind: RunKind, bad_rows: Sequence[BadRow]) -> None:
-        """Put rows that cannot be decoded on the list. Durable on return."""
+        """Queue rows that cannot be decoded. Durable on return."""
         fresh = []
         for row in bad_rows:
             if row.id is None:
-                log.warning("a row without an id cannot be read", kind=kind, reason=row.reason)
+                log.warning("undecodable row without an id dropped", kind=kind, reason=row.reason)
                 continue
             key = self._context.key(kind, row.id)
             if key not in self._entries and self._given_up.get(key) is None:
-                log.warning("a row cannot be read", run=str(key), reason=row.reason)
+                log.warning("undecodable row queued", run=str(key), reason=row.reason)
                 fresh.append(key)
         await self.add(fresh)
 
     async def add(self, keys: Sequence[RunKey]) -> None:
-        """Put runs on the list. Durable on return.
+        """Queue runs. Durable on return; a cancelled call may have queued them or not.
 
         Raises:
-            TryLaterError: the list is full; what showed these runs must be looked at again.
+            TryLaterError: the queue is full; what showed these runs must be read again.
         """
         fresh = [key for key in keys if key not in self._entries]
         if not fresh:
             return
         if len(self._entries) + len(fresh) > _AT_MOST:
-            raise TryLaterError(f"{len(self._entries)} runs wait to be read by their ids already")
+            raise TryLaterError(
+                f"{len(self._entries)} runs are queued to be read by their ids already"
+            )
         state_entries = [
-            self._context.note(REFETCH_QUEUE, f"{key.kind}/{key.id}", b"1") for key in fresh
+            self._context.state_entry(REFETCH_QUEUE, f"{key.kind}/{key.id}", b"1") for key in fresh
         ]
         await self._context.observer.observe((), state_entries=state_entries)
         for key in fresh:
             self._enter(key)
 
     def seconds_until_due(self) -> float | None:
-        """Return when `poll` has something to do; None where the list is empty."""
+        """Return when `poll` has something to do; None where the queue is empty."""
         due_at = min((entry.due_at for entry in self._entries.values()), default=None)
         return None if due_at is None else max(0.0, due_at - self._context.clock.monotonic())
 
     async def poll(self, read: ReadQueued) -> None:
-        """Try every run whose time has come.
+        """Read every run that is due.
 
         Raises:
             MonitorError: the last failure; every run has been tried.
@@ -118,7 +122,7 @@ class RefetchQueue:
         failure: MonitorError | None = None
         now = self._context.clock.monotonic()
         for key, entry in [
-            other_entry for other_entry in self._entries.items() if other_entry[1].due_at <= now
+            (key, entry) for key, entry in self._entries.items() if entry.due_at <= now
         ]:
             failure = await self._try(key, entry, read) or failure
         if failure is not None:
@@ -137,7 +141,7 @@ class RefetchQueue:
             if entry.attempts < settings.attempts:
                 self._put_back(entry)
                 return error
-            log.warning("gave up reading a run", run=str(key), reason=str(error))
+            log.warning("run given up", run=str(key), reason=str(error))
             self._given_up.put(key, value=True)
             await self._remove(key)
         else:
@@ -145,11 +149,11 @@ class RefetchQueue:
         return None
 
     def _counts(self, error: MonitorError) -> bool:
-        return is_about_what_was_asked(error) and not self._context.is_unreachable()
+        return is_about_the_object(error) and not self._context.is_unreachable()
 
     async def _remove(self, key: RunKey) -> None:
-        note = self._context.note(REFETCH_QUEUE, f"{key.kind}/{key.id}", None)
-        await self._context.observer.observe((), state_entries=(note,))
+        state_entry = self._context.state_entry(REFETCH_QUEUE, f"{key.kind}/{key.id}", None)
+        await self._context.observer.observe((), state_entries=(state_entry,))
         self._entries.pop(key, None)
 
     def _put_back(self, entry: _Entry) -> None:

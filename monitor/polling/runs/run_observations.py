@@ -1,4 +1,4 @@
-"""Turns what a workspace told into observations. Pure: no I/O and no clock."""
+"""Turns rows into observations of runs. Pure: no I/O and no clock."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KEPT_JOB_IDS = 100
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):
-    """What the job records of one job group come to. ``approximate`` as in a observation."""
+    """What the job records of one job group come to. ``approximate`` as in an observation."""
 
     jobs: JobDetails
     started_at: datetime | None
@@ -65,7 +65,7 @@ def job_group_observation(
     page_url: str,
     flow: Pipeline | None,
 ) -> Observation:
-    """Read one row. A job group reports neither start nor end, so none is told here."""
+    """Read one row. A job group reports neither start nor end, so none is set here."""
     recipe = Recipe(id=row.recipe_id, name=row.recipe_name) if row.recipe_id else None
     return Observation(
         key=RunKey(workspace=workspace, kind=RunKind.JOB_GROUP, id=row.id),
@@ -86,7 +86,7 @@ def job_group_observation(
 
 
 def flow_run_begun(flow_run_id: str, groups: Sequence[Observation]) -> Observation:
-    """Read from looks at its job groups that a flow run has begun. It tells no end and no time."""
+    """Derive from observed job groups that a flow run has begun. It sets no end and no time."""
     first = groups[0]
     has_started = any(status_of(group.native_status) is not Status.PENDING for group in groups)
     pipelines = [group.pipeline for group in groups if group.pipeline is not None]
@@ -144,7 +144,7 @@ def plan_run_observation(
 
 
 def job_summary(rows: Sequence[JobRow], *, read_at: datetime | None) -> JobSummary:
-    """Add up job records. A time that not every record tells is approximated, and says so."""
+    """Add up job records. A time that some records lack is approximated, and marked so."""
     started_at, is_start_near = _start(rows)
     finished_at, is_end_near = _end(rows)
     near = (("started_at", is_start_near), ("finished_at", is_end_near))
@@ -164,34 +164,34 @@ def job_summary(rows: Sequence[JobRow], *, read_at: datetime | None) -> JobSumma
     )
 
 
-def with_jobs(observation: Observation, told: JobSummary, *, is_final: bool) -> Observation:
-    """Return a look at an ended job group together with what its job records told."""
+def with_jobs(observation: Observation, summary: JobSummary, *, is_final: bool) -> Observation:
+    """Return the observation of an ended job group enriched by its job records."""
     return msgspec.structs.replace(
         observation,
-        started_at=told.started_at,
-        finished_at=told.finished_at,
-        approximate=told.approximate,
-        error=told.error or observation.error,
-        jobs=told.jobs,
+        started_at=summary.started_at,
+        finished_at=summary.finished_at,
+        approximate=summary.approximate,
+        error=summary.error or observation.error,
+        jobs=summary.jobs,
         is_detail_final=is_final,
     )
 
 
 def _start(rows: Sequence[JobRow]) -> tuple[datetime | None, bool]:
-    told = [row.started_at for row in rows if row.started_at is not None]
-    if told:
-        return min(told), False
+    reported = [row.started_at for row in rows if row.started_at is not None]
+    if reported:
+        return min(reported), False
     created = [row.created_at for row in rows if row.created_at is not None]
     return (min(created), True) if created else (None, False)
 
 
 def _end(rows: Sequence[JobRow]) -> tuple[datetime | None, bool]:
-    told = [row.finished_at for row in rows if row.finished_at is not None]
+    reported = [row.finished_at for row in rows if row.finished_at is not None]
     nearest = [row.finished_at or row.updated_at for row in rows]
     known = [at for at in nearest if at is not None]
     if not known:
         return None, False
-    return max(known), len(told) < len(rows)
+    return max(known), len(reported) < len(rows)
 
 
 def _counts(rows: Sequence[JobRow]) -> tuple[JobCount, ...]:
@@ -206,13 +206,13 @@ def _counts(rows: Sequence[JobRow]) -> tuple[JobCount, ...]:
 
 
 def _mean(percents: Iterable[float | None]) -> float | None:
-    told = [percent for percent in percents if percent is not None]
-    return sum(told) / len(told) if told else None
+    reported = [percent for percent in percents if percent is not None]
+    return sum(reported) / len(reported) if reported else None
 
 
 def _first_error(rows: Sequence[JobRow]) -> str | None:
     failed = [row for row in rows if row.error]
     # The job that failed first is the cause; the others mostly failed because of it.
-    told = [item for item in failed if (item.finished_at or item.updated_at) is not None]
-    ordered = sorted(told, key=lambda item: item.finished_at or item.updated_at)  # type: ignore[arg-type,return-value]  # filtered above
+    dated = [row for row in failed if (row.finished_at or row.updated_at) is not None]
+    ordered = sorted(dated, key=lambda row: row.finished_at or row.updated_at)  # type: ignore[arg-type,return-value]  # filtered above
     return ordered[0].error if ordered else (failed[0].error if failed else None)

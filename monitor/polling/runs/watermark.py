@@ -11,7 +11,7 @@ from msgspec import Meta
 from monitor.bus.contract import decode_entries
 from monitor.polling.context import PollContext
 
-WATERMARK = "watermark"  # topic of the notes that hold it
+WATERMARK = "watermark"  # topic of its state entries
 
 _DECODER: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
 
@@ -33,7 +33,7 @@ class Watermark:
 
     async def load(self) -> None:
         state_entries = await self._context.bus.state_entries(self._context.name, WATERMARK)
-        # Without it the next poll begins where the first did: late, and nothing is told twice.
+        # Without it the next poll begins where the first did: late, and no event repeats.
         own = {self._poll: state_entries[self._poll]} if self._poll in state_entries else {}
         self._at = decode_entries(own, _DECODER, topic=WATERMARK).get(self._poll)
 
@@ -48,7 +48,11 @@ class Watermark:
         return (self._at - timedelta(seconds=settings.overlap_seconds)).replace(microsecond=0)
 
     async def move(self, at: datetime | None) -> None:
-        """Remember that everything before ``at`` is committed. None leaves it where it is."""
+        """Remember that everything before ``at`` is committed. None leaves it where it is.
+
+        Durable on return; after a cancelled call the next poll reads from the old watermark or the
+        new one, which only repeats rows.
+        """
         before, self._completed = self._completed, self._began
         if at is None or at == self._at:
             return
@@ -56,6 +60,6 @@ class Watermark:
             # The workspace's clock was set back. What was written since the last complete poll
             # carries stamps of the new time, which lie before the old watermark: unseen so far.
             at -= timedelta(seconds=self._began - (before if before is not None else self._began))
-        note = self._context.note(WATERMARK, self._poll, msgspec.json.encode(at))
-        await self._context.observer.observe((), state_entries=(note,))
+        state_entry = self._context.state_entry(WATERMARK, self._poll, msgspec.json.encode(at))
+        await self._context.observer.observe((), state_entries=(state_entry,))
         self._at = at

@@ -132,12 +132,12 @@ class Deliveries:
         return True
 
     def on_job_group_ended(self, job_group: JobGroup) -> None:
-        """Send what the flow's tasks want to be told about this end."""
+        """Send the requests of the flow's tasks about this end."""
         if not job_group.fires_webhooks:
             return
         for task in self._world.webhook_tasks_of(job_group.flow_id):
             is_meant = task.trigger_object == "any" or job_group.recipe_id in task.flow_node_ids
-            if is_meant and job_group.status in self._ends_told(task):
+            if is_meant and job_group.status in self._statuses_delivered(task):
                 for statement in statements(self._world, task, job_group):
                     self._begin(task.id, statement, self._request_of(task, statement))
 
@@ -186,7 +186,7 @@ class Deliveries:
         )
         return await self._send(request)
 
-    def _ends_told(self, task: WebhookFlowTask) -> frozenset[NativeStatus]:
+    def _statuses_delivered(self, task: WebhookFlowTask) -> frozenset[NativeStatus]:
         ends = _EVENTS[task.trigger_event]
         if task.trigger_event == "onJobDone" and self._world.options.cancels_fire_webhooks:
             return ends | {NativeStatus.CANCELED}
@@ -234,20 +234,20 @@ class Deliveries:
             await self._world.clock.sleep(statement.wait_seconds)
         if statement.is_held_back and self._held_back is None and self._group is not None:
             held_back = self._held_back = asyncio.Event()
-            timer = self._group.create_task(self._let_go_later(held_back), name="held-back")
+            timer = self._group.create_task(self._release_later(held_back), name="held-back")
             await held_back.wait()
             timer.cancel()
             await self._deliver(delivery, request)
             return
         await self._deliver(delivery, request)
         if self._held_back is not None:
-            self._let_go(self._held_back)
+            self._release(self._held_back)
 
-    async def _let_go_later(self, held_back: asyncio.Event) -> None:
+    async def _release_later(self, held_back: asyncio.Event) -> None:
         await self._world.clock.sleep(_LONGEST_HOLD_SECONDS)
-        self._let_go(held_back)
+        self._release(held_back)
 
-    def _let_go(self, held_back: asyncio.Event) -> None:
+    def _release(self, held_back: asyncio.Event) -> None:
         held_back.set()
         if self._held_back is held_back:
             self._held_back = None

@@ -1,4 +1,4 @@
-"""Decides what is really sent when a flow's task is to be told an end: the faults of callbacks.
+"""Decides what is really sent when a flow's task is called for an end: the faults of callbacks.
 
 Each decision depends on the seed, the task and the job group alone.
 """

@@ -16,7 +16,7 @@ from monitor.sandbox.world import World
 
 Destination = TypeVar("Destination", WriteSetting, Publication, SqlScript)
 
-NO_OUTPUT = 0  # in place of an id, where a recipe without output is told what to write
+NO_OUTPUT = 0  # in place of an id, where a run gives a recipe without output its destination
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,11 +57,11 @@ class Engine:
     def on_job_group_ended(self, listener: Callable[[JobGroup], None]) -> None:
         """Call ``listener`` inside the step in which a job group ends; not for deleted ones."""
 
-        def hear(run: Run) -> None:
+        def on_change(run: Run) -> None:
             if isinstance(run, JobGroup) and run.deleted_at is None:
                 listener(run)
 
-        self._states.ended.append(hear)
+        self._states.ended.append(on_change)
 
     def send_plan_requests_by(self, sender: HttpSender) -> None:
         """Let the HTTP nodes of plans really send."""
@@ -100,7 +100,7 @@ class Engine:
     ) -> FlowRun:
         """Run all outputs of a flow, or those of the named recipes.
 
-        A ``schedule_execution_id`` makes the scheduled outputs, whoever starts the run.
+        A ``schedule_execution_id`` makes the scheduled outputs, for any starter of the run.
 
         The job groups that wait for nothing exist on return; others appear later.
 

@@ -152,9 +152,9 @@ class PlanRuns:
     async def _begin(self, progress: _Progress) -> None:
         await self._job_groups.pause(self._lag(progress, "begin"))
         self._states.begin(progress.plan_run)
-        self._go_on(progress)
+        self._continue(progress)
 
-    def _go_on(self, progress: _Progress) -> None:
+    def _continue(self, progress: _Progress) -> None:
         """Begin every node whose edges are satisfied; end the plan run when none is left."""
         if not self._states.is_active(progress.plan_run):
             return
@@ -257,7 +257,7 @@ class PlanRuns:
             return
         self._end_task_run(progress.active.pop(node_id), status)
         progress.results[node_id] = status
-        self._go_on(progress)
+        self._continue(progress)
 
     def _end_task_run(self, task_run: PlanTaskRun, status: NativeStatus) -> None:
         task_run.status = status

@@ -40,16 +40,16 @@ def parameters_of_node(world: World, plan_node_id: int) -> dict[str, Any]:
 
 
 def inserted(text: str, parameters: Sequence[Mapping[str, Any]], job_group: JobGroup) -> str:
-    """Return a text with the values of its parameters at the places that these name."""
-    places: list[tuple[int, int, str]] = []
+    """Return a text with the values of its parameters at the positions that these name."""
+    positions: list[tuple[int, int, str]] = []
     for parameter in parameters:
         if parameter.get("type", "path") in TEXT_TYPES:
             value = job_group.parameters.get(key_of(parameter), parameter.get("value", ""))
             shown = text_of(value, job_group)[:LONGEST_VALUE]
-            places.extend((index, order, shown) for index, order in _places_of(parameter))
+            positions.extend((index, order, shown) for index, order in _positions_of(parameter))
     pieces: list[str] = []
     end = 0
-    for index, _, shown in sorted(places[:MOST_PLACES]):
+    for index, _, shown in sorted(positions[:MOST_PLACES]):
         pieces.extend((text[end:index], shown))
         end = index
     return "".join([*pieces, text[end:]])
@@ -61,10 +61,10 @@ def key_of(parameter: Mapping[str, Any]) -> str:
     return key if isinstance(key, str) else ""
 
 
-def _places_of(parameter: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+def _positions_of(parameter: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
     """Find where a parameter stands. One that came in a package may be of any form."""
-    places = parameter.get("insertionIndices")
-    for place in places if isinstance(places, list) else ():
+    positions = parameter.get("insertionIndices")
+    for place in positions if isinstance(positions, list) else ():
         if isinstance(place, dict):
             index, order = place.get("index", 0), place.get("order", 0)
             if isinstance(index, int) and isinstance(order, int):

@@ -1,4 +1,4 @@
-"""The steps that runs take: each one stamps the run, goes into the ledger and is heard."""
+"""The steps that runs take: each one stamps the run, goes into the ledger and is published."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class States:
         return run.deleted_at is None and not run.status.is_over
 
     def create(self, run: Run) -> None:
-        """Tell that a run came to be."""
+        """Publish that a run was created."""
         self._waiters[type(run), run.id] = asyncio.Event()
         self._record(run, None, run.status)
 
@@ -59,7 +59,7 @@ class States:
         self._step(run, status)
         if isinstance(run, PlanSnapshotRun):
             run.finished_at = run.updated_at
-        self._tell_end(run)
+        self._publish_end(run)
 
     def delete(self, run: Run) -> None:
         """Make a run disappear; an active one has ended by that."""
@@ -69,7 +69,7 @@ class States:
         self._world.delete(run)
         if was_active:
             self._record(run, run.status, DELETED)
-            self._tell_end(run)
+            self._publish_end(run)
 
     async def over(self, run: Run) -> None:
         """Return when the run has ended or is deleted."""
@@ -83,7 +83,7 @@ class States:
         run.updated_at = self._world.now()
         self._record(run, before, status)
 
-    def _tell_end(self, run: Run) -> None:
+    def _publish_end(self, run: Run) -> None:
         waiter = self._waiters.pop((type(run), run.id), None)
         if waiter is not None:
             waiter.set()

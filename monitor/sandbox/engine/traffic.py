@@ -20,7 +20,7 @@ _FIRST_WAIT = 0.05  # of a usual gap: one of each kind comes soon after the star
 
 
 class Traffic:
-    """Starts runs until told to stop.
+    """Starts runs until it is stopped.
 
     Each kind draws from a generator of its own, so what is chosen depends on the seed alone.
     """

@@ -91,7 +91,7 @@ class Call:
         self.services.executions.remember(self.operation.operation_id, self.execution_id)
 
     def list_query(self) -> ListQuery:
-        """Return the judged query; parameters that the operation does not list are ignored.
+        """Return the validated query; parameters that the operation does not list are ignored.
 
         Raises:
             ApiError: 400, naming the first parameter that is wrong.

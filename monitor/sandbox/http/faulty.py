@@ -22,7 +22,7 @@ Serve = Callable[[web.Request], Awaitable[web.Response]]
 
 # Of a request: when its answer was made, where that is not the moment of sending.
 DATE = web.RequestKey("date", str)
-_LIMIT = 100  # that the headers of a made-up quota tell
+_LIMIT = 100  # that the headers of a made-up quota show
 _PAGE = """<!DOCTYPE html>
 <html><head><title>{title}</title></head>
 <body><center><h1>{title}</h1></center><hr><center>gateway</center></body></html>

@@ -1,6 +1,6 @@
 """Which status and which kind of body an operation takes and answers, the same for all to see.
 
-The server answers by these rules, and the served specification tells them.
+The server answers by these rules, and the served specification lists them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PDF_TYPE = "application/pdf"
 FORM_TYPE = "multipart/form-data"
 FILE_TYPES = (ZIP_TYPE, "application/octet-stream", FORM_TYPE)
 
-# Answers of these models are the few fields that tell what changed.
+# Answers of these models are the few fields that show what changed.
 MINIMAL = frozenset({"UpdatedObjectSchema", "WrangledDatasetUpdateResponse"})
 # A repeated x-execution-id is answered 304.
 RUNS = frozenset({"runJobGroup", "runFlow", "runPlan"})

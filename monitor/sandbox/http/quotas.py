@@ -35,7 +35,7 @@ class Quotas:
         self._windows: dict[tuple[str, str], Window] = {}
 
     def take(self, operation: Operation, person_id: int) -> dict[str, str]:
-        """Count one request and return the headers that tell what is left.
+        """Count one request and return the headers with what is left.
 
         Operations without a quota have no headers.
 

@@ -1,6 +1,6 @@
 """The workspace's front: from an HTTP request to the handler of its operation, and back.
 
-In this order a request is judged: token, route, quota, body, and then by its handler. Every
+In this order a request is checked: token, route, quota, body, and then by its handler. Every
 answer, refusals too, carries the workspace's ``Date`` and an ``x-trifacta-request-id``.
 """
 
@@ -32,7 +32,7 @@ from monitor.sandbox.world import World
 
 LEDGER_PATH = "/sandbox/ledger"
 
-# Hears the operation's id and the query of a request that is about to be served.
+# Gets the operation's id and the query of a request that is about to be served.
 RequestListener = Callable[[str, Mapping[str, str]], None]
 
 
@@ -116,7 +116,7 @@ class Front:
         )
 
     async def _reply(self, request: web.Request, headers: dict[str, str]) -> Reply:
-        """Judge and serve a request; ``headers`` receives what even a refusal shall carry."""
+        """Check and serve a request; ``headers`` receives what even a refusal shall carry."""
         path = readable(request.path)
         query = Query((readable(name), readable(text)) for name, text in request.query.items())
         if path == LEDGER_PATH and request.method == "GET":

@@ -1,4 +1,4 @@
-"""What stands for data inside flows, and what is told about it beside its own records."""
+"""What stands for data inside flows, and what is shown about it beside its own records."""
 
 from __future__ import annotations
 

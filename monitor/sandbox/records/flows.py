@@ -19,7 +19,7 @@ class Folder(Record):
 
 @dataclass(slots=True, kw_only=True)
 class FlowNotificationSettings(Record):
-    """When a flow's people are told by mail how its job groups ended; one for each flow."""
+    """When a flow's people get a mail about the end of its job groups; one for each flow."""
 
     first_id: ClassVar[int] = 9_001
     flow_id: int

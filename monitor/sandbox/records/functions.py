@@ -10,7 +10,7 @@ from monitor.sandbox.records.objects import Record
 
 @dataclass(slots=True, kw_only=True)
 class UserDefinedFunction(Record):
-    """A function written outside the workspace. `Recipe.function_ids` tells who uses it."""
+    """A function written outside the workspace. `Recipe.function_ids` names its users."""
 
     first_id: ClassVar[int] = 1_101
     name: str

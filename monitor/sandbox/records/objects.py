@@ -151,7 +151,7 @@ class OutputObject(Record):
 
 @dataclass(slots=True, kw_only=True)
 class WriteSetting(Record):
-    """A file that an output writes. Parameters are told where in the path they stand."""
+    """A file that an output writes. Parameters have their position in the path."""
 
     output_object_id: int
     path: str

@@ -40,7 +40,7 @@ class AwsRole(Record):
 
 @dataclass(slots=True, kw_only=True)
 class DataflowOptions(Record):
-    """What one person's jobs of one ``type`` tell the engine. There is one for each type."""
+    """Settings that one person's jobs of one ``type`` give the engine; one for each type."""
 
     first_id: ClassVar[int] = 9_801
     person_id: int

@@ -56,7 +56,7 @@ SAMPLING_LIKE = frozenset({RanFor.SAMPLING, RanFor.PENDING_DATASOURCE, RanFor.RE
 
 @dataclass(slots=True, kw_only=True)
 class PlanSnapshotRun(Record):
-    """One execution of a plan. `World.plan_id_shown` tells which id it shows as its plan."""
+    """One execution of a plan. `World.plan_id_shown` returns the id that it shows as its plan."""
 
     plan_id: int  # the original plan
     snapshot_id: int

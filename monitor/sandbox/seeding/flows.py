@@ -32,7 +32,7 @@ def seed_folders(world: World, flows: Sequence[Flow], *, by: int) -> None:
 
 
 def seed_parameters(world: World, flow: Flow) -> None:
-    """Let the flow's runs have a parameter, and its people hear of those that fail."""
+    """Let the flow's runs have a parameter, and its people be notified of those that fail."""
     created_at = flow.created_at
     world.create(
         FlowRunParameterOverride,

@@ -1,4 +1,4 @@
-// Keeps the page as fresh as the daemon: an event asks for the state again, at most once a second.
+// Refreshes the page: an event requests the state again, at most once a second.
 "use strict";
 
 const state = document.getElementById("state");
@@ -22,20 +22,20 @@ async function read() {
     state.innerHTML = await answer.text();
     link.textContent = "live, as of " + answer.headers.get("X-As-Of");
   } catch {
-    link.textContent = "the daemon does not answer; what you see is old";
+    link.textContent = "the daemon does not answer; this page is outdated";
   }
   readIn(LONGEST_WAIT);
 }
 
 const stream = new EventSource("/api/v1/events/stream");
-function hurry() {
+function refreshSoon() {
   readIn(Math.max(0, SHORTEST_WAIT - (Date.now() - lastRead)));
 }
 for (const type of ["queued", "started", "succeeded", "failed", "canceled", "lost", "detailed"]) {
-  stream.addEventListener("run." + type, hurry);
+  stream.addEventListener("run." + type, refreshSoon);
 }
 for (const type of ["fired", "reminded", "resolved", "silenced", "flapping"]) {
-  stream.addEventListener("alert." + type, hurry);
+  stream.addEventListener("alert." + type, refreshSoon);
 }
-stream.addEventListener("workspace.changed", hurry);
+stream.addEventListener("workspace.changed", refreshSoon);
 readIn(SHORTEST_WAIT);

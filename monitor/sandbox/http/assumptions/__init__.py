@@ -1,4 +1,4 @@
-"""What nothing published tells, and what this workspace does instead.
+"""What nothing published says, and what this workspace does instead.
 
 Wherever the public documents are silent, the choice stands in this folder, one file for each
 family of operations, and nowhere else; `table` gathers them. The numbers among them stand here.

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Assumption(Struct, frozen=True, kw_only=True):
-    """Something that nothing published tells, and what this workspace does instead.
+    """Something that nothing published says, and what this workspace does instead.
 
     ``operations`` are operation ids; without any, it holds everywhere. ``says`` is Markdown.
     """

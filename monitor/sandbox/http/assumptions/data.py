@@ -9,7 +9,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         key="connection-secrets",
         operations=("createConnection", "listConnections", "getConnection"),
         says="Of credentials only who logs in is shown (`username`, `user`, `email`, "
-        "`iamRoleArn`, `iamDbUser`), whoever asks. They are a list, whether one or several "
+        "`iamRoleArn`, `iamDbUser`), for everybody. They are a list, whether one or several "
         "were sent. A `bucket` is kept among the `params`.",
     ),
     Assumption(
@@ -73,7 +73,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         key="dataset-library",
         operations=("listDatasetLibrary", "countDatasetLibrary"),
         says="`datasetsFilter` is `all`, `imported`, `reference` (recipes that another flow "
-        "refers to) or `recipe` (all others). Counts are told by type and as `all`. Tables and "
+        "refers to) or `recipe` (all others). Counts are given by type and as `all`. Tables and "
         "files of a form with columns are schematized; `baseStorage=true` leaves what has no "
         "connection; `flowId` changes the order only; hidden datasets are shown by "
         "`hidden=true` alone.",
@@ -81,13 +81,13 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="dataset-subjects",
         operations=("getImportedDataset", "listDatasetLibrary"),
-        says="`includeAssociatedSubjects` tells of imported datasets the owner, then as "
+        says="`includeAssociatedSubjects` adds to imported datasets the owner, then as "
         "`readOnly` those who see a flow that reads the data.",
     ),
     Assumption(
         key="recipe-inputs",
         operations=("createWrangledDataset", "getInputDataset", "updateInputDataset"),
-        says="The input is told and taken as `importedDataset` or `wrangledDataset`, with its "
+        says="The input is shown and accepted as `importedDataset` or `wrangledDataset`, with its "
         "`id`; a reference's id counts as that of its recipe. A recipe of another flow gets a "
         "reference in this one. A recipe without input answers 404, a circle is refused (400). "
         "Without a `name` a new recipe is named after its input.",

@@ -8,7 +8,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="token-first",
         says=(
-            "The token is judged before the route: without a valid one, an unknown path "
+            "The token is checked before the route: without a valid one, an unknown path "
             "answers 401 too. The body of a 401 is the usual envelope with "
             "`UnauthorizedException`."
         ),
@@ -82,7 +82,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         key="bodies",
         says=(
-            "Bodies are judged before the id in the path. Unknown fields are ignored, digits in "
+            "Bodies are validated before the id in the path. Unknown fields are ignored, digits in "
             "a text are an integer, and a body may be missing where nothing in it is required. A "
             "`null` counts as absent, but in a change it gives an optional field its first value "
             "again; PUT too changes only what is sent."

@@ -18,9 +18,9 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         key="flow-copies",
         operations=("copyFlow",),
         says=(
-            "Whoever sees a flow may copy it. The copy has everything but webhooks and people, "
-            "and reads the same data unless `copyDatasources` copies that too. It stays in the "
-            "folder where that is the copier's own."
+            "Everybody who sees a flow may copy it. The copy has everything but webhooks and "
+            "people, and reads the same data unless `copyDatasources` copies that too. It stays "
+            "in the folder where that is the copier's own."
         ),
     ),
     Assumption(

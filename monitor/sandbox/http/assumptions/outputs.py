@@ -27,8 +27,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         operations=("createOutputObject", "patchOutputObject"),
         says=(
             "Files, tables and SQL in the body are made with the output, all or nothing; in a "
-            "patch a list replaces what was there. Options about schema drift are judged and have "
-            "no effect. An output stays with its recipe, and what it makes stays with it."
+            "patch a list replaces what was there. Options about schema drift are validated and "
+            "have no effect. An output stays with its recipe, and what it makes stays with it."
         ),
     ),
     Assumption(

@@ -123,8 +123,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         key="scheduled-outputs",
         operations=("runFlow",),
         says=(
-            "`scheduleExecutionId` makes the scheduled outputs, whoever starts the run; where a "
-            "recipe has no output of that kind, all its outputs are made."
+            "`scheduleExecutionId` makes the scheduled outputs, for any starter of the run; where "
+            "a recipe has no output of that kind, all its outputs are made."
         ),
     ),
     Assumption(
@@ -137,7 +137,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         operations=("runJobGroup", "runFlow"),
         says=(
             "`forceCacheUpdate`, `ignoreRecipeErrors`, `runAsync`, and options of Spark, "
-            "Databricks and schema drift are judged and have no effect."
+            "Databricks and schema drift are validated and have no effect."
         ),
     ),
 )

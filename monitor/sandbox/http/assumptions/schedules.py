@@ -48,7 +48,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
             "listSchedules",
         ),
         says=(
-            "`disableReason` tells who switched a schedule off, that no trigger will fire again "
+            "`disableReason` says who switched a schedule off, that no trigger will fire again "
             "(its one time or its range is over), or that what it starts was deleted. Changing "
             "a schedule does not switch it on."
         ),

@@ -35,7 +35,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         operations=(*READS, *SAVES, *RESETS),
         says=(
             "Everybody reads the configuration, administrators change it (403 for others). "
-            "Secret values are told to administrators; others read asterisks. An unknown key or "
+            "Secret values are shown to administrators; others read asterisks. An unknown key or "
             "a value of another type is 400, and then nothing is saved. The only workspace has "
             "id 1; another is 404."
         ),

@@ -25,7 +25,7 @@ def delete(call: Call, record: Record) -> None:
     world = call.world
     doomed = _doomed(world, record)
     gone = _ids_of(doomed.values())
-    _refuse_what_is_held(world, record, doomed, gone)
+    _refuse_referenced(world, record, doomed, gone)
     _cut_links(world, gone)
     for item in doomed.values():
         world.delete(item)
@@ -72,7 +72,7 @@ def _holders(
                     yield kind, link, row
 
 
-def _refuse_what_is_held(world: World, record: Record, doomed: Doomed, gone: Ids) -> None:
+def _refuse_referenced(world: World, record: Record, doomed: Doomed, gone: Ids) -> None:
     for kind, _, row in _holders(world, gone, OnDelete.REFUSE):
         if (type(row), row.id) not in doomed:
             raise validation_failed(

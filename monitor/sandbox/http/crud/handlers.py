@@ -47,8 +47,8 @@ def _nothing(call: Call, record: Record) -> None:
 class Hooks(Generic[T]):
     """What acts around the plain behaviour.
 
-    ``prepare`` judges and completes the values; it has no record on create. ``narrow`` are a
-    list's and its count's own filters. ``after`` hears what was created or changed.
+    ``prepare`` validates and completes the values; it has no record on create. ``narrow`` are a
+    list's and its count's own filters. ``after`` gets what was created or changed.
     """
 
     prepare: Callable[[Call, T | None, dict[str, Any]], dict[str, Any]] = _as_they_are

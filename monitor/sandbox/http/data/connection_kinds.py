@@ -1,4 +1,4 @@
-"""Connections: ways to data outside the workspace, whose secrets no answer tells."""
+"""Connections: ways to data outside the workspace, whose secrets no answer shows."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from monitor.sandbox.world import WORKSPACE_ID
 # What a list of connections can be narrowed to.
 SHARED_ROLES = ("owner", "collaborator", "readOnly")
 OPERATIONS = ("import", "publish")
-# What may be told of credentials: who logs in, never with what.
+# The fields of credentials that may be shown: the user, never the secret.
 OPEN_CREDENTIALS = ("username", "user", "email", "iamRoleArn", "iamDbUser")
 
 
-def told(credentials: Mapping[str, Any]) -> dict[str, Json]:
+def without_secrets(credentials: Mapping[str, Any]) -> dict[str, Json]:
     """Return what an answer may show of credentials."""
     return {name: credentials[name] for name in OPEN_CREDENTIALS if name in credentials}
 
 
 def _credentials(view: View, connection: Connection) -> Json:
     del view
-    return [told(credentials) for credentials in connection.credentials]
+    return [without_secrets(credentials) for credentials in connection.credentials]
 
 
 def _advanced_credentials(view: View, connection: Connection) -> Json:
     del view
-    return [told(credentials) for credentials in connection.advanced_credentials]
+    return [without_secrets(credentials) for credentials in connection.advanced_credentials]
 
 
 def _has_credentials(view: View, connection: Connection) -> bool:
@@ -38,7 +38,7 @@ def _has_credentials(view: View, connection: Connection) -> bool:
     return bool(connection.credentials)
 
 
-def is_seen(view: View, connection: Connection) -> bool:
+def is_visible(view: View, connection: Connection) -> bool:
     """True for the owner and administrators, and for everybody where it is global."""
     return connection.is_global or view.person.is_admin or connection.creator_id == view.person.id
 
@@ -49,7 +49,7 @@ CONNECTION: Kind[Connection] = Kind(
     plural="connections",
     model="Connection",
     requests=("ConnectionCreateRequest",),
-    seen=is_seen,
+    seen=is_visible,
     constants={"workspace": reference(WORKSPACE_ID)},
     computed={
         "hasCredentials": _has_credentials,

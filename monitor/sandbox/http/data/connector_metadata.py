@@ -39,8 +39,8 @@ def merged(base: Json, changes: Json) -> Json:
 
 def can(vendor: str, operation: str) -> bool:
     """True where connections of a vendor can ``import`` or ``publish``; unknown ones do both."""
-    offered = defaults().get(vendor, {}).get("connectionMetadata", {}).get("operation", "both")
-    return offered in {operation, "both"}
+    supported = defaults().get(vendor, {}).get("connectionMetadata", {}).get("operation", "both")
+    return supported in {operation, "both"}
 
 
 def _kept(world: World, connector: str) -> ConnectorOverrides | None:

@@ -58,7 +58,7 @@ def _relational_source(imported_dataset: ImportedDataset) -> Json:
     }
 
 
-def is_seen(view: View, imported_dataset: ImportedDataset) -> bool:
+def is_visible(view: View, imported_dataset: ImportedDataset) -> bool:
     """True for the owner, for administrators, and where a flow that one sees has the data."""
     if view.person.is_admin or imported_dataset.creator_id == view.person.id:
         return True
@@ -70,7 +70,7 @@ IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
     name="importedDataset",
     plural="importeddatasets",
     model="ImportedDataset",
-    seen=is_seen,
+    seen=is_visible,
     requests=(
         "ImportedDatasetCreateRequest",
         "ImportedDatasetUpdateRequest",
@@ -97,7 +97,7 @@ IMPORTED_DATASET: Kind[ImportedDataset] = Kind(
         "jdbcPath": lambda _, item: list(item.table_path[:-1]) or None,
         "jdbcTable": lambda _, item: item.table_path[-1] if item.table_path else None,
     },
-    # The address in its many forms is put together by the handlers; the rest tells of the editor.
+    # The address in its many forms is put together by the handlers; the rest is the editor's.
     unkept=frozenset(
         {
             *("uri", "path", "bucket", "host", "userinfo", "bucketName", "raw", "query"),

@@ -56,13 +56,13 @@ def _counts(call: Call, rows: Iterable[Dataset]) -> dict[str, Json]:
 def _rows(call: Call) -> Iterable[Dataset]:
     """Return the datasets that the query's own filters leave, those of ``flowId`` first."""
     query = call.query.only(call.operation.query)
-    wanted = _wanted(query)
+    requested = _requested_types(query)
     tests = [*_tests(call, query)]
     datasets: list[Dataset] = [*call.world.imported_datasets.live(), *call.world.recipes.live()]
     rows = [
         dataset
         for dataset in datasets
-        if type_in_library(call.view, dataset) in wanted and all(test(dataset) for test in tests)
+        if type_in_library(call.view, dataset) in requested and all(test(dataset) for test in tests)
     ]
     flow_id = integer(query, "flowId", 0)
     if not flow_id:
@@ -71,7 +71,7 @@ def _rows(call: Call) -> Iterable[Dataset]:
     return sorted(rows, key=lambda row: not is_here(row))
 
 
-def _wanted(query: Query) -> frozenset[str]:
+def _requested_types(query: Query) -> frozenset[str]:
     """Return the types of dataset that are asked for.
 
     Raises:
@@ -110,7 +110,7 @@ def _tests(call: Call, query: Query) -> Iterable[Test]:
 
 
 def _in_flow(call: Call, flow_id: int) -> Test:
-    """Return what tells whether a dataset is a recipe of a flow, or one of its inputs."""
+    """Return a test whether a dataset is a recipe of a flow, or one of its inputs."""
     inputs = {input_.id for input_ in inputs_of(call.world, flow_id)}
     return lambda item: (
         item.id in inputs if isinstance(item, ImportedDataset) else item.flow_id == flow_id

@@ -14,7 +14,7 @@ from monitor.sandbox.http.data.dataset_addresses import address_of, changed_addr
 from monitor.sandbox.http.data.dataset_kinds import DATASET_NODE, IMPORTED_DATASET
 from monitor.sandbox.http.errors import Json, bad_field
 from monitor.sandbox.http.outcomes import status_of
-from monitor.sandbox.http.outputs.destinations import judged
+from monitor.sandbox.http.outputs.destinations import validated
 from monitor.sandbox.http.reading.bodies import Body
 from monitor.sandbox.http.reading.parameters import boolean
 from monitor.sandbox.http.showing.models import models, request_of
@@ -30,7 +30,7 @@ FLOW_LINK = next(
 def _prepare(call: Call, record: ImportedDataset | None, values: dict[str, Any]) -> dict[str, Any]:
     # Only what this operation takes: a patch does not move data.
     body = Body({name: item for name, item in (call.body or {}).items() if name in _taken(call)})
-    judged(values)
+    validated(values)
     if record is None:
         return {**values, **address_of(call.world, body, values)}
     if body.has("id") and body.integer("id") != record.id:

@@ -51,7 +51,7 @@ RECIPE: Kind[Recipe] = Kind(
         "recipe": lambda _, item: reference(item.id),
         "referenceinfo": _reference_info,
     },
-    # Which of the two is the input is judged by the handler.
+    # Which of the two is the input is decided by the handler.
     unkept=frozenset({"importedDataset", "wrangledDataset"}),
     associations={
         "recipe": Association(key="recipe", target="recipes", find=lambda _, item: item),

@@ -49,7 +49,7 @@ def _input(call: Call, body: Body) -> ImportedDataset | Recipe:
         link = _link(RECIPE, "upstream_ids")
         record = call.world.recipes.get(linked(call, link, recipe_id, f"{name}.id"))
     if record is None:
-        raise LookupError("a link was judged and leads nowhere")
+        raise LookupError("a link was validated and leads nowhere")
     return record
 
 

@@ -28,7 +28,7 @@ from monitor.sandbox.world import World
 MOST_EDGES = 1_000
 
 
-class _Wanted(Struct, frozen=True, kw_only=True):
+class _RequestedEdge(Struct, frozen=True, kw_only=True):
     """An edge that a request asks for."""
 
     input_node: FlowNode
@@ -46,9 +46,9 @@ def commit_edges(call: Call) -> Reply:
     if flow is None:
         raise not_found("flow", node.flow_id)
     require_right(call, flow)
-    wanted = [_wanted(call, node, body) for body in _bodies(Body(call.body))]
-    _refuse_circles(call.world, wanted)
-    edges = [_commit(call, flow, body) for body in wanted]
+    requested = [_requested_edge(call, node, body) for body in _bodies(Body(call.body))]
+    _refuse_circles(call.world, requested)
+    edges = [_commit(call, flow, body) for body in requested]
     data = [show(RESOURCES, call.view, EDGE.plural, edge) for edge in edges]
     return Reply(status=status_of(call.operation), body={"data": data})
 
@@ -64,7 +64,7 @@ def _bodies(body: Body) -> list[Body]:
     return found_edges
 
 
-def _wanted(call: Call, node: FlowNode, body: Body) -> _Wanted:
+def _requested_edge(call: Call, node: FlowNode, body: Body) -> _RequestedEdge:
     """Return an edge; an end that is not named is the node of the path."""
     names = ("inputFlowNodeId", "outputFlowNodeId")
     if not any(body.has(name) for name in names):
@@ -72,7 +72,7 @@ def _wanted(call: Call, node: FlowNode, body: Body) -> _Wanted:
     begin, end = (_end(call, node, body, name) for name in names)
     if not isinstance(end, Recipe):
         raise bad_field(body.name_of(names[1]), "names a node that takes no input")
-    return _Wanted(
+    return _RequestedEdge(
         input_node=begin,
         output_node=end,
         in_port_id=body.integer("inPortId") if body.has("inPortId") else 0,
@@ -89,14 +89,14 @@ def _end(call: Call, node: FlowNode, body: Body, name: str) -> FlowNode:
     return named
 
 
-def _refuse_circles(world: World, wanted: list[_Wanted]) -> None:
+def _refuse_circles(world: World, requested: list[_RequestedEdge]) -> None:
     """Refuse what would let a recipe wait for itself.
 
     Raises:
         ApiError: 400.
     """
     upstream = {recipe.id: set(recipe.upstream_ids) for recipe in world.recipes.live()}
-    for edge in wanted:
+    for edge in requested:
         source_id = recipe_behind(edge.input_node)
         if source_id is None:
             continue
@@ -119,8 +119,8 @@ def _reached(upstream: Mapping[int, set[int]], recipe_id: int) -> set[int]:
     return reached
 
 
-def _commit(call: Call, flow: Flow, wanted: _Wanted) -> FlowEdge:
-    recipe, source = wanted.output_node, wanted.input_node
+def _commit(call: Call, flow: Flow, requested: _RequestedEdge) -> FlowEdge:
+    recipe, source = requested.output_node, requested.input_node
     source_id = recipe_behind(source)
     if source_id is not None:
         ids = dict.fromkeys((*recipe.upstream_ids, source_id))
@@ -129,7 +129,7 @@ def _commit(call: Call, flow: Flow, wanted: _Wanted) -> FlowEdge:
         ids = dict.fromkeys((*recipe.dataset_ids, source.dataset_id))
         call.world.update(recipe, by=call.person.id, dataset_ids=tuple(ids))
     edge = _edge(call, flow, input_id=source.id, output_id=recipe.id)
-    call.world.update(edge, in_port_id=wanted.in_port_id, out_port_id=wanted.out_port_id)
+    call.world.update(edge, in_port_id=requested.in_port_id, out_port_id=requested.out_port_id)
     return edge
 
 

@@ -35,7 +35,7 @@ def _library(call: Call) -> Iterator[Flow | Folder]:
 
 
 def list_library(call: Call) -> Reply:
-    """List flows and folders together; each row tells its ``type``."""
+    """List flows and folders together; each row has its ``type``."""
     reply = call.list(ROWS, _library(call))
     if call.list_query().include_count:
         return Reply(body={**reply.body, "count": _counts(call)})

@@ -1,4 +1,4 @@
-"""Values of parameters in all runs of a flow, and when its people are told of its runs."""
+"""Values of parameters in all runs of a flow, and when its people are notified of its runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def create_override(call: Call) -> Reply:
 
 
 def create_notification_settings(call: Call) -> Reply:
-    """Say when a flow's people are told; a flow that has such settings gets others."""
+    """Set when a flow's people are notified; replaces the settings that a flow has."""
     values = values_of(call, NOTIFICATION_SETTINGS, "FlowNotificationSettingsCreateRequest")
     require_right_around(call, NOTIFICATION_SETTINGS, values)
     for flow_notification_settings in call.world.shelf(FlowNotificationSettings).live():

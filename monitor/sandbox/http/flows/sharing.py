@@ -14,7 +14,7 @@ from monitor.sandbox.http.showing.rendering import reference, stamp
 
 
 def share_flow(call: Call) -> Reply:
-    """Let people work on a flow, or only look at it; tells everybody who has a part in it."""
+    """Let people work on a flow, or only view it; the answer lists everybody who has access."""
     flow = found(call, FLOW)
     share(call, flow, subjects(call))
     permissions: list[Json] = [

@@ -32,7 +32,7 @@ _FAMILIES = (data, flows, outputs, packages, people, plans, runs, schedules, web
 
 KINDS: tuple[Kind[Any], ...] = tuple(kind for family in _FAMILIES for kind in family.KINDS)
 
-# The names of resources that no kind tells: their shapes were written by hand.
+# The names of resources that no kind defines: their shapes were written by hand.
 _NAMES: dict[type[Record], str] = {
     Flow: "flows",
     Person: "people",

@@ -31,10 +31,10 @@ def nested_values(call: Call, kind: Kind[Any], body: Json, *, path: str) -> dict
     """
     values = values_of(call, kind, kind.requests[0], body=body, path=path)
     values.pop("output_object_id", None)
-    return judged(values, path)
+    return validated(values, path)
 
 
-def judged(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+def validated(values: dict[str, Any], path: str = "") -> dict[str, Any]:
     """Return the values, whose run parameters stand at places that can be.
 
     Raises:
@@ -62,7 +62,7 @@ def _prepare(call: Call, record: Record | None, values: dict[str, Any]) -> dict[
         values.pop("output_object_id", None)  # what an output makes stays with it
     elif "output_object_id" not in values:
         raise bad_field("outputObjectId", "is required")
-    return judged(values)
+    return validated(values)
 
 
 _WRITE_SETTINGS: Hooks[WriteSetting] = Hooks(prepare=_prepare)

@@ -105,7 +105,7 @@ WRITE_SETTING: Kind[WriteSetting] = Kind(
     computed={
         "connectionId": _connection_text,
         "runParameters": _parameters,
-        # A run without outputs that is told what to write has settings of no output object.
+        # A run without outputs that gives its destinations has settings of no output object.
         "outputObject": lambda _, item: reference(item.output_object_id or None),
     },
     filter_fields=("path",),

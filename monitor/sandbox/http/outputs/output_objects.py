@@ -33,7 +33,7 @@ def _nested(call: Call) -> dict[str, list[dict[str, Any]]]:
 
 
 def _prepare(call: Call, record: OutputObject | None, values: dict[str, Any]) -> dict[str, Any]:
-    """Judge everything before anything is made."""
+    """Validate everything before anything is made."""
     if record is not None:
         values.pop("recipe_id", None)  # an output stays with its recipe
     elif "recipe_id" not in values:

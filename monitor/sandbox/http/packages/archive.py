@@ -1,7 +1,7 @@
 """The file that a package is: a ZIP of one page about itself and one table for each kind.
 
-``package.json`` tells what the package is, ``data/<plural>.json`` has the records of one kind
-with the attributes that they are kept with, ``README.txt`` tells a person what this is. The same
+``package.json`` describes the package, ``data/<plural>.json`` has the records of one kind
+with the attributes that they are kept with, ``README.txt`` explains it to people. The same
 content always gives the same bytes. What a stranger's file may contain is not believed: its size
 is limited before anything is unpacked, and whatever is wrong is a 400 that names ``data``.
 """
@@ -36,7 +36,7 @@ MOST_VALUES = 1_000_000
 
 Rows: TypeAlias = list[dict[str, Any]]
 
-_ALWAYS_THE_SAME = (1980, 1, 1, 0, 0, 0)  # the oldest date that a ZIP can tell
+_ALWAYS_THE_SAME = (1980, 1, 1, 0, 0, 0)  # the oldest date that a ZIP can have
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 # What a broken ZIP makes of the libraries that read it.

@@ -1,7 +1,8 @@
 """From the content of a package to records that belong to no world yet.
 
-What a package says is judged here for itself: a stranger's file makes a refusal that names
-``data``, or records that hang together. What the API can show of them is judged in a draft.
+The content of a package is validated here: an invalid file makes a refusal that names ``data``,
+a valid one records that belong together. Whether the API can show them is validated in a scratch
+copy of the world.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from monitor.sandbox.http.errors import ApiError, shortened
 from monitor.sandbox.http.kinds.kind import Kind
 from monitor.sandbox.http.kinds.table import KINDS, kind_of
 from monitor.sandbox.http.packages.archive import Package, PackageKind, Rows, bad_package
-from monitor.sandbox.http.packages.exporting import names_told
+from monitor.sandbox.http.packages.exporting import exported_names
 from monitor.sandbox.http.packages.graph import USED, Key, key_of, links_of
 from monitor.sandbox.http.reading.validation import check_sizes
 from monitor.sandbox.records.objects import Flow, Plan, PlanEdge, Recipe, Record
@@ -36,7 +37,7 @@ class Arrivals:
 
 
 def arrivals_of(package: Package, world: World, *, by: int) -> Arrivals:
-    """Return the records of a package, judged; nothing in ``world`` changes.
+    """Return the records of a package, validated; nothing in ``world`` changes.
 
     Raises:
         ApiError: 400, naming ``data``.
@@ -84,12 +85,12 @@ def _records(kind: Kind[Any], rows: Rows, world: World, *, by: int) -> Iterable[
         "updater_id": by,
         "deleted_at": None,
     }
-    told = names_told(kind.record)
+    exported = exported_names(kind.record)
     for row in rows:
         _check_sizes(row, kind)
-        said = {name: value for name, value in row.items() if name in told}
+        values = {name: value for name, value in row.items() if name in exported}
         try:
-            yield cast("Record", msgspec.convert({**said, **mine}, kind.record))
+            yield cast("Record", msgspec.convert({**values, **mine}, kind.record))
         except (msgspec.ValidationError, ValueError, OverflowError) as exc:
             raise bad_package(f"has a {kind.name} that cannot be read: {exc}") from exc
 

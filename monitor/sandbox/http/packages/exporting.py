@@ -23,14 +23,14 @@ from monitor.sandbox.http.packages.graph import (
     Key,
     Link,
     graph_of,
-    homes_beyond,
+    home_flows_outside,
     links_of,
 )
 from monitor.sandbox.http.showing.rendering import View
 from monitor.sandbox.records.objects import Connection, Flow, Plan, Record
 from monitor.sandbox.world import WORKSPACE_ID, World
 
-# Who made or deleted a thing, and whom it is for, is told of one workspace only.
+# Who made or deleted a thing, and whom it is for, is valid in one workspace only.
 _STAYS_AT_HOME = frozenset(
     {
         "creator_id",
@@ -77,14 +77,14 @@ def gathered(view: View, root: Flow | Plan) -> Graph:
         )
     roots: tuple[Record, ...] = (root,)
     graph = graph_of(view.world, *roots)
-    while beyond := homes_beyond(view.world, graph):
-        for flow in beyond:
+    while outside := home_flows_outside(view.world, graph):
+        for flow in outside:
             if not view.may_see(flow):
                 raise validation_failed(
                     f'"id" cannot be exported: {root.id} builds upon flow {flow.id}, '
                     "which you may not see"
                 )
-        roots = (*roots, *beyond)
+        roots = (*roots, *outside)
         graph = graph_of(view.world, *roots)
     return graph
 
@@ -116,8 +116,8 @@ def plural_of(record: Record) -> str:
     return kind.plural
 
 
-def names_told(record: type[Record]) -> frozenset[str]:
-    """Return the attributes that a package tells of a kind of records."""
+def exported_names(record: type[Record]) -> frozenset[str]:
+    """Return the attributes that a package has of a kind of records."""
     return frozenset(
         field.name
         for field in dataclasses.fields(record)
@@ -130,7 +130,7 @@ def row_of(record: Record, inside: Collection[Key]) -> dict[str, Any]:
 
     Secrets of connections are left out; they never leave their workspace.
     """
-    values = {name: getattr(record, name) for name in names_told(type(record))}
+    values = {name: getattr(record, name) for name in exported_names(type(record))}
     cut = {
         (link.attribute, link.record_id) for link in links_of(record) if _leads_out(link, inside)
     }

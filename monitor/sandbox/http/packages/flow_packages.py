@@ -9,7 +9,7 @@ from monitor.sandbox.http.outcomes import ZIP_TYPE, status_of
 from monitor.sandbox.http.packages.archive import PackageKind, pack, unpack
 from monitor.sandbox.http.packages.arrivals import Arrivals, arrivals_of
 from monitor.sandbox.http.packages.exporting import export, gathered
-from monitor.sandbox.http.packages.importing import Imported, answer_of, bring_in, judge
+from monitor.sandbox.http.packages.importing import Imported, answer_of, bring_in, refuse_invalid
 from monitor.sandbox.http.reading.parameters import boolean, integer
 from monitor.sandbox.http.showing.rendering import View
 from monitor.sandbox.records.flows import Folder
@@ -28,7 +28,7 @@ def get_plan_package(call: Call) -> Reply:
 
 
 def try_flow_package(call: Call) -> Reply:
-    """Judge whether a flow can be exported; nothing comes of it."""
+    """Check whether a flow can be exported, without exporting it."""
     gathered(call.view, call.thing(call.world.flows, "flow"))
     return NO_CONTENT
 
@@ -79,14 +79,14 @@ def _arrivals(call: Call, kind: PackageKind) -> Arrivals:
 
 
 def _try(call: Call, arrivals: Arrivals, *, folder_id: int | None) -> tuple[View, Imported]:
-    """Import into a draft of the world, and judge what came of it.
+    """Import into a scratch copy of the world, and validate the result.
 
     Raises:
         ApiError: 400, naming ``data``.
     """
-    view = View(call.world.draft(), call.person)
+    view = View(call.world.scratch_copy(), call.person)
     imported = bring_in(view, arrivals, folder_id=folder_id)
-    judge(view, imported)
+    refuse_invalid(view, imported)
     return view, imported
 
 

@@ -81,7 +81,7 @@ def graph_of(world: World, *roots: Record, leave_out: Collection[type[Record]] =
     return Graph(parts=tuple(parts.values()), used=tuple(used.values()))
 
 
-def homes_beyond(world: World, graph: Graph) -> list[Flow]:
+def home_flows_outside(world: World, graph: Graph) -> list[Flow]:
     """Return the live flows outside that parts of the graph name, or name something in."""
     inside = {key_of(other_part) for other_part in graph.parts}
     found: dict[int, Flow] = {}

@@ -1,4 +1,4 @@
-"""From the records of a package to new ones in a world, or in a draft of it."""
+"""From the records of a package to new ones in a world, or in a scratch copy of it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def bring_in(view: View, arrivals: Arrivals, *, folder_id: int | None) -> Import
     """Make what arrived in the view's world, in the name of its person.
 
     What flows use is not made again where the person has it already. Flows come into the folder.
-    The new records are not judged: see `judge`.
+    The new records are not validated: see `refuse_invalid`.
     """
     known = _known_here(view, arrivals.used)
     strange = [_renamed(view.world, item) for item in arrivals.used if key_of(item) not in known]
@@ -76,7 +76,7 @@ def bring_in(view: View, arrivals: Arrivals, *, folder_id: int | None) -> Import
     return Imported(roots=roots, made=made, known=known, arrived=arrived)
 
 
-def judge(view: View, imported: Imported) -> None:
+def refuse_invalid(view: View, imported: Imported) -> None:
     """Hold every new record against what the API says that such a thing is.
 
     Raises:

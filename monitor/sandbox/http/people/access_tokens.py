@@ -19,7 +19,7 @@ LONGEST_LIFETIME_SECONDS = 100 * 365 * 86_400
 
 
 def create_token(call: Call) -> Reply:
-    """Make a token of the caller; its value is told this once."""
+    """Make a token of the caller; its value is returned this once."""
     _judge_feature(call)
     body = Body(call.body)
     lifetime = _lifetime_seconds(call, body)
@@ -52,7 +52,7 @@ def get_token(call: Call) -> Reply:
 
 
 def delete_token(call: Call) -> Reply:
-    """Delete one of the caller's own tokens; whoever sends it from now on is unknown."""
+    """Delete one of the caller's own tokens; requests with it are then refused."""
     call.world.delete(_token(call))
     return NO_CONTENT
 

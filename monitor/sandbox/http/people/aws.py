@@ -17,7 +17,7 @@ from monitor.sandbox.world import WORKSPACE_ID
 
 
 def _prepare_config(call: Call, config: AwsConfig | None, values: dict[str, Any]) -> dict[str, Any]:
-    """Judge whose configuration it is to be: the caller's own where nobody is named."""
+    """Decide whose configuration it is: the caller's own where nobody is named."""
     values = dict(values)
     if config is None or _names_somebody(call):
         values["person_id"] = _owner_id(call)

@@ -51,7 +51,7 @@ def privileges_of(person: Person) -> list[Json]:
 
 
 def dataflow_options_of(view: View, person_id: int) -> list[tuple[str, Json]]:
-    """Return what a person's jobs tell Dataflow: the workspace's region, then their own options."""
+    """Return what a person's jobs give Dataflow: the workspace's region, then their own options."""
     options: dict[str, Json] = {"region": setting(view.world, "dataflow.defaultRegion")}
     for dataflow_options in view.world.shelf(DataflowOptions).live():
         if dataflow_options.person_id == person_id:

@@ -24,7 +24,7 @@ MOST_RETRIES = 10
 
 
 def _prepare(call: Call, record: PlanNode | None, values: dict[str, Any]) -> dict[str, Any]:
-    """Judge the whole node, the edges to it too, before anything is made."""
+    """Validate the whole node, the edges to it too, before anything is made."""
     del record
     body = Body(call.body)
     plan_id, task_type = values["plan_id"], values["task_type"]
@@ -136,7 +136,7 @@ def _join(call: Call, node: PlanNode) -> None:
 
 
 def touch(call: Call, plan_id: int) -> None:
-    """Tell that a plan has changed in one of its parts."""
+    """Publish that a part of a plan has changed."""
     plan = call.world.plans.get(plan_id)
     if plan is not None:
         call.world.update(plan, by=call.person.id)

@@ -26,13 +26,13 @@ def _prepare(call: Call, record: PlanOverride | None, values: dict[str, Any]) ->
     return values
 
 
-def _tell(call: Call, record: PlanOverride) -> None:
+def _notify(call: Call, record: PlanOverride) -> None:
     node = call.world.plan_nodes.get(record.plan_node_id)
     if node is not None:
         touch(call, node.plan_id)
 
 
-HOOKS: Hooks[PlanOverride] = Hooks(prepare=_prepare, after=_tell)
+HOOKS: Hooks[PlanOverride] = Hooks(prepare=_prepare, after=_notify)
 
 HANDLERS: Handlers = crud(
     PLAN_OVERRIDE,

@@ -15,7 +15,7 @@ from monitor.sandbox.records.plans import PlanOverride
 from monitor.sandbox.records.runs import PlanSnapshotRun, PlanTaskRun
 from monitor.sandbox.world import WORKSPACE_ID
 
-# The full read of a snapshot tells what its newest runs did, node by node.
+# The full read of a snapshot shows its newest runs, node by node.
 RUNS_TOLD_BY_A_SNAPSHOT = 25
 POLICY_TAGS = {OWNER: "plan_owner", COLLABORATOR: "plan_editor", READ_ONLY: "plan_viewer"}
 

@@ -76,7 +76,7 @@ def date_limit(field: str, comparison: str, milliseconds: int) -> DateLimit:
 
 
 class ListQuery(Struct, frozen=True, kw_only=True):
-    """A list operation's query, judged. Empty sets and texts select everything."""
+    """A list operation's query, validated. Empty sets and texts select everything."""
 
     limit: int | None  # None for all, where there are no pages
     offset: int
@@ -104,37 +104,37 @@ class Selection(Struct, Generic[T], frozen=True):
 
 
 def read_list_query(operation: Operation, query: Query) -> ListQuery:
-    """Judge the query of a list or count operation, parameter by parameter.
+    """Validate the query of a list or count operation, parameter by parameter.
 
     Raises:
         ApiError: 400, naming the first parameter that is wrong.
     """
-    offered = query.only(operation.query)
+    query_values = query.only(operation.query)
     schedules = operation.resource == "Schedule"
     return ListQuery(
         limit=integer(
-            offered,
+            query_values,
             "limit",
             DEFAULT_SCHEDULE_LIMIT if schedules else DEFAULT_LIMIT,
             least=1,
             most=LARGEST_SCHEDULE_LIMIT if schedules else None,
         )
-        if "limit" in operation.query and not boolean(offered, "noLimit")
+        if "limit" in operation.query and not boolean(query_values, "noLimit")
         else None,
-        offset=integer(offered, "offset", 0),
-        sort=read_sort(offered.get("sort")),
-        filter_text=offered.get("filter"),
-        filter_fields=names(offered.get("filterFields")),
-        filter_type=word(offered, "filterType", FILTER_TYPES, default="fuzzy"),
-        fields=names(offered.get("fields")),
-        embeds=tuple(offered.all("embed")),
-        include_count=boolean(offered, "includeCount"),
-        include_deleted=boolean(offered, "includeDeleted"),
-        dates=tuple(_dates(offered)),
-        statuses=words(offered, "status", STATUSES),
-        ran_from=words(offered, "ranfrom", RAN_FROM),
-        ran_for=words(offered, "ranfor", RAN_FOR),
-        run_by_all=word(offered, "runBy", ("all", "currentUser")) == "all",
+        offset=integer(query_values, "offset", 0),
+        sort=read_sort(query_values.get("sort")),
+        filter_text=query_values.get("filter"),
+        filter_fields=names(query_values.get("filterFields")),
+        filter_type=word(query_values, "filterType", FILTER_TYPES, default="fuzzy"),
+        fields=names(query_values.get("fields")),
+        embeds=tuple(query_values.all("embed")),
+        include_count=boolean(query_values, "includeCount"),
+        include_deleted=boolean(query_values, "includeDeleted"),
+        dates=tuple(_dates(query_values)),
+        statuses=words(query_values, "status", STATUSES),
+        ran_from=words(query_values, "ranfrom", RAN_FROM),
+        ran_for=words(query_values, "ranfor", RAN_FOR),
+        run_by_all=word(query_values, "runBy", ("all", "currentUser")) == "all",
         scope=_scope(operation, query),
     )
 

@@ -62,7 +62,7 @@ def check_body(type_name: str, body: Json) -> Json:
 
 
 def check_part(type_name: str, value: Json, *, path: str) -> Json:
-    """Return a part of a body that fits a type which the body's own model does not tell.
+    """Return a part of a body that fits a type which the body's own model does not define.
 
     Raises:
         ApiError: 400, naming the field that does not fit.

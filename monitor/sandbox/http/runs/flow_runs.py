@@ -14,7 +14,7 @@ from monitor.sandbox.records.runs import FlowRun, RanFrom
 
 
 def run_flow(call: Call) -> Reply:
-    """Run all recipes of a flow, or those named; tell the job groups that exist already."""
+    """Run all recipes of a flow, or those named; return the job groups that exist already."""
     flow = call.thing(call.world.flows, "flow")
     body = Body({} if call.body is None else call.body)
     boolean(call.query, "runAsync")

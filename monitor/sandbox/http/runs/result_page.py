@@ -22,15 +22,15 @@ def result_lines(world: World, job_group: JobGroup) -> list[str]:
         f"Flow: {flow.name if flow else 'unknown'}",
         f"Recipe: {recipe.name if recipe else 'unknown'}",
         f"Started by: {job_group.ran_from.value}",
-        f"Created: {_moment(job_group.created_at)}",
-        f"Work began: {_moment(min(begins, default=None))}",
-        f"Work ended: {_moment(max(ends, default=None) if job_group.status.is_over else None)}",
+        f"Created: {_formatted(job_group.created_at)}",
+        f"Work began: {_formatted(min(begins, default=None))}",
+        f"Work ended: {_formatted(max(ends, default=None) if job_group.status.is_over else None)}",
         f"Rows: {rows_of(world, job_group)}",
         *_results(world, job_group),
     ]
 
 
-def _moment(instant: datetime | None) -> str:
+def _formatted(instant: datetime | None) -> str:
     return "not yet" if instant is None else f"{instant:%Y-%m-%d %H:%M:%S} UTC"
 
 

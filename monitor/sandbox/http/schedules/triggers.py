@@ -43,7 +43,7 @@ def read_trigger(body: Body, *, now: datetime) -> ScheduleTrigger:
     """Return what one item of ``triggers`` says.
 
     Raises:
-        ApiError: 400; its code tells a bad expression from a trigger that will never fire.
+        ApiError: 400; its code separates a bad expression from a trigger that never fires.
     """
     watchers = [name for name in body.names() if name in WATCHERS]
     if watchers and not body.has("timeBased"):

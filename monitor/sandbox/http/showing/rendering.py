@@ -154,7 +154,7 @@ def show(
 
 
 def check(resources: Resources, kind: str, *, embeds: Sequence[Embed]) -> None:
-    """Judge embeds, also where no record is there to show them.
+    """Validate embeds, also where no record is there to show them.
 
     Raises:
         ApiError: 400, when an association does not exist.

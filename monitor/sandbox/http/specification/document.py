@@ -32,9 +32,9 @@ _QUOTA_HEADERS = tuple(
 @functools.cache
 def document(edition: Edition, base_url: str) -> dict[str, Json]:
     """Return the OpenAPI 3.0 document of an edition's operations."""
-    offered = [operation for operation in operations() if operation.is_offered_in(edition)]
+    listed = [operation for operation in operations() if operation.is_offered_in(edition)]
     paths: dict[str, dict[str, Json]] = {}
-    for item in offered:
+    for item in listed:
         path = re.sub(r":(\w+)", r"{\1}", item.path)
         paths.setdefault(path, {})[item.method.lower()] = _operation(item, edition)
     return {
@@ -42,7 +42,7 @@ def document(edition: Edition, base_url: str) -> dict[str, Json]:
         "info": {"title": "Data-preparation workspace", "version": "v4"},
         "servers": [{"url": base_url}],
         "security": [{"accessToken": []}],
-        "tags": [{"name": name} for name in dict.fromkeys(item.resource for item in offered)],
+        "tags": [{"name": name} for name in dict.fromkeys(item.resource for item in listed)],
         "paths": paths,
         "components": {
             "securitySchemes": {"accessToken": {"type": "http", "scheme": "bearer"}},

@@ -1,4 +1,4 @@
-"""Where to go from an answer: the operations that take the id which it tells."""
+"""Where to go from an answer: the operations that take the id which it has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from monitor.catalogue.operations import Edition, Operation, operations
 from monitor.sandbox.http.errors import Json
 
-# What an answer tells besides the id of what is made or listed under the same path.
+# What an answer has besides the id of what is made or listed under the same path.
 _ELSEWHERE = {
     "listJobLibrary": ("/v4/jobGroups", "$response.body#/data/0/id"),
     "runFlow": ("/v4/flowRuns", "$response.body#/flowRunId"),
@@ -22,7 +22,7 @@ _ELSEWHERE = {
 
 def links_of(operation: Operation, edition: Edition) -> dict[str, Json]:
     """Return the links of an operation's answer, by the operation that each leads to."""
-    root, expression = _told_by(operation)
+    root, expression = _source_of(operation)
     return {
         item.operation_id: {
             "operationId": item.operation_id,
@@ -33,7 +33,7 @@ def links_of(operation: Operation, edition: Edition) -> dict[str, Json]:
     }
 
 
-def _told_by(operation: Operation) -> tuple[str, str]:
+def _source_of(operation: Operation) -> tuple[str, str]:
     if operation.operation_id in _ELSEWHERE:
         return _ELSEWHERE[operation.operation_id]
     if operation.parameters or operation.method not in {"GET", "POST"}:

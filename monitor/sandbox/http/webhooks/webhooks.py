@@ -84,7 +84,7 @@ def _task(call: Call) -> WebhookFlowTask:
 
 
 async def send_test(call: Call) -> Reply:
-    """Send the request once, now, and tell what came of it; that it failed is no error."""
+    """Send the request once, now, and return the outcome; a failed request is no error."""
     body = Body(call.body)
     answer = await call.services.deliveries.test(
         url=_url(body),

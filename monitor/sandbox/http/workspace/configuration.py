@@ -23,7 +23,7 @@ _TYPES: Mapping[str, tuple[type[Value], str]] = {
 
 
 class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One setting as the schema tells it, and what a value has to be like."""
+    """One setting as the schema defines it, and what a value has to be like."""
 
     type: str
     default: Value
@@ -33,7 +33,7 @@ class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
     minimum: int | None = None
     maximum: int | None = None
 
-    def judged(self, value: Json, name: str) -> Value:
+    def validated(self, value: Json, name: str) -> Value:
         """Return a value that the setting may have; ``name`` is where it stands in the body.
 
         Raises:

@@ -20,7 +20,9 @@ def get_configuration(call: Call) -> Reply:
     key = call.query.get("key")
     if key and key not in settings():
         raise bad_parameter("key", key, "the key of a setting")
-    return Reply(body={setting: _told(call, setting) for setting in ([key] if key else settings())})
+    return Reply(
+        body={setting: _shown(call, setting) for setting in ([key] if key else settings())}
+    )
 
 
 def get_schema(call: Call) -> Reply:
@@ -41,12 +43,12 @@ def save_configuration(call: Call) -> Reply:
         else:
             call.world.create(WorkspaceSetting, by=call.person.id, key=key, value=value)
     return Reply(
-        body={"configuration": [{"key": key, "value": _told(call, key)} for key in changes]}
+        body={"configuration": [{"key": key, "value": _shown(call, key)} for key in changes]}
     )
 
 
 def reset_configuration(call: Call) -> Reply:
-    """Give settings their defaults again; tell how many were saved ones."""
+    """Reset settings to their defaults; return how many were saved ones."""
     _judge_workspace(call)
     _judge_right(call)
     keys = Body(call.body).array("settings")
@@ -61,7 +63,7 @@ def reset_configuration(call: Call) -> Reply:
 
 
 def _changes(body: Body) -> dict[str, Value]:
-    """Return the judged values by their keys; of two for one key the later one counts.
+    """Return the validated values by their keys; of two for one key the later one counts.
 
     Raises:
         ApiError: 400, naming the field.
@@ -71,11 +73,11 @@ def _changes(body: Body) -> dict[str, Value]:
         key = object_.text("key")
         if key not in settings():
             raise bad_field(object_.name_of("key"), "is no setting of the workspace")
-        changes[key] = settings()[key].judged(object_.raw("value"), object_.name_of("value"))
+        changes[key] = settings()[key].validated(object_.raw("value"), object_.name_of("value"))
     return changes
 
 
-def _told(call: Call, key: str) -> Json:
+def _shown(call: Call, key: str) -> Json:
     """Return a setting's value; a secret one only to administrators."""
     value = setting(call.world, key)
     return MASK if settings()[key].secret and value and not call.person.is_admin else value
@@ -92,7 +94,7 @@ def _judge_workspace(call: Call) -> None:
 
 
 def _judge_right(call: Call) -> None:
-    """Refuse whoever is no administrator.
+    """Refuse anybody but an administrator.
 
     Raises:
         ApiError: 403.

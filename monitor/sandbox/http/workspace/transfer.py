@@ -19,7 +19,7 @@ from monitor.sandbox.records.runs import FlowRun, Job, JobGroup, PlanSnapshotRun
 from monitor.sandbox.records.workspace import WorkspaceSetting
 from monitor.sandbox.world import World
 
-# People are nobody's, history goes on telling who it was, and access stays with its person.
+# People are nobody's, history keeps who it was, and access stays with its person.
 STAYS: frozenset[type[Record]] = frozenset(
     {
         *(Person, Token, AwsConfig, AwsRole, DataflowOptions, WorkspaceSetting),
@@ -52,10 +52,10 @@ def give(world: World, giver: Person, receiver: Person, *, by: Person) -> None:
         for other_kind in world.shelf(kind):
             if other_kind.creator_id == giver.id:
                 other_kind.creator_id = receiver.id
-                _tell(world, other_kind, receiver, by=by)
+                _notify(world, other_kind, receiver, by=by)
 
 
-def _tell(world: World, record: Record, receiver: Person, *, by: Person) -> None:
+def _notify(world: World, record: Record, receiver: Person, *, by: Person) -> None:
     """Note who moved an asset; what is shared with its own owner is not shared with them."""
     if record.deleted_at is not None:
         return

@@ -62,7 +62,7 @@ def work_in(world: World, period: Period) -> list[Work]:
 
 
 def list_compute_usage(call: Call) -> Reply:
-    """Tell the seconds of work by day and engine."""
+    """Return the seconds of work by day and engine."""
     period = _period(call.path_values)
     work = work_in(call.world, period)
 
@@ -77,7 +77,7 @@ def list_compute_usage(call: Call) -> Reply:
 
 
 def report_in_detail(call: Call) -> Reply:
-    """Tell the seconds of work of each job group."""
+    """Return the seconds of work of each job group."""
     period = _period(call.path_values)
     work = work_in(call.world, period)
     rows = [_row_of_job_group(call.world, part) for part in _grouped(work, _job_group_id).values()]
@@ -85,12 +85,12 @@ def report_in_detail(call: Call) -> Reply:
 
 
 def list_usage_of_project(call: Call) -> Reply:
-    """Tell what each person has used in the workspace's project."""
+    """Return what each person has used in the workspace's project."""
     return _user_usage(call, "projectId", PROJECT_ID)
 
 
 def list_usage_of_entitlement(call: Call) -> Reply:
-    """Tell what each person has used of the workspace's entitlement."""
+    """Return what each person has used of the workspace's entitlement."""
     return _user_usage(call, "entitlementId", ENTITLEMENT_ID)
 
 

@@ -1,0 +1,75 @@
+"""What may be due in a recorded past, in which nothing but events changes the state.
+
+So whatever no event touches is evaluated only when its time has come, and the instants in between
+are passed over. Handed to the engine as its ``timeline``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from monitor.alerting.alerts.instance import AlertInstance
+from monitor.alerting.alerts.pending_step import ALERT, PendingStep
+from monitor.alerting.alerts.timers import AlertTimers
+from monitor.alerting.engine.evaluation import EvaluationContext
+from monitor.alerting.engine.rule_set import RuleSet
+from monitor.alerting.engine.timeline import NOW, LiveTimeline, NextEvaluation, SlowReads
+from monitor.alerting.rules.contract import Subject
+from monitor.model.live_state import WorkspaceStatus
+
+
+class RecordedTimeline(LiveTimeline):
+    """Finds the instants at which an evaluation may change something."""
+
+    considers_past = False  # the past that is recorded begins with its first event
+    sweep_seconds = 6 * 3_600.0
+
+    def reset(self, rules: RuleSet) -> None:
+        super().reset(rules)
+        self._alert_timers = AlertTimers(rules.by_name, rules.limits)
+
+    def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
+        pending = context.pending
+        if not context.suppression.is_idle:
+            return pending.rows(ALERT)
+        if self._is_new:
+            self._alert_timers.update(pending.rows(ALERT))
+        keys = self._alert_timers.due(context.facts.now) | pending.changed[ALERT].keys()
+        rows = ((key, pending.get(ALERT, key)) for key in keys)
+        return [(key, instance) for key, instance in rows if instance is not None]
+
+    def evaluated(
+        self,
+        context: EvaluationContext,
+        subject: Subject,
+        again_at: datetime | None,
+        *,
+        is_changed: bool,
+    ) -> None:
+        if is_changed:
+            # With another memory a rule may answer otherwise, though nothing else has changed.
+            again_at = context.facts.as_of(subject)
+        super().evaluated(context, subject, again_at, is_changed=is_changed)
+
+    def committed(self, pending: PendingStep) -> None:
+        self._alert_timers.update(pending.changed[ALERT].items())
+
+    def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:
+        if self._is_new or self._touched:
+            return NextEvaluation(ours=NOW)
+        ours = [self._alert_timers.next_at(), *postponed]
+        theirs: list[datetime | None] = []
+        for domain in self._timers.domains():
+            (theirs if domain[1] else ours).append(self._timers.next_at(domain))
+        return NextEvaluation(
+            ours=min((at for at in ours if at is not None), default=None),
+            theirs=min((at for at in theirs if at is not None), default=None),
+        )
+
+    def _of_alerts(self, context: EvaluationContext) -> Iterator[Subject]:
+        # What only events change was evaluated when the newest of them was handled.
+        return super()._of_alerts(context) if self._is_new else iter(())
+
+    def _are_schedules_new(self, before: SlowReads, status: WorkspaceStatus) -> bool:
+        return before.schedules is not status.schedules

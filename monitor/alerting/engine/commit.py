@@ -1,0 +1,90 @@
+"""The fourth step, commit: one durable step of the store, and then the tables in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from monitor.alerting.alerts.firing_runs import FiringRuns
+from monitor.alerting.alerts.pending_step import (
+    ALERT,
+    PendingStep,
+    Row,
+    Tables,
+    empty_tables,
+    tables_of,
+)
+from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
+from monitor.alerting.store import Store
+from monitor.bus.contract import Start, Step
+from monitor.model.clock import Clock
+
+CONSUMER = "alerting"
+
+_TIMEOUT_SECONDS = 10.0
+_POSITION_SECONDS = 1.0  # between two stores of a position behind which nothing changed
+
+
+class CommittedState:
+    """What the store holds, as of the last step that is known to be durable."""
+
+    def __init__(self, *, bus: Store, clock: Clock) -> None:
+        self.position = 0
+        self.suppression = Suppression()
+        self.firing = FiringRuns()
+        self.tables: Tables = empty_tables()
+        self._bus = bus
+        self._clock = clock
+        self._stored_position = 0
+        self._stored_at = clock.monotonic()
+
+    def rows(self, table: str) -> Mapping[str, Row]:
+        return self.tables[table]
+
+    def begin(self) -> PendingStep:
+        """Return a step without changes."""
+        return PendingStep(self.tables, wall_now=self._clock.now())
+
+    async def load(self) -> None:
+        """Replace everything by what the store holds. A cancelled call leaves all as it was.
+
+        Raises:
+            BusUnavailableError: all is as it was.
+        """
+        position = await self._bus.subscribe(CONSUMER, start=Start.NEWEST)
+        tables = tables_of(await self._bus.consumer_state(CONSUMER))
+        self.tables, self.position, self._stored_position = tables, position, position
+        self.suppression = suppression_of(self.begin())
+        self.firing.restore(tables[ALERT])
+
+    async def commit(self, pending: PendingStep, position: int) -> None:
+        """Return once the step and its position are durable.
+
+        A position behind which nothing changed is stored at a bounded rate. After a cancelled call
+        the step may be durable: `load` before the next one.
+
+        Raises:
+            BusUnavailableError: the step may be durable; `load` before the next one.
+        """
+        now = self._clock.monotonic()
+        is_empty = pending.is_empty
+        if is_empty and (
+            position == self._stored_position or now - self._stored_at < _POSITION_SECONDS
+        ):
+            self.position = position
+            return
+        step = Step(
+            consumer=CONSUMER,
+            position=position,
+            state=pending.state(),
+            events=tuple(pending.events),
+        )
+        await self._bus.advance(step, timeout_seconds=_TIMEOUT_SECONDS)
+        self.position = self._stored_position = position
+        self._stored_at = now
+        if is_empty:
+            return
+        is_suppression_new = changes_suppression(pending)
+        pending.apply()
+        if is_suppression_new:
+            self.suppression = suppression_of(self.begin())
+        self.firing.committed(pending)

@@ -1,0 +1,310 @@
+"""What is known at one moment, as the facts that rules are evaluated with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from monitor.alerting.attribution.lineage import Lineage
+from monitor.alerting.attribution.subjects import RUN_KINDS, key_of, of_run, traits_of
+from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
+from monitor.alerting.rules.compiled import Rule
+from monitor.alerting.rules.contract import Subject, SubjectKind
+from monitor.alerting.rules.facts import (
+    DaemonFacts,
+    FlowOrPlanFacts,
+    OutputFacts,
+    PipelineFacts,
+    ScheduleFacts,
+    TokenFacts,
+    WorkspaceFacts,
+)
+from monitor.alerting.rules.monitor_degraded import parts
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import minimum_of
+from monitor.bus.contract import Retention, StoreStatus
+from monitor.model.inventory import OutputQuality
+from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.tracking.live_state import LiveStateView
+
+log = structlog.get_logger()
+
+_LEARNED = msgspec.json.Decoder(Learned)
+
+Complete = Mapping[tuple[str, RunKind], datetime]
+LearnedOf = Callable[[str], bytes | None]
+PipelineId = tuple[PipelineKind, str]
+
+# Evaluated by our own clock; all else by the workspace's, until when everything is known.
+OURS = frozenset({SubjectKind.WORKSPACE, SubjectKind.DAEMON, SubjectKind.TOKEN, SubjectKind.OUTPUT})
+
+
+class ActiveRunsOfSubject(Struct, frozen=True, kw_only=True):
+    """``roots``: those whose root run is of the subject; ``own``: those that are themselves."""
+
+    subject: Subject
+    roots: tuple[ActiveRun, ...]
+    own: tuple[ActiveRun, ...]
+
+
+class SchedulesRead(Struct, frozen=True, kw_only=True):
+    """One read of a workspace's schedules: which of them start what, and what was deleted."""
+
+    by_pipeline: dict[PipelineId, tuple[ScheduleKnown, ...]]
+    deleted: frozenset[PipelineId]
+
+
+class SchedulesByPipeline:
+    """The schedules of each workspace by what they start, indexed once for each read."""
+
+    def __init__(self) -> None:
+        self._cached: dict[str, tuple[tuple[ScheduleKnown, ...], SchedulesRead]] = {}
+
+    def of(self, workspace: WorkspaceStatus) -> SchedulesRead:
+        cached = self._cached.get(workspace.workspace)
+        if cached is not None and cached[0] is workspace.schedules:
+            return cached[1]
+        gathered: defaultdict[PipelineId, list[ScheduleKnown]] = defaultdict(list)
+        for schedule in workspace.schedules:
+            for start in schedule.starts:
+                gathered[start.kind, start.id].append(schedule)
+        found = SchedulesRead(
+            by_pipeline={identity: tuple(schedules) for identity, schedules in gathered.items()},
+            deleted=frozenset(
+                (pipeline.kind, pipeline.id)
+                for schedule in workspace.schedules
+                for pipeline in schedule.deleted
+            ),
+        )
+        self._cached[workspace.workspace] = workspace.schedules, found
+        return found
+
+
+class EvaluationFacts:
+    """The facts of one moment. Costly ones are gathered when they are first used."""
+
+    def __init__(
+        self,
+        view: LiveStateView,
+        lineage: Lineage,
+        *,
+        complete: Complete,
+        now: datetime,
+        wall_now: datetime,
+        bus: StoreStatus | None,
+        retention: Retention,
+        learned: LearnedOf,
+        schedules: SchedulesByPipeline,
+    ) -> None:
+        """``now`` is our steady clock, which no jump of the wall clock moves."""
+        self.now = now
+        self.wall_now = wall_now
+        self._view = view
+        self._lineage = lineage
+        self.complete = complete
+        self._bus = bus
+        self._retention = retention
+        self._learned = learned
+        self._running: dict[str, ActiveRunsOfSubject] | None = None
+        self._pipeline_health: dict[tuple[str, RunKind, str], list[PipelineHealth]] | None = None
+        self._schedules = schedules
+        self._schedules_by_id: dict[str, dict[str, ScheduleKnown]] = {}
+        self._outputs: dict[str, dict[str, OutputQuality]] = {}
+
+    def as_of(self, subject: Subject) -> datetime | None:
+        """Return until when everything is known by the subject's clock; None: not known now."""
+        if subject.subject_kind in OURS:
+            return self.now
+        return self.complete.get((subject.workspace, RunKind(domain_of(subject))))
+
+    def complete_of(self, workspace: str, kind: str) -> datetime | None:
+        """Return until when one kind of run is known; ``kind`` "": our clock."""
+        return self.complete.get((workspace, RunKind(kind))) if kind else self.now
+
+    def vital_subjects(self) -> Iterator[Subject]:
+        """Yield what is evaluated in every cycle, because it may inhibit all else."""
+        if self._bus is not None:
+            for part in parts(self._bus):
+                yield Subject(subject_kind=SubjectKind.DAEMON, thing=part)
+        for status in self._view.workspaces():
+            yield Subject(subject_kind=SubjectKind.WORKSPACE, workspace=status.workspace)
+
+    def running(self) -> dict[str, ActiveRunsOfSubject]:
+        """Return the subjects that have active runs, by key."""
+        if self._running is None:
+            self._running = self._find_running()
+        return self._running
+
+    def of(self, rule: Rule, subject: Subject, *, is_event: bool = False) -> Any:
+        """Return the facts of the subject for the rule; None if the subject does not exist.
+
+        An event contains its own run: then active runs and pipeline health are left out.
+        """
+        if subject.subject_kind is SubjectKind.DAEMON and self._bus is not None:
+            return DaemonFacts(bus=self._bus, retention=self._retention, wall_now=self.wall_now)
+        workspace = self._view.workspace(subject.workspace)
+        if workspace is None:
+            return None
+        if subject.subject_kind is SubjectKind.PIPELINE:
+            return PipelineFacts() if is_event else self._pipeline(rule, subject)
+        if subject.subject_kind is SubjectKind.FLOW_OR_PLAN and subject.pipeline is not None:
+            return self._flow_or_plan(rule, workspace, subject.pipeline, is_event=is_event)
+        if subject.subject_kind is SubjectKind.WORKSPACE:
+            polls = tuple(
+                poll for poll in self._view.polls() if poll.workspace == subject.workspace
+            )
+            return WorkspaceFacts(status=workspace, polls=polls)
+        return self._thing(workspace, subject)
+
+    def _thing(
+        self, workspace: WorkspaceStatus, subject: Subject
+    ) -> OutputFacts | ScheduleFacts | TokenFacts:
+        if subject.subject_kind is SubjectKind.OUTPUT:
+            return OutputFacts(quality=self._outputs_of(workspace).get(subject.thing))
+        if subject.subject_kind is SubjectKind.SCHEDULE:
+            schedule = self._schedule_of(workspace, subject.thing)
+            return ScheduleFacts(schedule=schedule, read_at=workspace.schedules_read_at)
+        tokens = workspace.inventory.tokens
+        stamp = tokens.values.get(subject.thing) if tokens is not None else None
+        return TokenFacts(
+            expires_at=None if stamp is None else datetime.fromtimestamp(stamp, UTC),
+            until=tokens.until if tokens is not None else None,
+        )
+
+    def _pipeline(self, rule: Rule, subject: Subject) -> PipelineFacts:
+        running = self.running().get(key_of(subject))
+        active: tuple[ActiveRun, ...] = ()
+        if running is not None:
+            active = running.own if rule.names_kind else running.roots
+        match = rule.settings.match
+        if active and (match.owner or match.trigger):
+            active = tuple(
+                run for run in active if rule.matches(traits_of(self._view, subject, run.run))
+            )
+        limit = None
+        if rule.settings.rule is RuleKind.RUN_OVERDUE and active:
+            learned = self._learned_of(subject.workspace, subject.kind, subject.pipeline)
+            limit = limit_seconds(learned, minimum_runs=minimum_of(rule.settings))
+        return PipelineFacts(
+            pipeline_health=self._health_of(subject),
+            active=active,
+            limit=limit,
+        )
+
+    def _flow_or_plan(
+        self, rule: Rule, workspace: WorkspaceStatus, pipeline: Pipeline, *, is_event: bool
+    ) -> FlowOrPlanFacts:
+        name = workspace.workspace
+        kinds = RUN_KINDS[pipeline.kind]
+        subjects = [of_run(RunKey(name, kind, ""), pipeline) for kind in kinds]
+        identity = (pipeline.kind, pipeline.id)
+        active: tuple[ActiveRun, ...] = ()
+        pipeline_health: tuple[PipelineHealth, ...] = ()
+        if not is_event:
+            running = [self.running().get(key_of(subject)) for subject in subjects]
+            active = tuple(
+                chain.from_iterable(subject.own for subject in running if subject is not None)
+            )
+            pipeline_health = tuple(chain.from_iterable(map(self._health_of, subjects)))
+        scheduled = self._schedules.of(workspace)
+        return FlowOrPlanFacts(
+            schedules=scheduled.by_pipeline.get(identity, ()),
+            schedules_read_at=workspace.schedules_read_at,
+            schedules_read_before=workspace.schedules_read_before,
+            pipeline_health=pipeline_health,
+            active=active,
+            cadence=None if is_event else self._cadence(rule, name, pipeline),
+            is_deleted=identity in scheduled.deleted,
+        )
+
+    def _cadence(self, rule: Rule, workspace: str, pipeline: Pipeline) -> float | None:
+        """Return the age at which the last success is too old; by the containing kind of run."""
+        if rule.settings.rule is not RuleKind.NOT_FRESH:
+            return None
+        least = minimum_of(rule.settings)
+        for kind in RUN_KINDS[pipeline.kind]:
+            learned = self._learned_of(workspace, kind, pipeline)
+            age = age_seconds(learned, minimum_runs=least)
+            if age is not None:
+                return age
+        return None
+
+    def _learned_of(
+        self, workspace: str, kind: RunKind | None, pipeline: Pipeline | None
+    ) -> Learned | None:
+        if kind is None or pipeline is None:
+            return None
+        return read_learned(self._learned(key_of(of_run(RunKey(workspace, kind, ""), pipeline))))
+
+    def _outputs_of(self, workspace: WorkspaceStatus) -> dict[str, OutputQuality]:
+        name = workspace.workspace
+        if name not in self._outputs:
+            self._outputs[name] = {output.id: output for output in workspace.inventory.outputs}
+        return self._outputs[name]
+
+    def _schedule_of(self, workspace: WorkspaceStatus, schedule_id: str) -> ScheduleKnown | None:
+        name = workspace.workspace
+        if name not in self._schedules_by_id:
+            self._schedules_by_id[name] = {
+                schedule.id: schedule for schedule in workspace.schedules
+            }
+        return self._schedules_by_id[name].get(schedule_id)
+
+    def _health_of(self, subject: Subject) -> tuple[PipelineHealth, ...]:
+        if self._pipeline_health is None:
+            self._pipeline_health = defaultdict(list)
+            for health in self._view.pipeline_health():
+                identity = (health.workspace, health.run_kind, health.pipeline.id)
+                self._pipeline_health[identity].append(health)
+        if subject.kind is None or subject.pipeline is None:
+            return ()
+        key = (subject.workspace, subject.kind, subject.pipeline.id)
+        return tuple(self._pipeline_health.get(key, ()))
+
+    def _find_running(self) -> dict[str, ActiveRunsOfSubject]:
+        subjects: dict[str, Subject] = {}
+        roots: defaultdict[str, list[ActiveRun]] = defaultdict(list)
+        own: defaultdict[str, list[ActiveRun]] = defaultdict(list)
+        for run in self._view.active_runs():
+            root = self._lineage.root_run(run.run)
+            for key, pipeline, gathered in (
+                (root.key, root.pipeline, roots),
+                (run.run.key, run.run.pipeline, own),
+            ):
+                subject = of_run(key, pipeline)
+                subjects[key_of(subject)] = subject
+                gathered[key_of(subject)].append(run)
+        return {
+            key: ActiveRunsOfSubject(subject=subject, roots=tuple(roots[key]), own=tuple(own[key]))
+            for key, subject in subjects.items()
+        }
+
+
+def domain_of(subject: Subject) -> str:
+    """Return the kind of run by whose lists the subject is evaluated; "" where by our clock."""
+    if subject.subject_kind in OURS:
+        return ""
+    if subject.subject_kind is SubjectKind.PIPELINE and subject.kind is not None:
+        return subject.kind
+    # Whatever starts a flow shows first by its job groups.
+    is_plan = subject.pipeline is not None and subject.pipeline.kind is PipelineKind.PLAN
+    return RunKind.PLAN_RUN if is_plan else RunKind.JOB_GROUP
+
+
+def read_learned(value: bytes | None) -> Learned | None:
+    """Return what was learned of a pipeline; None where it is unreadable and learned anew."""
+    if value is None:
+        return None
+    try:
+        return _LEARNED.decode(value)
+    except (msgspec.MsgspecError, ValueError) as exc:
+        log.warning("learned baseline unreadable", reason=str(exc))
+        return None

@@ -1,0 +1,246 @@
+"""What may be due: which subjects and alerts may have changed, and when to evaluate next.
+
+The engine asks a `Timeline` and knows no other. The daemon's `LiveTimeline` checks all alerts at
+every interval. A backtest hands in its own, which passes over the time in which nothing is due.
+In memory: after a restart everything is evaluated once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from msgspec import Struct
+
+from monitor.alerting.alerts.content import subject_of
+from monitor.alerting.alerts.instance import AlertInstance
+from monitor.alerting.alerts.pending_step import ALERT, PendingStep
+from monitor.alerting.attribution.subjects import (
+    RUN_KINDS,
+    key_of,
+    of_pipeline,
+    of_run,
+    of_schedule,
+)
+from monitor.alerting.engine.evaluation import EvaluationContext
+from monitor.alerting.engine.evaluation_facts import ActiveRunsOfSubject, domain_of
+from monitor.alerting.engine.rule_set import RuleSet
+from monitor.alerting.engine.subject_timers import Domain, SubjectTimers
+from monitor.alerting.rules.contract import Subject, SubjectKind
+from monitor.model.inventory import OutputQuality
+from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
+from monitor.model.runs import Pipeline, PipelineKind, RunKey
+from monitor.tracking.live_state import LiveStateView
+
+_SLOW_CYCLES = 30  # between two evaluations of what changes slowly, though nothing was read
+_SWEEP_SECONDS = 60.0
+NOW = datetime.min.replace(tzinfo=UTC)  # is due whatever the clock shows
+# Evaluated in every cycle, because their alerts inhibit others.
+VITAL_KINDS = frozenset({SubjectKind.DAEMON, SubjectKind.WORKSPACE})
+
+
+class NextEvaluation(Struct, frozen=True, kw_only=True):
+    """The first instants at which an evaluation is due: by our clock, and by the subjects'."""
+
+    ours: datetime | None = None
+    theirs: datetime | None = None
+
+
+class Timeline(Protocol):
+    """Which subjects and alerts may have changed by now, and when an evaluation is due."""
+
+    considers_past: bool  # False: nothing came before the first event
+    sweep_seconds: float  # between two sweeps of what is kept too long
+
+    def reset(self, rules: RuleSet) -> None:
+        """Evaluate everything in the next cycle, as after a start and with other rules."""
+
+    def touch(self, subject: Subject) -> None:
+        """Evaluate the subject in the next cycle: an event is about it."""
+
+    def checks_removed(self) -> bool:
+        """True where this cycle looks for alerts whose rule or subject was removed."""
+
+    def subjects(self, context: EvaluationContext) -> list[Subject]:
+        """Return the subjects to evaluate now, each once, besides the vital ones."""
+
+    def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
+        """Return the alerts that time may change now."""
+
+    def evaluated(
+        self,
+        context: EvaluationContext,
+        subject: Subject,
+        again_at: datetime | None,
+        *,
+        is_changed: bool,
+    ) -> None:
+        """Set when the subject is due again; ``is_changed``: its rules changed stored rows."""
+
+    def committed(self, pending: PendingStep) -> None:
+        """Apply what a durable step changed."""
+
+    def cycle_committed(self, now: datetime) -> None:
+        """Begin the next cycle: the changes of this one are durable."""
+
+    def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:
+        """Return when a cycle is due; ``postponed`` are when postponed events are (ours)."""
+
+
+class SlowReads(Struct, frozen=True):
+    """The slow reads of a workspace when a cycle evaluated them."""
+
+    schedules: tuple[ScheduleKnown, ...] = ()
+    schedules_read_at: datetime | None = None
+    outputs: tuple[OutputQuality, ...] = ()
+    tokens: frozenset[str] = frozenset()
+
+
+class LiveTimeline:
+    """The daemon's timeline: a cycle at each interval, whatever happens."""
+
+    considers_past = True
+    sweep_seconds = _SWEEP_SECONDS
+
+    def __init__(self, view: LiveStateView) -> None:
+        self._view = view
+        self._touched: dict[str, Subject] = {}
+        self._evaluated_at: datetime | None = None
+
+    def reset(self, rules: RuleSet) -> None:
+        self._rules = rules
+        self._timers = SubjectTimers()
+        self._known: set[Domain] = set()
+        self._pipelines: set[tuple[str, PipelineKind, str]] = set()
+        self._slow_reads: dict[str, SlowReads] = {}
+        self._running: dict[str, ActiveRunsOfSubject] = {}  # as of their last evaluation
+        self._cycle = 0
+        self._is_new = True
+
+    def touch(self, subject: Subject) -> None:
+        self._touched[key_of(subject)] = subject
+
+    def checks_removed(self) -> bool:
+        return self._is_new or self._is_slow_cycle
+
+    def subjects(self, context: EvaluationContext) -> list[Subject]:
+        due = dict(self._touched)
+        for running in self._changed_runs(context):
+            due[key_of(running.subject)] = running.subject
+        for subject in (*self._of_alerts(context), *self._new_subjects(context)):
+            due.setdefault(key_of(subject), subject)
+        for domain in self._timers.domains():
+            as_of = context.facts.complete_of(*domain)
+            if as_of is not None:
+                for subject in self._timers.take_due(domain, as_of):
+                    due.setdefault(key_of(subject), subject)
+        # In an order that does not depend on what this process has lived through.
+        return [due[key] for key in sorted(due)]
+
+    def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
+        return context.pending.rows(ALERT)
+
+    def evaluated(
+        self,
+        context: EvaluationContext,  # noqa: ARG002 - a Timeline
+        subject: Subject,
+        again_at: datetime | None,
+        *,
+        is_changed: bool,  # noqa: ARG002
+    ) -> None:
+        self._timers.put((subject.workspace, domain_of(subject)), subject, again_at)
+
+    def committed(self, pending: PendingStep) -> None:
+        """Nothing to do: every cycle checks all alerts."""
+
+    def cycle_committed(self, now: datetime) -> None:
+        self._touched.clear()
+        self._is_new = False
+        self._cycle += 1
+        self._evaluated_at = now
+
+    def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:  # noqa: ARG002
+        if self._evaluated_at is None:
+            return NextEvaluation(ours=NOW)
+        interval = timedelta(seconds=self._rules.settings.evaluation_interval_seconds)
+        return NextEvaluation(ours=self._evaluated_at + interval)
+
+    @property
+    def _is_slow_cycle(self) -> bool:
+        return self._cycle % _SLOW_CYCLES == 0
+
+    def _of_alerts(self, context: EvaluationContext) -> Iterator[Subject]:
+        """Yield the subjects of alerts that rules evaluate by state."""
+        for _, instance in context.pending.rows(ALERT):
+            rule = self._rules.by_name.get(instance.alert.name)
+            if rule is None or rule.definition.evaluate is None:
+                continue
+            if rule.definition.subject_kind not in VITAL_KINDS:
+                yield subject_of(rule, instance.alert)
+
+    def _changed_runs(self, context: EvaluationContext) -> list[ActiveRunsOfSubject]:
+        """Return the subjects whose active runs changed, or were observed again.
+
+        The others become late only at the time that their rules have asked for.
+        """
+        facts = context.facts
+        running = facts.running()
+        before = self._running
+        self._running = {
+            key: runs for key, runs in running.items() if facts.as_of(runs.subject) is not None
+        }
+        return [runs for key, runs in running.items() if before.get(key) != runs]
+
+    def _new_subjects(self, context: EvaluationContext) -> Iterator[Subject]:
+        """Yield what was never evaluated since the start, and what was edited or deleted."""
+        complete = context.facts.complete
+        new = set(complete) - self._known
+        self._known.update(new)
+        if new:
+            for health in self._view.pipeline_health():
+                if (health.workspace, health.run_kind) in new:
+                    yield of_run(RunKey(health.workspace, health.run_kind, ""), health.pipeline)
+        if new or self._is_slow_cycle:
+            for named in self._view.pipelines():
+                identity = (named.workspace, named.kind, named.id)
+                is_known = (named.workspace, RUN_KINDS[named.kind][-1]) in self._known
+                if identity not in self._pipelines and is_known:
+                    self._pipelines.add(identity)
+                    pipeline = Pipeline(kind=named.kind, id=named.id, name=named.name)
+                    yield of_pipeline(named.workspace, pipeline)
+        for status in self._view.workspaces():
+            yield from self._of_slow_reads(status)
+
+    def _of_slow_reads(self, status: WorkspaceStatus) -> Iterator[Subject]:
+        """Yield the schedules, outputs and tokens that were read anew, also deleted ones."""
+        name, inventory = status.workspace, status.inventory
+        before = self._slow_reads.get(name, SlowReads())
+        tokens = frozenset(inventory.tokens.values if inventory.tokens is not None else ())
+        self._slow_reads[name] = SlowReads(
+            schedules=status.schedules,
+            schedules_read_at=status.schedules_read_at,
+            outputs=inventory.outputs,
+            tokens=tokens,
+        )
+        if self._are_schedules_new(before, status):
+            schedules = {known.id: known for known in (*before.schedules, *status.schedules)}
+            for schedule in schedules.values():
+                yield of_schedule(name, schedule)
+                for pipeline in schedule.pipelines:
+                    yield of_pipeline(name, pipeline)
+        if self._is_slow_cycle or before.outputs is not inventory.outputs:
+            outputs = {output.id: output for output in (*before.outputs, *inventory.outputs)}
+            for output in outputs.values():
+                yield Subject(
+                    subject_kind=SubjectKind.OUTPUT,
+                    workspace=name,
+                    pipeline=output.pipeline,
+                    thing=output.id,
+                )
+        if self._is_slow_cycle or tokens != before.tokens:
+            for token_id in sorted(tokens | before.tokens):
+                yield Subject(subject_kind=SubjectKind.TOKEN, workspace=name, thing=token_id)
+
+    def _are_schedules_new(self, before: SlowReads, status: WorkspaceStatus) -> bool:
+        return before.schedules_read_at != status.schedules_read_at

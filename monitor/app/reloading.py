@@ -1,0 +1,160 @@
+"""Replaces the configuration of a running daemon: all of it, or nothing.
+
+All store work comes first: new workspaces are loaded and get their consumers, and consumers that
+nobody needs any more are dropped. A failure there is undone, and the daemon goes on with exactly
+the workspaces of before. The swap itself touches no store, so it cannot stop half-way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import structlog
+from msgspec import Struct
+
+from monitor.app.assembly import DaemonParts, bridge_info, callback_settings
+from monitor.app.following import FollowedWorkspace
+from monitor.app.workspaces import FollowedWorkspaces
+from monitor.bus.contract import EventBus
+from monitor.config import Configuration, config_hash
+from monitor.model.errors import BusError
+
+log = structlog.get_logger()
+
+# Changing these means other sockets or another store; a running daemon keeps those it has.
+_NEEDS_RESTART = (
+    "server",
+    "callbacks",
+    "storage",
+    "tracking",
+    "metrics",
+    "mqtt",
+    "alertmanager",
+    "webhook",
+    "log",
+)
+
+# Returns every consumer of the store that is needed when these workspaces are followed.
+ConsumersOf = Callable[[Iterable[FollowedWorkspace]], list[str]]
+
+
+class _Plan(Struct, frozen=True, kw_only=True):
+    """What a configuration changes about the workspaces. ``built`` are not followed yet."""
+
+    built: tuple[FollowedWorkspace, ...]  # new ones, and those whose settings changed
+    kept: tuple[FollowedWorkspace, ...]
+    removed: tuple[str, ...]
+
+
+class Reloading:
+    """Owns the configuration in force. One reload at a time."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        bus: EventBus,
+        parts: DaemonParts,
+        workspaces: FollowedWorkspaces,
+        consumers_of: ConsumersOf,
+    ) -> None:
+        self._configuration = configuration
+        self._bus = bus
+        self._parts = parts
+        self._workspaces = workspaces
+        self._consumers_of = consumers_of
+        self._turn = asyncio.Lock()
+        self._has_leftovers = False  # consumers of a reload that could not be undone in the store
+
+    async def reload(self, configuration: Configuration) -> list[str]:
+        """Put a configuration in force; return the sections that only a restart can change.
+
+        Raises:
+            ConfigurationError: a file that it names cannot be used; nothing has changed.
+            BusError: the store refused; nothing has changed, and the same reload may be repeated.
+        """
+        async with self._turn:
+            plan = self._plan(configuration)
+            await self._prepare(plan)
+            await self._swap(plan, configuration)
+            waiting = [
+                section
+                for section in _NEEDS_RESTART
+                if getattr(configuration, section) != getattr(self._configuration, section)
+            ]
+            self._configuration = configuration
+            await self._announce(configuration)
+            log.info("configuration reloaded", waiting_for_restart=waiting)
+            return waiting
+
+    def _plan(self, configuration: Configuration) -> _Plan:
+        before = {workspace.name: workspace for workspace in self._configuration.workspaces}
+        after = {workspace.name: workspace for workspace in configuration.workspaces}
+        followed = self._workspaces.by_name
+        changed = [
+            workspace
+            for name, workspace in after.items()
+            if name not in followed or before.get(name) != workspace
+        ]
+        changed_names = {workspace.name for workspace in changed}
+        return _Plan(
+            # What cannot be built is refused while the former ones still run.
+            built=tuple(self._workspaces.build(workspace) for workspace in changed),
+            kept=tuple(
+                workspace
+                for name, workspace in followed.items()
+                if name in after and name not in changed_names
+            ),
+            removed=tuple(sorted(followed.keys() - after.keys())),
+        )
+
+    async def _prepare(self, plan: _Plan) -> None:
+        """Do all store work. A failure leaves the daemon as it was."""
+        try:
+            if self._has_leftovers:
+                await self._keep_consumers(self._workspaces.by_name.values())
+                self._has_leftovers = False
+            for workspace in plan.built:
+                await self._workspaces.prepare(workspace)
+            # Those that go may still ask for their consumer until the swap; they wait, and end.
+            await self._keep_consumers((*plan.kept, *plan.built))
+        except BaseException:
+            await self._undo(plan)
+            raise
+
+    async def _undo(self, plan: _Plan) -> None:
+        for workspace in plan.built:
+            if workspace.name not in self._workspaces.by_name:
+                self._workspaces.forget(workspace.name)
+            await workspace.close()
+        try:
+            await self._keep_consumers(self._workspaces.by_name.values())
+        except BusError as exc:
+            self._has_leftovers = True
+            log.warning("consumers of a refused configuration stay for now", reason=str(exc))
+
+    async def _keep_consumers(self, workspaces: Iterable[FollowedWorkspace]) -> None:
+        """Drop every consumer that nobody needs, because retention waits for all of them."""
+        for dropped in await self._bus.keep_only(self._consumers_of(workspaces)):
+            log.info("consumer is no longer configured and was dropped", consumer=dropped)
+
+    async def _swap(self, plan: _Plan, configuration: Configuration) -> None:
+        """Let the new workspaces take over. No store work, and nothing that can be refused."""
+        if self._parts.listener is not None:
+            self._parts.listener.replace_workspaces(callback_settings(configuration.workspaces))
+        for name in plan.removed:
+            await self._workspaces.stop(name)
+            self._workspaces.forget(name)
+        for workspace in plan.built:
+            if workspace.name in self._workspaces.by_name:
+                await self._workspaces.stop(workspace.name)
+            self._workspaces.add(workspace)
+            self._workspaces.start(workspace)
+
+    async def _announce(self, configuration: Configuration) -> None:
+        """Let metrics, broker and alerting know; each deals with its own failures."""
+        self._parts.metrics.configuration_taken(config_hash(configuration))
+        if self._parts.outputs.mqtt is not None:
+            await self._parts.outputs.mqtt.introduce(bridge_info(configuration))
+        await self._parts.engine.reconfigure(configuration.alerting)

@@ -1,0 +1,146 @@
+"""Requests to track a run that the workspace could not answer yet. They survive a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import msgspec
+import structlog
+from msgspec import Meta
+
+from monitor.bus.contract import Change, EventBus, StateEntry, decode_entries
+from monitor.model.clock import Clock
+from monitor.model.errors import BusUnavailableError, ConfigurationError
+from monitor.model.runs import RunKey
+from monitor.model.waits import backoff_seconds, happens_within
+from monitor.polling.poller import WorkspacePoller
+from monitor.polling.settings import followed_run
+from monitor.tracking.observer import Observer
+
+log = structlog.get_logger()
+
+TOPIC = "tracked"  # of the state entries: "kind/id" -> when it was requested
+
+_BOUND = 1_000
+_GIVE_UP = timedelta(days=7)
+_COMMIT_SECONDS = 10.0
+_RETRY_SECONDS, _RETRY_CAP_SECONDS = 2.0, 300.0
+_IDLE_SECONDS = 3_600.0
+_INSTANT: msgspec.json.Decoder[datetime] = msgspec.json.Decoder(Annotated[datetime, Meta(tz=True)])
+
+
+class TrackedRuns:
+    """The open requests of one workspace: repeated until the run is known, or denied."""
+
+    def __init__(
+        self,
+        workspace: str,
+        *,
+        poller: WorkspacePoller,
+        observer: Observer,
+        bus: EventBus,
+        clock: Clock,
+    ) -> None:
+        self._workspace = workspace
+        self._poller = poller
+        self._observer = observer
+        self._bus = bus
+        self._clock = clock
+        self._requested: dict[RunKey, datetime] = {}
+        self._is_loaded = False
+        self._added = asyncio.Event()
+
+    async def track(self, key: RunKey) -> bool | None:
+        """Read a run by its id; where it cannot be read now, the request is durable on return.
+
+        True: the run is followed. False: the workspace denies it, or it is none that is followed.
+        None: the workspace could not be asked, and is asked again until it answers.
+
+        Raises:
+            BusUnavailableError: the request could not be stored.
+            ConfigurationError: there are too many requests.
+        """
+        answer = await self._poller.track(key.kind, key.id)
+        if answer is None and key not in self._requested:
+            await self._add(key)
+        return answer
+
+    async def run(self) -> None:
+        """Repeat the stored requests until cancelled, with growing waits."""
+        attempt = 1
+        while True:
+            is_idle = self._is_loaded and not self._requested
+            if await self._is_added_within(_IDLE_SECONDS if is_idle else _wait_seconds(attempt)):
+                attempt = 1
+                continue
+            attempt += 1
+            try:
+                await self._load()
+                for key, requested_at in list(self._requested.items()):
+                    if await self._is_over(key, requested_at):
+                        await self._remove(key)
+            except BusUnavailableError as exc:
+                log.warning(
+                    "track requests wait for the store", workspace=self._workspace, reason=str(exc)
+                )
+
+    async def _is_added_within(self, seconds: float) -> bool:
+        is_added = await happens_within(
+            self._added.wait(),
+            clock=self._clock,
+            seconds=seconds,
+            name=f"track requests {self._workspace}",
+        )
+        self._added.clear()
+        return is_added
+
+    async def _load(self) -> None:
+        if self._is_loaded:
+            return
+        entries = await self._bus.state_entries(self._workspace, TOPIC)
+        for text, requested_at in decode_entries(entries, _INSTANT, topic=TOPIC).items():
+            try:
+                key = followed_run(self._workspace, text)
+            except ConfigurationError as exc:
+                log.warning("a track request is left out", reason=str(exc))
+                continue
+            self._requested.setdefault(key, requested_at)
+        self._is_loaded = True
+
+    async def _is_over(self, key: RunKey, requested_at: datetime) -> bool:
+        if key in await self._observer.known((key,)):
+            return True
+        answer = await self._poller.track(key.kind, key.id)
+        if answer is False:
+            log.warning("the workspace denies a run that was to be tracked", run=str(key))
+        if answer is None and self._clock.now() - requested_at > _GIVE_UP:
+            log.warning("gave up a run that was to be tracked", run=str(key))
+            return True
+        return answer is not None
+
+    async def _add(self, key: RunKey) -> None:
+        if len(self._requested) >= _BOUND:
+            raise ConfigurationError(
+                f"{len(self._requested):,} runs of {self._workspace} are to be tracked already, "
+                "and more are not kept: wait until the workspace answers"
+            )
+        now = self._clock.now()
+        await self._store(key, msgspec.json.encode(now))
+        self._requested[key] = now
+        self._added.set()
+
+    async def _remove(self, key: RunKey) -> None:
+        await self._store(key, None)
+        self._requested.pop(key, None)
+
+    async def _store(self, key: RunKey, value: bytes | None) -> None:
+        entry = StateEntry(
+            workspace=self._workspace, topic=TOPIC, key=f"{key.kind}/{key.id}", value=value
+        )
+        await self._bus.commit(Change(state_entries=(entry,)), timeout_seconds=_COMMIT_SECONDS)
+
+
+def _wait_seconds(attempt: int) -> float:
+    return backoff_seconds(attempt, base_seconds=_RETRY_SECONDS, cap_seconds=_RETRY_CAP_SECONDS)

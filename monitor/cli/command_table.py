@@ -1,0 +1,132 @@
+"""The commands: where each one stands, its line in the help, and examples to type."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class CommandEntry(NamedTuple):
+    """One command. ``target`` is ``module:function``; it loads when the command is chosen."""
+
+    name: str
+    target: str
+    help: str  # equal to the first sentence of the function's docstring
+    examples: tuple[str, ...]
+
+
+COMMANDS = (
+    CommandEntry(
+        "demo",
+        "monitor.cli.demo:demo",
+        "Run sandbox, broker, daemon and page on this machine.",
+        ("demo --for 30", "demo --edition LE --port 0"),
+    ),
+    CommandEntry(
+        "run",
+        "monitor.cli.run:run",
+        "Run the daemon in the foreground.",
+        ("run -c /etc/dataprep-monitor/monitor.toml",),
+    ),
+    CommandEntry(
+        "check",
+        "monitor.cli.check:check",
+        "Check the configuration and report all its problems.",
+        ("check -c config/minimal.toml", "check --json"),
+    ),
+    CommandEntry(
+        "doctor",
+        "monitor.cli.doctor:doctor",
+        "Test the set-up against the real workspaces and brokers.",
+        ("doctor -c /etc/dataprep-monitor/monitor.toml", "doctor -w acme"),
+    ),
+    CommandEntry(
+        "operations",
+        "monitor.cli.operations:operations",
+        "List the operations of the workspace API and our use of them.",
+        ("operations --filter 'flow run'", "operations --edition LE --json"),
+    ),
+    CommandEntry(
+        "api",
+        "monitor.cli.api:api",
+        "Call any of the 186 operations and print its answer as JSON.",
+        (
+            "api GET /v4/flows -q flowsFilter=all --all",
+            "api getJobGroup 7827359 -q embed=wrangledDataset.flow",
+            """api runFlow 11 -d '{"runParameters": {}}'""",
+            "api getFlowPackage 11 --out sales.zip",
+            "api importPackage -d @sales.zip",
+        ),
+    ),
+    CommandEntry(
+        "sandbox",
+        "monitor.cli.sandbox:sandbox",
+        "Run a workspace in which flows, plans and schedules run.",
+        ("sandbox --edition open --port 8081", "sandbox --speed 60 --fault status_500=0.05"),
+    ),
+    CommandEntry(
+        "runs",
+        "monitor.cli.runs:runs",
+        "List runs that the daemon knows, the newest first.",
+        ("runs --status failed", "runs -w acme --kind plan_run --json"),
+    ),
+    CommandEntry(
+        "events",
+        "monitor.cli.events:events",
+        "Print recorded events, one a line, and follow new ones.",
+        ("events --follow", "events --since 2026-11-21T10:00:00Z --json"),
+    ),
+    CommandEntry(
+        "alerts",
+        "monitor.cli.alerts:alerts",
+        "List alerts, or backtest rules on recorded events.",
+        (
+            "alerts",
+            "alerts --state firing -w acme --json",
+            "alerts backtest --since 30d -c new.toml",
+        ),
+    ),
+    CommandEntry(
+        "silence",
+        "monitor.cli.silence:silence",
+        "Add, list or expire silences.",
+        (
+            "silence add workspace=acme pipeline='daily*' --for 2h --comment 'planned reload'",
+            "silence list",
+            "silence expire 5d3c1f2a9b8e7460",
+        ),
+    ),
+    CommandEntry(
+        "explain",
+        "monitor.cli.explain:explain",
+        "Explain why an alert fired, or why none did for a run.",
+        ("explain 9f86d081884c7d65", "explain job_group 7827359 -w acme", "explain flow 11"),
+    ),
+    CommandEntry(
+        "replay",
+        "monitor.cli.explain:replay",
+        "Send recorded events to one output again, with their ids.",
+        ("replay --since 2h --to webhook", "replay --since 2026-11-21T10:00:00Z --to mqtt"),
+    ),
+    CommandEntry(
+        "track",
+        "monitor.cli.track:track",
+        "Follow one run by its id, also where the workspace lists none.",
+        ("track job_group 7827359",),
+    ),
+    CommandEntry(
+        "completion",
+        "monitor.cli.completion:completion",
+        "Print the completion script of a shell.",
+        (
+            "completion bash > ~/.dataprep-monitor.bash",
+            "completion zsh > ~/.dataprep-monitor.zsh",
+            "completion fish > ~/.config/fish/completions/dataprep-monitor.fish",
+        ),
+    ),
+    CommandEntry(
+        "webhooks",
+        "monitor.cli.webhooks:webhooks",
+        "List, sync, test or delete the daemon's webhook tasks.",
+        ("webhooks list", "webhooks sync --flow 11"),
+    ),
+)

@@ -1,0 +1,74 @@
+"""Reports what a configuration switches on, or all that is wrong with it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from monitor.cli.settings_files import validate_file
+from monitor.cli.tables import print_json
+from monitor.config import Configuration, ValidationResult, config_hash
+from monitor.config.checks import joined_address
+from monitor.outputs.settings import receiver_of
+
+
+def report(config: Path, *, as_json: bool) -> bool:
+    """Print a summary on stdout, or all problems on stderr; True when there are none."""
+    result = validate_file(config)
+    if as_json:
+        _print_json(result)
+    elif result.configuration is None:
+        sys.stderr.writelines(f"{problem}\n" for problem in result.problems)
+    else:
+        sys.stdout.write(f"ok: {'; '.join(summary(result.configuration))}\n")
+    return result.configuration is not None
+
+
+def summary(configuration: Configuration) -> list[str]:
+    """Return what the configuration switches on, in a few words each."""
+    mqtt, callbacks, server = configuration.mqtt, configuration.callbacks, configuration.server
+    names = [workspace.name for workspace in configuration.workspaces]
+    guarded = " (auth)" if server.has_auth else ""
+    return [
+        f"{_counted(len(names), 'workspace')} ({', '.join(names)})",
+        _alerts(configuration),
+        f"mqtt {mqtt.broker}" if mqtt else "mqtt off",
+        *_receivers(configuration),
+        f"server {joined_address(server.host, server.port)}{guarded}",
+        f"callbacks {joined_address(callbacks.host, callbacks.port)}"
+        if callbacks
+        else "callbacks off",
+        f"store {configuration.storage.url}",
+    ]
+
+
+def _alerts(configuration: Configuration) -> str:
+    alerting = configuration.alerting
+    rules, silences = len(alerting.rules), len(alerting.silences)
+    silenced = f" and {_counted(silences, 'silence')}" if silences else ""
+    return f"{_counted(rules, 'alert rule')}{silenced}"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'s'[: count != 1]}"
+
+
+def _receivers(configuration: Configuration) -> list[str]:
+    """Return the other receivers, without their paths: a webhook's path can be a secret."""
+    managers, webhook = configuration.alertmanager, configuration.webhook
+    receivers = [f"alertmanager {receiver_of(url)}" for url in (managers.urls if managers else ())]
+    if webhook is not None:
+        receivers.append(f"webhook {receiver_of(webhook.url).partition('/')[0]}")
+    return receivers
+
+
+def _print_json(result: ValidationResult) -> None:
+    configuration = result.configuration
+    print_json(
+        {
+            "ok": configuration is not None,
+            "config_hash": None if configuration is None else config_hash(configuration),
+            "summary": [] if configuration is None else summary(configuration),
+            "problems": result.problems,
+        }
+    )

@@ -1,0 +1,80 @@
+"""The daemon as a process: its settings of the interpreter, its signals, its service manager."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from monitor import logs
+from monitor.app.daemon import Daemon
+from monitor.app.tasks import Run
+from monitor.cli.hang_up import HangUpReload, following
+from monitor.cli.service_manager import ServiceManager
+from monitor.cli.settings_files import load
+from monitor.config import Configuration
+from monitor.logs import Redactor
+from monitor.model.clock import SystemClock
+
+_SWITCH_SECONDS = 0.0001
+_COLLECTOR_THRESHOLDS = (5_000, 20, 50)
+
+
+def run(config: Path) -> None:
+    """Run the daemon of a configuration file until SIGTERM or SIGINT has drained it.
+
+    Raises:
+        MonitorError: it could not start, or its store was lost.
+    """
+    configuration = load(config)
+    redactor = logs.configure(
+        level=configuration.log.level,
+        form=configuration.log.form,
+        secrets=configuration.secrets(),
+    )
+    # A thread renders a metrics page for some 25 ms, and a commit gives up the interpreter at
+    # every statement: with Python's own 5 ms each of these turns would delay a callback.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    asyncio.run(_serve(config, configuration, redactor))
+
+
+async def _serve(path: Path, configuration: Configuration, redactor: Redactor) -> None:
+    clock = SystemClock()
+    manager = ServiceManager.of(os.environ, process_id=os.getpid(), clock=clock)
+    daemon = Daemon(configuration, clock=clock, registry=CollectorRegistry())
+    hang_up = HangUpReload(daemon, path, manager=manager, redactor=redactor, clock=clock)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, hang_up.request)
+    beside: dict[str, Run] = {"reload": hang_up.run}
+    if manager.watches:
+        beside["watchdog"] = lambda: manager.feed(daemon.probe)
+
+    def started(_: object) -> None:
+        _exempt_from_collection()
+        manager.started(following(configuration))
+
+    await daemon.run(
+        stop,
+        on_started=started,
+        on_draining=manager.stopping,
+        beside=beside,
+    )
+
+
+def _exempt_from_collection() -> None:
+    """Let the garbage collector run seldom, and only over objects made after the start.
+
+    Modules, settings and what the store has loaded are hundreds of thousands of objects. Scanning
+    all of them halts every thread for 30 to 100 ms, and a callback with it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTOR_THRESHOLDS)

@@ -1,0 +1,99 @@
+"""What the demo's sandbox, daemon and webhook tasks are configured with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from monitor.bus.settings import StorageSettings
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.catalogue.operations import Edition
+from monitor.cli.demo_broker import free_port
+from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import MqttProtocol, MqttSettings
+from monitor.polling.settings import InventorySettings, PollSettings
+from monitor.sandbox.records.objects import WebhookFlowTask
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings, WorkSettings
+from monitor.web.settings import ServerSettings
+from monitor.workspace.settings import WorkspaceSettings
+
+WORKSPACE = "demo"
+
+
+def sandbox_settings(edition: Edition, *, speed: float, seed: int) -> SandboxSettings:
+    return SandboxSettings(
+        edition=edition,
+        seed=seed,
+        work=_work(edition, speed),
+        # Nothing runs before the daemon follows it, so that all three counts start at 0.
+        is_busy_at_once=False,
+    )
+
+
+def _work(edition: Edition, speed: float) -> WorkSettings:
+    # Where runs are followed by callbacks alone, nothing reports a canceled one: webhook tasks
+    # have no event for it.
+    if edition is Edition.LE:
+        return WorkSettings(speed=speed, cancel_ratio=0.0)
+    return WorkSettings(speed=speed)
+
+
+def configuration(
+    folder: Path, sandbox: Sandbox, url: str, *, broker_port: int, port: int, secret: str
+) -> Configuration:
+    """Return the configuration of a daemon that follows the sandbox; its store is in ``folder``."""
+    callbacks_port = free_port()
+    by_hand = sandbox.settings.edition is Edition.LE
+    return Configuration(
+        workspaces=(
+            WorkspaceConfiguration(
+                workspace=WorkspaceSettings(
+                    name=WORKSPACE,
+                    url=url,
+                    token=Secret(sandbox.token),
+                    requests_per_minute=6_000,
+                ),
+                poll=PollSettings(
+                    active_seconds=1,
+                    idle_seconds=2,
+                    reconcile_seconds=10,
+                    names_seconds=30,
+                    schedules_seconds=30,
+                ),
+                inventory=InventorySettings(connections=True, interval_seconds=30),
+                callbacks=CallbackSettings(
+                    public_url=None if by_hand else f"http://127.0.0.1:{callbacks_port}",
+                    flows=() if by_hand else ("*",),
+                    secret=Secret(secret),
+                ),
+            ),
+        ),
+        mqtt=MqttSettings(
+            url=f"mqtt://127.0.0.1:{broker_port}",
+            # The demo's broker never answers a client that asks for 5.
+            protocol=MqttProtocol.V311,
+        ),
+        server=ServerSettings(port=port),
+        callbacks=ListenerSettings(port=callbacks_port),
+        storage=StorageSettings(url=f"sqlite://{folder}/state.db"),
+    )
+
+
+def create_webhook_tasks(sandbox: Sandbox, *, callbacks_port: int, secret: str) -> None:
+    """Give each flow the webhook task that a user would create by hand."""
+    url = f"http://127.0.0.1:{callbacks_port}/hooks/{WORKSPACE}/{secret}"
+    for flow in sandbox.world.flows.live():
+        sandbox.world.create(
+            WebhookFlowTask,
+            by=flow.creator_id,
+            name="notify the monitor",
+            flow_id=flow.id,
+            url=url,
+            method="post",
+            trigger_event="onJobDone",
+            trigger_object="any",
+            body='{"jobid":"$jobId","jobstatus":"$jobStatus"}',
+            headers={"Content-Type": "application/json"},
+            retry_on_failure=True,
+        )

@@ -1,0 +1,48 @@
+"""The modules that do the work of commands. Each loads when a command first uses it.
+
+The module of a command holds its options and little more: help and completion read nothing else,
+so a key press in a shell waits for no HTTP client.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from monitor.cli import (
+        admin,
+        api_call,
+        backtest,
+        configuration_report,
+        daemon_process,
+        demo_session,
+        doctor_report,
+        event_stream,
+        sandbox_faults,
+        sandbox_process,
+        terminal,
+    )
+
+__all__ = [
+    "admin",
+    "api_call",
+    "backtest",
+    "configuration_report",
+    "daemon_process",
+    "demo_session",
+    "doctor_report",
+    "event_stream",
+    "sandbox_faults",
+    "sandbox_process",
+    "terminal",
+]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> ModuleType:
+        if name not in __all__:
+            raise AttributeError(name)
+        return importlib.import_module(f"monitor.cli.{name}")

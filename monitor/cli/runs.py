@@ -1,0 +1,28 @@
+"""``runs``: the runs that the daemon knows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from monitor.cli import daemon_client
+from monitor.cli.options import CONFIG_FILE, AsJson, ConfigFile, WorkspaceName
+from monitor.model.runs import RunKind, Status
+
+_COLUMNS = ("workspace", "kind", "id", "status", "pipeline", "created_at", "finished_at")
+
+
+def runs(
+    config: ConfigFile = CONFIG_FILE,
+    *,
+    workspace: WorkspaceName = None,
+    kind: Annotated[RunKind | None, typer.Option(help="Only this kind.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only this status.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List runs that the daemon knows, the newest first."""
+    query = {"limit": str(limit), "workspace": workspace, "kind": kind, "status": status}
+    answer = daemon_client.ask(daemon_client.get(config, "/api/v1/runs", query))
+    daemon_client.show(answer["data"], _COLUMNS, as_json=as_json)

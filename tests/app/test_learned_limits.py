@@ -1,0 +1,100 @@
+"""What a daemon learns and expects is on its metrics page, also after a restart."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.records.objects import Recipe
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
+
+# Of each of three recipes: a limit needs ten runs, and an age nine gaps between runs of one recipe.
+RUNS = 4
+APART_SECONDS = 130.0  # of work; the stamps of the workspace are whole seconds
+LIMITS = {"dataprep_run_duration_limit_seconds", "dataprep_success_age_limit_seconds"}
+EXPECTED = "dataprep_expected_start_timestamp_seconds"
+MISSED = "dataprep_missed_runs_total"
+
+
+async def values(face: Face, name: str) -> dict[str, float]:
+    """Return one metric by pipeline."""
+    page = await face.text("/metrics")
+    return {
+        sample.labels["pipeline"]: sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+async def until_shown(face: Face, flow: str) -> None:
+    """Wait until both limits of a flow and the starts of scheduled pipelines are on the page."""
+    missing: list[str] = []
+
+    async def all_are_there() -> bool:
+        missing[:] = [name for name in sorted(LIMITS) if flow not in await values(face, name)]
+        missing.extend(() if await values(face, EXPECTED) else (EXPECTED,))
+        return not missing
+
+    await eventually(all_are_there, why=lambda: f"not on the page: {missing}")
+
+
+def recipes_of_one_flow(workspace: Sandbox) -> list[Recipe]:
+    """Return those of the flow that has most."""
+    flows: defaultdict[int, list[Recipe]] = defaultdict(list)
+    for recipe in workspace.world.recipes.live():
+        if workspace.world.outputs_of(recipe.id):
+            flows[recipe.flow_id].append(recipe)
+    return max(flows.values(), key=len)
+
+
+def run_often(workspace: Sandbox, recipes: list[Recipe]) -> None:
+    """Let runs of each recipe end one after the other."""
+    for number in range(RUNS):
+        for recipe in recipes:
+            order = Order(
+                flow_id=recipe.flow_id,
+                outcome=Outcome.COMPLETE,
+                queue_seconds=1,
+                work_seconds=1 + APART_SECONDS * number,
+            )
+            workspace.engine.order(order)
+            workspace.engine.start_job_group(recipe, by=recipe.creator_id)
+
+
+async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) -> None:
+    """Ten successes make both limits, schedules make expected starts, and a restart takes none."""
+    began = time.time()
+    workspace = stage.sandbox(cancel_ratio=0.0)
+    recipes = recipes_of_one_flow(workspace)
+    assert len(recipes) >= 3
+    flow = next(
+        other_flow
+        for other_flow in workspace.world.flows.live()
+        if other_flow.id == recipes[0].flow_id
+    )
+    async with stage.started(workspace) as url:
+        settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
+        async with stage.daemon(settings) as face:
+            await eventually(lambda: face.is_following("acme"), why="not followed")
+            run_often(workspace, recipes)
+            await until_shown(face, flow.name)
+            limits = {name: (await values(face, name))[flow.name] for name in LIMITS}
+            starts = await values(face, EXPECTED)
+            assert min(starts.values()) > began
+            assert set((await values(face, MISSED)).values()) == {0}
+        async with stage.daemon(settings) as face:
+            await until_shown(face, flow.name)
+            assert {name: (await values(face, name))[flow.name] for name in LIMITS} == limits
+
+            async def are_expected() -> bool:
+                return set(starts) <= set(await values(face, EXPECTED))
+
+            await eventually(are_expected, why="not all starts are expected again")

@@ -1,0 +1,239 @@
+"""What a new configuration changes in a running daemon, and what it leaves when it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.app.daemon import Addresses, Daemon
+from monitor.app.store import OpenStore, open_sqlite
+from monitor.bus.settings import StorageSettings
+from monitor.cli.hang_up import HangUpReload
+from monitor.cli.service_manager import ServiceManager
+from monitor.config import Configuration, LogLevel, LogSettings, WorkspaceConfiguration
+from monitor.logs import Redactor
+from monitor.model.clock import Clock, SystemClock
+from monitor.model.errors import BusUnavailableError, ConfigurationError
+from monitor.model.secrets import Secret
+from monitor.workspace.settings import WorkspaceSettings
+from tests.app import stage
+from tests.app.eventually import eventually
+from tests.app.refusing_store import RefusingStore
+
+
+def consumers(folder: Path) -> set[str]:
+    with sqlite3.connect(folder / "state.db") as db:
+        return {name for (name,) in db.execute("SELECT name FROM consumer")}
+
+
+async def during(
+    settings: Configuration,
+    act: Callable[[Daemon, Addresses], Awaitable[None]],
+    *,
+    open_store: OpenStore = open_sqlite,
+) -> Daemon:
+    """Run a daemon, act once when it has started, and stop it."""
+    daemon = Daemon(
+        settings, clock=SystemClock(), registry=CollectorRegistry(), open_store=open_store
+    )
+    stop = asyncio.Event()
+    started: list[Addresses] = []
+
+    async def once() -> None:
+        try:
+            await act(daemon, started[0])
+        finally:
+            stop.set()
+        await asyncio.Event().wait()
+
+    await daemon.run(stop, on_started=started.append, beside={"the test": once})
+    return daemon
+
+
+async def test_every_consumer_has_its_place_before_anything_can_happen(tmp_path: Path) -> None:
+    """When the daemon has started, no consumer can begin behind an event of this life."""
+    at_start: set[str] = set()
+    settings = stage.configuration(
+        tmp_path, stage.unreachable("acme"), broker_url="mqtt://127.0.0.1:9"
+    )
+    stop = asyncio.Event()
+
+    def look(_: Addresses) -> None:
+        at_start.update(consumers(tmp_path))
+        stop.set()
+
+    daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
+    async with asyncio.timeout(60):
+        await daemon.run(stop, on_started=look)
+
+    assert at_start == {"metrics", "alerting", "mqtt", "misses/acme"}
+
+
+async def test_a_reload_gives_and_takes_places_in_the_log(tmp_path: Path) -> None:
+    """A workspace that comes has its consumer at once, one that goes leaves none behind."""
+    settings = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("gone"))
+    expected = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("new"))
+    found: list[set[str]] = []
+    waiting: list[str] = []
+
+    async def act(daemon: Daemon, _: Addresses) -> None:
+        changed = msgspec.structs.replace(expected, log=LogSettings(level=LogLevel.DEBUG))
+        waiting.extend(await daemon.reload(changed))
+        found.append(consumers(tmp_path))
+        found.append({workspace.workspace for workspace in daemon.view.workspaces()})
+
+    await during(settings, act)
+
+    assert found == [{"metrics", "alerting", "misses/here", "misses/new"}, {"here", "new"}]
+    assert waiting == ["log"]
+
+
+async def test_a_reload_that_cannot_be_done_keeps_what_was_followed(tmp_path: Path) -> None:
+    """A certificate file that is none is refused before anything is given up."""
+    settings = stage.configuration(tmp_path, stage.unreachable("here"))
+    junk = tmp_path / "authorities.pem"
+    junk.write_text("none")
+    tls = msgspec.structs.replace(
+        stage.unreachable("here"),
+        workspace=WorkspaceSettings(
+            name="here", url="https://127.0.0.1:9", token=Secret("t"), ca_file=str(junk)
+        ),
+    )
+    answers: list[str] = []
+
+    async def act(daemon: Daemon, _: Addresses) -> None:
+        with pytest.raises(ConfigurationError):
+            await daemon.reload(stage.configuration(tmp_path, tls, stage.unreachable("new")))
+        answers.extend(task.get_name() for task in asyncio.all_tasks())
+        answers.extend(workspace.workspace for workspace in daemon.view.workspaces())
+
+    await during(settings, act)
+
+    assert "poller here" in answers
+    assert "new" not in answers
+
+
+def shown(daemon: Daemon) -> set[str]:
+    """Return the workspaces of the live state."""
+    return {workspace.workspace for workspace in daemon.view.workspaces()}
+
+
+def pollers() -> dict[str, asyncio.Task[Any]]:
+    """Return the task that polls each workspace."""
+    return {
+        task.get_name().removeprefix("poller "): task
+        for task in asyncio.all_tasks()
+        if task.get_name().startswith("poller ")
+    }
+
+
+@pytest.mark.parametrize("stays_away", [False, True], ids=["refuses one step", "stays away"])
+async def test_a_reload_is_done_whole_or_not_at_all(tmp_path: Path, *, stays_away: bool) -> None:
+    """Whichever step the store refuses, exactly the former workspaces are followed, or the new.
+
+    The same reload again succeeds, and leaves the consumers that it would have left at once.
+    """
+    before = stage.configuration(
+        tmp_path, stage.unreachable("kept"), stage.unreachable("gone"), _without("changed")
+    )
+    after = stage.configuration(
+        tmp_path,
+        stage.unreachable("kept"),
+        stage.unreachable("changed"),
+        stage.unreachable("new"),
+        stage.unreachable("newer"),
+    )
+    names_before, names_after = {"kept", "gone", "changed"}, {"kept", "changed", "new", "newer"}
+    consumers_before = {"metrics", "alerting", "misses/kept", "misses/gone"}
+    consumers_after = {"metrics", "alerting", *(f"misses/{name}" for name in names_after)}
+    stores: list[RefusingStore] = []
+    refused: list[int] = []
+
+    async def opened(
+        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+    ) -> RefusingStore:
+        stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
+        return stores[0]
+
+    async def act(daemon: Daemon, _: Addresses) -> None:
+        (store,) = stores
+        for step in range(100):
+            former = pollers()
+            store.refuse(step, stays_away=stays_away)
+            try:
+                await daemon.reload(after)
+                has_refused = store.has_refused
+            except BusUnavailableError:
+                has_refused = True
+                refused.append(step)
+                assert (shown(daemon), pollers()) == (names_before, former)
+                # What the undoing could not drop, because the store stayed away, goes next time.
+                assert stays_away or consumers(tmp_path) == consumers_before
+                store.refuse(None, stays_away=False)
+                await daemon.reload(after)
+            store.refuse(None, stays_away=False)
+            assert (shown(daemon), set(pollers())) == (names_after, names_after)
+            assert consumers(tmp_path) == consumers_after
+            await daemon.reload(before)
+            assert (shown(daemon), set(pollers())) == (names_before, names_before)
+            assert consumers(tmp_path) == consumers_before
+            if not has_refused:
+                return
+        pytest.fail("a reload has no end of steps")
+
+    async with asyncio.timeout(60):
+        await during(before, act, open_store=opened)
+
+    # Three reads for each of two new workspaces, three new consumers, and dropping the former.
+    assert refused == list(range(10))
+
+
+async def test_a_reload_is_repeated_until_the_store_answers(tmp_path: Path) -> None:
+    """SIGHUP while the store refuses: the former workspace stays, the new one comes by itself."""
+    settings = stage.configuration(tmp_path, stage.unreachable("here"))
+    path = tmp_path / "monitor.toml"
+    (tmp_path / "token").write_text("t")
+    path.write_text(
+        '[[workspaces]]\nname = "new"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
+    )
+    stores: list[RefusingStore] = []
+
+    async def opened(
+        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+    ) -> RefusingStore:
+        stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
+        return stores[0]
+
+    async def act(daemon: Daemon, _: Addresses) -> None:
+        clock = SystemClock()
+        hang_up = HangUpReload(
+            daemon,
+            path,
+            manager=ServiceManager(None, clock=clock),
+            redactor=Redactor(),
+            clock=clock,
+        )
+        async with asyncio.TaskGroup() as group:
+            reloads = group.create_task(hang_up.run(), name="reloads")
+            stores[0].refuse_to_all("keep_only")
+            hang_up.request()
+            await eventually(lambda: stores[0].refusals > 1, why="no reload was tried")
+            assert (shown(daemon), set(pollers())) == ({"here"}, {"here"})
+            stores[0].refuse_to_all()
+            await eventually(lambda: shown(daemon) == {"new"}, why="the reload was not repeated")
+            reloads.cancel()
+
+    async with asyncio.timeout(60):
+        await during(settings, act, open_store=opened)
+
+
+def _without(name: str) -> WorkspaceConfiguration:
+    """Return a workspace without callbacks, so that it has no consumer of its own."""
+    return msgspec.structs.replace(stage.unreachable(name), callbacks=None)

@@ -1,0 +1,120 @@
+"""``track`` while the workspace cannot be asked: the request is kept until it is answered."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+
+from monitor.bus.settings import StorageSettings
+from monitor.catalogue.operations import Edition
+from monitor.cli.demo_broker import free_port
+from monitor.cli.main import main
+from monitor.model.clock import Clock
+from monitor.sandbox.engine.engine import Order, Outcome
+from monitor.sandbox.sandbox import Sandbox
+from tests.app import stage
+from tests.app.daemon_http import Face
+from tests.app.eventually import eventually
+from tests.app.refusing_store import RefusingStore
+
+
+def requests_in(folder: Path) -> set[str]:
+    """Return the requests that the store holds."""
+    with sqlite3.connect(folder / "state.db") as db:
+        rows = db.execute("SELECT key FROM note WHERE topic = 'tracked'")
+        return {key for (key,) in rows}
+
+
+def hanging_job_group(sandbox: Sandbox) -> str:
+    """Start a job group that does not end, and return its id."""
+    recipe = next(
+        recipe for recipe in sandbox.world.recipes.live() if sandbox.world.outputs_of(recipe.id)
+    )
+    sandbox.engine.order(Order(outcome=Outcome.HANG))
+    return str(sandbox.engine.start_job_group(recipe, by=recipe.creator_id).id)
+
+
+async def is_known(face: Face, run_id: str) -> bool:
+    rows = (await face.json("/api/v1/runs"))["data"]
+    return any(row["id"] == run_id for row in rows)
+
+
+async def test_a_request_survives_a_restart_until_the_workspace_answers(tmp_path: Path) -> None:
+    """A run that exists is followed in the end, one that does not is given up; both are removed.
+
+    In this edition no list shows runs, so nothing but the request leads to them.
+    """
+    sandbox, port = stage.sandbox(Edition.LE), free_port()
+    settings = stage.configuration(
+        tmp_path, stage.workspace_configuration(sandbox, f"http://127.0.0.1:{port}")
+    )
+    run_id = hanging_job_group(sandbox)
+    asked = (run_id, "999999", run_id)
+    async with stage.daemon(settings) as face:
+        answers = [
+            await face.post("/api/v1/track", kind="job_group", id=asked_id) for asked_id in asked
+        ]
+        assert [answer["detail"] for answer in answers] == [
+            f"acme:job_group:{asked_id} cannot be asked for now; the request is stored, and "
+            "repeated until the workspace answers"
+            for asked_id in asked
+        ]
+        assert requests_in(tmp_path) == {f"job_group/{run_id}", "job_group/999999"}
+
+    async with stage.started(sandbox, port=port), stage.daemon(settings) as face:
+        await eventually(lambda: is_known(face, run_id), why="the run is not followed")
+        await eventually(lambda: not requests_in(tmp_path), why="a request is still kept")
+
+
+async def test_a_request_that_cannot_be_stored_is_not_promised(tmp_path: Path) -> None:
+    """While the store refuses, the API answers 503; afterwards the same request is taken."""
+    stores: list[RefusingStore] = []
+
+    async def opened(
+        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+    ) -> RefusingStore:
+        stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
+        return stores[0]
+
+    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
+    async with stage.daemon(settings, open_store=opened) as face:
+        stores[0].refuse_to_all("commit")
+        refused = await face.post("/api/v1/track", kind="job_group", id="7")
+        assert (refused["status"], refused["detail"]) == (503, "commit is refused")
+        stores[0].refuse_to_all()
+        taken = await face.post("/api/v1/track", kind="job_group", id="7")
+        assert "the request is stored" in taken["detail"]
+        assert requests_in(tmp_path) == {"job_group/7"}
+
+
+@pytest.mark.parametrize("run_id", ["../flows/1", "1/2", "a b", "", "x" * 65])
+async def test_what_is_no_id_of_a_run_is_refused(tmp_path: Path, run_id: str) -> None:
+    """The API answers 400 and keeps nothing; the command says so without asking the daemon."""
+    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
+    async with (
+        stage.daemon(settings) as face,
+        aiohttp.ClientSession() as session,
+        session.post(
+            f"{face.url}/api/v1/track", json={"kind": "job_group", "id": run_id}
+        ) as response,
+    ):
+        assert response.status == 400
+        assert "is not the id of a run" in (await response.json())["detail"]
+    assert requests_in(tmp_path) == set()
+
+
+def test_the_command_refuses_what_is_no_id(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2 with the value and what would fit, although there is no daemon."""
+    assert main(["track", "job_group", "../flows/1", "-c", "/nowhere/monitor.toml"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.endswith(
+        "Error: Invalid value for ID: '../flows/1' is not the id of a run; "
+        "name it as the workspace does, as 7827359\n"
+    )
+    assert main(["track", "flow", "7", "-c", "/nowhere/monitor.toml"]) == 2
+    assert "'flow_run', 'job_group', 'plan_run'" in capsys.readouterr().err

@@ -1,0 +1,132 @@
+"""Asks ``doctor`` without a process around it, of a workspace that a test writes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from monitor.bus.settings import StorageSettings
+from monitor.callbacks.settings import ListenerSettings
+from monitor.catalogue.operations import Edition, operation
+from monitor.cli.doctor_checks.examination import examine
+from monitor.cli.doctor_checks.lines import CheckLine
+from monitor.config import Configuration, WorkspaceConfiguration
+from monitor.model.clock import Clock, SystemClock
+from monitor.model.secrets import Secret
+from monitor.outputs.settings import AlertmanagerSettings, MqttSettings, WebhookSettings
+from monitor.web.settings import ServerSettings
+from monitor.workspace.settings import WorkspaceSettings
+from tests.polling.tiny_workspace import NO_ROUTE, Row, TinyWorkspace
+
+_READS = (
+    "listJobLibrary",
+    "listFlows",
+    "listPlans",
+    "listPlanSnapshotRuns",
+    "listSchedules",
+    "listOutputObjects",
+    "getCurrentPerson",
+    "listUserDefinedFunctions",
+)
+
+Report = dict[str, CheckLine]
+
+
+class EditionWorkspace(TinyWorkspace):
+    """A tiny workspace of one edition, with a person, tokens and headers of the test's choice."""
+
+    person: Row
+    tokens: list[Row]
+    headers: dict[str, str]
+
+    def become(self, edition: Edition) -> None:
+        """Offer what the edition offers, to the administrator whose token is used."""
+        self.person = {"id": 4, "email": "ada@example.com"}
+        self.tokens = []
+        self.headers = {}
+        for read in _READS:
+            if not operation(read).is_offered_in(edition):
+                self.refuse(read, NO_ROUTE)
+
+    def refuse(self, operation_id: str, fault: tuple[int, str]) -> None:
+        self.faults[operation(operation_id).path.removeprefix("/v4/")] = fault
+
+    def put_flow(self, row_id: int, owner_id: int) -> None:
+        self.tables["flows"][row_id] = {"id": row_id, "name": "x", "creator": {"id": owner_id}}
+
+    def put_schedule(self, row_id: int) -> None:
+        self.tables["schedules"][row_id] = {"id": row_id, "name": "nightly"}
+
+    def _find(self, path: str, query: Mapping[str, str]) -> Any:
+        if path == "people/current":
+            return self.person
+        if path == "apiAccessTokens":
+            return {"data": self.tokens}
+        return super()._find(path, query)
+
+    def _json(self, body: Any, status: int = 200) -> web.Response:
+        response = super()._json(body, status)
+        response.headers.update(self.headers)
+        return response
+
+
+def workspace_at(url: str, **settings: Any) -> WorkspaceConfiguration:
+    """Return a workspace named acme that is asked once and not again."""
+    chosen = {"token": Secret("a token"), "retries": 0, **settings}
+    return WorkspaceConfiguration(workspace=WorkspaceSettings(name="acme", url=url, **chosen))
+
+
+async def run_checks(
+    folder: Path,
+    *workspaces: WorkspaceConfiguration,
+    clock: Clock | None = None,
+    mqtt: MqttSettings | None = None,
+    server: ServerSettings | None = None,
+    callbacks: ListenerSettings | None = None,
+    alertmanager: AlertmanagerSettings | None = None,
+    webhook: WebhookSettings | None = None,
+    store: Path | None = None,
+) -> Report:
+    """Return every line of ``doctor`` by its subject."""
+    configuration = Configuration(
+        workspaces=workspaces,
+        mqtt=mqtt,
+        server=server or ServerSettings(port=0),
+        callbacks=callbacks,
+        alertmanager=alertmanager,
+        webhook=webhook,
+        storage=StorageSettings(url=f"sqlite://{store or folder / 'state.db'}"),
+    )
+    lines: list[CheckLine] = []
+    await examine(
+        configuration, folder / "monitor.toml", clock=clock or SystemClock(), report=lines.append
+    )
+    report = {line.subject: line for line in lines}
+    assert len(report) == len(lines), "two lines have the same subject"
+    return report
+
+
+def outcomes(report: Report) -> dict[str, str]:
+    return {subject: line.outcome.value for subject, line in report.items()}
+
+
+@contextlib.asynccontextmanager
+async def other_server(status: int, body: object = None) -> AsyncIterator[int]:
+    """Somebody else's server: answers everything with one status and one body."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response(body, status=status)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,142 @@
+"""A fake of alerting for the server: a snapshot that a test sets, and the requests it received."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from monitor.alerting.alerts.silences import labels_to_match
+from monitor.alerting.explain.explanation import (
+    Explanation,
+    ExplanationStage,
+    ExplanationStep,
+    StepOutcome,
+)
+from monitor.model.alerts import Alert, AlertingSnapshot, AlertState, Severity, Silence
+from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind
+from monitor.web.alerts_api import AlertingRequests
+
+KNOWN_RUN = RunKey("acme", RunKind.JOB_GROUP, "17")
+
+
+class Replayed(Struct, frozen=True):
+    """What an output took."""
+
+    sent: int
+
+
+class FakeAlerting:
+    """Holds a snapshot that a test changes."""
+
+    def __init__(self, *, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self.snapshot = AlertingSnapshot(rules=(("run_failed", Severity.CRITICAL),))
+        self.over: dict[str, list[Alert]] = {}
+        self.replayed: list[tuple[str, datetime]] = []
+
+    def requests(self) -> AlertingRequests:
+        return AlertingRequests(
+            snapshot=lambda: self.snapshot,
+            ended=lambda fingerprint: self.over.get(fingerprint, []),
+            labels=lambda: labels_to_match(
+                (), rules=[name for name, _ in self.snapshot.rules], workspaces=["acme", "other"]
+            ),
+            add_silence=self._add,
+            expire_silence=self._expire,
+            explain_alert=self._explain_alert,
+            explain_run=self._explain_run,
+            explain_pipeline=self._explain_pipeline,
+            outputs=lambda: ("mqtt", "webhook"),
+            replay=self._replay,
+        )
+
+    def show(self, *alerts: Alert, **more: Any) -> None:
+        """Let these alerts be the present."""
+        self.snapshot = msgspec.structs.replace(self.snapshot, alerts=alerts, **more)
+
+    def alert(self, fingerprint: str = "9f86d081884c7d65", **more: Any) -> Alert:
+        """Return an alert about the flow ``orders`` that fires since now."""
+        made: dict[str, Any] = {
+            "fingerprint": fingerprint,
+            "name": "run_failed",
+            "rule": "run_failed",
+            "severity": Severity.CRITICAL,
+            "state": AlertState.FIRING,
+            "labels": {"alertname": "run_failed", "pipeline": "orders", "workspace": "acme"},
+            "annotations": {"summary": "orders has failed"},
+            "starts_at": self._now(),
+            "workspace": "acme",
+            "kind": RunKind.JOB_GROUP,
+            "pipeline": Pipeline(kind=PipelineKind.FLOW, id="7", name="orders"),
+            "run": KNOWN_RUN,
+            "evidence": ("acme:job_group:17:failed",),
+            "evidence_count": 1,
+            "is_told": True,
+        }
+        return Alert(**{**made, **more})
+
+    def silence(self, silence_id: str = "5d3c", **more: Any) -> Silence:
+        """Return a silence of the next two hours."""
+        made: dict[str, Any] = {
+            "id": silence_id,
+            "matchers": ("pipeline=daily*",),
+            "author": "ann",
+            "comment": "planned reload",
+            "starts_at": self._now(),
+            "ends_at": self._now() + timedelta(hours=2),
+            "origin": "api",
+        }
+        return Silence(**{**made, **more})
+
+    async def _add(self, silence: Silence) -> None:
+        self._silences([*self.snapshot.silences, silence])
+
+    async def _expire(self, silence_id: str) -> bool:
+        left = [silence for silence in self.snapshot.silences if silence.id != silence_id]
+        is_gone = len(left) < len(self.snapshot.silences)
+        self._silences(left)
+        return is_gone
+
+    def _silences(self, silences: Sequence[Silence]) -> None:
+        self.snapshot = msgspec.structs.replace(self.snapshot, silences=tuple(silences))
+
+    async def _explain_alert(self, fingerprint: str) -> Explanation | None:
+        alert = next(
+            (
+                other_alert
+                for other_alert in self.snapshot.alerts
+                if other_alert.fingerprint == fingerprint
+            ),
+            None,
+        )
+        return None if alert is None else _explanation(f"alert {alert.name}", alert)
+
+    async def _explain_run(self, key: RunKey) -> Explanation | None:
+        return _explanation(f"run {key}") if key == KNOWN_RUN else None
+
+    async def _explain_pipeline(
+        self, workspace: str, kind: PipelineKind, key: str
+    ) -> Explanation | None:
+        is_known = (workspace, kind, key) == ("acme", PipelineKind.FLOW, "7")
+        return _explanation("flow 7") if is_known else None
+
+    async def _replay(self, output: str, since: datetime) -> Replayed:
+        self.replayed.append((output, since))
+        return Replayed(sent=3)
+
+
+def _explanation(about: str, *alerts: Alert) -> Explanation:
+    step = ExplanationStep(
+        ExplanationStage.RULE, StepOutcome.PENDING, "fires after 300 s", rule="x"
+    )
+    return Explanation(
+        subject=about,
+        answer=f"{about} was not notified",
+        reason=StepOutcome.PENDING,
+        steps=(step,),
+        alerts=alerts,
+    )

@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from monitor.callbacks.listener import OUTCOMES as CALLBACK_OUTCOMES
-from monitor.callbacks.registrar import STATES
+from monitor.callbacks.task_statuses import STATES
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.runs import RunKind, Status
 from monitor.outputs.metrics.inventory import QUALITIES

@@ -62,7 +62,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         return self.method == "GET" and self.path.endswith(("/package", "/pdfResults"))
 
     @property
-    def editions_clause(self) -> str:
+    def offered_by(self) -> str:
         """Return which editions have it, as a clause: "PL and RL have it"."""
         names = [item.value for item in Edition if item in self.editions]
         editions = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
@@ -83,7 +83,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         quoted = iter([quote(str(value), safe="") for value in values])
         return re.sub(r":\w+", lambda _: next(quoted), self.path)
 
-    def is_in_edition(self, edition: Edition) -> bool:
+    def is_offered_in(self, edition: Edition) -> bool:
         """True where the edition's set holds the operation; always true in edition ``open``."""
         return edition is Edition.OPEN or edition in self.editions
 

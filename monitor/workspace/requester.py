@@ -182,7 +182,7 @@ class Requester:
             KeyError: the catalogue has no such operation.
         """
         asked = operation(operation_id)
-        self._refuse_unavailable(asked)
+        self._refuse_what_is_not_offered(asked)
         call = _Call(
             operation=asked,
             path=_path(asked, path_values),
@@ -269,11 +269,11 @@ class Requester:
             return Failure(error=failure.error)
         return failure
 
-    def _refuse_unavailable(self, operation: Operation) -> None:
-        if self.edition is not None and not operation.is_in_edition(self.edition):
+    def _refuse_what_is_not_offered(self, operation: Operation) -> None:
+        if self.edition is not None and not operation.is_offered_in(self.edition):
             raise NotAvailableError(
                 f"{operation.operation_id} is not part of edition {self.edition};"
-                f" {operation.editions_clause}",
+                f" {operation.offered_by}",
                 operation_id=operation.operation_id,
             )
         if operation.operation_id in self._unavailable:

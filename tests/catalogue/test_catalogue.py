@@ -64,7 +64,7 @@ def test_every_operation_of_the_api_is_there_once() -> None:
 )
 def test_each_edition_offers_its_own_set(edition: Edition, count: int) -> None:
     """The editions offer as many operations as the API states; ``open`` refuses none."""
-    assert sum(operation.is_in_edition(edition) for operation in operations()) == count
+    assert sum(operation.is_offered_in(edition) for operation in operations()) == count
 
 
 def test_names_that_are_ours_are_marked() -> None:

@@ -58,7 +58,7 @@ async def test_every_edition_is_found(opened: Opened, edition: Edition, document
     async with opened(edition, document) as (_, client):
         finding = await probe(client)
 
-    reads = {item for item in PROBED if operation(item).is_in_edition(edition)}
+    reads = {item for item in PROBED if operation(item).is_offered_in(edition)}
     shown = Edition.OPEN if document == "whole" else edition
     assert finding.edition is edition
     assert finding.is_sure

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.polling.inventory.masking import MASK, secret_names_in, tracked_settings
+from monitor.polling.inventory.masking import MASK, held_settings, secret_names_in
 
 SALT = b"0123456789abcdef"
 WORDS: tuple[str, ...] = (
@@ -26,7 +26,7 @@ WORDS += ("private-key", "ACCESS_KEY", "clientSecret", "authorization", "pwd", "
 
 def shown(configuration: dict[str, Any], *secret_names: str) -> dict[str, str]:
     """Return what would be seen of each setting."""
-    settings = tracked_settings(configuration, secret_names=secret_names, salt=SALT)
+    settings = held_settings(configuration, secret_names=secret_names, salt=SALT)
     return {name: setting.shown for name, setting in settings.items()}
 
 
@@ -45,7 +45,7 @@ def test_no_secret_is_held_or_shown_under_any_name(
     plain: dict[str, Any] = {name: value}
     for _ in range(depth):
         plain = {"mail": [plain]}
-    settings = tracked_settings(plain, secret_names=(), salt=SALT)
+    settings = held_settings(plain, secret_names=(), salt=SALT)
     assert {setting.shown for setting in settings.values()} == {MASK}
     assert value not in repr(settings)
 
@@ -117,7 +117,7 @@ def test_settings_in_a_list_go_by_their_own_names() -> None:
 def test_a_secret_is_compared_without_being_held() -> None:
     """Another secret is another digest, the same one the same, and another salt another again."""
     held = [
-        tracked_settings({"password": text}, secret_names=(), salt=salt)["password"].held
+        held_settings({"password": text}, secret_names=(), salt=salt)["password"].held
         for text, salt in (("a", SALT), ("b", SALT), ("a", SALT), ("a", b"other"))
     ]
     assert held[0] == held[2]
@@ -133,7 +133,7 @@ def test_a_secret_is_compared_without_being_held() -> None:
 )
 def test_any_settings_can_be_judged(value: Any) -> None:
     """Whatever a workspace answers, each setting comes out bounded."""
-    settings = tracked_settings({"one": value}, secret_names=("x",), salt=SALT)
+    settings = held_settings({"one": value}, secret_names=("x",), salt=SALT)
     assert all(
         len(setting.shown) <= 500 and len(setting.held) <= 500 for setting in settings.values()
     )

@@ -35,7 +35,7 @@ def offered(edition: Edition) -> frozenset[str]:
     return frozenset(
         operation.operation_id
         for operation in operations()
-        if operation.operation_id in READS and operation.is_in_edition(edition)
+        if operation.operation_id in READS and operation.is_offered_in(edition)
     )
 
 
@@ -43,7 +43,7 @@ def document(edition: Edition) -> frozenset[tuple[str, str]]:
     return frozenset(
         (operation.method, operation.path)
         for operation in operations()
-        if operation.is_in_edition(edition)
+        if operation.is_offered_in(edition)
     )
 
 

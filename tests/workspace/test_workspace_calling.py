@@ -91,7 +91,7 @@ def test_an_unknown_operation_is_refused_with_a_hint(words: list[str], sentence:
 @pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
 async def test_what_an_edition_lacks_is_refused_before_it_is_sent(edition: Edition) -> None:
     """Each refusal names the editions that have the operation, and the workspace hears nothing."""
-    lacking = [operation for operation in operations() if not operation.is_in_edition(edition)]
+    lacking = [operation for operation in operations() if not operation.is_offered_in(edition)]
     async with (
         serving(answer({})) as workspace,
         client_of(workspace.url, edition=edition) as client,

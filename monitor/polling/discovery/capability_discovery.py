@@ -42,13 +42,11 @@ _BY_ID_ONLY = (
     "configuration names"
 )
 _NOT_AT_ALL = (
-    "runs cannot be followed here: no operation that reads them is available; "
+    "runs cannot be followed here: no operation that reads them is offered; "
     "what can be read of flows and the specification is read on"
 )
 
-EditionCapabilities = tuple[
-    str | None, frozenset[Capability]
-]  # edition, None before the first probe
+Offered = tuple[str | None, frozenset[Capability]]  # edition, None before the first probe
 
 
 class CapabilityDiscovery:
@@ -58,7 +56,7 @@ class CapabilityDiscovery:
         self._context = context
         self._reachability = reachability
         self._switched_off: frozenset[str] = frozenset()
-        self._ever: frozenset[Capability] = frozenset()  # what the workspace has had so far
+        self._ever: frozenset[Capability] = frozenset()  # what the workspace has offered so far
         self._ever_lost: frozenset[Capability] = frozenset()
         self._misses = 0  # probes in a row that found less than that
         self._due_at = context.clock.monotonic()
@@ -107,8 +105,8 @@ class CapabilityDiscovery:
             unavailable = self._context.client.requester.unavailable
             if unavailable == self._switched_off:
                 return
-            known = self._known_capabilities()
-            held = known[1]
+            offered = self._offered()
+            held = offered[1]
             if without(held, unavailable) == held:
                 self._switched_off = unavailable
                 return
@@ -119,7 +117,7 @@ class CapabilityDiscovery:
                     log.debug("probe failed", reason=str(error))
                 else:
                     return
-            await self._publish(without(held, unavailable), before=known)
+            await self._publish(without(held, unavailable), before=offered)
             if (unavailable - self._switched_off) & PROBED:
                 # A right withdrawn by mistake, or for a moment, must not blind us for hours.
                 # Not put off by each further loss: a probe that is due sooner stays.
@@ -132,8 +130,8 @@ class CapabilityDiscovery:
         context = self._context
         self._probe_again(after_seconds=context.settings.reconcile_seconds)
         self._probed_at = context.clock.monotonic()
-        known = self._known_capabilities()
-        before = Edition(known[0]) if known[0] else None
+        offered = self._offered()
+        before = Edition(offered[0]) if offered[0] else None
         finding = await probe(context.client, before=before, doubted=doubted)
         is_less = bool(self._ever - finding.capabilities)
         self._ever |= finding.capabilities
@@ -142,7 +140,7 @@ class CapabilityDiscovery:
             self._probe_again(after_seconds=self._seconds_until_next())
         self._switched_off = context.client.requester.unavailable
         await self._learn_edition(finding)
-        await self._publish(finding.capabilities, before=known)
+        await self._publish(finding.capabilities, before=offered)
 
     def _has_just_probed(self) -> bool:
         if self._probed_at is None:
@@ -170,9 +168,7 @@ class CapabilityDiscovery:
         )
         await context.observer.change_workspace(context.name, "edition", edition)
 
-    async def _publish(
-        self, capabilities: frozenset[Capability], *, before: EditionCapabilities
-    ) -> None:
+    async def _publish(self, capabilities: frozenset[Capability], *, before: Offered) -> None:
         """Publish what the monitor can do; the log has one line for all that has changed."""
         context = self._context
         status = context.live_state.workspaces[context.name]
@@ -202,7 +198,7 @@ class CapabilityDiscovery:
             value = _AVAILABLE if need in capabilities else _UNAVAILABLE
             await context.observer.change_workspace(context.name, f"capability:{need}", value)
 
-    def _known_capabilities(self) -> EditionCapabilities:
+    def _offered(self) -> Offered:
         status = self._context.live_state.workspaces[self._context.name]
         return status.edition, frozenset(item for item in Capability if item in status.capabilities)
 

@@ -111,7 +111,7 @@ def judge(
     fitting = [
         item
         for item in _LISTED
-        if all(operation(found).is_in_edition(item) for found in proof.found)
+        if all(operation(found).is_offered_in(item) for found in proof.found)
     ]
     found = f"reads succeed of {_named(proof.found)}"
     if not fitting:
@@ -137,7 +137,7 @@ def _hint(specification: Specification) -> str:
 
 
 def _contradictions(edition: Edition, proof: Proof) -> int:
-    return sum(operation(item).is_in_edition(edition) for item in proof.refused)
+    return sum(operation(item).is_offered_in(edition) for item in proof.refused)
 
 
 def _likeness(edition: Edition, specification: Specification) -> int:
@@ -147,7 +147,7 @@ def _likeness(edition: Edition, specification: Specification) -> int:
     offered = {
         (operation.method, operation.path)
         for operation in operations()
-        if operation.is_in_edition(edition)
+        if operation.is_offered_in(edition)
     }
     return -len(offered ^ specification)
 
@@ -173,13 +173,13 @@ async def _prove(client: WorkspaceClient) -> Proof:
     failure: WorkspaceError | None = None
     for operation_id in _READS:
         try:
-            is_available = await _is_available(client, operation_id)
+            is_offered = await _is_offered(client, operation_id)
         except TryLaterError as error:
             if not is_about_the_object(error):
                 raise
             failure = error
         else:
-            (found if is_available else refused).add(operation_id)
+            (found if is_offered else refused).add(operation_id)
     if failure is not None and not found:
         raise failure
     return Proof(found=frozenset(found), refused=frozenset(refused))
@@ -209,7 +209,7 @@ async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> N
                 raise
 
 
-async def _is_available(client: WorkspaceClient, operation_id: str) -> bool:
+async def _is_offered(client: WorkspaceClient, operation_id: str) -> bool:
     query = {"limit": 1} if "limit" in operation(operation_id).query else None
     try:
         await client.requester.request(operation_id, query=query, priority=Priority.CHANGES)

@@ -64,7 +64,7 @@ class Connections:
             if is_up is not None
         )
         context.update_inventory(connections=known)
-        held = {status.id: _tracked_value(is_up=status.is_up) for status in known}
+        held = {status.id: _held(is_up=status.is_up) for status in known}
         changed = await context.observer.changes.learn_many(
             context.name, CONNECTION, held, unread=names.keys() - held.keys()
         )
@@ -112,7 +112,7 @@ class Connections:
         self._left_out = count
 
 
-def _tracked_value(*, is_up: bool) -> TrackedValue:
+def _held(*, is_up: bool) -> TrackedValue:
     word = "up" if is_up else "down"
     return TrackedValue(held=word, shown=word)
 

@@ -42,7 +42,7 @@ _SECRET_VALUES = re.compile(
 _RANDOM_LOOKING = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/_=-]{24,}")
 
 
-def tracked_settings(
+def held_settings(
     configuration: dict[str, Any], *, secret_names: Collection[str], salt: bytes
 ) -> dict[str, TrackedValue]:
     """Return every single setting under its whole name, as it may be stored and shown.

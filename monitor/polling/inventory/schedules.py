@@ -102,7 +102,7 @@ class Schedules:
 
     async def _publish(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
         context = self._context
-        held = {schedule_known.id: _tracked_value(schedule_known) for schedule_known in known}
+        held = {schedule_known.id: _held(schedule_known) for schedule_known in known}
         changed = await context.observer.changes.learn_many(
             context.name, SCHEDULE, held, unread=unread
         )
@@ -126,7 +126,7 @@ class Schedules:
         self._named = frozenset(named)
 
 
-def _tracked_value(schedule_known: ScheduleKnown) -> TrackedValue:
+def _held(schedule_known: ScheduleKnown) -> TrackedValue:
     if schedule_known.is_enabled:
         return TrackedValue(held=_ENABLED, shown=_ENABLED)
     reason = (

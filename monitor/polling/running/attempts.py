@@ -98,7 +98,7 @@ class PollAttempts:
         outcome = OK if failure is None else outcome_of(failure)
         before = context.live_state.polls.get((context.name, name))
         succeeded_at = before.last_success_at if before is not None else None
-        is_lost = self._is_unavailable(failure)
+        is_lost = self._is_not_offered(failure)
         if failure is None:
             succeeded_at = now
             self._failures.pop(name, None)
@@ -127,7 +127,7 @@ class PollAttempts:
         if was_asked:
             self._log(name, OK if is_lost else outcome, failure)
 
-    def _is_unavailable(self, failure: MonitorError | None) -> bool:
+    def _is_not_offered(self, failure: MonitorError | None) -> bool:
         return (
             isinstance(failure, NotAvailableError)
             and failure.operation_id in self._context.client.requester.unavailable

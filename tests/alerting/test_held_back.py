@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.alerts.silences import SilenceSettings, made_silence
+from monitor.alerting.alerts.silences import SilenceSettings, new_silence
 from monitor.alerting.alerts.suppression import is_muted
-from monitor.alerting.rules.muting import mute_window
+from monitor.alerting.rules.muting import parse_mute_window
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
@@ -40,7 +40,7 @@ def rules(*, mute: Sequence[str] = (), repeat_seconds: float = 4 * HOUR) -> Aler
 def silence(story: Judging, *matchers: str, seconds: float = HOUR) -> Silence:
     """Return a silence that begins now."""
     now = story.clock.now()
-    return made_silence(
+    return new_silence(
         matchers=matchers or ("rule=run_failed",),
         author="eve",
         comment="the warehouse moves",
@@ -267,7 +267,7 @@ async def test_nothing_is_told_in_silence_but_what_is_owed(story: list[tuple[str
             told = await judged.told()
     starts: Counter[tuple[str, datetime]] = Counter()
     ends: Counter[tuple[str, datetime]] = Counter()
-    window = mute_window("Sat 12:00-13:00 UTC")
+    window = parse_mute_window("Sat 12:00-13:00 UTC")
     for event in told:
         word, at = event.type.removeprefix("alert."), event.recorded_at
         instance = (event.alert.fingerprint, event.alert.starts_at)

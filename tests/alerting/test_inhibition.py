@@ -7,7 +7,7 @@ import pytest
 
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.alerts.suppression import Suppression
-from monitor.alerting.rules.muting import mute_window
+from monitor.alerting.rules.muting import parse_mute_window
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Alert, AlertState
 from tests.alerting.firing import STARTED, an_alert
@@ -96,7 +96,7 @@ def test_all_reasons_are_kept() -> None:
     )
     silence = configured_silence(settings, now=STARTED)
     held = Suppression.of((silence,), (OUTAGE,))
-    window = mute_window("Sat UTC")
+    window = parse_mute_window("Sat UTC")
     assert held.reasons(an_alert("not_fresh"), (window,), at=STARTED) == (
         f"silence:{silence.id}",
         "mute",

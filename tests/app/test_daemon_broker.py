@@ -11,7 +11,7 @@ from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 
 
 async def test_a_broker_that_comes_and_goes_costs_no_event(tmp_path: Path) -> None:
-    """Down at the start, up, down again in the middle, up again: each run is told once."""
+    """Down at the start, up, down again in the middle, up again: each run is reported once."""
     workspace, kinds = stage.sandbox(), stage.kinds_of(Edition.RL)
     async with (
         stage.started(workspace) as url,

@@ -68,7 +68,7 @@ async def test_what_had_failed_before_the_first_start_is_reported_once(tmp_path:
             )
             assert all(item["preexisting"] and not item["evidence"] for item in fired(subscriber))
             page = await face.text("/")
-            assert page.count("when this rule was judged") == len(recipes)
+            assert page.count("when this rule was first evaluated") == len(recipes)
             alone = next(
                 item for item in fired(subscriber) if item["labels"]["kind"] == "job_group"
             )

@@ -158,7 +158,7 @@ def _match(
     workspaces: list[ReadTable],
     problems: Problems,
 ) -> None:
-    match, kind, known = part.parts.get("match"), definition.rule, definition.match
+    match, kind, known = part.parts.get("match"), definition.rule, definition.match_fields
     if match is None:
         return
     for name, globs in match.of(Match).items():

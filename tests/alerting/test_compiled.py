@@ -30,7 +30,7 @@ class Nothing(Struct, frozen=True):
     """A memory of nothing."""
 
 
-def on_event(_: EventInput[None], memory: Nothing | None, __: RuleSettings) -> RuleAnswer[Nothing]:
+def on_event(_: EventInput, memory: Nothing | None, __: RuleSettings) -> RuleAnswer[Nothing]:
     return RuleAnswer(result=None, memory=memory)
 
 
@@ -38,7 +38,7 @@ def evaluate(_: StateInput[None], memory: Nothing | None, __: RuleSettings) -> R
     return RuleAnswer(result=None, memory=memory)
 
 
-HEARING = RuleDefinition(
+HEARING: RuleDefinition[Nothing, None] = RuleDefinition(
     rule=RuleKind.RUN_FAILED,
     subject_kind=SubjectKind.PIPELINE,
     memory=Nothing,

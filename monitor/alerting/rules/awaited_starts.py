@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
+from monitor.alerting.rules.contract import FlowOrPlanFacts
 from monitor.alerting.rules.expected_starts import (
     ExpectedStart,
     ScheduleDefinition,
@@ -18,7 +19,6 @@ from monitor.alerting.rules.expected_starts import (
     times,
     without_history,
 )
-from monitor.alerting.rules.facts import FlowOrPlanFacts
 from monitor.alerting.rules.observed_starts import EARLY, ObservedStart, assigned, start_of
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.live_state import ActiveRun

@@ -7,7 +7,7 @@ as of the last time they were read: while nothing is read, nothing becomes late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 
 from msgspec import Struct
@@ -18,22 +18,16 @@ from monitor.alerting.rules.contract import (
     Facts,
     Firing,
     Ok,
+    PipelineFacts,
     RuleAnswer,
     StateInput,
     Unknown,
 )
-from monitor.alerting.rules.facts import PipelineFacts
-from monitor.alerting.rules.failed_parts import ended_at
 from monitor.alerting.rules.rule_settings import RuleSettings
-from monitor.model.events import EventType, RunEvent, run_event_id
+from monitor.model.events import STATUS_EVENTS, run_event_id
 from monitor.model.runs import RunKey, RunKind, RunState
 
-END_EVENTS = (
-    EventType.RUN_SUCCEEDED,
-    EventType.RUN_FAILED,
-    EventType.RUN_CANCELED,
-    EventType.RUN_LOST,
-)
+END_EVENTS = tuple(event for status, event in STATUS_EVENTS.items() if status.is_terminal)
 
 
 class JobProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,15 +51,13 @@ class LateRuns(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DueRun(Struct, frozen=True, kw_only=True):
-    """One run that is late from ``due`` on, as it was at ``as_of``.
+    """An active run that is late from ``due`` on, as it was at ``as_of``.
 
     Without ``due`` this cannot be decided at present, and what was late still counts as late.
     """
 
-    run: RunState
     as_of: datetime
     due: datetime | None
-    evidence: EventType = EventType.RUN_STARTED
     facts: Facts = {}
     progress: JobProgress | None = None
 
@@ -84,7 +76,7 @@ def evaluate_late_runs(
     """Evaluate every active run by ``check``, which returns None where it does not apply."""
     as_of = state.as_of
     if as_of is None:
-        return RuleAnswer(result=Unknown(why="nothing was read completely yet"), memory=memory)
+        return RuleAnswer(Unknown("nothing was read completely yet"), memory)
     before = memory or LateRuns()
     active = {run_name(active.run.key): active.run for active in state.facts.active}
     due = {
@@ -111,51 +103,40 @@ def evaluate_late_runs(
         if run.due is not None and name not in late
     ]
     if late:
-        result: EvaluationResult | None = _firing(due, late, state.subject.kind)
+        names = sorted(late, key=lambda name: (late[name], name))
+        result: EvaluationResult | None = Firing(
+            since=late[names[0]],
+            as_of=max(due[name].as_of for name in late),
+            evidence=tuple(
+                run_event_id(active[name].key, STATUS_EVENTS[active[name].status]) for name in names
+            ),
+            run=_root_run(active[names[0]], state.subject.kind),
+            facts=due[names[0]].facts,
+        )
     elif undecided:
-        result = Unknown(why="no job records were read lately")
+        result = Unknown("no job records were read lately")
     else:
         # For runs whose end no event reported, such as those that only left this subject.
         result = Ok(at=as_of) if before.since else None
     return RuleAnswer(
-        result=result,
-        memory=None if after == LateRuns() else after,
-        again_at=min(times, default=None),
-    )
-
-
-def _firing(
-    due: Mapping[str, DueRun], late: Mapping[str, datetime], kind: RunKind | None
-) -> Firing:
-    names = sorted(late, key=lambda name: (late[name], name))
-    worst = due[names[0]]
-    return Firing(
-        since=late[names[0]],
-        as_of=max(due[name].as_of for name in late),
-        evidence=tuple(run_event_id(due[name].run.key, due[name].evidence) for name in names),
-        run=_root_run(worst.run, kind),
-        facts=dict(worst.facts),
+        result, None if after == LateRuns() else after, again_at=min(times, default=None)
     )
 
 
 def on_end_event(
-    event_input: EventInput[PipelineFacts], memory: LateRuns | None, _: RuleSettings
+    event_input: EventInput, memory: LateRuns | None, _: RuleSettings
 ) -> RuleAnswer[LateRuns]:
     """Remove a late run that the event reports as ended, or as started."""
-    event = event_input.event
-    if memory is None or not isinstance(event, RunEvent):
-        return RuleAnswer(result=None, memory=memory)
-    ended = run_name(event.run.key)
-    if ended not in memory.since:
-        return RuleAnswer(result=None, memory=memory)
-    left = {name: since for name, since in memory.since.items() if name != ended}
+    ended = run_name(event_input.event.run.key)
+    if memory is None or ended not in memory.since:
+        return RuleAnswer(None, memory)
     after = LateRuns(
-        since=left,
+        since={name: since for name, since in memory.since.items() if name != ended},
         over=(*memory.over, ended),
         progress={name: kept for name, kept in memory.progress.items() if name != ended},
     )
-    result = None if left else Ok(at=ended_at(event), evidence=(event.id,))
-    return RuleAnswer(result=result, memory=after)
+    result = None if after.since else Ok(at=event_input.at, evidence=(event_input.event.id,))
+    return RuleAnswer(result, after)
 
 
 def run_name(key: RunKey) -> str:
@@ -165,7 +146,6 @@ def run_name(key: RunKey) -> str:
 def _root_run(run: RunState, kind: RunKind | None) -> RunKey:
     """Return the run of the subject's kind that this one is, or is a part of."""
     parents = {RunKind.PLAN_RUN: run.parents.plan_run, RunKind.FLOW_RUN: run.parents.flow_run}
-    parent = None if kind is None or kind is run.key.kind else parents.get(kind)
-    if kind is None or parent is None:
+    if kind is None or kind is run.key.kind or (parent := parents.get(kind)) is None:
         return run.key
     return RunKey(workspace=run.key.workspace, kind=kind, id=parent)

@@ -6,15 +6,14 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from monitor.alerting.rules.contract import (
-    MATCH_RUNS,
     MINUTE,
     OUTAGES,
+    PipelineFacts,
     RuleDefinition,
     StateInput,
     SubjectKind,
     seconds,
 )
-from monitor.alerting.rules.facts import PipelineFacts
 from monitor.alerting.rules.late_runs import (
     END_EVENTS,
     DueRun,
@@ -25,8 +24,6 @@ from monitor.alerting.rules.late_runs import (
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.events import EventType
 from monitor.model.runs import RunState, Status
-
-_THRESHOLD = seconds("seconds from creation to start", 10 * MINUTE)
 
 
 def _waiting(
@@ -39,14 +36,9 @@ def _waiting(
     if run.status is not Status.PENDING or run.created_at is None:
         return None
     return DueRun(
-        run=run,
         as_of=as_of,
-        due=run.created_at + timedelta(seconds=_THRESHOLD.value(rule.threshold)),
-        evidence=EventType.RUN_QUEUED,
-        facts={
-            "run": run.key.id,
-            "waiting_seconds": (as_of - run.created_at).total_seconds(),
-        },
+        due=run.created_at + timedelta(seconds=rule.threshold),
+        facts={"run": run.key.id, "waiting_seconds": (as_of - run.created_at).total_seconds()},
     )
 
 
@@ -61,7 +53,6 @@ DEFINITION = RuleDefinition(
     summary="{pipeline} waits too long in {workspace}",
     description="Run {run} has waited {waiting_seconds:duration} for its start.",
     template_fields=("run", "waiting_seconds"),
-    match=MATCH_RUNS,
-    threshold=_THRESHOLD,
+    threshold=seconds("seconds from creation to start", 10 * MINUTE),
     inhibited_by=OUTAGES,
 )

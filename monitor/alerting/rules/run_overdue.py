@@ -6,15 +6,14 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from monitor.alerting.rules.contract import (
-    MATCH_RUNS,
     OUTAGES,
+    PipelineFacts,
     Quantity,
     RuleDefinition,
     StateInput,
     SubjectKind,
     seconds,
 )
-from monitor.alerting.rules.facts import PipelineFacts
 from monitor.alerting.rules.late_runs import (
     END_EVENTS,
     DueRun,
@@ -51,7 +50,6 @@ def _overdue(
             return None
         due = started_at + timedelta(seconds=limit)
     return DueRun(
-        run=run,
         as_of=as_of if is_late or _shows_work(run, state) else as_of - _END_READ_WITHIN,
         due=due,
         facts={
@@ -81,7 +79,6 @@ DEFINITION = RuleDefinition(
     description="Run {run} is at {running_seconds:duration}, and "
     "{limit_seconds:duration} is the limit.",
     template_fields=("run", "running_seconds", "limit_seconds"),
-    match=MATCH_RUNS,
     threshold=seconds("seconds from its start; without it the limit is learned", None),
     minimum=Quantity(about="runs that a limit is learned from", default=10, least=10, most=200),
     inhibited_by=OUTAGES,

@@ -6,15 +6,14 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from monitor.alerting.rules.contract import (
-    MATCH_RUNS,
     MINUTE,
     OUTAGES,
+    PipelineFacts,
     RuleDefinition,
     StateInput,
     SubjectKind,
     seconds,
 )
-from monitor.alerting.rules.facts import PipelineFacts
 from monitor.alerting.rules.late_runs import (
     END_EVENTS,
     DueRun,
@@ -25,10 +24,8 @@ from monitor.alerting.rules.late_runs import (
     run_name,
 )
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
-from monitor.model.events import EventType
 from monitor.model.runs import JobDetails, RunKind, RunState, Status
 
-_THRESHOLD = seconds("seconds without a sign while executing", 15 * MINUTE)
 _WAITING_FACTOR = 4.0  # a queue is allowed more silence than work
 
 
@@ -39,7 +36,7 @@ def _stuck(
     before: LateRuns,
     rule: RuleSettings,
 ) -> DueRun | None:
-    threshold = timedelta(seconds=_THRESHOLD.value(rule.threshold))
+    threshold = timedelta(seconds=rule.threshold)
     if run.status is Status.PENDING:
         return _stuck_in_queue(run, as_of, threshold)
     if run.key.kind is not RunKind.JOB_GROUP:
@@ -51,10 +48,8 @@ def _stuck_in_queue(run: RunState, as_of: datetime, threshold: timedelta) -> Due
     if run.created_at is None:
         return None
     return DueRun(
-        run=run,
         as_of=as_of,
         due=run.created_at + _WAITING_FACTOR * threshold,
-        evidence=EventType.RUN_QUEUED,
         facts={
             "run": run.key.id,
             "stuck_seconds": (as_of - run.created_at).total_seconds(),
@@ -72,9 +67,8 @@ def _stuck_at_work(
     read_at = run.jobs.read_at if run.jobs is not None else None
     if read_at is None:
         # Since a restart: the store holds what job records said, but not when they said it.
-        return DueRun(run=run, as_of=as_of, due=None, progress=progress)
+        return DueRun(as_of=as_of, due=None, progress=progress)
     return DueRun(
-        run=run,
         as_of=read_at,
         due=progress.at + threshold,
         facts={
@@ -124,8 +118,7 @@ DEFINITION = RuleDefinition(
     summary="{pipeline} makes no progress in {workspace}",
     description="Run {run} has shown no sign for {stuck_seconds:duration}.",
     template_fields=("run", "stuck_seconds", "percent_complete"),
-    match=MATCH_RUNS,
-    threshold=_THRESHOLD,
+    threshold=seconds("seconds without a sign while executing", 15 * MINUTE),
     inhibited_by=OUTAGES,
     not_recorded="the event log does not hold the progress of jobs",
 )

@@ -54,13 +54,13 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return the cost of an event for each set of rules, and the ratio of many to few."""
     sizes = sizes or Sizes()
     kinds = {
-        "10 rules, one matches": Compiled.of(
+        "10 rules, one matches": Compiled(
             failure_rules(f"{other_number}*" for other_number in range(10))
         ),
-        "1,000 rules, one matches": Compiled.of(
+        "1,000 rules, one matches": Compiled(
             failure_rules(f"{other_number:03d}*" for other_number in range(1_000))
         ),
-        "1,000 rules, ten match": Compiled.of(
+        "1,000 rules, ten match": Compiled(
             failure_rules(f"{other_number % 100:02d}*" for other_number in range(1_000))
         ),
     }

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from monitor.alerting.rules.awaited_starts import (
     AwaitedStarts,
     expectation,
-    expectation_ended,
     first_awaited,
     match_starts,
     next_evaluation,
@@ -26,7 +25,6 @@ from monitor.alerting.rules.contract import (
     MINUTE,
     OUTAGES,
     PIPELINE_REMOVED,
-    EvaluationResult,
     EventInput,
     Firing,
     FlowOrPlanFacts,
@@ -91,20 +89,12 @@ def _evaluate(
     due_at = min(as_of - grace, read_at)
     if not (memory.missed or memory.starts or memory.is_due(due_at)):
         return RuleAnswer(None, memory, again_at=next_evaluation(memory, grace, as_of=as_of))
-    memory = with_active(memory, facts.active)
-    if (ended := expectation_ended(memory)) is not None:
-        memory, ended_at = ended
-        return RuleAnswer(Ok(at=ended_at), memory, again_at=as_of)
-    after = match_starts(memory, as_of=as_of, due_at=due_at)
+    after = match_starts(with_active(memory, facts.active), as_of=as_of, due_at=due_at)
     again_at = as_of if after.has_more else next_evaluation(after.memory, grace, as_of=as_of)
-    result = _result(after.memory, as_of=as_of)
-    if memory.missed and not after.memory.missed and after.ended_by is not None:
-        start = after.ended_by
-        result = Ok(at=start.at, evidence=(start.event,) if start.event else ())
-    return RuleAnswer(result, after.memory, again_at=again_at)
+    return RuleAnswer(after.ok or _firing(after.memory, as_of), after.memory, again_at)
 
 
-def _result(memory: AwaitedStarts, *, as_of: datetime) -> EvaluationResult | None:
+def _firing(memory: AwaitedStarts, as_of: datetime) -> Firing | None:
     if not memory.missed:
         return None
     first = memory.missed[0]

@@ -15,8 +15,8 @@ from monitor.bus.sqlite.reader import StoreReader
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.model.errors import BusUnavailableError
 
-TIMEOUT_SECONDS = 1.5
-ROWS = 1_000_000
+TIMEOUT_SECONDS = 2.0
+ROWS = 200_000
 COUNT = (
     "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
     " SELECT max(i) FROM n"

@@ -14,7 +14,7 @@ from monitor.alerting.rules.templates import (
     LONGEST_TEMPLATE,
     LONGEST_TEXT,
     Value,
-    template,
+    parse_template,
 )
 from monitor.model.errors import ConfigurationError
 
@@ -59,7 +59,7 @@ FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "told_at")
 def test_a_bad_template_is_explained_in_one_sentence(text: str, sentence: str) -> None:
     """It says what is wrong, and the nearest valid name."""
     with pytest.raises(ConfigurationError) as raised:
-        template(text, FIELDS)
+        parse_template(text, FIELDS)
     assert raised.value.problems == [sentence]
 
 
@@ -96,24 +96,24 @@ def test_a_bad_template_is_explained_in_one_sentence(text: str, sentence: str) -
 )
 def test_a_value_is_written_for_people(text: str, value: Value, expected: str) -> None:
     """Numbers without a needless fraction, instants in UTC, and a dash for what is not known."""
-    assert template(text, FIELDS).fill(dict.fromkeys(FIELDS, value)) == expected
+    assert parse_template(text, FIELDS).fill(dict.fromkeys(FIELDS, value)) == expected
 
 
 def test_a_field_without_value_is_a_dash() -> None:
     """An alert may know less than its template asks for."""
-    assert template("{pipeline}: {error}", FIELDS).fill({"pipeline": "Orders"}) == "Orders: -"
+    assert parse_template("{pipeline}: {error}", FIELDS).fill({"pipeline": "Orders"}) == "Orders: -"
 
 
 def test_a_long_text_is_cut() -> None:
     """An error message of megabytes does not become an annotation of megabytes."""
-    text = template("{error}{error}", FIELDS).fill({"error": "x" * 1_999})
+    text = parse_template("{error}{error}", FIELDS).fill({"error": "x" * 1_999})
     assert len(text) == LONGEST_TEXT
     assert text.endswith("x...")
 
 
 def test_a_value_is_not_read_as_a_template() -> None:
     """Braces in the message of a job stay braces."""
-    assert template("{error}", FIELDS).fill({"error": "{pipeline}"}) == "{pipeline}"
+    assert parse_template("{error}", FIELDS).fill({"error": "{pipeline}"}) == "{pipeline}"
 
 
 TEXTS = st.text(st.sampled_from("{}[]!:.eror seconds-timdup0_atl\n"), max_size=30)
@@ -131,7 +131,7 @@ VALUES = (
 def test_what_is_read_can_be_filled_in(text: str, value: Value) -> None:
     """Any template is refused in one sentence, or makes a text whatever the values are."""
     try:
-        read = template(text, FIELDS)
+        read = parse_template(text, FIELDS)
     except ConfigurationError as exc:
         problems = exc.problems
     else:

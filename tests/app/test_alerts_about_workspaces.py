@@ -21,9 +21,10 @@ from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.alert_messages import alerts_by_key, retained_alerts
 from tests.app.alertmanager_receiver import Notified
-from tests.app.eventually import eventually, pause
+from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.workspace_scenes import ROUND_SECONDS, WORKSPACE_SCENES, Stage, WorkspaceScene
+from tests.clocks import FastClock
 from tests.outputs.receiving import PostReceiver
 from tests.servers import free_port
 
@@ -65,7 +66,7 @@ def watching(
 
 
 def words(subscriber: Subscriber) -> dict[str, list[list[str]]]:
-    """Return what was told of each rule: one list for each alert."""
+    """Return what was reported of each rule: one list for each alert."""
     received: defaultdict[str, list[list[str]]] = defaultdict(list)
     for (rule, _, _), transitions in alerts_by_key(subscriber).items():
         received[rule].append(transitions)
@@ -80,7 +81,7 @@ async def until_heard(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) 
 
 
 async def until_received(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
-    """Return when each of these scenes was told once, and once as over, and nothing else was."""
+    """Return when each of these scenes was reported once, and its end once, and nothing else."""
     expected = {scene.rule.value: [["fired", "resolved"]] for scene in scenes}
     await eventually(
         lambda: words(subscriber) == expected, why=lambda: f"received: {words(subscriber)}"
@@ -134,9 +135,10 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
         assert len(done) == len(alerts_by_key(subscriber))
 
 
-async def test_a_refused_token_is_told_as_an_outage(tmp_path: Path) -> None:
-    """The workspace answers every request, with a refusal: that is told once, and once over."""
-    workspace = stage.sandbox()
+async def test_a_refused_token_is_reported_as_an_outage(tmp_path: Path) -> None:
+    """The workspace answers every request, with a refusal: that is reported once, and once over."""
+    clock = FastClock()
+    workspace = stage.sandbox(clock=clock)
     async with stage.started(workspace) as url:
         rule = msgspec.structs.replace(
             default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=1.0
@@ -147,7 +149,7 @@ async def test_a_refused_token_is_told_as_an_outage(tmp_path: Path) -> None:
                 rules=(rule,), with_defaults=False, evaluation_interval_seconds=0.2
             ),
         )
-        async with stage.daemon(settings) as face:
+        async with stage.daemon(settings, clock=clock) as face:
 
             async def received() -> list[str]:
                 rows = (await face.json("/api/v1/events?limit=1000"))["data"]
@@ -161,7 +163,7 @@ async def test_a_refused_token_is_told_as_an_outage(tmp_path: Path) -> None:
             token = next(other_token for other_token in workspace.world.tokens.live())
             held, token.value = token.value, "revoked"
             await eventually(lambda: has_received("fired"), why="the refusal is not published")
-            await pause(3.0)
+            await clock.sleep(3.0)
             assert await has_received("fired")
             token.value = held
             await eventually(lambda: has_received("fired", "resolved"), why="nor that it is over")

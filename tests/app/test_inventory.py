@@ -1,4 +1,4 @@
-"""What a whole daemon tells of a workspace beyond its runs, and when operations of it go."""
+"""What a whole daemon reports of a workspace beyond its runs, and when operations of it go."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def shown(face: Face, name: str, **labels: str) -> None:
     await eventually(is_shown, why=f"no {name}")
 
 
-async def test_a_workspace_is_told_beyond_its_runs(
+async def test_a_workspace_is_reported_beyond_its_runs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Counts, connections, tokens, schedules, settings and quality, as they are and change."""
@@ -140,7 +140,7 @@ async def test_the_quality_of_outputs_is_shown_after_their_runs(tmp_path: Path) 
 
 
 async def test_usage_is_shown_where_the_edition_has_it(tmp_path: Path) -> None:
-    """Professional tells its measures; they grow with the runs."""
+    """Professional reports its measures; they grow with the runs."""
     workspace = stage.sandbox(Edition.PL)
     async with (
         stage.started(workspace) as url,

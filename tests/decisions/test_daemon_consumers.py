@@ -18,6 +18,7 @@ from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, counted, ends_in, keeping_broker
+from tests.clocks import FastClock
 from tests.servers import Relay
 
 OUTCOMES = "dataprep_monitor_notifications_total"
@@ -46,7 +47,8 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
     From the oldest event on, each new output would show last month's failures again. With a
     place that stays, retention would wait for ever for who never comes back.
     """
-    workspace = stage.sandbox(speed=1_000)
+    clock = FastClock()
+    workspace = stage.sandbox(speed=1_000, clock=clock)
     async with (
         stage.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
@@ -54,12 +56,12 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
     ):
         watched = stage.workspace_configuration(workspace, url)
         without = stage.configuration(tmp_path, watched)
-        async with stage.daemon(without) as face:
+        async with stage.daemon(without, clock=clock) as face:
             await let_some_end(workspace, face)
         former = ends_in(workspace.ledger, KINDS)
 
         with_mqtt = stage.configuration(tmp_path, watched, broker_url=broker.url)
-        async with stage.daemon(with_mqtt) as face:
+        async with stage.daemon(with_mqtt, clock=clock) as face:
             await let_some_end(workspace, face)
         new = ends_in(workspace.ledger, KINDS) - former
         await eventually(
@@ -67,7 +69,7 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
         )
         assert subscriber.received().ends() == new
 
-        async with stage.daemon(without) as face:
+        async with stage.daemon(without, clock=clock) as face:
             await let_some_end(workspace, face)
         await all_events_may_leave(without)
 
@@ -139,7 +141,8 @@ async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:
 
     Where events go out one output after the other, the slowest of them stops all.
     """
-    workspace = stage.sandbox(speed=1_000)
+    clock = FastClock()
+    workspace = stage.sandbox(speed=1_000, clock=clock)
     async with (
         stage.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
@@ -152,7 +155,7 @@ async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:
             stage.workspace_configuration(workspace, url),
             broker_url=f"mqtt://127.0.0.1:{relay.port}",
         )
-        async with stage.daemon(settings) as face:
+        async with stage.daemon(settings, clock=clock) as face:
             await let_some_end(workspace, face)
             happened = ends_in(workspace.ledger, KINDS)
             assert relay.has_more_than(0)

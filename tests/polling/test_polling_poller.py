@@ -20,7 +20,7 @@ from monitor.polling.poller import WorkspacePoller
 from monitor.polling.settings import PollSettings
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings, WorldOptions
-from tests.clocks import ManualClock
+from tests.clocks import FastClock, ManualClock
 from tests.polling.conftest import NAME, Scene, asleep, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace
 
@@ -230,6 +230,7 @@ async def beside_a_sandbox(
     folder: Path, edition: Edition, rows: Literal["with_flow", "bare"]
 ) -> AsyncIterator[tuple[Scene, Sandbox]]:
     """Start a sandbox in which nothing runs yet, and open a scene that reads it."""
+    clock = FastClock()
     sandbox = Sandbox(
         SandboxSettings(
             edition=edition,
@@ -237,11 +238,11 @@ async def beside_a_sandbox(
             options=WorldOptions(library_rows=rows),
             is_busy_at_once=False,
         ),
-        SystemClock(),
+        clock,
     )
     url = await sandbox.start()
     scene = Scene(
-        clock=SystemClock(),
+        clock=clock,
         folder=folder,
         url=url,
         settings=QUICK,

@@ -42,7 +42,7 @@ _BY_ID_ONLY = (
     "configuration names"
 )
 _NOT_AT_ALL = (
-    "runs cannot be followed here: no operation that reads them is offered; "
+    "runs cannot be followed here: no operation that reads them is available; "
     "what can be read of flows and the specification is read on"
 )
 
@@ -56,7 +56,7 @@ class CapabilityDiscovery:
         self._context = context
         self._reachability = reachability
         self._switched_off: frozenset[str] = frozenset()
-        self._ever: frozenset[Capability] = frozenset()  # what the workspace has offered so far
+        self._ever: frozenset[Capability] = frozenset()  # what the workspace has had so far
         self._ever_lost: frozenset[Capability] = frozenset()
         self._misses = 0  # probes in a row that found less than that
         self._due_at = context.clock.monotonic()

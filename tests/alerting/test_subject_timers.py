@@ -1,4 +1,4 @@
-"""What is to be looked at again, and when."""
+"""What is to be evaluated again, and when."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from monitor.alerting.rules.table import default_rule
 from monitor.model.alerts import fingerprint
 from monitor.model.events import EventType
 from monitor.model.runs import JobDetails, Parents, RunKind, RunState, Status
-from tests.alerting.run_stage import on_stage
-from tests.alerting.run_stories import at, key, state, subject
+from tests.alerting.engine_stage import on_stage
+from tests.alerting.run_samples import at, key, state, subject
 
 STUCK, QUEUE, FAILED = RuleKind.RUN_STUCK, RuleKind.QUEUE_SLOW, RuleKind.RUN_FAILED
 
@@ -23,8 +23,8 @@ def working(number: int, *, read: float, beat: float, parents: Parents | None = 
     return state(number, Status.RUNNING, created_at=at(0), jobs=seen, parents=parents)
 
 
-async def test_a_late_error_reaches_the_present_and_is_not_told_again(tmp_path: Path) -> None:
-    """What the job records say after the failure was told stands on the page, in one episode."""
+async def test_a_late_error_is_shown_and_not_published_again(tmp_path: Path) -> None:
+    """What the job records say after the alert fired is shown on the page, in one alert."""
     failed = state(1, Status.FAILED, finished_at=at(10))
     async with on_stage(tmp_path, FAILED) as stage:
         await stage.emit(failed)
@@ -37,8 +37,8 @@ async def test_a_late_error_reaches_the_present_and_is_not_told_again(tmp_path: 
         assert await stage.told() == ["run_failed fired"]
 
 
-async def test_a_stuck_run_is_told_once_over_a_restart(tmp_path: Path) -> None:
-    """The next life knows it by the store: it tells nothing anew, and it tells the end."""
+async def test_a_stuck_run_fires_once_over_a_restart(tmp_path: Path) -> None:
+    """The next life knows it by the store: it publishes nothing anew, and then the end."""
     async with on_stage(tmp_path, STUCK) as stage:
         await stage.evaluate(60, working(1, read=60, beat=50))
         assert len(await stage.evaluate(1_000, working(1, read=1_000, beat=50))) == 1
@@ -51,8 +51,8 @@ async def test_a_stuck_run_is_told_once_over_a_restart(tmp_path: Path) -> None:
         assert await stage.told() == ["run_stuck fired", "run_stuck resolved"]
 
 
-async def test_an_outage_and_its_end_tell_nothing(tmp_path: Path) -> None:
-    """Nobody can look for an hour, in which the runs start and end as they should."""
+async def test_an_outage_and_its_end_publish_nothing(tmp_path: Path) -> None:
+    """Nothing is observed for an hour, in which the runs start and end as they should."""
     waiting = state(1, Status.PENDING, created_at=at(0))
     async with on_stage(tmp_path, STUCK, QUEUE) as stage:
         await stage.evaluate(60, waiting, working(2, read=60, beat=50))
@@ -66,7 +66,7 @@ async def test_an_outage_and_its_end_tell_nothing(tmp_path: Path) -> None:
         assert await stage.told() == []
 
 
-async def test_a_job_group_that_waits_is_told_of_its_flow_run(tmp_path: Path) -> None:
+async def test_a_job_group_that_waits_fires_for_its_flow_run(tmp_path: Path) -> None:
     """One alert about the flow run, with the job group in its facts; over when that starts."""
     parents = Parents(flow_run="9")
     inner = state(1, Status.PENDING, created_at=at(0), parents=parents)
@@ -81,7 +81,7 @@ async def test_a_job_group_that_waits_is_told_of_its_flow_run(tmp_path: Path) ->
 
 
 async def test_a_rule_that_names_a_kind_is_about_those_runs(tmp_path: Path) -> None:
-    """It is told of the job group itself, beside what is told of the flow run around it."""
+    """It fires for the job group itself, beside the alert of the flow run that contains it."""
     of_groups = msgspec.structs.replace(
         default_rule(QUEUE), name="slow-groups", match=Match(kind=("job_group",))
     )
@@ -104,7 +104,7 @@ async def test_a_rule_that_names_a_kind_is_about_those_runs(tmp_path: Path) -> N
 
 
 async def test_a_parent_that_is_known_late_leaves_no_alert_behind(tmp_path: Path) -> None:
-    """A silent job group turns out to be a part of a flow run: what was told of it is over."""
+    """A silent job group turns out to be a part of a flow run: its own alert ends."""
     alone = working(1, read=1_000, beat=50)
     inside = working(1, read=1_100, beat=50, parents=Parents(flow_run="9"))
     outer = state(9, Status.RUNNING, kind=RunKind.FLOW_RUN, created_at=at(0))
@@ -117,8 +117,8 @@ async def test_a_parent_that_is_known_late_leaves_no_alert_behind(tmp_path: Path
         assert await stage.evaluate(1_210, outer) == []
 
 
-async def test_what_was_late_at_the_first_look_is_told_as_such(tmp_path: Path) -> None:
-    """A daemon that comes to a stuck queue tells it once, and says that it was so already."""
+async def test_what_is_late_at_the_first_evaluation_is_preexisting(tmp_path: Path) -> None:
+    """A daemon that starts with a stuck queue fires once, as preexisting."""
     async with on_stage(tmp_path, QUEUE) as stage:
         (alert,) = await stage.evaluate(9_000, state(1, Status.PENDING, created_at=at(0)))
         assert alert.preexisting
@@ -129,7 +129,7 @@ async def test_what_was_late_at_the_first_look_is_told_as_such(tmp_path: Path) -
 
 
 async def test_a_jump_of_our_clock_makes_nothing_late(tmp_path: Path) -> None:
-    """Runs are judged by the workspace's clock: ours may jump by a day and back."""
+    """Runs are evaluated by the workspace's clock: ours may jump by a day and back."""
     async with on_stage(tmp_path, QUEUE, STUCK) as stage:
         for days in (1, -1, 0):
             stage.clock.set_wall(at(days * 86_400.0))
@@ -138,8 +138,8 @@ async def test_a_jump_of_our_clock_makes_nothing_late(tmp_path: Path) -> None:
         assert await stage.told() == []
 
 
-async def test_what_does_not_move_is_looked_at_when_it_is_due(tmp_path: Path) -> None:
-    """Rounds pass over a run that is as it was, and come to it when it would be late."""
+async def test_what_does_not_move_is_evaluated_when_it_is_due(tmp_path: Path) -> None:
+    """Cycles pass over a run that is as it was, and come to it when it would be late."""
     waiting = state(1, Status.PENDING, created_at=at(0))
     fp = fingerprint("queue_slow", subject().identity())
     async with on_stage(tmp_path, QUEUE) as stage:

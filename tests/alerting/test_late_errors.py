@@ -1,4 +1,4 @@
-"""A failure is told at once; the job records that explain it may come later."""
+"""A failure fires at once; the job records that explain it may come later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.run_failed import DEFINITION as RUN_FAILED
 from monitor.model.events import EventType
 from monitor.model.runs import Parents, RunKind, Status
-from tests.alerting.run_stories import END, event_input, key, rule, run_event, state
+from tests.alerting.run_samples import END, event_input, key, rule, run_event, state
 
 SETTINGS = rule(RuleKind.RUN_FAILED)
 
@@ -32,7 +32,7 @@ def test_a_late_error_explains_the_alert() -> None:
 
 
 def test_an_error_inside_a_run_is_the_runs() -> None:
-    """A flow run tells no error of its own: that of the job group that failed in it stays."""
+    """A flow run reports no error of its own: that of the job group that failed in it stays."""
     assert RUN_FAILED.on_event is not None
     outer = key(9, RunKind.FLOW_RUN)
     inner = state(1, Status.FAILED, error="no such table", parents=Parents(flow_run="9"))
@@ -54,7 +54,7 @@ def test_an_error_inside_a_run_is_the_runs() -> None:
 
 
 def test_records_inside_a_run_explain_its_failure() -> None:
-    """The flow run's failure was told first; what its job group's records say is evidence of it."""
+    """The flow run failed first; what its job group's records say is evidence of it."""
     assert RUN_FAILED.on_event is not None
     outer = key(9, RunKind.FLOW_RUN)
     own = run_event(state(9, Status.FAILED, kind=RunKind.FLOW_RUN))

@@ -28,7 +28,7 @@ def named(name: str, kind: RuleKind) -> RuleSettings:
 
 
 def remembering(*names: str) -> PendingStep:
-    """Return a draft in which each of these rules has judged something."""
+    """Return a pending step in which each of these rules has evaluated something."""
     pending = PendingStep(empty_tables(), wall_now=NOW)
     for name in names:
         pending.put(MEMORY, f"{name}:pipeline:marketing:job_group:1:", b"{}")
@@ -40,7 +40,7 @@ def names_in(pending: PendingStep, letter: str) -> set[str]:
     return {key.partition(":")[0] for key, _ in pending.rows(letter)}
 
 
-def test_a_rule_that_is_gone_or_another_kind_by_now_remembers_nothing() -> None:
+def test_a_rule_that_is_removed_or_another_kind_by_now_remembers_nothing() -> None:
     """So that one of its name, later, does not begin with what another one remembered."""
     pending = remembering("stays", "goes", "changes")
     before = [named(text, RuleKind.RUN_FAILED) for text in ("stays", "goes", "changes")]
@@ -54,8 +54,8 @@ def test_a_rule_that_is_gone_or_another_kind_by_now_remembers_nothing() -> None:
     assert names_in(pending, RULE) == {"stays", "changes"}
 
 
-def test_what_is_left_of_episodes_goes_after_thirty_days() -> None:
-    """Until then their starts may stand in the log, and no other episode may have the same one."""
+def test_what_is_left_of_alerts_goes_after_thirty_days() -> None:
+    """Until then their starts may stand in the log, and no other alert may have the same one."""
     pending = PendingStep(empty_tables(), wall_now=NOW)
     for days in (29, 31):
         pending.put(PAST, f"{days}", FingerprintHistory(last_end=NOW - timedelta(days=days)))
@@ -81,7 +81,7 @@ def test_of_too_much_the_oldest_goes() -> None:
 
 
 def test_what_is_kept_is_compared_with_nothing_but_the_limit() -> None:
-    """Very many rows of which none must go hold nobody up: each is looked at once."""
+    """Very many rows of which none must go hold nobody up: each is evaluated once."""
 
     class Counted(datetime):
         """An instant that counts how often it is compared."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import structlog
 
-from monitor.callbacks.upkeep import Upkeep
+from monitor.callbacks.task_maintenance import TaskMaintenance
 from monitor.model.clock import Clock
 from monitor.model.errors import NotAvailableError, RequestRejectedError, UnreadableAnswerError
+from monitor.model.waits import backoff_seconds
 from monitor.workspace.payloads import WebhookTest
 
 log = structlog.get_logger()
@@ -15,11 +16,11 @@ _FIRST_WAIT_SECONDS = 10.0
 _LONGEST_WAIT_SECONDS = 900.0  # the test has a quota of its own, shared with people
 
 
-class Reach:
-    """Remembers what the test came to; a failed one is made again after growing waits."""
+class ReachabilityTest:
+    """Remembers the result of the test; a failed test is repeated after growing waits."""
 
-    def __init__(self, upkeep: Upkeep, *, clock: Clock) -> None:
-        self._upkeep = upkeep
+    def __init__(self, upkeep: TaskMaintenance, *, clock: Clock) -> None:
+        self._maintenance = upkeep
         self._clock = clock
         self._is_proven = False
         self._reason: str | None = None
@@ -27,10 +28,10 @@ class Reach:
         self._again_at = 0.0
 
     def try_again(self) -> None:
-        """Let the next question be a test, whatever the last one came to."""
+        """Test again at the next call, whatever the last result was."""
         self._again_at = 0.0
 
-    async def why_not(self) -> str | None:
+    async def problem(self) -> str | None:
         """Return why a task would call in vain; None where nothing speaks against it.
 
         Raises:
@@ -41,16 +42,19 @@ class Reach:
         if self._reason is not None and self._clock.monotonic() < self._again_at:
             return self._reason
         try:
-            tested = await self._upkeep.test()
+            tested = await self._maintenance.test()
         except (NotAvailableError, RequestRejectedError, UnreadableAnswerError) as exc:
-            log.warning("callbacks cannot be tested here; tasks are made untested", reason=str(exc))
+            log.warning("callback test unavailable; tasks are made untested", reason=str(exc))
             tested = WebhookTest()
         self._reason = problem_of(tested)
         self._is_proven = self._reason is None
         if not self._is_proven:
-            doubled = _FIRST_WAIT_SECONDS * 2.0 ** min(self._failures, 20)
-            self._again_at = self._clock.monotonic() + min(doubled, _LONGEST_WAIT_SECONDS)
             self._failures += 1
+            self._again_at = self._clock.monotonic() + backoff_seconds(
+                self._failures,
+                base_seconds=_FIRST_WAIT_SECONDS,
+                cap_seconds=_LONGEST_WAIT_SECONDS,
+            )
         return self._reason
 
 
@@ -58,5 +62,5 @@ def problem_of(tested: WebhookTest) -> str | None:
     """Return why a callback would not arrive; None where nothing speaks against it."""
     if tested.is_ok or (tested.status_code is None and tested.error is None):
         return None
-    told = tested.error or f"it was answered {tested.status_code}"
-    return f"the workspace cannot reach public_url: {told}"
+    answer = tested.error or f"it was answered {tested.status_code}"
+    return f"the workspace cannot reach public_url: {answer}"

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from monitor.bus.contract import Change, EventBus, StateEntry, decode_entry
 
-TASKS = "webhook_task"  # topic of the notes, keyed by flow id
+TASKS = "webhook_task"  # topic of the state entries, keyed by flow id
 
 _COMMIT_SECONDS = 10.0
 
@@ -47,14 +47,14 @@ async def registered_at(bus: EventBus, workspace: str) -> dict[str, datetime]:
 
 async def remember(bus: EventBus, workspace: str, task: OwnTask) -> None:
     """Keep a task; durable on return."""
-    await _note(bus, workspace, task.flow_id, msgspec.json.encode(task))
+    await _store(bus, workspace, task.flow_id, msgspec.json.encode(task))
 
 
 async def forget(bus: EventBus, workspace: str, flow_id: str) -> None:
     """Drop a task; durable on return."""
-    await _note(bus, workspace, flow_id, None)
+    await _store(bus, workspace, flow_id, None)
 
 
-async def _note(bus: EventBus, workspace: str, flow_id: str, value: bytes | None) -> None:
-    note = StateEntry(workspace=workspace, topic=TASKS, key=flow_id, value=value)
-    await bus.commit(Change(state_entries=(note,)), timeout_seconds=_COMMIT_SECONDS)
+async def _store(bus: EventBus, workspace: str, flow_id: str, value: bytes | None) -> None:
+    entry = StateEntry(workspace=workspace, topic=TASKS, key=flow_id, value=value)
+    await bus.commit(Change(state_entries=(entry,)), timeout_seconds=_COMMIT_SECONDS)

@@ -47,10 +47,10 @@ class Ran(Struct, frozen=True):
     waits: int  # before it starts
     lasts: int
     ends: Status | None  # None: it has not ended when the log does
-    inside: tuple[RunKind, ...]  # the kinds of run that it is made of, outermost first
+    inside: tuple[RunKind, ...]  # the kinds of run that it is made of, root first
     trigger: Trigger
     noticed: int  # seconds after it happened
-    is_linked_late: bool  # what it is a part of is told with its end alone
+    is_linked_late: bool  # what it is a part of is notified with its end alone
 
 
 RUNS = st.lists(

@@ -17,7 +17,7 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.runs import RunKind
-from tests.alerting.judging import guard
+from tests.alerting.engine_scene import guard
 from tests.clocks import ManualClock
 
 BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -79,7 +79,7 @@ def test_a_removed_rule_awaits_nothing() -> None:
 
 
 async def test_what_is_shown_while_all_is_read_anew_does_not_stay() -> None:
-    """Somebody looks in between: half of it is shown then, and all of it afterwards."""
+    """Somebody reads it in between: half of it is shown then, and all of it afterwards."""
     shown = Shown("schedule_missed")
     shown.remember("schedule_missed", 1)
     shown.tables[LEARNED].update(

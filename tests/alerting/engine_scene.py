@@ -26,7 +26,7 @@ from monitor.model.runs import (
     Status,
 )
 from monitor.tracking.live_state import LiveState
-from tests.alerting.had_failed import had_ended
+from tests.alerting.earlier_failures import had_ended
 from tests.clocks import ManualClock
 
 WORKSPACE = "marketing"
@@ -38,8 +38,8 @@ def guard(name: str, call: Callable[[], Any], on_failure: Callable[[str], None])
     return call()
 
 
-class Judging:
-    """Runs end, the workspace answers or not, time passes, and alerts are told."""
+class EngineScene:
+    """Runs end, the workspace answers or not, time passes, and alerts are published."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock, settings: AlertingSettings) -> None:
         self.bus = bus
@@ -61,9 +61,9 @@ class Judging:
             guard=guard,
         )
 
-    async def restarted(self) -> Judging:
+    async def restarted(self) -> EngineScene:
         """Return the next life of the daemon, which has asked the workspace nothing yet."""
-        later = Judging(self.bus, self.clock, self._settings)
+        later = EngineScene(self.bus, self.clock, self._settings)
         later._runs = self._runs
         await later.engine.restore()
         return later
@@ -78,7 +78,7 @@ class Judging:
         await self.bus.commit(change, timeout_seconds=10)
 
     async def had_failed(self, flow: int) -> None:
-        """Let the first look at job groups find that one of a flow had failed last."""
+        """Let the first read of job groups find that one of a flow had failed last."""
         await had_ended(self.bus, self.live_state, self._ended(flow, Status.FAILED).run)
         now = self.clock.now()
         self.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
@@ -130,7 +130,7 @@ class Judging:
         )
 
     async def round(self, seconds: float = 2.0) -> None:
-        """Let time pass, and the engine look."""
+        """Let time pass, and the engine evaluate."""
         await self.clock.advance(seconds)
         await self.engine.evaluate()
 
@@ -144,7 +144,7 @@ class Judging:
         return found
 
     async def words(self, rule: str = "run_failed") -> list[str]:
-        """Return what was told of the alerts of one rule, in order."""
+        """Return the published transitions of the alerts of one rule, in order."""
         return [
             event.type.removeprefix("alert.")
             for event in await self.told()
@@ -153,18 +153,18 @@ class Judging:
 
 
 @asynccontextmanager
-async def judging(
+async def engine_scene(
     folder: Path,
     settings: AlertingSettings | None = None,
     *,
     start: datetime | None = None,
     is_asked: bool = True,
-) -> AsyncIterator[Judging]:
-    """Yield an engine that has looked once, at a workspace that answers where it ``is_asked``."""
+) -> AsyncIterator[EngineScene]:
+    """Yield an engine that ran one cycle, with a workspace that answers where it ``is_asked``."""
     clock = ManualClock() if start is None else ManualClock(start)
     bus = await SqliteBus.open(folder / "state.db", clock=clock, registry=CollectorRegistry())
     try:
-        found = Judging(bus, clock, settings or AlertingSettings())
+        found = EngineScene(bus, clock, settings or AlertingSettings())
         if is_asked:
             found.answers(well=True)
         await found.engine.restore()

@@ -1,4 +1,4 @@
-"""What had failed last when a rule is judged for the first time is told once, as it was there."""
+"""Failures before a rule's first evaluation fire once, as preexisting."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from monitor.bus.contract import Start, Step
 from monitor.model.alerts import Alert
 from monitor.model.events import AlertEvent, EventType, run_event_id
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
-from tests.alerting.had_failed import had_ended, stand
-from tests.alerting.run_stage import Stage, on_stage
-from tests.alerting.run_stories import at, key, state
+from tests.alerting.earlier_failures import had_ended, stand
+from tests.alerting.engine_stage import Stage, on_stage
+from tests.alerting.run_samples import at, key, state
 
 FAILED, FLOW_RUN, PLAN_RUN = RuleKind.RUN_FAILED, RunKind.FLOW_RUN, RunKind.PLAN_RUN
 OK, BAD = Status.SUCCEEDED, Status.FAILED
@@ -65,7 +65,7 @@ async def events(stage: Stage) -> list[AlertEvent]:
     return [row.event for row in rows if isinstance(row.event, AlertEvent)]
 
 
-async def test_what_had_failed_is_told_once_from_the_stored_run(tmp_path: Path) -> None:
+async def test_an_earlier_failure_fires_once_from_the_stored_run(tmp_path: Path) -> None:
     """Start, error, run and mark are those of the run; no event is named that nobody can read."""
     async with on_stage(tmp_path, FAILED) as stage:
         await had_ended(stage.bus, stage.live_state, state(1, BAD, error="no such table"))
@@ -81,7 +81,7 @@ async def test_what_had_failed_is_told_once_from_the_stored_run(tmp_path: Path) 
         assert (await events(stage))[0].alert.preexisting
 
 
-async def test_each_of_many_pipelines_is_told_and_the_others_are_not(tmp_path: Path) -> None:
+async def test_each_failed_pipeline_of_many_fires_and_no_other(tmp_path: Path) -> None:
     """Eight had failed last and eight had succeeded: eight alerts, from one question."""
     async with on_stage(tmp_path, FAILED) as stage:
         runs = [of_flow(state(number, BAD if number % 2 else OK), number) for number in range(16)]
@@ -99,7 +99,7 @@ async def test_each_of_many_pipelines_is_told_and_the_others_are_not(tmp_path: P
 
 
 async def test_the_next_success_ends_it_and_a_failure_is_its_evidence(tmp_path: Path) -> None:
-    """It goes on as if the failure had been heard, and a later one begins another episode."""
+    """It goes on as if the failure had been an event, and a later one begins another alert."""
     async with on_stage(tmp_path, FAILED) as stage:
         await had_ended(stage.bus, stage.live_state, state(1, BAD))
         await stage.evaluate(60)
@@ -127,7 +127,7 @@ async def test_each_recipe_that_had_failed_has_to_succeed(tmp_path: Path) -> Non
         assert await stage.told() == [FIRED, RESOLVED]
 
 
-async def test_what_failed_inside_is_told_about_the_outermost_run(tmp_path: Path) -> None:
+async def test_a_failure_inside_fires_for_the_root_run(tmp_path: Path) -> None:
     """A job group in a flow run in a plan run, all failed: one alert, the plan's."""
     async with on_stage(tmp_path, FAILED) as stage:
         await had_ended(stage.bus, stage.live_state, *family())
@@ -138,7 +138,7 @@ async def test_what_failed_inside_is_told_about_the_outermost_run(tmp_path: Path
         assert await stage.told() == [FIRED, RESOLVED]
 
 
-async def test_a_part_whose_plan_is_not_linked_yet_is_told_with_it(tmp_path: Path) -> None:
+async def test_a_part_whose_plan_is_not_linked_yet_belongs_to_its_alert(tmp_path: Path) -> None:
     """The workspace says that a plan started it, and one plan run that failed fits in time."""
     async with on_stage(tmp_path, FAILED) as stage:
         inner, _, outer = family()
@@ -153,8 +153,8 @@ async def test_a_part_whose_plan_is_not_linked_yet_is_told_with_it(tmp_path: Pat
         assert await stage.told() == [FIRED]
 
 
-async def test_what_it_was_a_part_of_has_gone_well_since(tmp_path: Path) -> None:
-    """The plan has run again and succeeded without that flow: nothing is told."""
+async def test_the_plan_of_a_failed_part_has_succeeded_since(tmp_path: Path) -> None:
+    """The plan has run again and succeeded without that flow: nothing fires."""
     async with on_stage(tmp_path, FAILED) as stage:
         later = state(9, OK, kind=PLAN_RUN, finished_at=at(30))
         await had_ended(stage.bus, stage.live_state, *family())
@@ -189,8 +189,8 @@ async def test_kinds_of_run_wait_for_each_other_but_not_for_ever(tmp_path: Path)
         assert await stage.told() == [FIRED]
 
 
-async def test_a_plan_that_is_known_late_is_not_told_beside_its_part(tmp_path: Path) -> None:
-    """Its flow run was told when waiting for plan runs took too long, and ends it as well."""
+async def test_a_plan_that_is_known_late_has_no_alert_beside_its_part(tmp_path: Path) -> None:
+    """Its flow run fired when waiting for plan runs took too long, and ends it as well."""
     async with on_stage(tmp_path, FAILED) as stage:
         _, inner, outer = family()
         await had_ended(stage.bus, stage.live_state, inner)
@@ -244,7 +244,7 @@ async def test_for_seconds_and_severity_hold_as_for_any_failure(tmp_path: Path) 
         assert await stage.told() == [FIRED]
 
 
-async def test_a_restart_and_a_reload_tell_nothing_again(tmp_path: Path) -> None:
+async def test_a_restart_and_a_reload_publish_nothing_again(tmp_path: Path) -> None:
     """Also after it was over, while what stands has not caught up."""
     async with on_stage(tmp_path, FAILED) as stage:
         await had_ended(stage.bus, stage.live_state, state(1, BAD))
@@ -260,8 +260,8 @@ async def test_a_restart_and_a_reload_tell_nothing_again(tmp_path: Path) -> None
         assert await stage.told() == [FIRED, RESOLVED]
 
 
-async def test_a_later_workspace_has_a_first_look_of_its_own(tmp_path: Path) -> None:
-    """What had failed there is told when it is known; of the first one nothing is told again."""
+async def test_a_later_workspace_has_a_first_evaluation_of_its_own(tmp_path: Path) -> None:
+    """Its earlier failures fire once they are known; those of the first workspace do not again."""
     async with on_stage(tmp_path, FAILED) as stage:
         await had_ended(stage.bus, stage.live_state, state(1, BAD))
         await stage.evaluate(60)
@@ -276,8 +276,8 @@ async def test_a_later_workspace_has_a_first_look_of_its_own(tmp_path: Path) -> 
         assert told == [("acme", True), ("second", True)]
 
 
-async def test_a_rule_that_comes_later_tells_what_stands_with_its_event(tmp_path: Path) -> None:
-    """It was not there to hear the failure, whose event is shown; of what it heard it is silent."""
+async def test_a_rule_that_comes_later_shows_what_stands_with_its_event(tmp_path: Path) -> None:
+    """It fires for a failure before it, with its event; what it has handled does not fire again."""
     async with on_stage(tmp_path, RuleKind.CANCELED) as stage:
         failed = state(1, BAD)
         stand(stage.live_state, failed)
@@ -292,8 +292,10 @@ async def test_a_rule_that_comes_later_tells_what_stands_with_its_event(tmp_path
         assert await stage.told() == [FIRED]
 
 
-async def test_what_was_heard_before_the_first_look_was_not_there(tmp_path: Path) -> None:
-    """A run fails between the start and the first complete look: it is told as beginning."""
+async def test_an_event_before_the_first_evaluation_is_not_preexisting(
+    tmp_path: Path,
+) -> None:
+    """A run fails between the start and the first complete evaluation."""
     async with on_stage(tmp_path, FAILED) as stage:
         failed = state(1, BAD)
         stand(stage.live_state, failed)
@@ -305,7 +307,7 @@ async def test_what_was_heard_before_the_first_look_was_not_there(tmp_path: Path
 
 
 async def as_left_by_an_older_daemon(folder: Path, *judged: str) -> None:
-    """Let the store hold what a daemon has left that did not look back."""
+    """Let the store hold what a daemon has left that did not consider the past."""
     rows: dict[str, bytes | None] = {
         f"{RULE}:run_failed": msgspec.json.encode({"rule": FAILED}),
     }
@@ -321,10 +323,10 @@ async def as_left_by_an_older_daemon(folder: Path, *judged: str) -> None:
 @pytest.mark.parametrize(
     ("judged", "told"), [(("acme", "bridge"), []), ((), []), (("other", "bridge"), [FIRED])]
 )
-async def test_an_upgraded_daemon_tells_nothing_anew(
+async def test_an_upgraded_daemon_publishes_nothing_anew(
     tmp_path: Path, judged: tuple[str, ...], told: list[str]
 ) -> None:
-    """Where it has judged the workspace before; what it has never judged has a first look."""
+    """A workspace that it never evaluated before has its first evaluation."""
     await as_left_by_an_older_daemon(tmp_path, *judged)
     rules = (FAILED, RuleKind.RUN_OVERDUE) if judged else (FAILED,)
     for _ in range(2):  # the life after the upgrade, and the one after that
@@ -335,8 +337,10 @@ async def test_an_upgraded_daemon_tells_nothing_anew(
             assert await stage.told() == told
 
 
-async def test_a_daemon_that_died_before_its_first_look_takes_it_later(tmp_path: Path) -> None:
-    """What a start leaves in the store does not count as having judged."""
+async def test_a_daemon_killed_before_its_first_evaluation_does_it_later(
+    tmp_path: Path,
+) -> None:
+    """What a start leaves in the store does not count as having evaluated."""
     async with on_stage(tmp_path, FAILED) as stage:
         await had_ended(stage.bus, stage.live_state, state(1, BAD))
         await stage.look_again()

@@ -20,7 +20,7 @@ from monitor.model.alerts import Alert, Silence
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import AlertEvent
 from monitor.model.runs import Status
-from tests.alerting.judging import Judging, guard
+from tests.alerting.engine_scene import EngineScene, guard
 from tests.clocks import ManualClock
 
 RECEIVER = "receiver"
@@ -34,7 +34,7 @@ SETTINGS = AlertingSettings(
 
 
 class Killed(BaseException):
-    """The process is gone. Nothing of ours may catch it."""
+    """The process is removed. Nothing of ours may catch it."""
 
 
 class Cut(Struct, frozen=True):
@@ -101,7 +101,7 @@ class Play:
 
     def __init__(self, bus: SqliteBus, clock: ManualClock, cut_bus: CutBus) -> None:
         self.cut_bus = cut_bus
-        self.judging = Judging(bus, clock, SETTINGS)
+        self.engine_scene = EngineScene(bus, clock, SETTINGS)
         self.clock = clock
         self.position = 0
         self.heard: list[AlertEvent] = []
@@ -110,7 +110,7 @@ class Play:
     def _process(self) -> Engine:
         return Engine(
             bus=self.cut_bus,
-            view=self.judging.live_state.view,
+            view=self.engine_scene.live_state.view,
             clock=self.clock,
             settings=SETTINGS,
             retention=Retention(),
@@ -118,7 +118,7 @@ class Play:
         )
 
     async def begin(self) -> None:
-        self.judging.answers(well=True)
+        self.engine_scene.answers(well=True)
         self.position = await self.cut_bus.subscribe(RECEIVER, start=Start.NEWEST)
         await self._in_a_process(self.engine.restore)
         await self._in_a_process(self._settle)
@@ -126,13 +126,13 @@ class Play:
     async def show(self, scene: Scene) -> None:
         """Let something happen outside, and the process do what it does then."""
         if scene.what == "fails":
-            await self.judging.end_run(scene.flow, Status.FAILED)
+            await self.engine_scene.end_run(scene.flow, Status.FAILED)
         elif scene.what == "had failed":
-            await self.judging.had_failed(scene.flow)
+            await self.engine_scene.had_failed(scene.flow)
         elif scene.what == "succeeds":
-            await self.judging.end_run(scene.flow, Status.SUCCEEDED)
+            await self.engine_scene.end_run(scene.flow, Status.SUCCEEDED)
         elif scene.what in ("answers", "is silent"):
-            self.judging.answers(well=scene.what == "answers")
+            self.engine_scene.answers(well=scene.what == "answers")
         elif scene.what == "silence":
             await self._in_a_process(lambda: self.engine.add_silence(self._silence()))
         elif scene.what == "expire":
@@ -199,7 +199,7 @@ async def played(store: Path, story: Sequence[Scene], cut: Cut | None = None) ->
     try:
         play = Play(bus, clock, CutBus(bus, cut))
         await play.begin()
-        # A process that begins anew looks once more, so the end is where looks change nothing.
+        # A restarted process evaluates once more, so the story ends where that changes nothing.
         for scene in (*story, _REST, _REST):
             await play.show(scene)
         return play.seen()

@@ -1,4 +1,4 @@
-"""An engine over a real store, whose runs a test tells and shows as it likes."""
+"""An engine over a real store, with the runs that a test lets happen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from monitor.model.events import AlertEvent, EventType
 from monitor.model.runs import RunKind, RunState
 from monitor.supervisor import Supervisor
 from monitor.tracking.live_state import LiveState
-from tests.alerting.run_stories import active, at, run_event
+from tests.alerting.run_samples import active, at, run_event
 from tests.clocks import ManualClock
 
 CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
@@ -46,7 +46,7 @@ class Stage:
         )
 
     async def emit(self, run: RunState, event_type: EventType | None = None) -> None:
-        """Let a run's status, or something else of it, become an event that is judged."""
+        """Let a run's status, or something else of it, become an event that is evaluated."""
         change = Change(runs=(run,), events=(run_event(run, event_type),))
         await self.bus.commit(change, timeout_seconds=5)
         await self.engine.take_some()
@@ -59,7 +59,7 @@ class Stage:
         return await self.look_again()
 
     async def look_again(self) -> list[Alert]:
-        """Look without any news of the workspace, as in an outage."""
+        """Evaluate without any news of the workspace, as in an outage."""
         await self.engine.evaluate()
         return self.firing()
 

@@ -1,4 +1,4 @@
-"""Any story of one alert, told to somebody who hears nothing but what is told."""
+"""Any story of one alert, as a subscriber of its transitions sees it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory
 from monitor.alerting.alerts.lifecycle import EvaluationMoment, next_timer_at, pass_time
 from monitor.alerting.alerts.outcome import LifecycleOutcome
 from monitor.model.alerts import AlertState
-from tests.alerting.episodes import PACE, SILENCED, Story
+from tests.alerting.lifecycle_story import PACE, SILENCED, Story
 
 _SECONDS = st.sampled_from((0.0, 1.0, 59.0, 300.0, 1_801.0, 4_000.0))
 _HELD = msgspec.json.Decoder(AlertInstance)
@@ -21,7 +21,7 @@ _PAST = msgspec.json.Decoder(FingerprintHistory)
 
 
 class AnyStory(RuleBasedStateMachine):
-    """Verdicts, rounds, silences, restarts and jumps of the clock in any order."""
+    """Results, cycles, silences, restarts and jumps of the clock in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class AnyStory(RuleBasedStateMachine):
             assert pass_time(held, self.story.rule, _moment(max(now, at))).state != held
 
     def teardown(self) -> None:
-        """In the end all is well for long, and whoever was told of something was told its end."""
+        """In the end all is well for long, and each published start has its end."""
         self.story.muted_by = ()
         self.story.right(after=1)
         self.story.passes(1_801)

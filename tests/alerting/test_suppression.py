@@ -1,4 +1,4 @@
-"""Silences, mute times and outages hold back what is told, and nothing that is owed is lost."""
+"""Silences, mute times and outages suppress alerts; no end that is owed is lost."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alerting.alerts.silences import SilenceSettings, made_silence
+from monitor.alerting.alerts.silences import SilenceSettings, new_silence
 from monitor.alerting.alerts.suppression import is_muted
-from monitor.alerting.rules.muting import mute_window
+from monitor.alerting.rules.muting import parse_mute_window
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.model.alerts import Silence
 from monitor.model.runs import Status
-from tests.alerting.judging import Judging, judging
+from tests.alerting.engine_scene import EngineScene, engine_scene
 
 HOUR = 3_600.0
 NIGHT = "22:00-06:00 Europe/Berlin"
@@ -37,10 +37,10 @@ def rules(*, mute: Sequence[str] = (), repeat_seconds: float = 4 * HOUR) -> Aler
     return AlertingSettings(rules=(failed, starved, outage))
 
 
-def silence(story: Judging, *matchers: str, seconds: float = HOUR) -> Silence:
+def silence(story: EngineScene, *matchers: str, seconds: float = HOUR) -> Silence:
     """Return a silence that begins now."""
     now = story.clock.now()
-    return made_silence(
+    return new_silence(
         matchers=matchers or ("rule=run_failed",),
         author="eve",
         comment="the warehouse moves",
@@ -51,13 +51,13 @@ def silence(story: Judging, *matchers: str, seconds: float = HOUR) -> Silence:
 
 
 @pytest.fixture
-async def story(tmp_path: Path) -> AsyncIterator[Judging]:
-    async with judging(tmp_path, rules()) as found:
+async def story(tmp_path: Path) -> AsyncIterator[EngineScene]:
+    async with engine_scene(tmp_path, rules()) as found:
         yield found
 
 
-async def test_a_silenced_alert_is_told_when_the_silence_ends(story: Judging) -> None:
-    """It is told that it is silent, and once the silence ends that it fires; its end too."""
+async def test_a_silenced_alert_fires_when_the_silence_ends(story: EngineScene) -> None:
+    """It is published as silenced, fires once the silence ends, and resolves."""
     await story.engine.add_silence(silence(story))
     await story.end_run(1)
     await story.round()
@@ -70,8 +70,10 @@ async def test_a_silenced_alert_is_told_when_the_silence_ends(story: Judging) ->
     assert await story.words() == ["silenced", "fired", "resolved"]
 
 
-async def test_a_silence_over_a_told_alert_still_lets_its_end_be_told(story: Judging) -> None:
-    """Whoever heard the beginning hears the end, silence or not."""
+async def test_the_end_of_a_fired_alert_is_published_in_silence(
+    story: EngineScene,
+) -> None:
+    """Whoever was notified of the start is notified of the end, silence or not."""
     await story.end_run(1)
     await story.round()
     await story.engine.add_silence(silence(story))
@@ -81,8 +83,8 @@ async def test_a_silence_over_a_told_alert_still_lets_its_end_be_told(story: Jud
     assert await story.words() == ["fired", "silenced", "resolved"]
 
 
-async def test_what_ends_under_a_silence_is_never_told(story: Judging) -> None:
-    """Nobody heard of it, so there is no end to tell."""
+async def test_what_ends_under_a_silence_is_never_published(story: EngineScene) -> None:
+    """Its start was not published, so no end is owed."""
     await story.engine.add_silence(silence(story))
     await story.end_run(1)
     await story.round()
@@ -92,20 +94,20 @@ async def test_what_ends_under_a_silence_is_never_told(story: Judging) -> None:
     assert story.engine.snapshot().alerts == ()
 
 
-async def test_an_expired_silence_holds_nothing_back(story: Judging) -> None:
+async def test_an_expired_silence_suppresses_nothing(story: EngineScene) -> None:
     """Taking a silence back is the same as its end."""
-    one = silence(story)
-    await story.engine.add_silence(one)
+    scene = silence(story)
+    await story.engine.add_silence(scene)
     await story.end_run(1)
     await story.round()
-    assert await story.engine.expire_silence(one.id) is True
-    assert await story.engine.expire_silence(one.id) is False
+    assert await story.engine.expire_silence(scene.id) is True
+    assert await story.engine.expire_silence(scene.id) is False
     await story.round()
     assert await story.words() == ["silenced", "fired"]
 
 
-async def test_a_silence_holds_back_only_what_it_names(story: Judging) -> None:
-    """Other pipelines are told as ever."""
+async def test_a_silence_suppresses_only_what_it_names(story: EngineScene) -> None:
+    """Alerts of other pipelines fire as ever."""
     await story.engine.add_silence(silence(story, "pipeline_id=1"))
     await story.end_runs([1, 2])
     await story.round()
@@ -113,12 +115,12 @@ async def test_a_silence_holds_back_only_what_it_names(story: Judging) -> None:
     assert told == {("1", "alert.silenced"), ("2", "alert.fired")}
 
 
-async def test_a_silence_taken_out_of_the_configuration_holds_nothing_back(tmp_path: Path) -> None:
+async def test_a_silence_taken_out_of_the_configuration_suppresses_nothing(tmp_path: Path) -> None:
     """Silences of the configuration and of people are one list; each leaves it its own way."""
     ends_at = datetime(2027, 1, 1, tzinfo=UTC)
     configured = SilenceSettings(matchers=("pipeline_id=1",), comment="why", ends_at=ends_at)
     with_silence = msgspec.structs.replace(rules(), silences=(configured,))
-    async with judging(tmp_path, with_silence) as story:
+    async with engine_scene(tmp_path, with_silence) as story:
         own = silence(story, "pipeline_id=2")
         await story.engine.add_silence(own)
         assert {other_silence.origin for other_silence in story.engine.snapshot().silences} == {
@@ -139,8 +141,8 @@ async def test_a_silence_taken_out_of_the_configuration_holds_nothing_back(tmp_p
 
 
 async def test_a_restart_forgets_no_silence(tmp_path: Path) -> None:
-    """What is silent before a restart is silent behind it, and told once when the silence ends."""
-    async with judging(tmp_path, rules()) as story:
+    """What is silent before a restart is silent after it, and fires once when the silence ends."""
+    async with engine_scene(tmp_path, rules()) as story:
         await story.engine.add_silence(silence(story))
         await story.end_run(1)
         await story.round()
@@ -153,7 +155,7 @@ async def test_a_restart_forgets_no_silence(tmp_path: Path) -> None:
         assert await story.words() == ["silenced", "fired"]
 
 
-async def test_a_clock_that_jumps_for_a_while_takes_no_silence(story: Judging) -> None:
+async def test_a_clock_that_jumps_for_a_while_takes_no_silence(story: EngineScene) -> None:
     """Two days ahead it counts as over; with the right time it is at work again."""
     await story.engine.add_silence(silence(story, "pipeline_id=1"))
     right = story.clock.now()
@@ -166,10 +168,10 @@ async def test_a_clock_that_jumps_for_a_while_takes_no_silence(story: Judging) -
     assert await story.words() == ["silenced"]
 
 
-async def test_what_fails_in_a_muted_night_is_told_in_the_morning(tmp_path: Path) -> None:
+async def test_what_fails_in_a_muted_night_fires_in_the_morning(tmp_path: Path) -> None:
     """Nothing at night, and one word at six by the clock on that wall."""
     start = datetime(2026, 11, 21, 21, 30, tzinfo=UTC)
-    async with judging(tmp_path, rules(mute=[NIGHT]), start=start) as story:
+    async with engine_scene(tmp_path, rules(mute=[NIGHT]), start=start) as story:
         await story.end_run(1)
         await story.round()
         assert await story.words() == []
@@ -181,8 +183,8 @@ async def test_what_fails_in_a_muted_night_is_told_in_the_morning(tmp_path: Path
         assert told.alert.starts_at == start + timedelta(seconds=2)
 
 
-async def test_an_outage_adds_one_alert_to_a_storm(story: Judging) -> None:
-    """500 failures are told once each; the outage adds one and holds their reminders back."""
+async def test_an_outage_adds_one_alert_to_a_storm(story: EngineScene) -> None:
+    """500 failures fire once each; the outage adds one and suppresses their reminders."""
     await story.end_runs(list(range(500)))
     await story.round()
     assert Counter(await story.words()) == {"fired": 500}
@@ -206,8 +208,8 @@ async def test_an_outage_adds_one_alert_to_a_storm(story: Judging) -> None:
     assert await story.words("budget_exhausted") == []
 
 
-async def test_what_an_outage_explains_is_not_told_with_it(story: Judging) -> None:
-    """In the very round in which the outage fires, it already holds back what it explains."""
+async def test_what_an_outage_inhibits_does_not_fire_with_it(story: EngineScene) -> None:
+    """In the very cycle in which the outage fires, it already inhibits the others."""
     story.answers(well=False)
     await story.round()
     await story.clock.advance(121)
@@ -231,7 +233,7 @@ ACTIONS = st.one_of(
 )
 
 
-async def act(story: Judging, silences: list[Silence], action: str, number: int) -> None:
+async def act(story: EngineScene, silences: list[Silence], action: str, number: int) -> None:
     """Let one thing happen."""
     if action in ("fail", "succeed"):
         status = Status.FAILED if action == "fail" else Status.SUCCEEDED
@@ -252,11 +254,13 @@ async def act(story: Judging, silences: list[Silence], action: str, number: int)
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(ACTIONS, max_size=25))
-async def test_nothing_is_told_in_silence_but_what_is_owed(story: list[tuple[str, int]]) -> None:
-    """Whatever happens, and each told start has exactly one end once all is well."""
+async def test_nothing_is_published_in_silence_but_what_is_owed(
+    story: list[tuple[str, int]],
+) -> None:
+    """Whatever happens, each published start has exactly one end once all is well."""
     with tempfile.TemporaryDirectory() as folder:
         configured = rules(mute=["Sat 12:00-13:00 UTC"], repeat_seconds=1_000)
-        async with judging(Path(folder), configured) as judged:
+        async with engine_scene(Path(folder), configured) as judged:
             silences: list[Silence] = []
             for action, number in story:
                 await act(judged, silences, action, number)
@@ -267,7 +271,7 @@ async def test_nothing_is_told_in_silence_but_what_is_owed(story: list[tuple[str
             told = await judged.told()
     starts: Counter[tuple[str, datetime]] = Counter()
     ends: Counter[tuple[str, datetime]] = Counter()
-    window = mute_window("Sat 12:00-13:00 UTC")
+    window = parse_mute_window("Sat 12:00-13:00 UTC")
     for event in told:
         word, at = event.type.removeprefix("alert."), event.recorded_at
         instance = (event.alert.fingerprint, event.alert.starts_at)
@@ -276,7 +280,7 @@ async def test_nothing_is_told_in_silence_but_what_is_owed(story: list[tuple[str
         if word in ("fired", "flapping", "reminded") and event.alert.rule == "run_failed":
             is_first = event.alert.labels["pipeline_id"] == "1"
             assert not is_muted((window,), at)
-            # What was told at its very first instant was told before it was asked for.
+            # What fired at its very first instant fired before it was asked for.
             under = [held for held in silences if held.starts_at < at < held.ends_at]
             assert not (is_first and under)
     assert set((+starts).values()) <= {1}

@@ -1,4 +1,4 @@
-"""One alert as the life cycle handles it, on a clock that a test moves, and what it tells."""
+"""One alert in its life cycle, on a clock that a test moves, and its transitions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SILENCED = ("silence:1",)
 
 
 class Told:
-    """Everything that was told, and whether it makes sense to somebody who only hears it."""
+    """Everything that was published, and whether it makes sense to a subscriber."""
 
     def __init__(self) -> None:
         self.tellings: list[Transition] = []
@@ -40,7 +40,7 @@ class Told:
         ]
 
     def open_start(self) -> datetime | None:
-        """Return the start of the episode that was told and has not ended; fail on nonsense."""
+        """Return the start of the published alert that has not ended; fail on nonsense."""
         begun: datetime | None = None
         for telling in self.tellings:
             if telling.word in ("fired", "flapping"):
@@ -55,7 +55,7 @@ class Told:
 
 
 class Story:
-    """One fingerprint from one verdict to the next."""
+    """One fingerprint from one result to the next."""
 
     def __init__(self, *, for_seconds: float = 0.0, repeat_seconds: float = 0.0) -> None:
         self.rule = RuleSettings(
@@ -85,7 +85,7 @@ class Story:
         return self._judge(wrong, is_event=True)
 
     def looks_wrong(self, *evidence: str) -> str:
-        """Let a look, two seconds later, find it held up by all of these."""
+        """Evaluate it two seconds later, with all of these as evidence."""
         self.now += timedelta(seconds=2)
         self.wrong_since = self.wrong_since or self.now
         return self._judge(Firing(since=self.wrong_since, as_of=self.now, evidence=evidence))
@@ -100,7 +100,7 @@ class Story:
         return self._judge(Unknown(why="an outage"))
 
     def passes(self, seconds: float, *, as_of: datetime | None = None) -> str:
-        """Let time pass and one round come; ``as_of`` None: all is known until now."""
+        """Let time pass and one cycle come; ``as_of`` None: all is known until now."""
         self.now += timedelta(seconds=seconds)
         if not isinstance(self.held, AlertInstance):
             return ""

@@ -20,7 +20,7 @@ from monitor.model.runs import (
     Status,
     Trigger,
 )
-from tests.alerting.judging import WORKSPACE, Judging
+from tests.alerting.engine_scene import WORKSPACE, EngineScene
 
 PLAN = Pipeline(kind=PipelineKind.PLAN, id="70", name="nightly")
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
@@ -31,14 +31,14 @@ _CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
 class Family:
     """One plan run with one flow run inside, whose link is not known at first."""
 
-    def __init__(self, judging: Judging, number: int = 1) -> None:
-        self.judging = judging
-        now = judging.clock.now()
+    def __init__(self, engine_scene: EngineScene, number: int = 1) -> None:
+        self.engine_scene = engine_scene
+        now = engine_scene.clock.now()
         self._began_at = now - timedelta(seconds=20)
         self.plan_run = _run(RunKind.PLAN_RUN, f"p{number}", PLAN, now - timedelta(seconds=60))
         flow_run = _run(RunKind.FLOW_RUN, f"f{number}", FLOW, now - timedelta(seconds=30))
         self.flow_run = msgspec.structs.replace(flow_run, trigger=Trigger.PLAN)
-        judging.live_state.update_workspace(WORKSPACE, capabilities=_CAPABILITIES)
+        engine_scene.live_state.update_workspace(WORKSPACE, capabilities=_CAPABILITIES)
 
     def _run_of(self, run: RunState) -> RunEvent:
         return RunEvent(
@@ -47,7 +47,7 @@ class Family:
             run=run,
             before=Status.RUNNING,
             occurred_at=run.finished_at,
-            recorded_at=self.judging.clock.now(),
+            recorded_at=self.engine_scene.clock.now(),
             observed_by=Source.POLL,
         )
 
@@ -73,7 +73,7 @@ class Family:
     def begin(self) -> None:
         """Let both be known to run."""
         for run in (self.plan_run, self.flow_run):
-            self.judging.live_state.active[run.key] = ActiveRun(
+            self.engine_scene.live_state.active[run.key] = ActiveRun(
                 run=run, confirmed_at=self._began_at, confirmed_by=Source.POLL
             )
 
@@ -81,22 +81,22 @@ class Family:
         self.plan_run = await self._ends(self.plan_run, status)
 
     async def link(self) -> None:
-        """Let it become known that the flow run was a part of the plan run; nothing is told."""
+        """Let it become known that the flow run was a part of the plan run; no event says so."""
         parents = Parents(plan_run=self.plan_run.key.id)
         self.flow_run = msgspec.structs.replace(self.flow_run, parents=parents)
         await self._keep(Change(runs=(self.flow_run,)))
-        if self.flow_run.key in self.judging.live_state.active:
+        if self.flow_run.key in self.engine_scene.live_state.active:
             self.begin()
 
     async def _ends(self, run: RunState, status: Status) -> RunState:
-        now = self.judging.clock.now()
+        now = self.engine_scene.clock.now()
         run = msgspec.structs.replace(run, status=status, finished_at=now)
-        self.judging.live_state.active.pop(run.key, None)
+        self.engine_scene.live_state.active.pop(run.key, None)
         await self._keep(Change(runs=(run,), events=(self._run_of(run),)))
         return run
 
     async def _keep(self, change: Change) -> None:
-        await self.judging.bus.commit(change, timeout_seconds=10)
+        await self.engine_scene.bus.commit(change, timeout_seconds=10)
 
 
 def _run(kind: RunKind, run_id: str, pipeline: Pipeline, created_at: datetime) -> RunState:

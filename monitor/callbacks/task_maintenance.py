@@ -1,4 +1,4 @@
-"""The webhook task of one flow: made, adopted, verified, removed. Asks the workspace each time."""
+"""Makes, adopts, verifies and removes the webhook task of one flow, by requests each time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 import structlog
 
 from monitor.bus.contract import EventBus
-from monitor.callbacks import tasks
+from monitor.callbacks import own_tasks
 from monitor.callbacks.bodies import TEST_FIELD, template
 from monitor.callbacks.listener import SECRET_HEADER
+from monitor.callbacks.own_tasks import OwnTask
 from monitor.callbacks.settings import CallbackSettings
-from monitor.callbacks.tasks import OwnTask
 from monitor.model.clock import Clock
 from monitor.model.errors import NoSuchObjectError, RequestRejectedError
 from monitor.model.secrets import Secret
@@ -31,7 +31,7 @@ _BUDGET_WAIT_SECONDS = 120.0
 _RESOLUTION = timedelta(seconds=1)
 
 
-class Upkeep:
+class TaskMaintenance:
     """Knows the tasks that are ours and does the work for one flow at a time.
 
     Every method that asks the workspace may raise `WorkspaceError`, every method that remembers
@@ -58,10 +58,10 @@ class Upkeep:
     async def own(self) -> dict[str, OwnTask]:
         """Return the tasks that are ours by flow id, read from the store once."""
         if self._own is None:
-            self._own = await tasks.own_tasks(self._bus, self._client.name)
+            self._own = await own_tasks.own_tasks(self._bus, self._client.name)
         return self._own
 
-    def is_as_wanted(self, task: OwnTask) -> bool:
+    def is_current(self, task: OwnTask) -> bool:
         """True where the task was made with the settings that are in force."""
         return task.fingerprint == self._fingerprint(task.flow_id)
 
@@ -80,11 +80,11 @@ class Upkeep:
         None: the flow holds as many tasks of others as the product allows.
         """
         former = (await self.own()).get(flow_id)
-        if former is not None and not self.is_as_wanted(former):
+        if former is not None and not self.is_current(former):
             await self.remove(former)
         theirs = await self._tasks_of(flow_id)
         ours = [task for task in theirs if task.name == self._task_name]
-        adopted = next((task for task in ours if self._is_current(task, flow_id)), None)
+        adopted = next((task for task in ours if self._matches_settings(task, flow_id)), None)
         for task in ours:
             if task is not adopted:
                 await self._delete(task.id)
@@ -100,8 +100,8 @@ class Upkeep:
         await self.forget(task.flow_id)
 
     async def forget(self, flow_id: str) -> None:
-        """Know nothing of the flow's task any more, whatever became of it."""
-        await tasks.forget(self._bus, self._client.name, flow_id)
+        """Forget the flow's task, whether or not it still exists."""
+        await own_tasks.forget(self._bus, self._client.name, flow_id)
         (await self.own()).pop(flow_id, None)
 
     async def test(self) -> WebhookTest:
@@ -122,11 +122,11 @@ class Upkeep:
                 flow_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
             )
         except RequestRejectedError as exc:
-            # That a flow shows its tasks is an assumption; without it only the notes know ours.
-            log.info("a flow does not show its webhook tasks", flow=flow_id, reason=str(exc))
+            # That a flow shows its tasks is an assumption; without it only our entries know ours.
+            log.info("webhook tasks of flow not listed", flow=flow_id, reason=str(exc))
             return ()
 
-    def _is_current(self, task: WebhookTaskRow, flow_id: str) -> bool:
+    def _matches_settings(self, task: WebhookTaskRow, flow_id: str) -> bool:
         """True where the task is what we would make now: its body's key covers every setting."""
         shown = {name.lower(): value for name, value in task.headers.items()}
         secret = shown.get(SECRET_HEADER.lower())
@@ -158,7 +158,7 @@ class Upkeep:
             created_at=created_at,
             fingerprint=self._fingerprint(flow_id),
         )
-        await tasks.remember(self._bus, self._client.name, task)
+        await own_tasks.remember(self._bus, self._client.name, task)
         (await self.own())[flow_id] = task
         return task
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 TREE = Path(__file__).parent.parent
 
 # Former word -> what to write instead. A word of two parts is a row of parts of a name.
@@ -107,20 +109,35 @@ PENDING = frozenset(
     [
         "EvaluationMoment",
         "_hand_on",
+        "_held",
+        "_held_up_until",
+        "_is_not_offered",
+        "_is_offered",
         "_is_wanted",
         "_look",
         "_moment",
         "_note",
+        "_offered",
+        "_refuse_what_is_not_offered",
         "_settle",
         "_take_in",
         "_tell",
         "_tell_alerts",
         "_tell_apart",
         "_told",
+        "held_settings",
+        "is_offered_in",
         "mark_settled",
+        "offered_by",
         "settle",
         "take_settled",
     ]
+)
+
+# Words that have no place in the documents either, whatever the sentence.
+FORMER_PROSE = re.compile(
+    r"\b(hears?|heard|judged?|judges|sightings?|tell|tells|telling|told|verdicts?|way out)\b",
+    re.IGNORECASE,
 )
 
 
@@ -238,3 +255,18 @@ def test_the_guide_of_the_code_uses_no_former_word() -> None:
     terms = re.findall(r"^\| ([^|]+) \|", table.partition("\n## ")[0], re.MULTILINE)
     assert "refetch queue" in terms
     assert [term for term in terms if former_words(term) and term != "fault"] == []
+
+
+def documents() -> list[Path]:
+    """Return the documents for users and contributors; the changelog may quote former words."""
+    folders = [
+        path for name in ("config", "deploy", "monitor") for path in (TREE / name).glob("*.md")
+    ]
+    return [TREE / "README.md", *sorted(folders), TREE / "config" / "monitor.toml"]
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(TREE)))
+def test_documents_are_written_in_the_fields_words(path: Path) -> None:
+    """No sentence of a document uses a former word; code in it may."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(), flags=re.DOTALL)
+    assert FORMER_PROSE.findall(text) == []

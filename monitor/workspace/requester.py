@@ -270,10 +270,10 @@ class Requester:
         return failure
 
     def _refuse_unavailable(self, operation: Operation) -> None:
-        if self.edition is not None and not operation.is_in_edition(self.edition):
+        if self.edition is not None and not operation.is_part_of(self.edition):
             raise NotAvailableError(
                 f"{operation.operation_id} is not part of edition {self.edition};"
-                f" {operation.editions_clause}",
+                f" {operation.editions_text}",
                 operation_id=operation.operation_id,
             )
         if operation.operation_id in self._unavailable:
@@ -328,7 +328,7 @@ def _headers(operation: Operation, given: Mapping[str, str]) -> Mapping[str, str
 
 def _flat(query: Mapping[str, QueryValue]) -> list[tuple[str, str]]:
     return [
-        (name, str(item))
+        (name, str(single))
         for name, value in query.items()
-        for item in ([value] if isinstance(value, str | int) else value)
+        for single in ([value] if isinstance(value, str | int) else value)
     ]

@@ -21,7 +21,7 @@ from monitor.model.runs import (
     Status,
 )
 from tests.alerting.explain_scene import Alerting, alerting_in, failed
-from tests.alerting.run_stories import END, state
+from tests.alerting.run_samples import END, state
 
 HOUR = timedelta(hours=1)
 

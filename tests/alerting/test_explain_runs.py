@@ -25,7 +25,7 @@ from monitor.model.runs import (
     Status,
 )
 from tests.alerting.explain_scene import FAILED, Alerting, alerting_in, call_at_once, failed
-from tests.alerting.run_stories import END, key, state
+from tests.alerting.run_samples import END, key, state
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from monitor.alerting.alerts.silences import (
 from monitor.alerting.alerts.suppression import Suppression, fits
 from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
-from tests.alerting.firing import an_alert
+from tests.alerting.sample_alerts import an_alert
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -17,7 +17,7 @@ from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.capabilities import Capability, capabilities_of
 from monitor.catalogue.operations import Edition
 from monitor.config import Configuration, WorkspaceConfiguration
-from monitor.model.clock import SystemClock
+from monitor.model.clock import Clock, SystemClock
 from monitor.model.secrets import Secret
 from monitor.outputs.settings import DeliverySettings, MqttSettings
 from monitor.polling.settings import InventorySettings, PollSettings
@@ -53,7 +53,12 @@ _NEEDS = {
 
 
 def sandbox(
-    edition: Edition = Edition.RL, *, seed: int = 1, cancel_ratio: float = 0.1, speed: float = 120.0
+    edition: Edition = Edition.RL,
+    *,
+    seed: int = 1,
+    cancel_ratio: float = 0.1,
+    speed: float = 120.0,
+    clock: Clock | None = None,
 ) -> Sandbox:
     """Return a workspace in which nothing runs before `open_for_work`."""
     return Sandbox(
@@ -64,7 +69,7 @@ def sandbox(
             traffic=_TRAFFIC,
             is_busy_at_once=False,
         ),
-        SystemClock(),
+        clock or SystemClock(),
     )
 
 
@@ -147,11 +152,14 @@ def configuration(
 
 @contextlib.asynccontextmanager
 async def daemon(
-    settings: Configuration, *, open_store: OpenStore = open_sqlite
+    settings: Configuration, *, clock: Clock | None = None, open_store: OpenStore = open_sqlite
 ) -> AsyncIterator[Face]:
     """Run a daemon in this process and yield what it shows."""
     running = Daemon(
-        settings, clock=SystemClock(), registry=CollectorRegistry(), open_store=open_store
+        settings,
+        clock=clock or SystemClock(),
+        registry=CollectorRegistry(),
+        open_store=open_store,
     )
     addresses: asyncio.Future[Addresses] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()

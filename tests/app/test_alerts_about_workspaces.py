@@ -21,9 +21,10 @@ from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.alert_messages import alerts_by_key, retained_alerts
 from tests.app.alertmanager_receiver import Notified
-from tests.app.eventually import eventually, pause
+from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.workspace_scenes import ROUND_SECONDS, WORKSPACE_SCENES, Stage, WorkspaceScene
+from tests.clocks import FastClock
 from tests.outputs.receiving import PostReceiver
 from tests.servers import free_port
 
@@ -136,7 +137,8 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
 
 async def test_a_refused_token_is_reported_as_an_outage(tmp_path: Path) -> None:
     """The workspace answers every request, with a refusal: that is reported once, and once over."""
-    workspace = stage.sandbox()
+    clock = FastClock()
+    workspace = stage.sandbox(clock=clock)
     async with stage.started(workspace) as url:
         rule = msgspec.structs.replace(
             default_rule(RuleKind.WORKSPACE_UNREACHABLE), for_seconds=1.0
@@ -147,7 +149,7 @@ async def test_a_refused_token_is_reported_as_an_outage(tmp_path: Path) -> None:
                 rules=(rule,), with_defaults=False, evaluation_interval_seconds=0.2
             ),
         )
-        async with stage.daemon(settings) as face:
+        async with stage.daemon(settings, clock=clock) as face:
 
             async def received() -> list[str]:
                 rows = (await face.json("/api/v1/events?limit=1000"))["data"]
@@ -161,7 +163,7 @@ async def test_a_refused_token_is_reported_as_an_outage(tmp_path: Path) -> None:
             token = next(other_token for other_token in workspace.world.tokens.live())
             held, token.value = token.value, "revoked"
             await eventually(lambda: has_received("fired"), why="the refusal is not published")
-            await pause(3.0)
+            await clock.sleep(3.0)
             assert await has_received("fired")
             token.value = held
             await eventually(lambda: has_received("fired", "resolved"), why="nor that it is over")

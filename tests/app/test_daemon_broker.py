@@ -8,11 +8,13 @@ from monitor.catalogue.operations import Edition
 from tests.app import stage
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
+from tests.clocks import FastClock
 
 
 async def test_a_broker_that_comes_and_goes_costs_no_event(tmp_path: Path) -> None:
     """Down at the start, up, down again in the middle, up again: each run is reported once."""
-    workspace, kinds = stage.sandbox(), stage.kinds_of(Edition.RL)
+    clock, kinds = FastClock(), stage.kinds_of(Edition.RL)
+    workspace = stage.sandbox(clock=clock)
     async with (
         stage.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
@@ -23,7 +25,7 @@ async def test_a_broker_that_comes_and_goes_costs_no_event(tmp_path: Path) -> No
         settings = stage.configuration(
             tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
         )
-        async with stage.daemon(settings) as face:
+        async with stage.daemon(settings, clock=clock) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             workspace.open_for_work()
             await stage.until_ended(workspace, kinds, at_least=1)

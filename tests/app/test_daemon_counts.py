@@ -10,13 +10,15 @@ from monitor.catalogue.operations import Edition
 from tests.app import stage
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, counted, ends_in, keeping_broker
+from tests.clocks import FastClock
 from tests.servers import free_port
 
 
 @pytest.mark.parametrize("edition", [Edition.RL, Edition.PL])
 async def test_ledger_subscriber_and_metrics_agree(tmp_path: Path, edition: Edition) -> None:
     """By polls and callbacks at once every run is reported once, in order, and counted once."""
-    workspace, callbacks_port = stage.sandbox(edition), free_port()
+    clock = FastClock()
+    workspace, callbacks_port = stage.sandbox(edition, clock=clock), free_port()
     kinds = stage.kinds_of(edition)
     assert kinds == ("flow_run", "job_group", "plan_run")
     async with (
@@ -29,7 +31,8 @@ async def test_ledger_subscriber_and_metrics_agree(tmp_path: Path, edition: Edit
                 stage.workspace_configuration(workspace, url, callbacks_port=callbacks_port),
                 broker_url=broker.url,
                 callbacks_port=callbacks_port,
-            )
+            ),
+            clock=clock,
         ) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
@@ -51,7 +54,8 @@ async def test_ledger_subscriber_and_metrics_agree(tmp_path: Path, edition: Edit
 
 async def test_where_nothing_is_listed_callbacks_report_every_job_group(tmp_path: Path) -> None:
     """In edition LE hand-made webhook tasks are enough for the three counts to agree."""
-    workspace, callbacks_port = stage.sandbox(Edition.LE, cancel_ratio=0.0), free_port()
+    clock, callbacks_port = FastClock(), free_port()
+    workspace = stage.sandbox(Edition.LE, cancel_ratio=0.0, clock=clock)
     kinds = stage.kinds_of(Edition.LE)
     assert kinds == ("job_group",)
     async with (
@@ -66,7 +70,8 @@ async def test_where_nothing_is_listed_callbacks_report_every_job_group(tmp_path
                 ),
                 broker_url=broker.url,
                 callbacks_port=callbacks_port,
-            )
+            ),
+            clock=clock,
         ) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")

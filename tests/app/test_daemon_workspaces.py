@@ -10,6 +10,7 @@ from tests.app import stage
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.processes import Settings, Watched, daemon_process
+from tests.clocks import FastClock
 from tests.servers import free_port
 
 KINDS = stage.kinds_of(Edition.RL)
@@ -17,7 +18,9 @@ KINDS = stage.kinds_of(Edition.RL)
 
 async def test_a_workspace_that_is_down_holds_up_no_other(tmp_path: Path) -> None:
     """One is followed at once; the other is named as down, and followed once it is there."""
-    here, there, later_port = stage.sandbox(seed=1), stage.sandbox(Edition.PL, seed=2), free_port()
+    clock, later_port = FastClock(), free_port()
+    here = stage.sandbox(seed=1, clock=clock)
+    there = stage.sandbox(Edition.PL, seed=2, clock=clock)
     async with (
         stage.started(here) as url,
         keeping_broker(tmp_path) as broker,
@@ -30,7 +33,8 @@ async def test_a_workspace_that_is_down_holds_up_no_other(tmp_path: Path) -> Non
                     there, f"http://127.0.0.1:{later_port}", name="there"
                 ),
                 broker_url=broker.url,
-            )
+            ),
+            clock=clock,
         ) as face,
     ):
         await eventually(lambda: face.is_following("here"), why="not followed")

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -17,7 +18,6 @@ from monitor.callbacks.inbox import InboxReader
 from monitor.callbacks.listener import CallbackListener
 from monitor.callbacks.registrar import Registrar
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
-from monitor.model.clock import SystemClock
 from monitor.model.events import RunEvent
 from monitor.model.runs import RunKey, RunKind, Source
 from monitor.model.secrets import Secret
@@ -33,6 +33,7 @@ from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.settings import WorkspaceSettings
 from tests.app.eventually import eventually
 from tests.callbacks.conftest import SECRET
+from tests.clocks import FastClock
 
 POLL = PollSettings(
     active_seconds=0.5, idle_seconds=1, wake_gap_seconds=0.2, detail_wait_seconds=0.2
@@ -44,7 +45,7 @@ FORGED = StoredCallback(
     kind=RunKind.JOB_GROUP,
     run_id="999999",
     native_status="Complete",
-    received_at=SystemClock().now(),
+    received_at=datetime.now(UTC),
     fingerprint="forged",
 )
 
@@ -107,10 +108,10 @@ SETTINGS = CallbackSettings(
 
 
 @pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
+async def sandbox(clock: FastClock) -> AsyncIterator[Sandbox]:
     living = Sandbox(
         SandboxSettings(traffic=None, schedules_fire=False, work=WorkSettings(speed=10)),
-        SystemClock(),
+        clock,
     )
     await living.start()
     yield living
@@ -118,21 +119,23 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 
 
 @pytest.fixture
-async def client(sandbox: Sandbox, registry: CollectorRegistry) -> AsyncIterator[WorkspaceClient]:
+async def client(
+    sandbox: Sandbox, clock: FastClock, registry: CollectorRegistry
+) -> AsyncIterator[WorkspaceClient]:
     settings = WorkspaceSettings(
         name="acme",
         url=sandbox.url or "",
         token=Secret(sandbox.token),
         requests_per_minute=60_000,
     )
-    async with WorkspaceClient(settings, clock=SystemClock(), registry=registry) as opened:
+    async with WorkspaceClient(settings, clock=clock, registry=registry) as opened:
         yield opened
 
 
 @pytest.fixture
-def clock() -> SystemClock:
-    """Here everything runs by the machine's own clock."""
-    return SystemClock()
+def clock() -> FastClock:
+    """Here everything runs by one clock that nobody moves."""
+    return FastClock()
 
 
 @pytest.fixture
@@ -142,7 +145,7 @@ async def monitor(
     bus: SqliteBus,
     observer: Observer,
     live_state: LiveState,
-    clock: SystemClock,
+    clock: FastClock,
     registry: CollectorRegistry,
 ) -> AsyncIterator[Monitor]:
     """Tasks sign what they send, and the listener requires it."""

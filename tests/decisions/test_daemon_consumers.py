@@ -18,6 +18,7 @@ from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, counted, ends_in, keeping_broker
+from tests.clocks import FastClock
 from tests.servers import Relay
 
 OUTCOMES = "dataprep_monitor_notifications_total"
@@ -41,12 +42,13 @@ async def let_some_end(workspace: Sandbox, face: Face) -> None:
 
 
 async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
-    """A new output tells what happens from now on; one that is gone holds no event for itself.
+    """A new output publishes what happens from now on; one that is gone holds no event for itself.
 
-    From the oldest event on, each new output would tell last month's failures again. With a
+    From the oldest event on, each new output would show last month's failures again. With a
     place that stays, retention would wait for ever for who never comes back.
     """
-    workspace = stage.sandbox(speed=1_000)
+    clock = FastClock()
+    workspace = stage.sandbox(speed=1_000, clock=clock)
     async with (
         stage.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
@@ -54,12 +56,12 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
     ):
         watched = stage.workspace_configuration(workspace, url)
         without = stage.configuration(tmp_path, watched)
-        async with stage.daemon(without) as face:
+        async with stage.daemon(without, clock=clock) as face:
             await let_some_end(workspace, face)
         former = ends_in(workspace.ledger, KINDS)
 
         with_mqtt = stage.configuration(tmp_path, watched, broker_url=broker.url)
-        async with stage.daemon(with_mqtt) as face:
+        async with stage.daemon(with_mqtt, clock=clock) as face:
             await let_some_end(workspace, face)
         new = ends_in(workspace.ledger, KINDS) - former
         await eventually(
@@ -67,7 +69,7 @@ async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
         )
         assert subscriber.received().ends() == new
 
-        async with stage.daemon(without) as face:
+        async with stage.daemon(without, clock=clock) as face:
             await let_some_end(workspace, face)
         await all_events_may_leave(without)
 
@@ -116,17 +118,19 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
             async def is_said() -> bool:
                 return bool(await face.metric(lost, consumer="mqtt"))
 
-            await eventually(is_said, why="the loss is not told")
+            await eventually(is_said, why="the loss is not published")
             await eventually(
                 lambda: face.shows("dataprep_monitor_consumer_backlog", 0, consumer="mqtt"),
                 why="the output does not go on",
             )
 
             async def all_is_accounted_for() -> bool:
-                told = len(subscriber.received().events)
+                published = len(subscriber.received().events)
                 gone = await face.total(lost, consumer="mqtt")
                 skipped = await face.total(OUTCOMES, output="mqtt", outcome="skipped")
-                return gone + skipped + told == await face.total("dataprep_monitor_events_total")
+                return gone + skipped + published == await face.total(
+                    "dataprep_monitor_events_total"
+                )
 
             await eventually(all_is_accounted_for, why="told and lost are not what happened")
             assert await face.shows(lost, 0, consumer="metrics")
@@ -137,7 +141,8 @@ async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:
 
     Where events go out one output after the other, the slowest of them stops all.
     """
-    workspace = stage.sandbox(speed=1_000)
+    clock = FastClock()
+    workspace = stage.sandbox(speed=1_000, clock=clock)
     async with (
         stage.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
@@ -150,7 +155,7 @@ async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:
             stage.workspace_configuration(workspace, url),
             broker_url=f"mqtt://127.0.0.1:{relay.port}",
         )
-        async with stage.daemon(settings) as face:
+        async with stage.daemon(settings, clock=clock) as face:
             await let_some_end(workspace, face)
             happened = ends_in(workspace.ledger, KINDS)
             assert relay.has_more_than(0)

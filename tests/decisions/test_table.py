@@ -31,17 +31,17 @@ def named_in(path: Path) -> set[str]:
 
 
 def test_each_decision_is_held_by_tests_that_exist() -> None:
-    """A test of the table that is renamed or removed is missed here."""
+    """Renaming or removing a test of the table fails here."""
     table = rows()
     assert len(table) > 40
     missing = []
     for decision, _, cell in table:
         named = re.findall(r"`([^`:]+)::([^`]+)`", cell)
         assert named, f"{decision}: no test is named"
-        for file, name in named:
-            path = TESTS / file
+        for place, name in named:
+            path = TESTS / place
             if not path.is_file() or name not in named_in(path):
-                missing.append(f"{decision}: {file}::{name}")
+                missing.append(f"{decision}: {place}::{name}")
     assert missing == []
 
 

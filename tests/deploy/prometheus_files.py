@@ -11,12 +11,12 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from monitor.callbacks.listener import OUTCOMES as CALLBACK_OUTCOMES
-from monitor.callbacks.registrar import STATES
+from monitor.callbacks.task_statuses import STATES
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.runs import RunKind, Status
 from monitor.outputs.metrics.inventory import QUALITIES
-from monitor.polling.running.attempts import _OUTCOMES as POLL_OUTCOMES
-from monitor.polling.running.attempts import IDLE, OK
+from monitor.polling.poll_loop.attempts import _OUTCOMES as POLL_OUTCOMES
+from monitor.polling.poll_loop.attempts import IDLE, OK
 from tests.deploy.documents import ROOT
 from tests.deploy.promql import FOREIGN, TARGET_LABELS, Query, series
 

@@ -159,13 +159,13 @@ def _drawn(page: ExpositionPage, plan: Plan, *, is_spread: bool) -> FamilyText:
     shape = plan.shape
     count = len(shape.labels)
     if shape.form is FamilyType.HISTOGRAM:
-        family_text = page.histogram(shape, QUEUE_BOUNDS, noted="x")
+        family_text = page.histogram(shape, QUEUE_BOUNDS, exemplars="x")
         for row in plan.rows:
             values = (*row.values[:BUCKETS], row.values[BUCKETS - 1], row.values[-1])
             family_text.add(row.labels[:count], *values, seen=row.seen)
     elif is_spread and _may_spread(shape):
         family_text = page.spread(
-            shape, WORDS, noted="x" if shape.form is FamilyType.COUNTER else ""
+            shape, WORDS, exemplars="x" if shape.form is FamilyType.COUNTER else ""
         )
         for row in plan.rows:
             family_text.add(row.labels[: count - 1], *row.values[: len(WORDS)], seen=row.seen)

@@ -201,7 +201,7 @@ async def test_a_silent_receiver_is_given_up_in_time(
     """No answer within the limit is a failure like any other, and the event comes again."""
     receiver.answers.append(DEAF)
     async with OutputScene(
-        tmp_path, lambda item: output_for(item, receiver, timeout_seconds=0.2)
+        tmp_path, lambda item: output_for(item, receiver, timeout_seconds=1)
     ) as scene:
         await scene.start()
         await scene.tell(fired(1))

@@ -62,7 +62,7 @@ class AnyStory(RuleBasedStateMachine):
         told = self.story.told.open_start()
         held = self.story.held
         is_open = isinstance(held, AlertInstance) and held.alert.state is AlertState.FIRING
-        owes = isinstance(held, AlertInstance) and held.alert.is_told and is_open
+        owes = isinstance(held, AlertInstance) and held.alert.is_notified and is_open
         assert (told is not None) == owes
 
     @invariant()

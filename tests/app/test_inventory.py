@@ -98,7 +98,7 @@ async def test_a_workspace_is_reported_beyond_its_runs(
             workspace, url, "PATCH", "workspaces/current/configuration", {"configuration": settings}
         )
 
-        async def is_told() -> bool:
+        async def is_notified() -> bool:
             return (
                 await face.total("dataprep_connection_up") == 0
                 and {
@@ -109,7 +109,7 @@ async def test_a_workspace_is_reported_beyond_its_runs(
                 <= (await changes(face)).keys()
             )
 
-        await eventually(is_told, why="the changes are not told")
+        await eventually(is_notified, why="the changes are not told")
         received = await changes(face)
         assert await face.total("dataprep_connection_up", workspace="acme") == 0
         assert [change for change in received if change.startswith("connection:")]

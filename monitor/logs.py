@@ -55,7 +55,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1{MASK}",
     ),
 )
-# Most texts hold nothing of the kind, and one look tells so.
+# Most texts have nothing of the kind, and one search shows it.
 _SUSPICIOUS = re.compile(
     r"(?i)authorization|bearer|basic|://|/hooks/|token|secret|pass|api[-_]?key"
 )
@@ -63,7 +63,7 @@ _SUSPICIOUS = re.compile(
 
 @functools.lru_cache(maxsize=4_096)
 def names_a_secret(key: str) -> bool:
-    """True for a key whose value must not be seen: ``token``, ``X-Api-Key``, ``secretKey``."""
+    """True for a key whose value must stay secret: ``token``, ``X-Api-Key``, ``secretKey``."""
     words = [word.lower() for word in _WORDS.findall(key)]
     if not words or _HARMLESS_ENDINGS.fullmatch(words[-1]):
         return False
@@ -119,11 +119,11 @@ class Redactor:
         left_off = len(text) - MAX_TEXT_CHARACTERS
         if left_off <= 0:
             return text
-        half = MAX_TEXT_CHARACTERS // 2  # both ends: a trace tells the error in its last line
+        half = MAX_TEXT_CHARACTERS // 2  # both ends: a trace has the error in its last line
         return f"{text[:half]} ... ({left_off} characters left off) ... {text[-half:]}"
 
     def value(self, value: Any, *, depth: int = 0) -> Any:
-        """Return a picture of ``value`` made of plain JSON types, without secrets."""
+        """Return ``value`` as plain JSON types, without secrets."""
         if isinstance(value, Mapping | list | tuple | set | frozenset):
             return self._container(value, depth) if depth < MAX_DEPTH else "..."
         if isinstance(value, int | float | None):
@@ -138,19 +138,19 @@ class Redactor:
     def _container(self, value: Any, depth: int) -> Any:
         if isinstance(value, Mapping):
             return {
-                self.text(str(key)): self._valued(str(key), item, depth + 1)
-                for key, item in value.items()
+                self.text(str(key)): self._valued(str(key), part, depth + 1)
+                for key, part in value.items()
             }
-        return [self.value(item, depth=depth + 1) for item in value]
+        return [self.value(part, depth=depth + 1) for part in value]
 
     def _valued(self, key: str, value: Any, depth: int) -> Any:
-        # That a secret is absent may be told; an empty text says the same.
+        # That a secret is absent may be shown; an empty text shows the same.
         if names_a_secret(key) and value not in (None, "") and not isinstance(value, bool):
             return MASK
         return self.value(value, depth=depth)
 
     def _without_literals(self, text: str) -> str:
-        # Again, because what stood around a masked secret may spell another one. Each round
+        # Again, because what stood around a masked secret may spell another one. Each pass
         # shortens the text, as no literal is shorter than the mask.
         while self._pattern is not None and self._pattern.search(text):
             text = self._pattern.sub(MASK, text)
@@ -162,8 +162,10 @@ def escape_controls(logger: Any, method: str, event: EventDict) -> EventDict:  #
     for key, value in event.items():
         if isinstance(value, str) and key not in ("exception", "stack") and not value.isprintable():
             event[key] = "".join(
-                item if item.isprintable() else item.encode("unicode_escape").decode()
-                for item in value
+                character
+                if character.isprintable()
+                else character.encode("unicode_escape").decode()
+                for character in value
             )
     return event
 

@@ -1,4 +1,4 @@
-"""Holds the house: which room may import which, and which library lives where."""
+"""Holds the architecture: which room may import which, and which library lives where."""
 
 from __future__ import annotations
 
@@ -94,36 +94,36 @@ def is_allowed(room: str, target: str) -> bool:
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_room_imports_only_what_stands_left_of_it(path: Path) -> None:
-    """No import points up or sideways in the flow of the house."""
+def test_a_room_imports_only_rooms_before_it(path: Path) -> None:
+    """No import points against the flow."""
     room = room_of(path)
     if room == "__init__":
         return
-    assert room in ROOMS, f"{path} is a room that the house does not know"
-    wrong = [
+    assert room in ROOMS, f"{path} is a room that the table does not know"
+    forbidden = [
         name
         for name in imports_of(path)
         if name.startswith("monitor.")
         and not name.startswith("monitor.__")
         and not is_allowed(room, name.removeprefix("monitor."))
     ]
-    assert wrong == []
+    assert forbidden == []
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_library_stays_at_home(path: Path) -> None:
+def test_a_library_is_imported_in_its_rooms_only(path: Path) -> None:
     """A library is imported only in the rooms that are its homes."""
     room = room_of(path)
-    wrong = [
+    forbidden = [
         name
         for name in imports_of(path)
         if (homes := LIBRARIES.get(name.split(".")[0])) is not None and room not in homes
     ]
-    assert wrong == []
+    assert forbidden == []
 
 
 @pytest.mark.parametrize(("name", "homes"), HOMES_OF_NAMES.items())
-def test_set_up_happens_in_one_place(name: str, homes: tuple[str, ...]) -> None:
+def test_set_up_happens_in_one_room(name: str, homes: tuple[str, ...]) -> None:
     """Logging is configured, and metrics are rendered, in one room each."""
     users = {room_of(path) for path in modules() if name in path.read_text()}
     assert users <= set(homes)
@@ -145,7 +145,7 @@ def test_files_and_functions_stay_small() -> None:
     assert too_large == []
 
 
-def test_no_file_is_named_for_nothing() -> None:
+def test_no_file_has_a_vague_name() -> None:
     """A file's name says what lives in it."""
     vague = {"utils", "util", "helpers", "helper", "common", "misc", "stuff"}
     assert [path for path in modules() if path.stem in vague or path.parent.name in vague] == []

@@ -12,11 +12,11 @@ from monitor.alerting.alerts.silences import (
     silence_problems,
 )
 from monitor.alerting.rules.contract import AnyRuleDefinition, Quantity
-from monitor.alerting.rules.globs import EXCLUDES, read_globs
-from monitor.alerting.rules.muting import mute_window, zone_names
+from monitor.alerting.rules.globs import EXCLUDES, parse_globs
+from monitor.alerting.rules.muting import parse_mute_window, zone_names
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import DEFAULT_RULES, RULE_DEFINITIONS, combined, default_rule
-from monitor.alerting.rules.templates import template
+from monitor.alerting.rules.templates import parse_template
 
 __all__ = [
     "DEFAULT_RULES",
@@ -34,10 +34,10 @@ __all__ = [
     "combined",
     "default_rule",
     "labels_to_match",
-    "mute_window",
-    "read_globs",
+    "parse_globs",
+    "parse_mute_window",
+    "parse_template",
     "silence_problems",
-    "template",
     "zone_names",
 ]
 

@@ -1,4 +1,4 @@
-"""What alerting asks of the store that it judges from. `EventBus` says what each answer means."""
+"""The part of the store that alerting uses. `EventBus` says what each answer means."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from monitor.model.runs import RunKey, RunState
 
 
 class Store(Protocol):
-    """The part of `EventBus` that the engine uses, also to judge a past that is held elsewhere."""
+    """The part of `EventBus` that the engine uses; a backtest has its own over recorded events."""
 
     async def subscribe(self, consumer: str, *, start: Start) -> int:
         """Return the position of the consumer."""
 
     async def consumer_state(self, consumer: str) -> dict[str, bytes]:
-        """Return what the consumer's steps have left."""
+        """Return the rows that the consumer's steps have stored."""
 
     async def read(self, consumer: str, *, after: int, limit: int) -> Batch:
         """Return the events behind a position."""
@@ -28,13 +28,13 @@ class Store(Protocol):
         """Return once a step is durable."""
 
     async def status(self) -> StoreStatus:
-        """Return how the store stands."""
+        """Return the status of the store."""
 
     async def runs(self, keys: Collection[RunKey]) -> dict[RunKey, RunState]:
         """Return stored runs."""
 
     async def children(self, key: RunKey) -> list[RunState]:
-        """Return the runs whose parent a run is."""
+        """Return the runs whose parent is the run."""
 
     async def events_by_id(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return events that the log still holds."""

@@ -2,7 +2,7 @@
 
 Bodies are free text in these products; only ``$jobId`` and ``$jobStatus`` are known to be
 replaced. So names are compared without case, dots, dashes and underscores, and JSON and forms are
-told apart by looking. A plan's HTTP task can tell its run's id and nothing about its end: it is
+told apart by their first character. A plan's HTTP task can name its run and not its end: it is
 sent by a node of the plan, while the plan goes on.
 """
 
@@ -23,7 +23,7 @@ from monitor.model.runs import RunKind
 TEST_FIELD = "dataprep_monitor_test"
 _TEST_MARK = TEST_FIELD.encode()
 
-# The first of these names that a body has tells its run.
+# The first of these names that a body has names its run.
 _RUN_IDS = (
     *((RunKind.PLAN_RUN, name) for name in ("planrunid", "plansnapshotrunid", "planrun")),
     *((RunKind.FLOW_RUN, name) for name in ("flowrunid", "flowrun")),
@@ -38,8 +38,8 @@ _decode_object = msgspec.json.Decoder(dict[str, object]).decode
 _NOT_PLAIN = re.compile(r"[^a-z0-9]")
 
 
-class Statement(Struct, frozen=True, kw_only=True):
-    """What a body says. ``native_status`` None means that it only says "look at this run"."""
+class CallbackStatement(Struct, frozen=True, kw_only=True):
+    """What a body reports. ``native_status`` None means that it only names a run to be read."""
 
     kind: RunKind
     run_id: str
@@ -75,7 +75,7 @@ def is_test(body: bytes) -> bool:
         return False
 
 
-def read(body: bytes) -> Statement:
+def read(body: bytes) -> CallbackStatement:
     """Return what a body says.
 
     Raises:
@@ -85,7 +85,7 @@ def read(body: bytes) -> Statement:
     for kind, name in _RUN_IDS:
         if name in fields:
             tells_its_end = kind is not RunKind.PLAN_RUN
-            return Statement(
+            return CallbackStatement(
                 kind=kind,
                 run_id=_id(fields, name),
                 native_status=_status(fields) if tells_its_end else None,
@@ -122,7 +122,7 @@ def _plain(fields: Mapping[str, object]) -> dict[str, object]:
 @lru_cache(_NAMES_KEPT)
 def _plain_name(name: str) -> str:
     lowered = name.lower().replace("_", "")
-    # Few names hold anything else, and looking is cheaper than replacing.
+    # Few names have anything else, and a search is cheaper than a replacement.
     is_plain = lowered.isascii() and lowered.isalnum()
     return lowered if is_plain else _NOT_PLAIN.sub("", lowered)
 

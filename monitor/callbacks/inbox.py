@@ -1,4 +1,10 @@
-"""Hands stored callbacks to the observer, and settles those that no run will ever confirm."""
+"""Passes stored callbacks to the observer, and dismisses those that no run will ever confirm.
+
+The tasks ``take`` and ``ask``, and one task for each batch, share ``_waiting`` and the two timers;
+these change only under ``_turn``, or without an await in between. ``take`` alone moves
+``_read_until``. A cancelled run loses only memory: what it had not processed is still in the inbox,
+and the next run reads it from the start.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +15,13 @@ import structlog
 from msgspec import Struct
 
 from monitor.bus.contract import EventBus, StoredCallback
-from monitor.callbacks.agenda import TaskTimers
 from monitor.callbacks.settings import CallbackSettings
+from monitor.callbacks.task_timers import TaskTimers
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, WorkspaceError
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, Source
+from monitor.model.waits import backoff_seconds, happens_within
 from monitor.tracking.follower import WorkspaceFollower
 from monitor.tracking.observer import Observer
 
@@ -26,17 +33,17 @@ _TICK_SECONDS = 30.0
 # First the poll that the callback woke may show the run; only then is it read by its id.
 _FIRST_WAIT_SECONDS = 2.0
 _ASK_TICK_SECONDS = 0.5
-# Looking again whether the run is known by now costs no request, asking for it does.
-_LONGEST_OFFER_WAIT_SECONDS = 60.0
+# Observing again whether the run is known by now costs no request, asking for it does.
+_LONGEST_RETRY_WAIT_SECONDS = 60.0
 _LONGEST_ASK_WAIT_SECONDS = 600.0
 _STORE_WAIT_SECONDS = 5.0
 
 
 class _Waiting(Struct, kw_only=True):
-    """A callback whose run the workspace has not shown yet."""
+    """A callback whose run is not confirmed yet."""
 
     callback: StoredCallback
-    offers: int = 0
+    attempts: int = 0
     asks: int = 0
 
 
@@ -78,22 +85,22 @@ class InboxReader:
         self._arrived = asyncio.Event()
         self._read_until = 0
         self._waiting: dict[int, _Waiting] = {}
-        self._offers: TaskTimers[int] = TaskTimers()
+        self._retries: TaskTimers[int] = TaskTimers()
         self._asks: TaskTimers[int] = TaskTimers()
-        # Taking and asking meet at the same callbacks; what one settles the other must not revive.
+        # What one of the two tasks has processed the other must not revive.
         self._turn = asyncio.Lock()
 
     def notify(self) -> None:
-        """Say that a callback was stored; never waits."""
+        """Report that a callback was stored; never waits."""
         self._arrived.set()
         self._follower.wake()
 
     async def run(self) -> None:
         """Take callbacks until cancelled. What an earlier life left is taken first."""
-        # A restarted reader begins anew: what it held in memory is still in the inbox.
+        # A restarted reader starts over: what it had in memory is still in the inbox.
         self._read_until = 0
         self._waiting.clear()
-        self._offers.clear()
+        self._retries.clear()
         self._asks.clear()
         self._room = asyncio.Semaphore(self._batches)
         self._newest = None
@@ -110,7 +117,7 @@ class InboxReader:
             except BusUnavailableError as exc:
                 await self._wait_for_store(exc)
                 continue
-            await self._rest()
+            await self._wait_for_work()
 
     async def _ask_on(self) -> None:
         while True:
@@ -125,11 +132,11 @@ class InboxReader:
             await self._clock.sleep(max(wait, self._ask_gap_seconds))
 
     async def _wait_for_store(self, exc: BusUnavailableError) -> None:
-        log.warning("inbox waits for the store", workspace=self._workspace, reason=str(exc))
+        log.warning("inbox waits for store", workspace=self._workspace, reason=str(exc))
         await self._clock.sleep(_STORE_WAIT_SECONDS)
 
     async def take_all(self) -> None:
-        """Take everything that has arrived, and look again for runs that were unknown."""
+        """Take everything that has arrived, and observe unknown runs again."""
         async with asyncio.TaskGroup() as group:
             await self._start_on_arrivals(group)
         await self._take_due()
@@ -151,7 +158,10 @@ class InboxReader:
             if self._batches == 1:  # what arrives during its commit is the next batch
                 await self._take_behind(None, callbacks)
                 continue
-            self._newest = group.create_task(self._take_behind(self._newest, callbacks))
+            self._newest = group.create_task(
+                self._take_behind(self._newest, callbacks),
+                name=f"inbox {self._workspace}: batch behind {self._read_until}",
+            )
             await self._clock.sleep(self._gather_seconds)
 
     async def _take_behind(
@@ -179,8 +189,8 @@ class InboxReader:
         return True
 
     async def _take_due(self) -> None:
-        while due := self._offers.take(self._clock.monotonic(), limit=_BATCH):
-            await self._offer_again(due)
+        while due := self._retries.take(self._clock.monotonic(), limit=_BATCH):
+            await self._observe_again(due)
 
     async def ask_one(self) -> bool:
         """Ask the workspace for one run that is still unknown; False where none is due."""
@@ -193,19 +203,19 @@ class InboxReader:
                 raise
         return bool(due)
 
-    async def _offer_again(self, callback_ids: Sequence[int]) -> None:
-        # Those that were settled in the meantime are not waiting any more.
+    async def _observe_again(self, callback_ids: Sequence[int]) -> None:
+        # Those that were processed in the meantime are not waiting any more.
         waiting = [
-            self._waiting[callback_id_].callback
-            for callback_id_ in callback_ids
-            if callback_id_ in self._waiting
+            self._waiting[waiting_id].callback
+            for waiting_id in callback_ids
+            if waiting_id in self._waiting
         ]
         try:
             if waiting:
                 await self._observe_waiting(waiting, await self._completed(waiting))
         except BusUnavailableError:
             for callback in waiting:
-                self._offers.put(callback.id, self._clock.monotonic())
+                self._retries.put(callback.id, self._clock.monotonic())
             raise
 
     async def _observe_waiting(
@@ -215,7 +225,9 @@ class InboxReader:
             pairs = zip(callbacks, observations, strict=True)
             still = [pair for pair in pairs if pair[0].id in self._waiting]
             if still:
-                await self._observe([item for item, _ in still], [item for _, item in still])
+                await self._observe(
+                    [callback for callback, _ in still], [observation for _, observation in still]
+                )
 
     async def _completed(self, callbacks: Sequence[StoredCallback]) -> list[Observation]:
         observations = [_observation(callback) for callback in callbacks]
@@ -223,7 +235,7 @@ class InboxReader:
             return await self._follower.complete(observations)
         except (WorkspaceError, BusUnavailableError) as exc:
             # An end without its job records is better than none; they are read later.
-            log.info("callbacks go on without details", reason=str(exc))
+            log.info("callback details unavailable", reason=str(exc))
             return observations
 
     async def _observe(
@@ -239,27 +251,27 @@ class InboxReader:
     def _wait_for(self, callback: StoredCallback) -> None:
         now = self._clock.monotonic()
         waiting = self._waiting.setdefault(callback.id, _Waiting(callback=callback))
-        self._offers.put(
-            callback.id, now + _wait_seconds(waiting.offers, _LONGEST_OFFER_WAIT_SECONDS)
+        self._retries.put(
+            callback.id, now + _wait_seconds(waiting.attempts, _LONGEST_RETRY_WAIT_SECONDS)
         )
-        if waiting.offers == 0:
+        if waiting.attempts == 0:
             self._asks.put(callback.id, now + _FIRST_WAIT_SECONDS)
-        waiting.offers += 1
+        waiting.attempts += 1
 
     def _forget(self, callback_id: int) -> None:
         self._waiting.pop(callback_id, None)
-        self._offers.drop(callback_id)
+        self._retries.drop(callback_id)
         self._asks.drop(callback_id)
 
     async def _ask(self, callback_id: int) -> None:
-        """Look once more whether the run is known; if not, ask the workspace for it."""
-        await self._offer_again([callback_id])
+        """Observe the run again; if it is still unknown, ask the workspace for it."""
+        await self._observe_again([callback_id])
         waiting = self._waiting.get(callback_id)
         if waiting is None:
             return
         exists = await self._exists(waiting.callback)
         if exists:
-            await self._offer_again([callback_id])
+            await self._observe_again([callback_id])
         async with self._turn:
             if callback_id not in self._waiting:
                 return
@@ -277,7 +289,7 @@ class InboxReader:
                 RunKey(self._workspace, callback.kind, callback.run_id)
             )
         except WorkspaceError as exc:
-            log.info("a callback's run cannot be asked for now", reason=str(exc))
+            log.info("callback run not readable", reason=str(exc))
             return None
 
     def _is_hopeless(self, callback: StoredCallback, wait_seconds: float) -> bool:
@@ -288,24 +300,24 @@ class InboxReader:
         age_seconds = (self._clock.now() - callback.received_at).total_seconds()
         return age_seconds + wait_seconds > self._settings.give_up_seconds
 
-    async def _rest(self) -> None:
-        """Wait for the next callback or the next due one, whichever comes first."""
+    async def _wait_for_work(self) -> None:
+        """Wait for the next callback or the next due one, whichever comes first.
+
+        A cancelled call leaves nothing behind.
+        """
         now = self._clock.monotonic()
-        due = self._offers.next_at()
+        due = self._retries.next_at()
         wait = _TICK_SECONDS if due is None else min(max(due - now, 0.01), _TICK_SECONDS)
-        sleeping = asyncio.ensure_future(self._clock.sleep(wait))
-        arriving = asyncio.ensure_future(self._arrived.wait())
-        try:
-            await asyncio.wait((sleeping, arriving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sleeping, arriving):
-                task.cancel()
-            await asyncio.gather(sleeping, arriving, return_exceptions=True)
+        await happens_within(
+            self._arrived.wait(),
+            clock=self._clock,
+            seconds=wait,
+            name=f"inbox {self._workspace}: wait for a callback",
+        )
 
 
 def _wait_seconds(times: int, longest_seconds: float) -> float:
-    # Bounded, because a day of attempts must not overflow a float.
-    return float(min(_FIRST_WAIT_SECONDS * 2.0 ** min(times, 20), longest_seconds))
+    return backoff_seconds(times + 1, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=longest_seconds)
 
 
 def _observation(callback: StoredCallback) -> Observation:

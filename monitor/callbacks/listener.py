@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from monitor.bus.contract import EventBus, Received, StoredCallback
 from monitor.callbacks import bodies, signature
-from monitor.callbacks.request_errors import CallbackRequestErrors
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings, SignatureMode
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError, PayloadError
+from monitor.model.request_errors import RequestErrors
 from monitor.model.secrets import Secret
 
 log = structlog.get_logger()
@@ -46,7 +46,7 @@ _WARN_AGAIN_SECONDS = 60.0
 _NOBODY = Secret("\0 no callback carries this")
 
 
-class _Refusal(Exception):  # noqa: N818 - an answer on its way out, never seen outside
+class _Refusal(Exception):  # noqa: N818 - an answer on its way out, never raised outside
     """The callback is not taken; nothing was stored."""
 
     def __init__(
@@ -59,10 +59,10 @@ class _Refusal(Exception):  # noqa: N818 - an answer on its way out, never seen 
 
 
 class _Entrance(NamedTuple):
-    """What a callback of one workspace is held against."""
+    """What a callback of one workspace is checked against."""
 
     settings: CallbackSettings
-    signatures: signature.Verifier | None  # None: not looked at
+    signatures: signature.Verifier | None  # None: not checked
 
     @classmethod
     def of(cls, settings: CallbackSettings) -> Self:
@@ -126,7 +126,7 @@ class CallbackListener:
             self._receive,
             # Its lines would hold paths, and a path may hold the secret.
             access_log=None,
-            logger=CallbackRequestErrors(),
+            logger=RequestErrors(harmless=(HttpProcessingError,)),
             keepalive_timeout=_IDLE_SECONDS,
             lingering_time=_LINGERING_SECONDS,
         )
@@ -157,7 +157,7 @@ class CallbackListener:
         headers: dict[str, str] = {}
         try:
             if hdrs.EXPECT in request.headers:
-                await _let_go_on(request)
+                await _send_continue(request)
             outcome, status = await self._take(request), 204
         except _Refusal as refusal:
             outcome, status = refusal.outcome, refusal.status
@@ -181,14 +181,14 @@ class CallbackListener:
         try:
             statement = bodies.read(body)
         except PayloadError as exc:
-            log.info("callback cannot be read", workspace=name, reason=str(exc))
+            log.info("callback unreadable", workspace=name, reason=str(exc))
             raise _Refusal("bad_payload", 400) from exc
         return await self._store(name, entrance.settings, statement)
 
-    def _admit(self, name: str, told: str, request: web.BaseRequest) -> _Entrance:
+    def _admit(self, name: str, given: str, request: web.BaseRequest) -> _Entrance:
         entrance = self._entrances.get(name)
         secret = entrance.settings.secret if entrance is not None else None
-        is_right = (secret or _NOBODY).matches(told)
+        is_right = (secret or _NOBODY).matches(given)
         is_callback = request.method == hdrs.METH_POST
         if entrance is None or secret is None or not is_right or not is_callback:
             raise _Refusal("wrong_secret", 404)
@@ -227,14 +227,14 @@ class CallbackListener:
         self._warn_of_signature(name)
 
     def _warn_of_signature(self, name: str) -> None:
-        # Where the assumption is wrong every callback is at fault: the counter tells how many.
+        # Where the assumption is wrong every callback fails the check: the counter shows how many.
         now = self._clock.monotonic()
         if now >= self._warn_from.get(name, now):
             self._warn_from[name] = now + _WARN_AGAIN_SECONDS
-            log.warning("callback's signature does not match the assumed scheme", workspace=name)
+            log.warning("callback signature does not match the assumed scheme", workspace=name)
 
     async def _store(
-        self, name: str, settings: CallbackSettings, statement: bodies.Statement
+        self, name: str, settings: CallbackSettings, statement: bodies.CallbackStatement
     ) -> str:
         callback = StoredCallback(
             workspace=name,
@@ -253,7 +253,7 @@ class CallbackListener:
                 timeout_seconds=self._settings.commit_timeout_seconds,
             )
         except BusUnavailableError as exc:
-            log.warning("callback cannot be stored", workspace=name, reason=str(exc))
+            log.warning("callback not stored", workspace=name, reason=str(exc))
             raise _Refusal("overloaded", 503, retry_after_seconds=5) from exc
         if received is Received.FULL:
             raise _Refusal("overloaded", 429, retry_after_seconds=60)
@@ -273,7 +273,7 @@ def _whole(part: str) -> str:
     return part.replace("%2F", "/").replace("%25", "%") if "%" in part else part
 
 
-async def _let_go_on(request: web.BaseRequest) -> None:
+async def _send_continue(request: web.BaseRequest) -> None:
     """Let a sender that asks first send; any other expectation is not ours to judge."""
     if request.headers[hdrs.EXPECT].lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -281,7 +281,7 @@ async def _let_go_on(request: web.BaseRequest) -> None:
 
 
 async def _read(content: StreamReader, *, limit_bytes: int) -> bytes:
-    """Return the body, or so much of it that it is seen to pass the limit."""
+    """Return the body, or so much of it that it passes the limit."""
     body = bytearray()
     while len(body) <= limit_bytes and (piece := await content.readany()):
         body += piece

@@ -1,6 +1,6 @@
 """Counts the callbacks that should have come and did not.
 
-A consumer of the bus whose position stays behind an end until that end has been judged, so a
+A consumer of the bus whose position stays before an end until that end has been checked, so a
 restart forgets nothing: whether a callback came is written in the run's own state.
 """
 
@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 import structlog
 
 from monitor.bus.contract import EventBus, Recorded, Start, Step
+from monitor.callbacks.own_tasks import registered_at
 from monitor.callbacks.settings import CallbackSettings
-from monitor.callbacks.tasks import registered_at
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
@@ -26,7 +26,7 @@ _ENDS = (EventType.RUN_SUCCEEDED, EventType.RUN_FAILED)
 
 
 class MissWatch:
-    """Judges each ended job group of one workspace once its callback is overdue."""
+    """Checks each ended job group of one workspace once its callback is overdue."""
 
     def __init__(
         self,
@@ -56,7 +56,9 @@ class MissWatch:
             try:
                 reached = await self.judge(position)
             except BusUnavailableError as exc:
-                log.warning("misses wait for the store", workspace=self._workspace, reason=str(exc))
+                log.warning(
+                    "callback misses wait for store", workspace=self._workspace, reason=str(exc)
+                )
                 reached = position
             if reached == position:
                 await self._clock.sleep(self._settings.miss_after_seconds / 4)
@@ -84,7 +86,7 @@ class MissWatch:
             self._live_state.update_workspace(
                 self._workspace, callbacks_missed=known.callbacks_missed + missed
             )
-            log.warning("callbacks did not come", workspace=self._workspace, count=missed)
+            log.warning("callbacks missed", workspace=self._workspace, count=missed)
         return reached
 
     def _end(self, recorded: Recorded) -> RunState | None:
@@ -102,7 +104,7 @@ class MissWatch:
         since = await registered_at(self._bus, self._workspace) if ended else {}
         if not since:
             return 0
-        # As they stand now: callback and parents may have been told after the end.
+        # Read again: callback and parents may have been reported after the end.
         stored = await self._bus.runs([run.key for run in ended])
         suspects = [
             run

@@ -1,4 +1,11 @@
-"""Keeps one webhook task of ours at every flow that should have one, and none elsewhere."""
+"""Keeps one webhook task of ours at every flow that should have one, and none elsewhere.
+
+Two callers meet here: the task of `run`, which works on one flow at a time, and the commands
+`sync` and `delete`. Timers, statuses, failures and ``_removed`` are changed only by whoever holds
+``_working``. `sync` releases the lock between two flows, so `run` may finish a flow first; the
+timer of each flow says whether there is still something to do. The id of a task is durable once
+made, so a cancelled call leaves at most a task that the next one adopts.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +13,15 @@ from asyncio import Lock
 from collections import Counter
 
 import structlog
-from msgspec import Struct
 
 from monitor.bus.contract import EventBus
-from monitor.callbacks.agenda import TaskTimers
-from monitor.callbacks.reach import Reach
+from monitor.callbacks.configured_flows import ConfiguredFlows
+from monitor.callbacks.own_tasks import OwnTask
+from monitor.callbacks.reachability import ReachabilityTest
 from monitor.callbacks.settings import CallbackSettings
-from monitor.callbacks.tasks import OwnTask
-from monitor.callbacks.upkeep import TASKS_PER_FLOW, Upkeep
-from monitor.catalogue.capabilities import Capability
+from monitor.callbacks.task_maintenance import TASKS_PER_FLOW, TaskMaintenance
+from monitor.callbacks.task_statuses import TaskStatuses, WebhookTaskStatus
+from monitor.callbacks.task_timers import TaskTimers
 from monitor.model.clock import Clock
 from monitor.model.errors import (
     BusUnavailableError,
@@ -25,17 +32,14 @@ from monitor.model.errors import (
     WorkspaceError,
 )
 from monitor.model.live_state import NamedPipeline
-from monitor.model.runs import PipelineKind
+from monitor.model.waits import backoff_seconds
 from monitor.tracking.live_state import LiveState
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.payloads import WebhookTest
 
 log = structlog.get_logger()
 
-STATES = ("registered", "pending", "over_limit", "failed", "removed")
-NAMES_POLL = "names"  # the poll that lists the flows
-
-# Runs that start before their flow has a task cannot call back, and this wait asks memory only.
+# Short, because runs that start before their flow has a task cannot call back; it costs no request.
 _OBSTACLE_TICK_SECONDS = 1.0
 _TICK_SECONDS = 5.0
 # Verifying all tasks again and again must leave most of the budget to others.
@@ -43,31 +47,16 @@ _VERIFY_GAP_SECONDS = 2.0
 _FIRST_RETRY_SECONDS = 10.0
 _LONGEST_RETRY_SECONDS = 3_600.0
 _LONGEST_PAUSE_SECONDS = 300.0
-# How long somebody who asks for all flows is kept waiting; the rest goes on by itself.
-_PATIENCE_SECONDS = 20.0
-
-
-class WebhookTaskStatus(Struct, frozen=True, kw_only=True):
-    """How it stands with the task of one flow.
-
-    ``state`` is registered, pending (not made yet), over_limit (the flow is full of others'
-    tasks), failed (``reason`` says why; tried again) or removed (by the operator, until the next
-    sync or start).
-    """
-
-    flow_id: str
-    flow: str
-    state: str
-    task_id: str | None = None
-    reason: str | None = None
+# How long `sync` of all flows may take; `run` does the rest.
+_SYNC_SECONDS = 20.0
 
 
 class Registrar:
     """Creates, adopts, verifies and removes our tasks in one workspace, within its budget.
 
-    One flow at a time, each at its own hour: a flow at fault is tried again with growing waits
-    and holds up no other; when the workspace as a whole does not answer, all wait. Without
-    ``public_url`` nothing is asked for, save that tasks made before are removed.
+    Works on one flow at a time, each by its own timer: a flow that fails is tried again with
+    growing waits and delays no other; while the workspace as a whole does not answer, all wait.
+    Without ``public_url`` it makes no requests, except to remove tasks made before.
     """
 
     def __init__(
@@ -84,58 +73,60 @@ class Registrar:
         self._settings = settings
         self._live_state = live_state
         self._clock = clock
-        self._upkeep = Upkeep(client, settings=settings, bus=bus, clock=clock, instance=instance)
-        self._reach = Reach(self._upkeep, clock=clock)
-        self._agenda: TaskTimers[str] = TaskTimers()
-        self._pipeline_health: dict[str, WebhookTaskStatus] = {}
+        self._maintenance = TaskMaintenance(
+            client, settings=settings, bus=bus, clock=clock, instance=instance
+        )
+        self._reachability = ReachabilityTest(self._maintenance, clock=clock)
+        self._configured = ConfiguredFlows(client.name, settings=settings, live_state=live_state)
+        self._timers: TaskTimers[str] = TaskTimers()
+        self._statuses = TaskStatuses(client.name)
         self._failures: Counter[str] = Counter()
         self._pauses = 0
-        self._is_obstacle_told = False
-        self._held: set[str] = set()  # removed by the operator
-        self._unheard: frozenset[str] = frozenset()  # names in the settings that fit no flow
+        self._is_obstacle_logged = False
+        self._removed: set[str] = set()  # flows whose task the operator removed
         self._working = Lock()
 
     @property
     def is_switched_on(self) -> bool:
         """True where the settings say how the workspace reaches us."""
-        return self._settings.public_url is not None and self._settings.secret is not None
+        return self._configured.is_switched_on
 
     async def run(self) -> None:
-        """Keep the tasks as they should be until cancelled."""
+        """Keep the tasks as configured until cancelled."""
         while True:
             try:
-                pause = await self.tend()
+                pause = await self.work_on_next()
             except BusUnavailableError as exc:
                 log.warning(
-                    "webhook tasks wait for the store", workspace=self._workspace, reason=str(exc)
+                    "webhook tasks wait for store",
+                    workspace=self._workspace,
+                    reason=str(exc),
                 )
                 pause = _TICK_SECONDS
             await self._clock.sleep(pause)
 
-    async def tend(self) -> float:
+    async def work_on_next(self) -> float:
         """Work on the one flow that is due longest; return the seconds until the next may be."""
         async with self._working:
-            if (obstacle := self._obstacle()) is not None:
-                self._say_obstacle(obstacle)
+            if (obstacle := self._configured.obstacle()) is not None:
+                self._log_obstacle(obstacle)
                 return _OBSTACLE_TICK_SECONDS
-            await self._plan()
+            await self._schedule_flows()
             now = self._clock.monotonic()
-            due = self._agenda.take(now, limit=1)
+            due = self._timers.take(now, limit=1)
             if not due:
-                next_at = self._agenda.next_at()
+                next_at = self._timers.next_at()
                 return _TICK_SECONDS if next_at is None else min(next_at - now, _TICK_SECONDS)
             try:
-                has_only_verified = await self._attend(due[0])
+                has_only_verified = await self._work_on(due[0])
             except (TryLaterError, UnauthorizedError) as exc:
                 return self._pause_all(exc)
             self._pauses = 0
             return _VERIFY_GAP_SECONDS if has_only_verified else 0.0
 
     def task_statuses(self) -> list[WebhookTaskStatus]:
-        """Return how it stands with each flow, as far as that was looked at."""
-        return sorted(
-            self._pipeline_health.values(), key=lambda status: (status.flow, status.flow_id)
-        )
+        """Return the status of each flow that was scheduled so far."""
+        return self._statuses.ordered()
 
     async def test(self) -> WebhookTest:
         """Let the workspace call our listener once, without any job.
@@ -143,12 +134,13 @@ class Registrar:
         Raises:
             WorkspaceError: the workspace did not even try.
         """
-        return await self._upkeep.test()
+        return await self._maintenance.test()
 
     async def sync(self, flow_id: str | None = None) -> list[WebhookTaskStatus]:
-        """Make the tasks of all flows, or of one, as they should be, without waiting their turn.
+        """Make the tasks of all flows, or of one, as configured, without waiting for their timers.
 
-        Returns after some twenty seconds at the latest; what is not done by then goes on.
+        Returns after some twenty seconds; `run` does the rest. A cancelled call leaves the flows
+        scheduled.
 
         Raises:
             ConfigurationError: the settings give that flow no task, and it has none.
@@ -156,20 +148,20 @@ class Registrar:
         """
         began = self._clock.monotonic()
         async with self._working:
-            if (obstacle := self._obstacle()) is not None:
+            if (obstacle := self._configured.obstacle()) is not None:
                 raise obstacle
-            self._held -= self._held if flow_id is None else {flow_id}
-            await self._plan()
-            self._reach.try_again()
+            self._removed -= self._removed if flow_id is None else {flow_id}
+            await self._schedule_flows()
+            self._reachability.try_again()
             chosen = self._chosen(flow_id)
-            for item in chosen:
-                self._agenda.put(item, began)
-        for item in chosen:
-            if self._clock.monotonic() - began > _PATIENCE_SECONDS:
+            for chosen_id in chosen:
+                self._timers.put(chosen_id, began)
+        for chosen_id in chosen:
+            if self._clock.monotonic() - began > _SYNC_SECONDS:
                 break
             async with self._working:
-                if item in self._agenda:
-                    await self._attend(item)
+                if chosen_id in self._timers:
+                    await self._work_on(chosen_id)
         return self.task_statuses()
 
     async def delete(self, flow_id: str | None = None) -> list[WebhookTaskStatus]:
@@ -179,64 +171,51 @@ class Registrar:
             WorkspaceError: a task could not be removed; those before it were.
         """
         async with self._working:
-            for task in list((await self._upkeep.own()).values()):
+            for task in list((await self._maintenance.own()).values()):
                 if flow_id in (None, task.flow_id):
-                    await self._upkeep.remove(task)
-                    self._hold(task.flow_id)
-            for item in self._wanted():
-                if flow_id in (None, item):
-                    self._hold(item)
+                    await self._maintenance.remove(task)
+                    self._mark_removed(task.flow_id)
+            for configured_id in self._configured.by_id():
+                if flow_id in (None, configured_id):
+                    self._mark_removed(configured_id)
             self._publish()
         return self.task_statuses()
 
-    def _obstacle(self) -> WorkspaceError | None:
-        """Return why nothing can be done at all; None where work can begin."""
-        status = self._live_state.workspaces[self._workspace]
-        if status.edition is None:
-            return TryLaterError("the workspace has not told yet what it offers")
-        if not self.is_switched_on:
-            return None
-        if Capability.CREATE_WEBHOOK_TASKS not in status.capabilities:
-            return NotAvailableError("webhook tasks cannot be made here: not offered to us")
-        names = self._live_state.polls.get((self._workspace, NAMES_POLL))
-        if names is None or names.last_success_at is None:
-            # Until then a flow that is not known may exist, and its task must not be removed.
-            return TryLaterError("the flows of the workspace have not been listed yet")
-        return None
-
-    def _say_obstacle(self, obstacle: WorkspaceError) -> None:
-        if isinstance(obstacle, NotAvailableError) and not self._is_obstacle_told:
-            self._is_obstacle_told = True
+    def _log_obstacle(self, obstacle: WorkspaceError) -> None:
+        if isinstance(obstacle, NotAvailableError) and not self._is_obstacle_logged:
+            self._is_obstacle_logged = True
             log.warning(
-                "no webhook tasks are kept", workspace=self._workspace, reason=str(obstacle)
+                "webhook tasks unavailable", workspace=self._workspace, reason=str(obstacle)
             )
 
-    async def _plan(self) -> None:
-        """Give a turn to every flow that has none: new ones, and those that lost their task."""
-        wanted, own = self._wanted(), await self._upkeep.own()
-        self._say_who_is_unheard(wanted)
+    async def _schedule_flows(self) -> None:
+        """Set a timer for every flow without one: new flows, and those that lost their task."""
+        configured, own = self._configured.by_id(), await self._maintenance.own()
+        self._configured.warn_of_unmatched(configured)
         now = self._clock.monotonic()
-        for flow_id in {**wanted, **own}:
-            if flow_id in self._held:
+        for flow_id in {**configured, **own}:
+            if flow_id in self._removed:
                 continue
-            if flow_id not in self._agenda:
-                self._agenda.put(flow_id, now)
-            if flow_id not in wanted and self._pipeline_health.pop(flow_id, None) is not None:
+            if flow_id not in self._timers:
+                self._timers.put(flow_id, now)
+            if flow_id not in configured and self._statuses.drop(flow_id):
                 # Not at its next verification, but now.
-                self._agenda.put(flow_id, now)
-            if flow_id in wanted and flow_id not in self._pipeline_health:
+                self._timers.put(flow_id, now)
+            if flow_id in configured and flow_id not in self._statuses:
                 task = own.get(flow_id)
-                is_made = task is not None and self._upkeep.is_as_wanted(task)
-                self._stand(wanted[flow_id], task, "registered" if is_made else "pending")
-        for flow_id in self._pipeline_health.keys() - wanted.keys() - own.keys():
+                is_made = task is not None and self._maintenance.is_current(task)
+                self._statuses.record(
+                    configured[flow_id], task, "registered" if is_made else "pending"
+                )
+        for flow_id in self._statuses.flow_ids() - configured.keys() - own.keys():
             self._drop(flow_id)
         self._publish()
 
-    async def _attend(self, flow_id: str) -> bool:
-        """Do what one flow needs and give it its next turn; True where nothing had to be done."""
-        wanted, own = self._wanted(), await self._upkeep.own()
-        flow, task = wanted.get(flow_id), own.get(flow_id)
-        self._agenda.put(flow_id, self._clock.monotonic() + self._retry_seconds(flow_id))
+    async def _work_on(self, flow_id: str) -> bool:
+        """Make, verify or remove the task of one flow; True where it was only verified."""
+        own = await self._maintenance.own()
+        flow, task = self._configured.by_id().get(flow_id), own.get(flow_id)
+        self._timers.put(flow_id, self._clock.monotonic() + self._retry_seconds(flow_id))
         has_only_verified = False
         try:
             if flow is not None:
@@ -246,16 +225,16 @@ class Registrar:
             else:
                 self._drop(flow_id)
         except (TryLaterError, UnauthorizedError):
-            # It says nothing about this flow, so what was known of its task still stands.
+            # It says nothing about this flow, so the status of its task stays.
             self._failures[flow_id] += 1
             raise
         except WorkspaceError as exc:
             self._failures[flow_id] += 1
             if flow is not None:
-                self._stand(flow, task, "failed", reason=str(exc))
+                self._statuses.record(flow, task, "failed", reason=str(exc))
             else:
                 log.warning(
-                    "webhook task cannot be removed",
+                    "webhook task removal failed",
                     workspace=self._workspace,
                     flow=flow_id,
                     reason=str(exc),
@@ -264,132 +243,87 @@ class Registrar:
         return has_only_verified
 
     async def _ensure(self, flow: NamedPipeline, task: OwnTask | None) -> bool:
-        if task is not None and self._upkeep.is_as_wanted(task):
-            if await self._upkeep.still_exists(task):
-                self._succeed(flow, task)
+        if task is not None and self._maintenance.is_current(task):
+            if await self._maintenance.still_exists(task):
+                self._record_success(flow, task)
                 return True
-            log.warning("webhook task has vanished", workspace=self._workspace, flow=flow.label)
-            await self._upkeep.forget(flow.id)
-        reason = await self._reach.why_not()
+            log.warning("webhook task vanished", workspace=self._workspace, flow=flow.label)
+            await self._maintenance.forget(flow.id)
+        reason = await self._reachability.problem()
         if reason is not None:
             self._failures[flow.id] += 1
-            self._stand(flow, None, "failed", reason=reason)
+            self._statuses.record(flow, None, "failed", reason=reason)
             return False
-        made = await self._upkeep.make(flow.id)
+        made = await self._maintenance.make(flow.id)
         if made is None:
             reason = f"the flow is full: the product allows {TASKS_PER_FLOW} webhook tasks"
-            self._stand(flow, None, "over_limit", reason=reason)
-            self._agenda.put(flow.id, self._clock.monotonic() + self._settings.verify_seconds)
+            self._statuses.record(flow, None, "over_limit", reason=reason)
+            self._timers.put(flow.id, self._clock.monotonic() + self._settings.verify_seconds)
         else:
-            self._succeed(flow, made)
+            self._record_success(flow, made)
         return False
 
     async def _remove(self, task: OwnTask) -> None:
-        is_listed = any(flow.id == task.flow_id for flow in self._flows())
+        is_listed = self._configured.is_listed(task.flow_id)
         try:
-            await self._upkeep.remove(task)
+            await self._maintenance.remove(task)
         except NotAvailableError as exc:
             # A deleted flow takes its tasks along, and the API may deny what is gone.
             if is_listed:
                 raise
-            log.info("webhook task is out of reach", workspace=self._workspace, reason=str(exc))
-            await self._upkeep.forget(task.flow_id)
+            log.info("webhook task unreachable", workspace=self._workspace, reason=str(exc))
+            await self._maintenance.forget(task.flow_id)
         log.info("webhook task removed", workspace=self._workspace, flow=task.flow_id)
         self._drop(task.flow_id)
 
-    def _succeed(self, flow: NamedPipeline, task: OwnTask) -> None:
+    def _record_success(self, flow: NamedPipeline, task: OwnTask) -> None:
         self._failures.pop(flow.id, None)
-        self._stand(flow, task, "registered")
-        self._agenda.put(flow.id, self._clock.monotonic() + self._settings.verify_seconds)
+        self._statuses.record(flow, task, "registered")
+        self._timers.put(flow.id, self._clock.monotonic() + self._settings.verify_seconds)
 
-    def _stand(
-        self, flow: NamedPipeline, task: OwnTask | None, state: str, *, reason: str | None = None
-    ) -> None:
-        before = self._pipeline_health.get(flow.id)
-        if state == "failed" and (before is None or before.reason != reason):
-            log.warning(
-                "webhook task cannot be kept",
-                workspace=self._workspace,
-                flow=flow.label,
-                reason=reason,
-            )
-        elif before is not None and before.state != state:
-            log.info("webhook task", workspace=self._workspace, flow=flow.label, state=state)
-        self._pipeline_health[flow.id] = WebhookTaskStatus(
-            flow_id=flow.id,
-            flow=flow.label,
-            state=state,
-            task_id=task.task_id if task is not None else None,
-            reason=reason,
-        )
-
-    def _hold(self, flow_id: str) -> None:
-        self._held.add(flow_id)
-        self._agenda.drop(flow_id)
-        flow = self._wanted().get(flow_id)
+    def _mark_removed(self, flow_id: str) -> None:
+        self._removed.add(flow_id)
+        self._timers.drop(flow_id)
+        flow = self._configured.by_id().get(flow_id)
         if flow is not None:
-            self._stand(flow, None, "removed")
+            self._statuses.record(flow, None, "removed")
         else:
-            self._pipeline_health.pop(flow_id, None)
+            self._statuses.drop(flow_id)
 
     def _drop(self, flow_id: str) -> None:
-        self._agenda.drop(flow_id)
-        self._pipeline_health.pop(flow_id, None)
+        self._timers.drop(flow_id)
+        self._statuses.drop(flow_id)
         self._failures.pop(flow_id, None)
 
     def _chosen(self, flow_id: str | None) -> list[str]:
         if flow_id is None:
-            return self._agenda.keys()
-        if flow_id not in self._agenda:
+            return self._timers.keys()
+        if flow_id not in self._timers:
             raise ConfigurationError(
-                f"flow {flow_id!r} is none to which workspaces.{self._workspace}.callbacks.flows "
-                "gives a webhook task"
+                f"flow {flow_id!r} is not among those to which "
+                f"workspaces.{self._workspace}.callbacks.flows gives a webhook task"
             )
         return [flow_id]
 
     def _retry_seconds(self, flow_id: str) -> float:
-        # Bounded, because a weekend of retries would overflow a float.
-        doubled = _FIRST_RETRY_SECONDS * 2.0 ** min(self._failures[flow_id], 20)
-        return float(min(doubled, _LONGEST_RETRY_SECONDS))
+        return backoff_seconds(
+            self._failures[flow_id] + 1,
+            base_seconds=_FIRST_RETRY_SECONDS,
+            cap_seconds=_LONGEST_RETRY_SECONDS,
+        )
 
     def _pause_all(self, error: WorkspaceError) -> float:
         if self._pauses == 0:
             log.info(
-                "webhook tasks wait for the workspace",
+                "webhook tasks paused",
                 workspace=self._workspace,
                 reason=str(error),
             )
         self._pauses += 1
-        doubled = _TICK_SECONDS * 2.0 ** min(self._pauses - 1, 20)
-        return float(min(doubled, _LONGEST_PAUSE_SECONDS))
-
-    def _flows(self) -> list[NamedPipeline]:
-        return [
-            named_pipeline
-            for named_pipeline in self._live_state.named_pipelines()
-            if named_pipeline.workspace == self._workspace
-            and named_pipeline.kind is PipelineKind.FLOW
-        ]
-
-    def _wanted(self) -> dict[str, NamedPipeline]:
-        """Return the flows that should have a task, by id. Equal names all count."""
-        if not self.is_switched_on:
-            return {}
-        named = set(self._settings.flows)
-        return {
-            flow.id: flow
-            for flow in self._flows()
-            if "*" in named or named.intersection({flow.id, flow.name})
-        }
-
-    def _say_who_is_unheard(self, wanted: dict[str, NamedPipeline]) -> None:
-        heard = {"*"} | {item for flow in wanted.values() for item in (flow.id, flow.name or "")}
-        unheard = frozenset(self._settings.flows) - heard if self.is_switched_on else frozenset()
-        for flow in sorted(unheard - self._unheard):
-            log.warning("no flow has this id or name", workspace=self._workspace, flow=flow)
-        self._unheard = unheard
+        return backoff_seconds(
+            self._pauses, base_seconds=_TICK_SECONDS, cap_seconds=_LONGEST_PAUSE_SECONDS
+        )
 
     def _publish(self) -> None:
-        counts = Counter(status.state for status in self._pipeline_health.values())
-        shown = {state: counts[state] for state in STATES} if self.is_switched_on else {}
-        self._live_state.update_workspace(self._workspace, webhook_tasks=shown)
+        counts = self._statuses.counts() if self.is_switched_on else {}
+        self._live_state.update_workspace(self._workspace, webhook_tasks=counts)

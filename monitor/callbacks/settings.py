@@ -12,7 +12,7 @@ from monitor.model.secrets import Secret
 class SignatureMode(StrEnum):
     """What a signature that does not match leads to. The scheme itself is not published."""
 
-    OFF = "off"  # not looked at
+    OFF = "off"  # not checked
     OBSERVE = "observe"  # counted and warned about; the callback is taken
     REQUIRE = "require"  # answered 401
 
@@ -29,7 +29,7 @@ class ListenerSettings(Struct, frozen=True, kw_only=True):
 
 
 class CallbackSettings(Struct, frozen=True, kw_only=True):
-    """What one workspace is told about us, and how its callbacks are checked."""
+    """What one workspace sends its callbacks to, and how they are checked."""
 
     public_url: str | None = None  # how the workspace reaches the listener; None: no tasks of ours
     flows: tuple[str, ...] = ()  # ids or names of flows that get a task; "*" for all

@@ -66,7 +66,7 @@ def capabilities_of(edition: Edition) -> frozenset[Capability]:
     return frozenset(
         capability
         for capability, needs in NEEDS.items()
-        if all(operation(need).is_offered_in(edition) for need in needs)
+        if all(operation(need).is_part_of(edition) for need in needs)
     )
 
 

@@ -62,9 +62,9 @@ class Operation(Struct, frozen=True, kw_only=True):
         return self.method == "GET" and self.path.endswith(("/package", "/pdfResults"))
 
     @property
-    def offered_by(self) -> str:
+    def editions_text(self) -> str:
         """Return which editions have it, as a clause: "PL and RL have it"."""
-        names = [item.value for item in Edition if item in self.editions]
+        names = [edition.value for edition in Edition if edition in self.editions]
         editions = " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
         return f"{editions} {'have' if names[1:] else 'has'} it"
 
@@ -83,7 +83,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         quoted = iter([quote(str(value), safe="") for value in values])
         return re.sub(r":\w+", lambda _: next(quoted), self.path)
 
-    def is_offered_in(self, edition: Edition) -> bool:
+    def is_part_of(self, edition: Edition) -> bool:
         """True where the edition's set holds the operation; always true in edition ``open``."""
         return edition is Edition.OPEN or edition in self.editions
 

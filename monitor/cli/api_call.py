@@ -230,7 +230,7 @@ def _failure(exc: WorkspaceError, request: Request) -> str:
     if exc.details and exc.details not in text:
         text += f": {exc.details}"
     if isinstance(exc, NotAvailableError) and exc.status_code is not None:
-        text += f"; in the catalogue {request.called.operation.offered_by}"
+        text += f"; in the catalogue {request.called.operation.editions_text}"
     if isinstance(exc, TryLaterError | UnreadableAnswerError) and request.execution_id is not None:
         text += f"; should it have started, --execution-id {request.execution_id} starts no second"
     return text

@@ -110,7 +110,7 @@ class DemoSession:
             return _INTERRUPTED
         if self._seconds is None:
             return 0
-        return print_summary(await self._settle(addresses))
+        return print_summary(await self._wait_for_agreement(addresses))
 
     async def _until_over(self) -> None:
         if self._seconds is None:
@@ -132,7 +132,7 @@ class DemoSession:
         except TimeoutError as exc:
             raise MonitorError(f"the daemon did not begin within {_START_SECONDS:.0f} s") from exc
 
-    async def _settle(self, addresses: Addresses) -> Summary:
+    async def _wait_for_agreement(self, addresses: Addresses) -> Summary:
         """Let the runs end and the counts meet; after half the time nothing more may end."""
         self._sandbox.stop_starting()
         begun = self._clock.monotonic()

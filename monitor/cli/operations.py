@@ -59,7 +59,7 @@ def _selected(edition: Edition | None, resource: str | None) -> list[Operation]:
         operation
         for operation in all_operations()
         if (group is None or operation.resource == group)
-        and (edition is None or operation.is_offered_in(edition))
+        and (edition is None or operation.is_part_of(edition))
     ]
 
 

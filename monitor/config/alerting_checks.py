@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from monitor.alerting.settings import EXCLUDES, mute_window, read_globs, zone_names
+from monitor.alerting.settings import EXCLUDES, parse_globs, parse_mute_window, zone_names
 from monitor.config.cron import quartz_expression
 from monitor.model.errors import ConfigurationError
 from monitor.model.runs import RunKind, Trigger
@@ -29,7 +29,7 @@ def rule_name(name: str) -> str | None:
 
 
 def mute_times(texts: list[str]) -> str | None:
-    return _problems(texts, mute_window)
+    return _problems(texts, parse_mute_window)
 
 
 def cron(text: str) -> str | None:
@@ -56,7 +56,7 @@ def time_zone(name: str) -> str | None:
 
 
 def globs(found: str | list[str]) -> str | None:
-    return _problems([[found] if isinstance(found, str) else found], read_globs)
+    return _problems([[found] if isinstance(found, str) else found], parse_globs)
 
 
 def run_kinds(found: str | list[str]) -> str | None:

@@ -23,9 +23,9 @@ from monitor.alerting.settings import (
     combined,
     default_rule,
     labels_to_match,
-    read_globs,
+    parse_globs,
+    parse_template,
     silence_problems,
-    template,
 )
 from monitor.config.alerting_checks import fits_some
 from monitor.config.problems import Problems
@@ -147,7 +147,7 @@ def _annotations(part: ReadTable, definition: AnyRuleDefinition, problems: Probl
             problems.add(key, text, hint.replace("a label", "the name of an annotation", 1))
             continue
         try:
-            template(text, definition.annotation_fields)
+            parse_template(text, definition.annotation_fields)
         except ConfigurationError as exc:
             problems.add(key, text, exc.problems[0])
 
@@ -201,7 +201,7 @@ def _requirement(
     requires = definition.requires
     if requires is None or part.get("is_enabled") is False or "match" not in part.parts:
         return
-    globs = read_globs(part.parts["match"].get("workspace"))
+    globs = parse_globs(part.parts["match"].get("workspace"))
     matched = [workspace for workspace in workspaces if globs.match([workspace.get("name") or ""])]
     tables = [workspace.parts.get(requires.table) for workspace in matched]
     if matched and not any(

@@ -1,4 +1,4 @@
-"""Alerts as facts and as pictures: what engine, outputs, metrics and page share. No behaviour."""
+"""Alerts and their snapshot: what engine, outputs, metrics and page share. No behaviour."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Severity(StrEnum):
 
 
 class AlertState(StrEnum):
-    """Where one episode is. ``pending`` is never told outside page and metrics."""
+    """The state of one alert. ``pending`` is shown on page and metrics only."""
 
     PENDING = "pending"
     FIRING = "firing"
@@ -30,9 +30,9 @@ class AlertState(StrEnum):
 
 
 class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """One episode, as an event tells it and as the present shows it.
+    """One alert from fired to resolved, in events and in the live state.
 
-    ``labels`` are fixed when the episode begins, so that its end carries the same ones;
+    ``labels`` are fixed when the alert starts, so that its end carries the same ones;
     ``starts_at`` is taken from the evidence, never from now.
     """
 
@@ -48,15 +48,15 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     workspace: str  # BRIDGE for the daemon
     kind: RunKind | None = None
     pipeline: Pipeline | None = None
-    run: RunKey | None = None  # the outermost known run of the first evidence
+    run: RunKey | None = None  # the root run of the first evidence, as far as known
     evidence: tuple[str, ...] = ()  # ids of events, the newest 50
     evidence_count: int = 0
     facts: dict[str, str | float | None] = {}  # the fields that templates may name
-    preexisting: bool = False  # it was so already when the rule was judged for the first time
+    preexisting: bool = False  # true before the rule was first evaluated
     is_flapping: bool = False
     muted_by: tuple[str, ...] = ()  # "silence:ID", "mute", "inhibited:FINGERPRINT"
-    is_told: bool = False  # ``fired`` or ``flapping`` went out, so ``resolved`` is owed
-    told_at: datetime | None = None  # ours; of the last of fired, flapping, reminded
+    is_notified: bool = False  # ``fired`` or ``flapping`` went out, so ``resolved`` is owed
+    notified_at: datetime | None = None  # ours; of the last of fired, flapping, reminded
     reminders: int = 0
 
 
@@ -67,13 +67,13 @@ def fingerprint(name: str, identity: Mapping[str, str]) -> str:
 
 
 def alert_event_id(key: str, starts_at: datetime, transition: str, number: int = 0) -> str:
-    """Return the id of one transition; ``number`` for those that may recur in an episode."""
+    """Return the id of one transition; ``number`` for those that may recur in an alert."""
     start = starts_at.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     return f"alert:{key}:{start}:{transition}" + (f":{number}" if number else "")
 
 
 class Silence(Struct, frozen=True, kw_only=True, gc=False):
-    """Who does not want to hear what, until when, and why. Matchers mean all of them."""
+    """A silence: matchers that must all fit, from when until when, by whom and why."""
 
     id: str
     matchers: tuple[str, ...]  # "label=glob" or "label!=glob"
@@ -98,7 +98,7 @@ PipelineOfKind = tuple[str, RunKind, str]  # workspace, kind of run, id of flow 
 
 
 class AlertingSnapshot(Struct, frozen=True, kw_only=True):
-    """What alerting holds now: for metrics, retained topics, page and API."""
+    """The present state of alerting: for metrics, retained topics, page and API."""
 
     alerts: tuple[Alert, ...] = ()  # pending, firing, and resolved for an hour
     silences: tuple[Silence, ...] = ()

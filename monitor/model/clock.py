@@ -1,4 +1,4 @@
-"""Time, handed in. Nothing else in the package asks the machine what time it is."""
+"""Time, as a parameter. Nothing else in the package reads the machine's clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time and waits. Tests hand in one that they move themselves."""
+    """The time, and waits. Tests pass a clock that they move themselves."""
 
     def now(self) -> datetime:
         """Return the wall time, aware UTC. It may jump when the machine's clock is set."""

@@ -11,14 +11,14 @@
     │   │   ├── ThrottledError              429; carries how long to wait
     │   │   └── BudgetExhaustedError        our own request budget has no room in time
     │   ├── UnauthorizedError         401: the token is absent, expired or revoked
-    │   ├── NotAvailableError         403, 404 RouteNotFoundException: not offered to us
+    │   ├── NotAvailableError         403, 404 RouteNotFoundException: a missing capability
     │   ├── NoSuchObjectError         404 DataNotFoundException, 410: no such object
-    │   ├── RequestRejectedError      any other 4xx: our request is at fault
+    │   ├── RequestRejectedError      any other 4xx: our request is wrong
     │   └── UnreadableAnswerError     not JSON, wrong shape, or larger than allowed
     ├── LocalFileError                a file of this machine cannot be read or written
     ├── BusError
     │   ├── BusUnavailableError       nothing was stored; the caller may commit again
-    │   ├── BusLockedError              another daemon holds the store
+    │   ├── BusLockedError              another daemon has locked the store
     │   └── BusSchemaError            a newer version wrote the store, or it is damaged
     └── OutputError
         ├── OutputUnavailableError    delivery may be tried again
@@ -34,7 +34,7 @@ class MonitorError(Exception):
 
 
 class ConfigurationError(MonitorError):
-    """The settings cannot be used; ``faults`` holds one sentence for each fault."""
+    """The settings cannot be used; ``problems`` has one sentence for each problem."""
 
     def __init__(self, problems: list[str] | str) -> None:
         self.problems = [problems] if isinstance(problems, str) else list(problems)
@@ -50,8 +50,8 @@ class WorkspaceError(MonitorError):
 
     ``operation_id`` is the catalogue's name of what was asked, ``status_code`` the HTTP status
     where there was one, ``exception_name`` the workspace's own word for the failure. ``details``
-    is what it says beyond the message: for whoever wrote the request, and for no log, since it
-    may repeat what was sent.
+    is the rest of its answer: for the author of the request and for no log, since it may repeat
+    what was sent.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class UnauthorizedError(WorkspaceError):
 
 
 class NotAvailableError(WorkspaceError):
-    """The operation is not offered to us: outside the edition, or without the right."""
+    """A missing capability: the operation is outside the edition, or the token may not use it."""
 
 
 class NoSuchObjectError(WorkspaceError):
@@ -138,7 +138,7 @@ class BusUnavailableError(BusError):
 
 
 class BusLockedError(BusError):
-    """Another daemon holds the store; the message names it."""
+    """Another daemon has locked the store; the message names it."""
 
 
 class BusSchemaError(BusError):
@@ -146,7 +146,7 @@ class BusSchemaError(BusError):
 
 
 class OutputError(MonitorError):
-    """An event could not be handed on."""
+    """An event could not be delivered."""
 
 
 class OutputUnavailableError(OutputError):

@@ -1,4 +1,4 @@
-"""Facts: durable, ordered, told once.
+"""Events: durable, ordered, emitted once.
 
 An event's id is a function of what happened, never of who noticed it or when.
 """
@@ -15,7 +15,7 @@ from monitor.model.runs import RunKey, RunState, Source, Status
 
 
 class EventType(StrEnum):
-    """What can be told. ``run.detailed`` carries a job group's job records, once, after its end."""
+    """The types of events. ``run.detailed`` has a job group's job records, once, after its end."""
 
     RUN_QUEUED = "run.queued"
     RUN_STARTED = "run.started"
@@ -88,10 +88,10 @@ class WorkspaceEvent(
 
 
 class AlertEvent(Struct, frozen=True, kw_only=True, gc=False, tag="alert", tag_field="form"):
-    """An alert made a transition. ``alert`` is the episode as of this transition.
+    """An alert made a transition. ``alert`` is the alert as of this transition.
 
-    ``number`` counts those transitions that an episode can make more than once, from 1; else 0.
-    ``occurred_at`` is an instant on the clock of what is judged, ``recorded_at`` is ours.
+    ``number`` counts those transitions that an alert can make more than once, from 1; else 0.
+    ``occurred_at`` is an instant on the clock of the alert's subject, ``recorded_at`` is ours.
     """
 
     id: str
@@ -114,7 +114,7 @@ Event = RunEvent | WorkspaceEvent | AlertEvent
 
 
 def run_event_id(key: RunKey, event_type: EventType) -> str:
-    """Return ``workspace:kind:run:transition``, the same whoever saw the transition."""
+    """Return ``workspace:kind:run:transition``, the same whichever source showed the transition."""
     return f"{key}:{event_type.removeprefix('run.')}"
 
 

@@ -1,4 +1,4 @@
-"""What a workspace tells beyond its runs: figures that are read slowly and grow old."""
+"""The inventory of a workspace: figures beside its runs that are read slowly and expire."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.model.runs import Pipeline
 
 
 class Figures(Struct, frozen=True, kw_only=True, gc=False):
-    """What one reading showed, by name. Past ``until`` (our clock) nobody knows any more."""
+    """What one reading showed, by name. Past ``until`` (our clock) they are unknown."""
 
     values: dict[str, float]
     until: datetime
@@ -22,7 +22,7 @@ class ConnectionKnown(Struct, frozen=True, kw_only=True, gc=False):
     id: str
     name: str
     is_up: bool
-    until: datetime  # our clock; past it nobody knows any more
+    until: datetime  # our clock; past it they are unknown
 
 
 class ValueCounts(Struct, frozen=True, kw_only=True, gc=False):
@@ -38,7 +38,7 @@ class ValueCounts(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class OutputQuality(Struct, frozen=True, kw_only=True, gc=False):
-    """What the newest profile of one output said. An output is what one recipe makes."""
+    """The newest profile of one output. An output is what one recipe makes."""
 
     pipeline: Pipeline
     id: str  # of the recipe

@@ -1,4 +1,4 @@
-"""The present, as frozen pictures. Overwritten, never kept: what happened lives in events."""
+"""The live state, as frozen values. It is overwritten; what happened is in the events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Reachability(StrEnum):
 
 
 class ActiveRun(Struct, frozen=True, kw_only=True, gc=False):
-    """A run that has not ended, and how fresh that knowledge is (our clock)."""
+    """A run that has not ended, and when that was last confirmed (our clock)."""
 
     run: RunState
     confirmed_at: datetime
@@ -34,7 +34,7 @@ class ActiveRun(Struct, frozen=True, kw_only=True, gc=False):
 class PipelineHealth(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What the newest ended runs of one pipeline, or of one recipe of it, were like.
 
-    For job groups one standing is kept for each recipe; what shows a pipeline shows the worst.
+    For job groups there is one for each recipe; a pipeline shows the worst.
     """
 
     workspace: str
@@ -48,7 +48,7 @@ class PipelineHealth(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     last_duration_seconds: float | None = None
     last_run_id: str | None = None
     consecutive_failures: int = 0
-    # Ends of the newest of those failures, oldest first: what a late success is held against.
+    # Ends of the newest of those failures, oldest first: what a late success is compared with.
     failed_at: tuple[datetime, ...] = ()
 
 
@@ -103,7 +103,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     reachability: Reachability = Reachability.UNKNOWN
     since: datetime | None = None
     known_at: datetime | None = None
-    reason: str | None = None  # one sentence where something is wrong or switched off
+    reason: str | None = None  # one sentence where something fails or is switched off
     edition: str | None = None
     edition_reason: str | None = None
     capabilities: frozenset[str] = frozenset()
@@ -113,7 +113,7 @@ class WorkspaceStatus(Struct, frozen=True, kw_only=True, gc=False):
     schedules: tuple[ScheduleKnown, ...] = ()
     schedules_read_at: datetime | None = None  # workspace time at which reading them all began
     schedules_read_before: datetime | None = None  # the same of the reading before, in this life
-    schedules_of: str | None = None  # whose they are: the workspace shows a token its owner's only
+    schedules_of: str | None = None  # their owner: a token sees its owner's schedules only
     webhook_tasks: dict[str, int] = {}  # state -> count
     callbacks_missed: int = 0
     last_callback_at: datetime | None = None
@@ -128,5 +128,5 @@ class NamedPipeline(Struct, frozen=True, kw_only=True, gc=False):
     id: str
     name: str | None
     label: str  # the name, or ``name#id`` where a lower id holds the plain name
-    folder: str | None = None  # its name, else its id; None where it lies in none, or none is told
+    folder: str | None = None  # its name, else its id; None outside folders, or where none is known
     owner: str | None = None  # e-mail address, else name

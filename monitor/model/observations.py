@@ -1,4 +1,4 @@
-"""One look at one run, whoever looked."""
+"""An observation: one run as one source showed it at one time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.model.runs import JobDetails, Parents, Pipeline, Recipe, RunKey, So
 
 
 class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Run ``key`` was seen with ``native_status`` by ``source``. None means "was not told".
+    """Run ``key`` had ``native_status`` by ``source``. None means "not reported".
 
     Instants are the workspace's except ``observed_at``, which is ours. An observation with
     ``jobs`` comes from the job records; ``is_detail_final`` says that no job record will ever
@@ -23,7 +23,7 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     source: Source
     observed_at: datetime
     native_status: str | None = None
-    is_gone: bool = False  # the workspace says that there is no such run (twice, see the audit)
+    is_gone: bool = False  # no such run in two reconciliations
     created_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -39,16 +39,16 @@ class Observation(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     url: str | None = None
     jobs: JobDetails | None = None
     is_detail_final: bool = False
-    inbox_id: int | None = None  # the stored callback that this observation settles
+    inbox_id: int | None = None  # the stored callback that this observation processes
 
 
 class ObservationOutcome(StrEnum):
-    """What became of a observation; the label ``outcome`` of ``observations_total``."""
+    """What the observer did with an observation; label ``outcome`` of ``observations_total``."""
 
     CHANGED = "changed"  # at least one event was published
-    ENRICHED = "enriched"  # the stored state grew; nothing to tell
+    ENRICHED = "enriched"  # the stored state grew; no event
     UNCHANGED = "unchanged"
     HISTORICAL = "historical"  # an old run: state only
-    CONTRADICTED = "contradicted"  # the API tells another end than the one already told
-    UNCONFIRMED = "unconfirmed"  # a callback names a run that the workspace has not shown yet
-    NEEDS_DETAIL = "needs_detail"  # only the job records can tell whether this end is an old one
+    CONTRADICTED = "contradicted"  # the API reports another end than the one published
+    UNCONFIRMED = "unconfirmed"  # a callback names a run that the workspace has not confirmed
+    NEEDS_DETAIL = "needs_detail"  # only the job records show whether this end is an old one

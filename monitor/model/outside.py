@@ -1,4 +1,4 @@
-"""What a word from outside must be like before it becomes part of a path, an address or a topic."""
+"""Checks of foreign words before they become part of a path, an address or a topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_plain(text: str) -> bool:
 
     Python's own reading of URLs drops line ends and tabs unseen, so that another host is asked.
     """
-    return text.isprintable() and not any(other_text.isspace() for other_text in text)
+    return text.isprintable() and not any(character.isspace() for character in text)
 
 
 def is_host(text: str) -> bool:
@@ -35,7 +35,7 @@ def _is_name(text: str) -> bool:
     if _HOST.fullmatch(text) is None:
         return False
     try:
-        # Looking up a name does the same, and fails there with an error of its own kind.
+        # Resolving a name does the same, and fails there with an error of its own kind.
         return bool(text.encode("idna"))
     except UnicodeError:
         return False

@@ -1,4 +1,4 @@
-"""What runs, and what can be said of one execution of it."""
+"""Pipelines, and the state of one execution of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Trigger(StrEnum):
 
 
 class Source(StrEnum):
-    """How the monitor came to look at a run."""
+    """How the monitor observed a run."""
 
     POLL = "poll"  # the list of changes, or a run's own end-of-run reads
     RECONCILIATION = "reconciliation"  # the slow check of what is active
@@ -107,7 +107,7 @@ class Recipe(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Parents(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """The runs that this run is a part of, as far as the workspace tells."""
+    """The runs that this run is a part of, as far as the workspace reports."""
 
     flow_run: str | None = None
     plan_run: str | None = None
@@ -122,11 +122,11 @@ class JobCount(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class JobDetails(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What the job records of one job group said. Instants are the workspace's, or None."""
+    """The job records of one job group, summed up. Instants are the workspace's, or None."""
 
     ids: tuple[str, ...] = ()  # the first hundred; the API reads a single job by its id alone
     counts: tuple[JobCount, ...] = ()
-    percent_complete: float | None = None  # 0 to 100, mean over the jobs that tell it
+    percent_complete: float | None = None  # 0 to 100, mean over the jobs that report it
     heartbeat_at: datetime | None = None
     read_at: datetime | None = None  # workspace time of the read
 
@@ -157,15 +157,15 @@ class RunState(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     jobs: JobDetails | None = None
     detailed: bool = False  # the job records were read after the end
     historical: bool = False  # ended before we followed: state only, never an event
-    ended_by: Source | None = None  # who told the end
-    is_called_back: bool = False  # a callback told something of this run
-    contradiction: str | None = None  # another end that was told later, in the workspace's word
-    confirmed_at: datetime  # when the workspace was last seen saying this; our clock
+    ended_by: Source | None = None  # who reported the end
+    is_called_back: bool = False  # a callback named this run
+    contradiction: str | None = None  # another end that was reported later, in the workspace's word
+    confirmed_at: datetime  # when the workspace last reported this; our clock
     confirmed_by: Source
 
     @property
     def duration_seconds(self) -> float | None:
-        """Seconds from start to end; from creation where no start is told; None if unknown."""
+        """Seconds from start to end; from creation where no start is known; None if unknown."""
         begun_at = self.started_at or self.created_at
         if begun_at is None or self.finished_at is None:
             return None

@@ -1,4 +1,4 @@
-"""A value that must never be seen: no `repr`, no log line, no error shows it."""
+"""A value that must stay secret: no `repr`, no log line, no error shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waits on the clock that was handed in: backoff, and an event or the clock, whichever is first."""
+"""Waits on a given clock: backoff, and an event or a time limit, whichever comes first."""
 
 from __future__ import annotations
 

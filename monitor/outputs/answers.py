@@ -1,4 +1,4 @@
-"""What an output owes for each event that it was handed."""
+"""Answers that an output owes for each event that it was given."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import asyncio
 from monitor.model.errors import OutputError
 
 
-def settle(answer: asyncio.Future[None], failure: OutputError | None) -> None:
-    """Give the answer, unless it was given or is wanted no more."""
+def give_answer(answer: asyncio.Future[None], failure: OutputError | None) -> None:
+    """End the future, unless it has ended or was cancelled."""
     if answer.done():
         return
     if failure is None:

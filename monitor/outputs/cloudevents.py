@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import lru_cache
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct
 
-from monitor.model.alerts import AlertState, Severity
+from monitor.model.alerts import Severity
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import (
-    STATUS_EVENTS,
     AlertEvent,
     Event,
     EventType,
     RunEvent,
     WorkspaceEvent,
 )
-from monitor.model.runs import PipelineKind, RunKind, RunState, Source, Status, Trigger
+from monitor.model.runs import RunState
+from monitor.outputs.cloudevent_shapes import (
+    AlertEventData,
+    AlertMessage,
+    Message,
+    ParentsData,
+    PipelineData,
+    RunData,
+    RunEventData,
+    RunMessage,
+    WorkspaceEventData,
+    WorkspaceMessage,
+)
 
 CONTENT_TYPE = "application/cloudevents+json"
 PAYLOAD_BYTES_LIMIT = 64 * 1024
@@ -40,130 +48,6 @@ _ALERT_SEVERITIES = {
     Severity.WARNING: "WARN",
     Severity.INFO: "INFO",
 }
-_ALERT_TYPES = (
-    EventType.ALERT_FIRED,
-    EventType.ALERT_REMINDED,
-    EventType.ALERT_RESOLVED,
-    EventType.ALERT_SILENCED,
-    EventType.ALERT_FLAPPING,
-)
-_RUN_TYPES = (*STATUS_EVENTS.values(), EventType.RUN_DETAILED)
-
-
-class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
-    """The flow or plan that ran; ``id`` is ``unknown`` where it was not told."""
-
-    kind: PipelineKind | None
-    id: str
-    name: str | None
-
-
-class RunData(Struct, frozen=True, kw_only=True, gc=False):
-    """One run as of this transition.
-
-    A time that the workspace did not report is null; ``approximate`` names those that it told
-    only indirectly. ``native_status`` is the workspace's own word.
-    """
-
-    id: str
-    kind: RunKind
-    status: Status
-    native_status: str | None
-    created: datetime | None
-    started: datetime | None
-    finished: datetime | None
-    approximate: tuple[str, ...]
-    duration_seconds: float | None
-    trigger: Trigger
-    owner: str | None
-    error: str | None
-    url: str | None
-
-
-class ParentsData(Struct, frozen=True, kw_only=True, gc=False):
-    """Ids of the runs that this run is a part of, as far as the workspace tells."""
-
-    flow_run: str | None
-    plan_run: str | None
-
-
-class RunEventData(Struct, frozen=True, kw_only=True, gc=False):
-    """What a run's event tells. ``before`` is the status that the run was last known to have."""
-
-    workspace: str
-    pipeline: PipelineData
-    run: RunData
-    parents: ParentsData
-    before: Status | None
-    observed_by: Source
-
-
-class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
-    """What changed about a workspace: ``what`` went from ``before`` to ``after``."""
-
-    workspace: str
-    what: str
-    number: int
-    before: str | None
-    after: str | None
-
-
-class AlertEventData(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
-    """One episode as of this transition, under Alertmanager's names.
-
-    ``evidence`` are ids of events; ``number`` counts reminders and silences from 1, else 0.
-    """
-
-    status: AlertState
-    labels: dict[str, str]
-    annotations: dict[str, str]
-    starts_at: datetime
-    ends_at: datetime | None
-    fingerprint: str
-    evidence: tuple[str, ...]
-    facts: dict[str, str | float | None]
-    muted_by: tuple[str, ...]
-    preexisting: bool
-    is_flapping: bool
-    number: int
-
-
-class Envelope(Struct, frozen=True, kw_only=True, gc=False):
-    """The attributes that all events share. ``time`` is the workspace's, absent if unknown."""
-
-    specversion: str
-    id: str
-    source: str
-    type: str
-    subject: str
-    time: datetime | msgspec.UnsetType = msgspec.UNSET
-    recordedtime: datetime
-    partitionkey: str
-    sequence: str
-    severitytext: str
-    datacontenttype: str = "application/json"
-    dataschema: str
-
-
-class RunMessage(Envelope, frozen=True, kw_only=True, gc=False):
-    """An event of a run, ready to be sent."""
-
-    data: RunEventData
-
-
-class WorkspaceMessage(Envelope, frozen=True, kw_only=True, gc=False):
-    """An event of a workspace, ready to be sent."""
-
-    data: WorkspaceEventData
-
-
-class AlertMessage(Envelope, frozen=True, kw_only=True, gc=False):
-    """An event of an alert, ready to be sent."""
-
-    data: AlertEventData
-
-
-Message = RunMessage | WorkspaceMessage | AlertMessage
 
 _encoder = msgspec.json.Encoder()
 
@@ -198,25 +82,14 @@ def type_name(event_type: EventType) -> str:
     return f"dataprep.{event_type}.v1"
 
 
-def json_schemas() -> dict[str, dict[str, Any]]:
-    """Return one JSON Schema for each type of message, by the attribute ``type``."""
-    shapes: dict[EventType, type[Message]] = dict.fromkeys(_RUN_TYPES, RunMessage)
-    shapes[EventType.WORKSPACE_CHANGED] = WorkspaceMessage
-    shapes.update(dict.fromkeys(_ALERT_TYPES, AlertMessage))
-    return {
-        type_name(other_shape): _json_schema(type_name(other_shape), shape)
-        for other_shape, shape in shapes.items()
-    }
-
-
 def pipeline_id_of(run: RunState) -> str:
-    """Return the id of the run's pipeline, or the word for one that was not told."""
+    """Return the id of the run's pipeline, or the word for an unknown one."""
     return run.pipeline.id if run.pipeline is not None else UNKNOWN_PIPELINE
 
 
 def _run_message(event: RunEvent, position: int) -> RunMessage:
     run = event.run
-    path = "/".join(_level(item) for item in (run.key.workspace, run.key.kind, pipeline_id_of(run)))
+    path = "/".join(_level(text) for text in (run.key.workspace, run.key.kind, pipeline_id_of(run)))
     return RunMessage(
         specversion="1.0",
         id=event.id,
@@ -228,7 +101,7 @@ def _run_message(event: RunEvent, position: int) -> RunMessage:
         partitionkey=path,
         sequence=f"{position:020d}",
         severitytext=_SEVERITIES.get(event.type, "INFO"),
-        dataschema=_schema_name(type_name(event.type)),
+        dataschema=schema_name(type_name(event.type)),
         data=RunEventData(
             workspace=run.key.workspace,
             pipeline=_pipeline_data(run),
@@ -252,7 +125,7 @@ def _workspace_message(event: WorkspaceEvent, position: int) -> WorkspaceMessage
         partitionkey=_level(event.workspace),
         sequence=f"{position:020d}",
         severitytext="INFO",
-        dataschema=_schema_name(type_name(event.type)),
+        dataschema=schema_name(type_name(event.type)),
         data=WorkspaceEventData(
             workspace=event.workspace,
             what=event.what,
@@ -277,7 +150,7 @@ def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
         partitionkey=f"{path}/{alert.fingerprint}",
         sequence=f"{position:020d}",
         severitytext=_alert_severity(event),
-        dataschema=_schema_name(type_name(event.type)),
+        dataschema=schema_name(type_name(event.type)),
         data=AlertEventData(
             status=alert.state,
             labels=alert.labels,
@@ -296,7 +169,7 @@ def _alert_message(event: AlertEvent, position: int) -> AlertMessage:
 
 
 def _alert_severity(event: AlertEvent) -> str:
-    # Good news is no error, and of what is silenced nobody wants to hear as of one.
+    # A resolved alert is no error, and nobody wants a silenced one to count as an error.
     is_quiet = event.type in {EventType.ALERT_RESOLVED, EventType.ALERT_SILENCED}
     return "INFO" if is_quiet else _ALERT_SEVERITIES[event.alert.severity]
 
@@ -318,7 +191,7 @@ def _run_data(run: RunState) -> RunData:
         created=run.created_at,
         started=run.started_at,
         finished=run.finished_at,
-        approximate=tuple(item.removesuffix("_at") for item in run.approximate),
+        approximate=tuple(field.removesuffix("_at") for field in run.approximate),
         duration_seconds=run.duration_seconds,
         trigger=run.trigger,
         owner=_clipped(run.owner),
@@ -372,25 +245,5 @@ def _level(text: str) -> str:
     return quote(text, safe="")
 
 
-def _schema_name(name: str) -> str:
+def schema_name(name: str) -> str:
     return f"urn:dataprep-monitor:schema:{name}"
-
-
-def _json_schema(name: str, shape: type[Message]) -> dict[str, Any]:
-    (reference,), components = msgspec.json.schema_components(
-        [shape], ref_template="#/$defs/{name}"
-    )
-    root_run = reference["$ref"].removeprefix("#/$defs/")
-    schema: dict[str, Any] = dict(components.pop(root_run))
-    schema["properties"] = {
-        **schema["properties"],
-        "specversion": {"const": "1.0"},
-        "type": {"const": name},
-        "dataschema": {"const": _schema_name(name)},
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": _schema_name(name),
-        **schema,
-        "$defs": components,
-    }

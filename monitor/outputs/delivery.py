@@ -1,8 +1,12 @@
-"""Carries events from the log to a receiver outside: at least once, in order, nothing skipped.
+"""Delivers events from the log to an outside receiver: at least once, in order, none skipped.
 
-Three tasks share one window. One reads the log and hands events to the output; one makes the end
-of the unbroken prefix of what is settled durable; one waits after a failure and sends again. An
-acknowledgement that arrives early stays in the window until all before it are settled.
+Three tasks and the callbacks of the output's answers share one `_DeliveryRun`, all on the event
+loop; what belongs together is changed without an await. ``read the log`` owns ``read_until`` and
+fills the window; ``send again`` alone clears ``has_failed`` and rewinds the window; ``keep
+position`` owns ``committed`` and drops stored dead letters. An answer marks its own entry and moves
+``position``, the end of the unbroken prefix of what is processed. An early acknowledgement stays in
+the window until all before it are processed. A cancelled run stores the position it reached; what
+was sent behind it is sent again by the next run, under the same ids.
 """
 
 from __future__ import annotations
@@ -21,13 +25,14 @@ from monitor.model.errors import (
     OutputRefusedError,
     OutputUnavailableError,
 )
-from monitor.outputs.delivery_window import Entry, Window
+from monitor.model.waits import backoff_seconds
+from monitor.outputs.delivery_window import DeliveryWindow, WindowEntry
 from monitor.outputs.settings import DeliverySettings
 
 log = structlog.get_logger()
 
 _FINAL_COMMIT_SECONDS = 2.0  # for what was acknowledged by the time of the end
-_DRAIN_LOOK_SECONDS = 0.05
+_DRAIN_CHECK_SECONDS = 0.05
 
 
 class Output(Protocol):
@@ -36,7 +41,7 @@ class Output(Protocol):
     name: str  # label ``output`` and name of the consumer
 
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
-        """Hand one event on, in the order of the calls; None if it is nothing for this output.
+        """Send one event, in the order of the calls; None if it is nothing for this output.
 
         The future ends when the receiver has acknowledged the event, or with an `OutputError`:
         `OutputRefusedError` for good, any other for now. It ends within a stated time.
@@ -52,13 +57,13 @@ class DeliveryMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.notifications = Counter(
             "dataprep_monitor_notifications",
-            "Events by what became of them; lost are those that retention took.",
+            "Events by outcome; lost are those that retention removed.",
             ["output", "outcome"],
             registry=registry,
         )
         self.duration_seconds = Histogram(
             "dataprep_monitor_notification_duration_seconds",
-            "Seconds from handing an event on until its acknowledgement.",
+            "Seconds from sending an event until its acknowledgement.",
             ["output"],
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20),
             registry=registry,
@@ -69,21 +74,21 @@ class _DeliveryRun:
     """One run of a delivery, from the stored position on; thrown away when the run ends."""
 
     def __init__(self, position: int) -> None:
-        self.window = Window()
-        self.position = position  # end of the unbroken prefix of what is settled
+        self.window = DeliveryWindow()
+        self.position = position  # end of the unbroken prefix of what is processed
         self.committed = position
         self.read_until = position
         self.uncommitted = 0  # events between the two
         self.letters: list[DeadLetter] = []
         self.problem: BaseException | None = None  # an answer that no output may give
-        self.has_failed = asyncio.Event()  # nothing is handed on until the retry allows it
+        self.has_failed = asyncio.Event()  # nothing is sent until `_send_again` allows it
         self.has_room = asyncio.Event()
         self.has_progress = asyncio.Event()  # something to commit
         self.has_answers = asyncio.Event()  # nothing is without an answer
 
 
 class Delivery:
-    """Works through the log for one output. `run` may be started again after it ended."""
+    """Delivers the log to one output. `run` may be started again after it ended."""
 
     def __init__(
         self,
@@ -117,32 +122,35 @@ class Delivery:
             await self._close(run)
 
     async def drain(self, *, timeout_seconds: float) -> bool:
-        """Wait until all that the log holds now is settled and durable; False if it took longer."""
+        """Wait until all that is in the log now is processed and durable; False if it took longer.
+
+        A cancelled call leaves nothing behind.
+        """
         end = self._clock.monotonic() + timeout_seconds
         newest = (await self._bus.status()).newest_position
         while self._delivery_run.committed < newest:
             if self._clock.monotonic() >= end:
                 return False
-            await self._clock.sleep(_DRAIN_LOOK_SECONDS)
+            await self._clock.sleep(_DRAIN_CHECK_SECONDS)
         return True
 
     async def _close(self, run: _DeliveryRun) -> None:
-        run.has_failed.set()  # a late answer must not hand on what the next run will read
+        run.has_failed.set()  # a late answer must not send what the next run will read
         try:
             await self._commit(run, timeout_seconds=_FINAL_COMMIT_SECONDS)
         except BusUnavailableError as exc:
-            # Told again after the next start, under the same ids.
-            log.warning("the last position is not stored", output=self._name, reason=str(exc))
+            # Sent again after the next start, under the same ids.
+            log.warning("last position not stored", output=self._name, reason=str(exc))
 
     # --- reading ---
 
     async def _read(self, run: _DeliveryRun) -> None:
         await self._output.ready()
         while True:
-            # What is settled behind one that fails takes no room: only what others take meanwhile
-            # shows whether the receiver or that one event is the cause.
+            # What is processed behind a failing event takes no room: only later successes show
+            # whether the receiver or that event is the cause.
             room = min(
-                self._settings.window - run.window.unsettled,
+                self._settings.window - run.window.unprocessed,
                 self._settings.uncommitted - run.uncommitted - len(run.window),
             )
             if room <= 0:
@@ -152,7 +160,7 @@ class Delivery:
             try:
                 await self._read_once(run, room)
             except BusUnavailableError as exc:
-                log.warning("the log cannot be read", output=self._name, reason=str(exc))
+                log.warning("log read failed", output=self._name, reason=str(exc))
                 await self._clock.sleep(self._settings.backoff_base_seconds)
 
     async def _read_once(self, run: _DeliveryRun, room: int) -> None:
@@ -161,12 +169,14 @@ class Delivery:
             wait_seconds = self._settings.wait_seconds
             await self._bus.wait(run.read_until, timeout_seconds=wait_seconds)
             return
-        self._take_in(run, batch)
-        self._hand_on(run)
+        self._fill_window(run, batch)
+        self._send_waiting(run)
 
-    def _take_in(self, run: _DeliveryRun, batch: Batch) -> None:
+    def _fill_window(self, run: _DeliveryRun, batch: Batch) -> None:
         if (gap := batch.gap) is not None:
-            log.warning("retention took events", output=self._name, lost=gap.lost, until=gap.until)
+            log.warning(
+                "events lost to retention", output=self._name, lost=gap.lost, until=gap.until
+            )
             self._metrics.notifications.labels(self._name, "lost").inc(gap.lost)
             run.window.append(gap.until, None)
             run.read_until = gap.until
@@ -174,9 +184,9 @@ class Delivery:
             run.window.append(recorded.position, recorded.event)
             run.read_until = recorded.position
 
-    # --- handing on ---
+    # --- sending ---
 
-    def _hand_on(self, run: _DeliveryRun) -> None:
+    def _send_waiting(self, run: _DeliveryRun) -> None:
         # Nothing here awaits, so that nothing can come between two events of one run.
         self._take_prefix(run)
         for entry in run.window.waiting():
@@ -185,7 +195,7 @@ class Delivery:
             self._send(run, entry)
         self._take_prefix(run)
 
-    def _send(self, run: _DeliveryRun, entry: Entry) -> None:
+    def _send(self, run: _DeliveryRun, entry: WindowEntry) -> None:
         if entry.event is None:
             return
         run.window.mark_sent(entry, at=self._clock.monotonic())
@@ -194,9 +204,11 @@ class Delivery:
             run.window.mark_skipped(entry)
             return
         run.has_answers.clear()
-        answer.add_done_callback(lambda done: self._settle(run, entry, done))
+        answer.add_done_callback(lambda done: self._process_answer(run, entry, done))
 
-    def _settle(self, run: _DeliveryRun, entry: Entry, answer: asyncio.Future[None]) -> None:
+    def _process_answer(
+        self, run: _DeliveryRun, entry: WindowEntry, answer: asyncio.Future[None]
+    ) -> None:
         failure = (
             OutputUnavailableError("given up by the output")
             if answer.cancelled()
@@ -208,7 +220,7 @@ class Delivery:
             run.has_failed.set()
             self._metrics.notifications.labels(self._name, "failed").inc()
         elif failure is None or isinstance(failure, OutputRefusedError):
-            run.window.mark_settled(entry, reason=None if failure is None else str(failure))
+            run.window.mark_processed(entry, reason=None if failure is None else str(failure))
             seconds = self._clock.monotonic() - entry.sent_at
             self._metrics.duration_seconds.labels(self._name).observe(seconds)
         else:
@@ -219,29 +231,27 @@ class Delivery:
         was_careful = run.window.is_careful
         self._take_prefix(run)
         if was_careful and not run.has_failed.is_set():
-            self._hand_on(run)
+            self._send_waiting(run)
 
     def _take_prefix(self, run: _DeliveryRun) -> None:
-        for entry in run.window.take_settled():
+        for entry in run.window.take_processed():
             run.position = entry.position
             run.uncommitted += 1
             if entry.event is None:
                 continue
             if entry.reason is not None:
                 self._refuse(run, entry, entry.reason)
-            outcome = "skipped" if entry.sent_in_round == 0 else "delivered"
+            outcome = "skipped" if entry.sent_in_pass == 0 else "delivered"
             outcome = "refused" if entry.reason is not None else outcome
             self._metrics.notifications.labels(self._name, outcome).inc()
         if run.position != run.committed:
             run.has_progress.set()
         run.has_room.set()
 
-    def _refuse(self, run: _DeliveryRun, entry: Entry, reason: str) -> None:
+    def _refuse(self, run: _DeliveryRun, entry: WindowEntry, reason: str) -> None:
         if entry.event is None:
             return
-        log.warning(
-            "an event was refused", output=self._name, event_id=entry.event.id, reason=reason
-        )
+        log.warning("event refused", output=self._name, event_id=entry.event.id, reason=reason)
         run.letters.append(
             DeadLetter(
                 position=entry.position,
@@ -262,20 +272,22 @@ class Delivery:
                 # Bounded by the output, which owes every answer within a stated time.
                 await run.has_answers.wait()
             failures = run.window.failures_of_the_oldest()
-            wait_seconds = self._backoff_seconds(failures)
+            wait_seconds = backoff_seconds(
+                failures,
+                base_seconds=self._settings.backoff_base_seconds,
+                cap_seconds=self._settings.backoff_cap_seconds,
+            )
             log.info(
-                "will send again", output=self._name, in_seconds=wait_seconds, failures=failures
+                "send retry scheduled",
+                output=self._name,
+                in_seconds=wait_seconds,
+                failures=failures,
             )
             await self._clock.sleep(wait_seconds)
             await self._output.ready()
             run.window.rewind(attempts=self._settings.attempts)
             run.has_failed.clear()
-            self._hand_on(run)
-
-    def _backoff_seconds(self, failures: int) -> float:
-        base, cap = self._settings.backoff_base_seconds, self._settings.backoff_cap_seconds
-        # Bounded, because a weekend of failures would overflow a float.
-        return float(min(base * 2.0 ** min(max(failures - 1, 0), 60), cap))
+            self._send_waiting(run)
 
     # --- the position ---
 
@@ -288,7 +300,7 @@ class Delivery:
             try:
                 await self._commit(run, timeout_seconds=self._settings.commit_timeout_seconds)
             except BusUnavailableError as exc:
-                log.warning("the position is not stored", output=self._name, reason=str(exc))
+                log.warning("position not stored", output=self._name, reason=str(exc))
                 run.has_progress.set()
                 await self._clock.sleep(self._settings.backoff_base_seconds)
 

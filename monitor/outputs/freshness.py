@@ -7,7 +7,7 @@ from datetime import datetime
 
 from monitor.model.live_state import ActiveRun, Reachability, WorkspaceStatus
 
-UNSEEN_FACTOR = 4  # how many times the limit a single run may go unseen beside a fresh list
+UNSEEN_FACTOR = 4  # how many times the limit a single run may be unobserved beside a fresh list
 
 
 def knows_what_runs(
@@ -18,19 +18,19 @@ def knows_what_runs(
     known_since: datetime,
     seen_since: datetime,
 ) -> bool:
-    """True while it is fresh knowledge what runs of one pipeline; a stale status is not repeated.
+    """True while the live state of one pipeline's runs is fresh; a stale one is not repeated.
 
     ``active`` are the pipeline's runs that have not ended, ``listed_at`` is when runs of their
     kind were last confirmed as a whole, ``known_since`` the instant behind which all is too old.
-    No list keeps a run fresh that nobody has seen since ``seen_since``, which lies further back,
-    because a run that goes on unchanged is seen by the audits alone.
+    No list keeps a run fresh that was not observed since ``seen_since``, which lies further back,
+    because an unchanged run is observed by reconciliation alone.
     """
     if status.reachability is Reachability.UNKNOWN:
         return False
     is_away = status.reachability is Reachability.UNREACHABLE
     if is_away and (status.since is None or status.since < known_since):
         return False
-    confirmed = [other_active.confirmed_at for other_active in active]
+    confirmed = [active_run.confirmed_at for active_run in active]
     if any(at < seen_since for at in confirmed):
         return False
     if listed_at is not None and listed_at >= known_since:

@@ -127,7 +127,7 @@ class HttpReceiver:
             seconds = (theirs - self._clock.now()).total_seconds()
         except (ValueError, TypeError):  # no date, or one without a zone
             return
-        # The header tells whole seconds, and the answer was on its way.
+        # The header has whole seconds, and the answer was on its way.
         self.ahead_seconds = seconds if abs(seconds) > _CLOCKS_AGREE_SECONDS else 0.0
 
     def _judge(self, status: int, retry_after: str | None, reason: str) -> None:
@@ -174,8 +174,8 @@ def tls_context(settings: ReceiverSettings) -> ssl.SSLContext:
     return context
 
 
-def _quoted(said: bytes, *, hidden: Iterable[str]) -> str:
-    words = " ".join(said.decode(errors="replace").split())
+def _quoted(answer: bytes, *, hidden: Iterable[str]) -> str:
+    words = " ".join(answer.decode(errors="replace").split())
     for secret in hidden:  # a proxy's page of errors may repeat what it was sent
         words = words.replace(secret, "***").replace(secret.rpartition(" ")[2], "***")
     words = "".join(word for word in words if word.isprintable())[:200]

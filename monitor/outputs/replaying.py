@@ -1,4 +1,4 @@
-"""Tells an output again what the log holds, beside its own work and without moving its position."""
+"""Sends events of the log to an output again, beside its own work; its position does not move."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from msgspec import Struct
 from monitor.bus.contract import EventBus, Recorded
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
+from monitor.model.waits import backoff_seconds, happens_within
 from monitor.outputs.delivery import Output
 
 log = structlog.get_logger()
 
 _AT_ONCE = 50  # events on their way; what happens meanwhile waits behind them at the receiver
-# What the output itself told during a replay is told again, so that no alert ends with old news.
-_ROUNDS = 3
+# What the output itself sent during a replay is sent again, so that no alert ends with old news.
+_PASSES = 3
 _ATTEMPTS = 5
 _READY_SECONDS = 10.0  # for an output that waits for its receiver
 _FIRST_WAIT_SECONDS = 1.0  # doubled with each further attempt
+_LONGEST_WAIT_SECONDS = 8.0
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
     """What became of the events of a replay.
 
-    ``reason`` says why it ended early; None where all was handed on. ``skipped`` are those that
+    ``reason`` says why it ended early; None where all was sent. ``skipped`` are those that
     are nothing for the output.
     """
 
@@ -39,7 +41,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
 
 
 class Replays:
-    """The outputs that can be told again, by name; one replay at a time for each."""
+    """The outputs that can be replayed to, by name; one replay at a time for each."""
 
     def __init__(self, outputs: Mapping[str, Output], *, bus: EventBus, clock: Clock) -> None:
         self._outputs = dict(outputs)
@@ -52,7 +54,7 @@ class Replays:
         return tuple(self._outputs)
 
     async def replay(self, name: str, since: datetime) -> Replayed:
-        """Hand on again what was recorded from ``since`` until now, in its order, same ids.
+        """Send again what was recorded from ``since`` until now, in its order, with the same ids.
 
         Raises:
             KeyError: there is no such output.
@@ -68,13 +70,13 @@ class Replays:
         finally:
             self._under_way.discard(name)
         log.info(
-            "replayed", **{item: getattr(replayed, item) for item in Replayed.__struct_fields__}
+            "replayed", **{name: getattr(replayed, name) for name in Replayed.__struct_fields__}
         )
         return replayed
 
 
 class _Replay:
-    """One replay. Counts as it goes, so that one that ends early tells how far it came."""
+    """One replay. Counts as it goes, so that one that ends early reports how far it came."""
 
     def __init__(self, output: Output, *, bus: EventBus, clock: Clock) -> None:
         self._output = output
@@ -83,16 +85,16 @@ class _Replay:
         self._sent = self._skipped = self._refused = 0
 
     async def run(self, since: datetime) -> Replayed:
-        """Hand on what was recorded from ``since`` on."""
+        """Send what was recorded from ``since`` on."""
         reason: str | None = None
         after = await self._bus.events_since(since)
-        for _ in range(_ROUNDS):
+        for _ in range(_PASSES):
             until = (await self._bus.status()).newest_position
             while after < until and reason is None:
                 some = await self._bus.events(after=after, limit=min(_AT_ONCE, until - after))
                 if not some:
                     break
-                reason = await self._tell(some)
+                reason = await self._send(some)
                 after = some[-1].position
         return Replayed(
             output=self._output.name,
@@ -102,15 +104,18 @@ class _Replay:
             reason=reason,
         )
 
-    async def _tell(self, some: list[Recorded]) -> str | None:
-        """Hand on some until each is taken or refused; return why the output takes no more."""
+    async def _send(self, some: list[Recorded]) -> str | None:
+        """Send some until each is accepted or refused; return why the output accepts no more."""
         reason = ""
         for attempt in range(_ATTEMPTS):
             if attempt:
-                await self._clock.sleep(_FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1))
+                seconds = backoff_seconds(
+                    attempt, base_seconds=_FIRST_WAIT_SECONDS, cap_seconds=_LONGEST_WAIT_SECONDS
+                )
+                await self._clock.sleep(seconds)
             if not await self._is_ready():
                 return reason or "cannot be reached"
-            taken, reason = await self._hand_on(some)
+            taken, reason = await self._send_once(some)
             # All behind the first that failed goes again: order matters more than repetition.
             some = some[taken:]
             if not some:
@@ -118,19 +123,17 @@ class _Replay:
         return reason
 
     async def _is_ready(self) -> bool:
-        ready = asyncio.ensure_future(self._output.ready())
-        limit = asyncio.ensure_future(self._clock.sleep(_READY_SECONDS))
-        try:
-            await asyncio.wait((ready, limit), return_when=asyncio.FIRST_COMPLETED)
-            return ready.done()
-        finally:
-            ready.cancel()
-            limit.cancel()
+        return await happens_within(
+            self._output.ready(),
+            clock=self._clock,
+            seconds=_READY_SECONDS,
+            name=f"{self._output.name}: ready for a replay",
+        )
 
-    async def _hand_on(self, some: list[Recorded]) -> tuple[int, str]:
-        """Return how many are done with from the front on, and why the next one is not."""
+    async def _send_once(self, some: list[Recorded]) -> tuple[int, str]:
+        """Send each once; return how many from the front are processed, and why the next is not."""
         answers = [self._output.send(recorded) for recorded in some]
-        if owed := [other_answer for other_answer in answers if other_answer is not None]:
+        if owed := [answer for answer in answers if answer is not None]:
             await asyncio.wait(owed)  # each ends within the time that its output states
         for number, answer in enumerate(answers):
             if answer is None:

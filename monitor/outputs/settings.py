@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from urllib.parse import urlsplit
@@ -15,6 +14,7 @@ from monitor.model.errors import ConfigurationError
 from monitor.model.events import EventType
 from monitor.model.outside import is_host, is_plain
 from monitor.model.secrets import Secret
+from monitor.model.suggestions import did_you_mean
 
 _MOST_CHARACTERS = 200  # a topic has 65,535 bytes, most of which names of flows may need
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -46,11 +46,11 @@ class BrokerAddress(Struct, frozen=True, kw_only=True):
 class DeliverySettings(Struct, frozen=True, kw_only=True):
     """How one output works through the log of events."""
 
-    window: int = 100  # events handed on and not yet acknowledged
+    window: int = 100  # events sent and not yet acknowledged
     uncommitted: int = 5_000  # events acknowledged whose position is not yet durable
-    commit_interval_seconds: float = 0.2  # at most so much is told again after a crash
+    commit_interval_seconds: float = 0.2  # at most so much is sent again after a crash
     commit_timeout_seconds: float = 10.0
-    wait_seconds: float = 5.0  # one wait for new events; then the log is looked at anyway
+    wait_seconds: float = 5.0  # one wait for new events; then the log is read anyway
     backoff_base_seconds: float = 1.0  # the first wait after the receiver failed
     backoff_cap_seconds: float = 30.0
     # An event that fails this often while the receiver takes others, or that breaks the
@@ -81,7 +81,7 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
     state_interval_seconds: float = 1.0  # at most one retained message per topic in that time
     state_scan_seconds: float = 15.0  # how often all retained state is compared
     state_refresh_seconds: float = 60.0  # how old a published ``known_at`` may become
-    state_stale_seconds: float = 300.0  # what was not confirmed for so long is told as unknown
+    state_stale_seconds: float = 300.0  # what was not confirmed for so long is published as unknown
     delivery: DeliverySettings = DeliverySettings()
 
     @property
@@ -114,7 +114,7 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
         )
 
     def problems(self) -> list[str]:
-        """Return one sentence ``key: fault`` for everything that cannot work."""
+        """Return one sentence ``key: problem`` for everything that cannot work."""
         found: list[str] = []
         try:
             _ = self.broker
@@ -143,7 +143,7 @@ class MqttSettings(Struct, frozen=True, kw_only=True):
 
 
 def _has_wildcard(text: str) -> bool:
-    return any(other_text in "+#" for other_text in text) or not text.isprintable()
+    return any(character in "+#" for character in text) or not text.isprintable()
 
 
 class ReceiverSettings(Struct, frozen=True, kw_only=True):
@@ -155,7 +155,7 @@ class ReceiverSettings(Struct, frozen=True, kw_only=True):
 
 
 class AlertmanagerSettings(ReceiverSettings, frozen=True, kw_only=True):
-    """The Alertmanagers that are told; each is told everything, as Prometheus does."""
+    """The Alertmanagers; each is sent everything, as Prometheus does."""
 
     urls: tuple[str, ...] = ()  # without credentials; a path is a prefix of /api/v2
     username: str | None = None
@@ -166,7 +166,7 @@ class AlertmanagerSettings(ReceiverSettings, frozen=True, kw_only=True):
     delivery: DeliverySettings = DeliverySettings(window=128, attempts=10)
 
     def problems(self) -> list[str]:
-        """Return one sentence ``key: fault`` for everything that cannot work."""
+        """Return one sentence ``key: problem`` for everything that cannot work."""
         found: list[str] = [] if self.urls else ["urls: name at least one Alertmanager"]
         for url in self.urls:
             problem = url_problem(url)
@@ -196,12 +196,12 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
     delivery: DeliverySettings = DeliverySettings(window=32, attempts=10)
 
     def __repr__(self) -> str:
-        # Many receivers tell their customers apart by a secret in the path.
+        # Many receivers identify their customers by a secret in the path.
         host = urlsplit(self.url).hostname if url_problem(self.url) is None else None
         return f"WebhookSettings(host={host!r}, events={self.events!r})"
 
     def problems(self) -> list[str]:
-        """Return one sentence ``key: fault`` for everything that cannot work."""
+        """Return one sentence ``key: problem`` for everything that cannot work."""
         found: list[str] = []
         if (problem := url_problem(self.url)) is not None:
             found.append(f"url: {problem}")
@@ -211,7 +211,7 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
             try:
                 signing_key(secret)
             except ConfigurationError as exc:
-                found.extend(f"{name}: {other_fault}" for other_fault in exc.problems)
+                found.extend(f"{name}: {key_problem}" for key_problem in exc.problems)
         if not self.events:
             found.append('events: name at least one type, such as "alert.*"')
         found.extend(
@@ -223,7 +223,7 @@ class WebhookSettings(ReceiverSettings, frozen=True, kw_only=True):
 
 
 def receiver_of(url: str) -> str:
-    """Return host, port and path of a usable URL: what tells one receiver from another."""
+    """Return host, port and path of a usable URL: what identifies a receiver."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
@@ -268,11 +268,13 @@ def signing_key(secret: Secret) -> bytes:
 
 
 def _type_problem(pattern: str) -> str | None:
-    if any(fnmatchcase(item, pattern) for item in EventType if item is not EventType.RUN_DETAILED):
+    if any(
+        fnmatchcase(event_type, pattern)
+        for event_type in EventType
+        if event_type is not EventType.RUN_DETAILED
+    ):
         return None
-    near = difflib.get_close_matches(pattern, [str(item) for item in EventType], n=1)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
-    return f"events: no type of event fits {pattern!r}{hint}"
+    return f"events: no event type matches {pattern!r}{did_you_mean(pattern, map(str, EventType))}"
 
 
 def _header_problems(**secrets: Secret | None) -> list[str]:
@@ -302,7 +304,7 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
     # After a batch that was not full; what comes meanwhile shares a commit, and callbacks go first.
     pause_seconds: float = 1.0
     commit_timeout_seconds: float = 10.0
-    wait_seconds: float = 5.0  # one wait for new events; then the log is looked at anyway
+    wait_seconds: float = 5.0  # one wait for new events; then the log is read anyway
     retry_base_seconds: float = 0.5  # the first wait after the store failed
     retry_cap_seconds: float = 30.0
     standing_timeout_seconds: float = 2.0  # for the store's own figures; then a page without them
@@ -310,7 +312,7 @@ class MetricsSettings(Struct, frozen=True, kw_only=True):
     loop_lag_interval_seconds: float = 0.5  # how often the lag of the event loop is measured
 
     def problems(self) -> list[str]:
-        """Return one sentence ``key: fault`` for everything that cannot work."""
+        """Return one sentence ``key: problem`` for everything that cannot work."""
         found: list[str] = []
         if self.series_budget < 1:
             found.append("series_budget: must be at least 1")

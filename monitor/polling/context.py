@@ -82,13 +82,13 @@ class PollContext:
     def active_keys(self, kind: RunKind) -> list[RunKey]:
         """Return the active runs of one kind, the one confirmed longest ago first."""
         active = [
-            item
-            for key, item in self.live_state.active.items()
+            active_run
+            for key, active_run in self.live_state.active.items()
             if key.workspace == self.name and key.kind is kind
         ]
         return [
-            each_active.run.key
-            for each_active in sorted(active, key=lambda other_active: other_active.confirmed_at)
+            active_run.run.key
+            for active_run in sorted(active, key=lambda active_run: active_run.confirmed_at)
         ]
 
     def has_active_runs(self) -> bool:

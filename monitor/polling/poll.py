@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from monitor.catalogue.capabilities import Capability
-from monitor.polling.running.wake_signal import WakeSignal
+from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.workspace.priority import Priority
 
 

@@ -32,8 +32,8 @@ from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll_list import build, declared_polls
-from monitor.polling.running.attempts import PollAttempts
-from monitor.polling.running.runner import PollRunner
+from monitor.polling.poll_loop.attempts import PollAttempts
+from monitor.polling.poll_loop.runner import PollRunner
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer

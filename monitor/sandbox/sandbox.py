@@ -128,7 +128,7 @@ class Sandbox:
 
 
 def _has_operation(edition: Edition, operation_id: str) -> bool:
-    return operation(operation_id).is_offered_in(edition)
+    return operation(operation_id).is_part_of(edition)
 
 
 def _say_if_failed(life: asyncio.Task[None]) -> None:

@@ -31,6 +31,7 @@ from monitor.schedules.rhythms import quartz_of
 # No schedule is older or reaches farther; between these no date arithmetic leaves its range.
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(2150, 1, 1, tzinfo=UTC)
+_STRETCH = timedelta(days=1)  # of one offset; offsets change less often
 
 
 def check(trigger: ScheduleTrigger) -> None:
@@ -99,11 +100,42 @@ def _zone(name: str) -> tzinfo:
 
 
 def _real_times(spec: Quartz, zone: tzinfo, after: datetime) -> Iterator[datetime]:
-    """Give every real instant whose wall time fits."""
-    for found in _matches(spec, after.astimezone(zone)):
-        instant = found.astimezone(UTC)
-        if instant > after:
-            yield instant
+    """Give every real instant whose wall time fits.
+
+    The search knows no zones, so it covers a stretch of one offset after another: a search in the
+    zone itself would miss the second pass of half an hour that is repeated (Lord Howe Island).
+    """
+    at = after
+    while True:
+        offset = _offset(zone, at + timedelta.resolution)
+        turn = _turn_after(zone, at, offset)
+        end = turn or at + _STRETCH
+        for wall in _matches(spec, at.replace(tzinfo=None) + offset):
+            instant = (wall - offset).replace(tzinfo=UTC)
+            if instant >= end:
+                # Nothing fits before that wall time; a day less, for the offset may change first.
+                at = max(end, _instant_of(wall, zone) - _STRETCH) if turn is None else turn
+                break
+            if instant > at:
+                yield instant
+        else:
+            return
+        at -= timedelta.resolution  # what fits at the very beginning belongs to the stretch
+
+
+def _turn_after(zone: tzinfo, at: datetime, offset: timedelta) -> datetime | None:
+    """Return when the offset changes, None where it does not in the coming stretch."""
+    low, high = at, at + _STRETCH
+    if _offset(zone, high) == offset:
+        return None
+    while high - low > timedelta(seconds=1):
+        middle = low + (high - low) / 2
+        low, high = (middle, high) if _offset(zone, middle) == offset else (low, middle)
+    return high.replace(microsecond=0)
+
+
+def _offset(zone: tzinfo, instant: datetime) -> timedelta:
+    return instant.astimezone(zone).utcoffset() or timedelta()
 
 
 def _wall_clock_times(spec: Quartz, zone: tzinfo, after: datetime) -> Iterator[datetime]:

@@ -128,14 +128,14 @@ def _error(known: RunState, observation: Observation) -> str | None:
 
 
 def _jobs(known: RunState, observation: Observation) -> JobDetails | None:
-    observed, held = observation.jobs, known.jobs
-    if observed is None or held is None:
-        return observed or held
+    observed, before = observation.jobs, known.jobs
+    if observed is None or before is None:
+        return observed or before
     if known.detailed or observation.key.kind is not RunKind.JOB_GROUP:
-        return held
+        return before
     is_older = (
-        held.read_at is not None
+        before.read_at is not None
         and observed.read_at is not None
-        and observed.read_at < held.read_at
+        and observed.read_at < before.read_at
     )
-    return held if is_older and not observation.is_detail_final else observed
+    return before if is_older and not observation.is_detail_final else observed

@@ -116,24 +116,24 @@ class PipelineHealthTracker:
             if run.pipeline is None or run == before.get(run.key):
                 continue
             identity = run.key.workspace, run.key.kind, run.pipeline.id, _recipe_id(run)
-            held = changed.get(identity) or self._live_state.pipeline_health.get(identity)
-            after = fold(held, run, before.get(run.key))
-            if after is not None and after != held:
+            known = changed.get(identity) or self._live_state.pipeline_health.get(identity)
+            after = fold(known, run, before.get(run.key))
+            if after is not None and after != known:
                 changed[identity] = after
         return changed
 
 
 def fold(
-    held: PipelineHealth | None, run: RunState, before: RunState | None
+    known: PipelineHealth | None, run: RunState, before: RunState | None
 ) -> PipelineHealth | None:
     """Return the health after one run became what it is now; None where nothing is known yet.
 
     ``before`` is the same run as it was known until now. A run that ended before the one that
     ended last changes only what it can: a late success or failure still counts.
     """
-    if run.pipeline is None or (held is None and _is_counted(before, run)):
-        return held  # of what was forgotten a late detail brings nothing back
-    health = held or PipelineHealth(
+    if run.pipeline is None or (known is None and _is_counted(before, run)):
+        return known  # of what was forgotten a late detail brings nothing back
+    health = known or PipelineHealth(
         workspace=run.key.workspace,
         run_kind=run.key.kind,
         pipeline=run.pipeline,

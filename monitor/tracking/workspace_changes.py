@@ -19,10 +19,10 @@ CHANGES = "changes"  # topic of the state entries that number a workspace's own 
 MANY = "changes of many"  # topic of the state entries that do so for many things of one kind
 
 
-class TrackedValue(Struct, frozen=True, kw_only=True):
-    """How one thing is now. ``held`` is stored and compared, ``shown`` is what events carry."""
+class TrackedValue(Struct, frozen=True, kw_only=True, rename={"stored": "held"}):
+    """How one thing is now. ``stored`` is stored and compared, ``shown`` is what events carry."""
 
-    held: str
+    stored: str
     shown: str
     is_hidden: bool = False  # then events do not carry either the old value
 
@@ -143,8 +143,8 @@ def _changed(
     return sorted(
         name
         for name in names
-        if (before[name].held if name in before else None)
-        != (after[name].held if name in after else None)
+        if (before[name].stored if name in before else None)
+        != (after[name].stored if name in after else None)
     )
 
 

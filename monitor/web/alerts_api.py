@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from aiohttp import web
 from msgspec import Struct
 
-from monitor.alerting.alerts.silences import Labels, instant, made_silence
+from monitor.alerting.alerts.silences import Labels, new_silence, parse_instant
 from monitor.alerting.explain.explanation import Explanation
 from monitor.model.alerts import BRIDGE, Alert, AlertingSnapshot, AlertState, Silence
 from monitor.model.clock import Clock
@@ -133,7 +133,7 @@ class AlertsApi:
 
     def _made(self, body: SilenceRequest) -> Silence:
         now = self._clock.now()
-        ends_at = None if body.ends_at is None else instant(body.ends_at)
+        ends_at = None if body.ends_at is None else parse_instant(body.ends_at)
         if body.for_seconds is not None:
             if ends_at is not None:
                 raise ProblemDetails(
@@ -142,11 +142,11 @@ class AlertsApi:
             if not 0 < body.for_seconds <= _LONGEST_SILENCE_SECONDS:
                 raise ProblemDetails(400, "for_seconds: is not above 0 and at most ten years")
             ends_at = now + timedelta(seconds=body.for_seconds)
-        return made_silence(
+        return new_silence(
             matchers=body.matchers,
             author=body.author,
             comment=body.comment,
-            starts_at=None if body.starts_at is None else instant(body.starts_at),
+            starts_at=None if body.starts_at is None else parse_instant(body.starts_at),
             ends_at=ends_at,
             now=now,
             labels=self._requests.labels(),
@@ -170,7 +170,7 @@ class AlertsApi:
         if body.output not in outputs:
             raise ProblemDetails(404, f"output: {unknown(body.output, outputs)}")
         try:
-            since = instant(body.since)
+            since = parse_instant(body.since)
         except ConfigurationError as exc:
             raise ProblemDetails(400, one_line(f"since: {exc}")) from exc
         return answer_json(await self._requests.replay(body.output, since))

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from monitor.bus.contract import EventBus
 from monitor.model.alerts import AlertingSnapshot
 from monitor.model.clock import Clock
 from monitor.model.errors import ConfigurationError
+from monitor.model.request_errors import RequestErrors
 from monitor.tracking.live_state import LiveStateView
 from monitor.web.alerts_api import AlertingRequests, AlertsApi
 from monitor.web.api import Api, Requests
@@ -20,7 +22,6 @@ from monitor.web.health import Check, readiness
 from monitor.web.overview import Overview
 from monitor.web.page_view import PageView
 from monitor.web.problems import errors_as_problems
-from monitor.web.request_errors import WebRequestErrors
 from monitor.web.settings import ServerSettings
 from monitor.web.stream import EventStreams
 
@@ -82,7 +83,10 @@ class Server:
         for api in self._apis:
             api.add_routes(app.router)
         self._runner = web.AppRunner(
-            app, access_log=None, logger=WebRequestErrors(), shutdown_timeout=5.0
+            app,
+            access_log=None,
+            logger=RequestErrors(harmless=(HttpProcessingError, ConnectionError)),
+            shutdown_timeout=5.0,
         )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._settings.host, self._settings.port)

@@ -200,12 +200,12 @@ class RequestBudget:
         """Return 0 if it is this caller's turn, else the seconds until it may be."""
         self._refresh()
         now = self._clock.monotonic()
-        own = self._held_up_until(waiter.bound_by) if waiter.bound_by else 0.0
+        own = self._delayed_until(waiter.bound_by) if waiter.bound_by else 0.0
         if own > now:
             return own - now
         if self._front() is not waiter:
             return LONGEST_PAUSE_SECONDS  # nudged when the queue moves
-        shared = self._held_up_until(None, reserved=_RESERVED[waiter.priority])
+        shared = self._delayed_until(None, reserved=_RESERVED[waiter.priority])
         missing = self._needed(waiter.priority) - self._tokens
         refill = missing / self._per_second() if missing > _ROUNDING else 0.0
         return max(shared - now, refill, 0.0)
@@ -214,17 +214,17 @@ class RequestBudget:
         """Return the first in the queue that no quota of its own operation holds up."""
         now = self._clock.monotonic()
         for waiter in self._queue:
-            if waiter.bound_by is None or self._held_up_until(waiter.bound_by) <= now:
+            if waiter.bound_by is None or self._delayed_until(waiter.bound_by) <= now:
                 return waiter
         return None
 
-    def _held_up_until(self, operation_id: str | None, *, reserved: float = 0.0) -> float:
+    def _delayed_until(self, operation_id: str | None, *, reserved: float = 0.0) -> float:
         """Return when pauses and windows of one operation, or of all, let the next one pass."""
-        held_up = self._paused_until.get(operation_id, 0.0)
+        until = self._paused_until.get(operation_id, 0.0)
         for (bound, _), window in self._windows.items():
             if bound == operation_id and window.left < 1 + int(reserved * window.limit):
-                held_up = max(held_up, window.until)
-        return held_up
+                until = max(until, window.until)
+        return until
 
     def _spend(self, bound_by: str | None) -> None:
         self._tokens -= 1.0

@@ -61,7 +61,7 @@ def _by_path(method: str, path: str) -> Called:
         whole = "/v4" + whole
     found = find(method, whole)
     if found is None:
-        others = [other_method for other_method in METHODS if find(other_method, whole) is not None]
+        others = [other for other in METHODS if find(other, whole) is not None]
         hint = f"; it has {', '.join(others)}" if others else ""
         raise RequestRejectedError(f"the catalogue has no {method} {whole}{hint}")
     named, values = found

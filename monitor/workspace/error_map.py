@@ -159,6 +159,6 @@ def _details(served: _Exception) -> str:
 
 def _text(value: object, hidden: list[str]) -> str:
     text = value if isinstance(value, str) else ""
-    for other_text in hidden:
-        text = text.replace(other_text, "***")
+    for secret in hidden:
+        text = text.replace(secret, "***")
     return text

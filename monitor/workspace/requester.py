@@ -182,7 +182,7 @@ class Requester:
             KeyError: the catalogue has no such operation.
         """
         asked = operation(operation_id)
-        self._refuse_what_is_not_offered(asked)
+        self._refuse_unavailable(asked)
         call = _Call(
             operation=asked,
             path=_path(asked, path_values),
@@ -269,11 +269,11 @@ class Requester:
             return Failure(error=failure.error)
         return failure
 
-    def _refuse_what_is_not_offered(self, operation: Operation) -> None:
-        if self.edition is not None and not operation.is_offered_in(self.edition):
+    def _refuse_unavailable(self, operation: Operation) -> None:
+        if self.edition is not None and not operation.is_part_of(self.edition):
             raise NotAvailableError(
                 f"{operation.operation_id} is not part of edition {self.edition};"
-                f" {operation.offered_by}",
+                f" {operation.editions_text}",
                 operation_id=operation.operation_id,
             )
         if operation.operation_id in self._unavailable:
@@ -328,7 +328,7 @@ def _headers(operation: Operation, given: Mapping[str, str]) -> Mapping[str, str
 
 def _flat(query: Mapping[str, QueryValue]) -> list[tuple[str, str]]:
     return [
-        (name, str(item))
+        (name, str(single))
         for name, value in query.items()
-        for item in ([value] if isinstance(value, str | int) else value)
+        for single in ([value] if isinstance(value, str | int) else value)
     ]

@@ -165,7 +165,9 @@ def _plan_full(row: wire.Plan) -> PlanFull:
         updated_at=instant(row.updated_at),
         is_snapshot=_is_snapshot(row),
         original_plan_id=_original_plan_id(row),
-        snapshot_ids=tuple(text_of(item.id) for item in readable(row.plan_snapshots, _ONLY_ID)),
+        snapshot_ids=tuple(
+            text_of(snapshot.id) for snapshot in readable(row.plan_snapshots, _ONLY_ID)
+        ),
         flow_ids=tuple(dict.fromkeys(flow_id_ for flow_id_ in flow_ids if flow_id_ is not None)),
         children=tuple(child for node in nodes for child in _children(node)),
     )
@@ -282,7 +284,7 @@ def _webhook_test(row: wire.WebhookTestResult) -> WebhookTest:
 
 
 _PLAN_NODE: RowKind[wire.PlanNode] = RowKind(wire.PlanNode, lambda node: node)
-_ONLY_ID: RowKind[wire.OnlyId] = RowKind(wire.OnlyId, lambda item: item)
+_ONLY_ID: RowKind[wire.OnlyId] = RowKind(wire.OnlyId, lambda shape: shape)
 _SCHEDULED_TASK: RowKind[wire.ScheduledTask] = RowKind(wire.ScheduledTask, lambda task: task)
 
 JOB_GROUP = RowKind(wire.JobGroup, _job_group)
@@ -299,4 +301,4 @@ ACCESS_TOKEN = RowKind(wire.AccessToken, _access_token)
 WEBHOOK_TASK = RowKind(wire.WebhookTask, _webhook_task)
 WEBHOOK_TASKS_OF_FLOW = RowKind(wire.FlowWithTasks, _webhook_tasks_of)
 WEBHOOK_TEST = RowKind(wire.WebhookTestResult, _webhook_test)
-CREATED = RowKind(wire.OnlyId, lambda item: text_of(item.id))
+CREATED = RowKind(wire.OnlyId, lambda shape: text_of(shape.id))

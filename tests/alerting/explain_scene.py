@@ -26,7 +26,7 @@ from monitor.model.runs import (
     Status,
 )
 from monitor.tracking.live_state import LiveState
-from tests.alerting.run_stories import END, run_event, state
+from tests.alerting.run_samples import END, run_event, state
 from tests.clocks import ManualClock
 
 FAILED = RuleSettings(name="run_failed", rule=RuleKind.RUN_FAILED, severity=Severity.CRITICAL)

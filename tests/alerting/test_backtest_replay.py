@@ -24,7 +24,15 @@ from monitor.bus.sqlite import SqliteBus
 from monitor.model.events import AlertEvent, Event, EventType, RunEvent, run_event_id
 from monitor.model.runs import RunKey, RunKind, Status, Trigger
 from monitor.tracking.pipeline_health import PipelineHealthTracker
-from tests.alerting.histories import ALERTING, BEGIN, RUNS, WORKSPACE, Ran, recorded, workspace
+from tests.alerting.recorded_histories import (
+    ALERTING,
+    BEGIN,
+    RUNS,
+    WORKSPACE,
+    Ran,
+    recorded,
+    workspace,
+)
 from tests.clocks import ManualClock
 
 _AFTERWARDS = timedelta(hours=1)

@@ -23,7 +23,7 @@ from monitor.alerting.rules.baselines import (
     with_value,
 )
 from monitor.model.runs import Parents, Status
-from tests.alerting.run_stories import END, run_event, state
+from tests.alerting.run_samples import END, run_event, state
 
 DURATIONS = st.floats(min_value=0.1, max_value=86_400.0)
 

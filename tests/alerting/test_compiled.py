@@ -214,7 +214,7 @@ def test_a_bad_template_or_mute_time_does_not_compile() -> None:
 
 def test_templates_are_read_with_the_fields_of_their_rule() -> None:
     """The texts of a default rule are ready to be filled in."""
-    (only,) = compiled(default_rule(RuleKind.RUN_FAILED)).rules
+    (only,) = Compiled.of([default_rule(RuleKind.RUN_FAILED)]).rules
 
     text = only.annotations["summary"].fill({"pipeline": "Orders", "workspace": "marketing"})
 

@@ -18,7 +18,7 @@ from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.run_failed import DEFINITION as RUN_FAILED
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Parents, RunKey, RunKind, Status
-from tests.alerting.run_stories import at, event_input, key, rule, run_event, state
+from tests.alerting.run_samples import at, event_input, key, rule, run_event, state
 
 OK, BAD, OFF = Status.SUCCEEDED, Status.FAILED, Status.CANCELED
 

@@ -18,8 +18,8 @@ from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Retention
 from monitor.model.alerts import Silence
 from monitor.model.errors import BusUnavailableError
-from tests.alerting.cutting import CutBus
-from tests.alerting.judging import Judging, guard, judging
+from tests.alerting.engine_scene import EngineScene, engine_scene, guard
+from tests.alerting.failing_steps import CutBus
 
 SETTINGS = AlertingSettings(rules=(default_rule(RuleKind.RUN_FAILED),))
 SILENCED_SETTINGS = msgspec.structs.replace(
@@ -35,13 +35,13 @@ SILENCED_SETTINGS = msgspec.structs.replace(
 class FailingStep:
     """An engine whose next step is stored, although the store reports that it failed."""
 
-    def __init__(self, judging: Judging) -> None:
-        self.judging = judging
-        self.bus = CutBus(judging.bus, None)
-        self.engine = judging.engine = Engine(
+    def __init__(self, engine_scene: EngineScene) -> None:
+        self.judging = engine_scene
+        self.bus = CutBus(engine_scene.bus, None)
+        self.engine = engine_scene.engine = Engine(
             bus=self.bus,
-            view=judging.live_state.view,
-            clock=judging.clock,
+            view=engine_scene.live_state.view,
+            clock=engine_scene.clock,
             settings=SETTINGS,
             retention=Retention(),
             guard=guard,
@@ -63,7 +63,7 @@ class FailingStep:
 @pytest.fixture
 async def failing(tmp_path: Path) -> AsyncIterator[FailingStep]:
     """Yield a restored engine that has run one cycle."""
-    async with judging(tmp_path, SETTINGS) as story:
+    async with engine_scene(tmp_path, SETTINGS) as story:
         failing = FailingStep(story)
         await failing.engine.restore()
         await story.round()

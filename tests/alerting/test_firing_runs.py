@@ -1,4 +1,4 @@
-"""The index of runs that alerts fire about: what it finds is what a look at all would find."""
+"""The index of runs that alerts fire about: what it finds is what a full scan would find."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT, PendingStep, empty_tables
 from monitor.model.alerts import Alert, AlertState, Severity
 from monitor.model.runs import Pipeline, PipelineKind, RunKey, RunKind, RunState, Status
-from tests.alerting.run_stories import END, state
+from tests.alerting.run_samples import END, state
 
 STATES = st.sampled_from((AlertState.FIRING, AlertState.RESOLVED, AlertState.PENDING, None))
 CHANGES = st.tuples(
@@ -45,19 +45,19 @@ def asking(kind: RunKind, flow: int) -> RunState:
 def by_looking_at_all(instances: dict[str, AlertInstance], run: RunState) -> set[RunKey]:
     found = set()
     for held in instances.values():
-        one = held.alert
-        assert one.run is not None
+        scene = held.alert
+        assert scene.run is not None
         assert run.pipeline is not None
-        is_near = one.run.kind is not run.key.kind and (
-            RunKind.PLAN_RUN in (one.run.kind, run.key.kind) or one.pipeline == run.pipeline
+        is_near = scene.run.kind is not run.key.kind and (
+            RunKind.PLAN_RUN in (scene.run.kind, run.key.kind) or scene.pipeline == run.pipeline
         )
         if held.is_open and is_near:
-            found.add(one.run)
+            found.add(scene.run)
     return found
 
 
 @given(st.lists(st.lists(CHANGES, max_size=4), max_size=12))
-def test_each_step_leaves_what_a_look_at_all_finds(
+def test_each_step_leaves_what_a_full_scan_finds(
     steps: list[list[tuple[int, AlertState | None, RunKind, int, int]]],
 ) -> None:
     """Whatever begins, changes, ends and is forgotten, and after a restart too."""

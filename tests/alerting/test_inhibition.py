@@ -1,4 +1,4 @@
-"""What an outage explains is held back; what was seen is told all the same."""
+"""An outage inhibits what it explains; observed failures fire all the same."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.alerts.suppression import Suppression
-from monitor.alerting.rules.muting import mute_window
+from monitor.alerting.rules.muting import parse_mute_window
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import BRIDGE, Alert, AlertState
-from tests.alerting.firing import STARTED, an_alert
+from tests.alerting.sample_alerts import STARTED, an_alert
 
 OUTAGE = an_alert("workspace_unreachable")
 DOUBTFUL = (
@@ -22,29 +22,29 @@ UNTOUCHED = ("token_expiring", "quality_dropped", "workspace_unreachable", "moni
 
 
 def reasons(alert: Alert, *others: Alert) -> tuple[str, ...]:
-    """Return what holds one alert back beside others."""
+    """Return what suppresses an alert beside others."""
     return Suppression.of((), (alert, *others)).reasons(alert, (), at=STARTED)
 
 
 @pytest.mark.parametrize("rule", DOUBTFUL)
-def test_an_outage_holds_back_what_nobody_can_see(rule: str) -> None:
-    """While a workspace does not answer, what seems not to happen there is not told."""
+def test_an_outage_suppresses_what_nobody_can_see(rule: str) -> None:
+    """While a workspace does not answer, what seems not to happen there does not fire."""
     inhibited = (f"inhibited:{OUTAGE.fingerprint}",)
     assert reasons(an_alert(rule), OUTAGE) == inhibited
-    assert reasons(an_alert(rule, is_told=True), OUTAGE) == inhibited
+    assert reasons(an_alert(rule, is_notified=True), OUTAGE) == inhibited
 
 
 @pytest.mark.parametrize("rule", SEEN)
-def test_an_outage_holds_back_no_news_of_what_was_seen(rule: str) -> None:
-    """A failure that a callback tells in an outage is told; only its reminders wait."""
+def test_an_outage_suppresses_no_news_of_what_was_seen(rule: str) -> None:
+    """A failure that a callback reports in an outage fires; only its reminders wait."""
     assert reasons(an_alert(rule), OUTAGE) == ()
-    assert reasons(an_alert(rule, is_told=True), OUTAGE) == (f"inhibited:{OUTAGE.fingerprint}",)
+    assert reasons(an_alert(rule, is_notified=True), OUTAGE) == (f"inhibited:{OUTAGE.fingerprint}",)
 
 
 @pytest.mark.parametrize("rule", UNTOUCHED)
 def test_an_outage_explains_nothing_else(rule: str) -> None:
     """A token runs out in an outage too, and the outage does not hold itself back."""
-    assert reasons(an_alert(rule, labels={"token_id": "7"}, is_told=True), OUTAGE) == ()
+    assert reasons(an_alert(rule, labels={"token_id": "7"}, is_notified=True), OUTAGE) == ()
 
 
 def test_every_rule_has_its_place() -> None:
@@ -52,8 +52,8 @@ def test_every_rule_has_its_place() -> None:
     assert {*DOUBTFUL, *SEEN, *UNTOUCHED} == set(RuleKind)
 
 
-def test_an_outage_that_nobody_hears_of_explains_all_the_same() -> None:
-    """Whoever silences the outage does not want to hear of its consequences either."""
+def test_a_silenced_outage_inhibits_all_the_same() -> None:
+    """Whoever silences the outage does not want its consequences either."""
     outage = msgspec.structs.replace(OUTAGE, muted_by=("silence:7",))
     assert reasons(an_alert("not_fresh"), outage) == (f"inhibited:{outage.fingerprint}",)
 
@@ -64,7 +64,7 @@ def test_an_outage_explains_its_own_workspace_only() -> None:
 
 
 @pytest.mark.parametrize("state", [AlertState.PENDING, AlertState.RESOLVED])
-def test_only_what_fires_holds_back(state: AlertState) -> None:
+def test_only_what_fires_suppresses(state: AlertState) -> None:
     """An outage that is over, or that is not yet sure, explains nothing."""
     outage = an_alert("workspace_unreachable", state=state)
     assert reasons(an_alert("not_fresh"), outage) == ()
@@ -80,7 +80,7 @@ def test_only_what_fires_holds_back(state: AlertState) -> None:
     ],
 )
 def test_a_lagging_output_does_not_silence_the_others(part: str, *, is_held_back: bool) -> None:
-    """Only what all judging waits for explains anything, and it does so in every workspace."""
+    """Only what all evaluating waits for explains anything, and it does so in every workspace."""
     degraded = an_alert("monitor_degraded", workspace=BRIDGE, labels={"part": part})
     expected = (f"inhibited:{degraded.fingerprint}",) if is_held_back else ()
     assert reasons(an_alert("not_fresh"), degraded) == expected
@@ -90,13 +90,13 @@ def test_a_lagging_output_does_not_silence_the_others(part: str, *, is_held_back
 
 
 def test_all_reasons_are_kept() -> None:
-    """Who asks why nothing came hears every reason, silences first."""
+    """All reasons are returned, silences first."""
     settings = SilenceSettings(
         matchers=("rule=not_fresh",), comment="why", ends_at=STARTED.replace(hour=12)
     )
     silence = configured_silence(settings, now=STARTED)
     held = Suppression.of((silence,), (OUTAGE,))
-    window = mute_window("Sat UTC")
+    window = parse_mute_window("Sat UTC")
     assert held.reasons(an_alert("not_fresh"), (window,), at=STARTED) == (
         f"silence:{silence.id}",
         "mute",

@@ -24,7 +24,7 @@ from monitor.alerting.rules.run_overdue import DEFINITION as RUN_OVERDUE
 from monitor.alerting.rules.run_stuck import DEFINITION as RUN_STUCK
 from monitor.model.events import EventType
 from monitor.model.runs import JobCount, JobDetails, Parents, RunKind, RunState, Status
-from tests.alerting.run_stories import at, event_input, key, rule, run_event, state, state_input
+from tests.alerting.run_samples import at, event_input, key, rule, run_event, state, state_input
 
 
 class Watch:

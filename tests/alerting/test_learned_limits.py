@@ -11,8 +11,8 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.model.alerts import AlertState
 from monitor.model.live_state import PipelineHealth
 from monitor.model.runs import RunKind, Status
-from tests.alerting.run_stage import Stage, on_stage
-from tests.alerting.run_stories import FLOW, at, state
+from tests.alerting.engine_stage import Stage, on_stage
+from tests.alerting.run_samples import FLOW, at, state
 
 HOUR = 3_600.0
 

@@ -1,4 +1,4 @@
-"""The life cycle, row by row: what is held, what comes, what is told."""
+"""The life cycle, row by row: the state, what happens, the transition."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory
 from monitor.model.alerts import AlertState
-from tests.alerting.episodes import NOON, SILENCED, Story
+from tests.alerting.lifecycle_story import NOON, SILENCED, Story
 
 
 def test_it_fires_and_resolves() -> None:
-    """Wrong is told at once, right as well, and the end is no earlier than the start."""
+    """`Firing` fires at once, `Ok` resolves, and the end is no earlier than the start."""
     story = Story()
 
     assert story.wrong() == "fired"
@@ -23,7 +23,7 @@ def test_it_fires_and_resolves() -> None:
 
 
 def test_right_where_nothing_was_wrong_is_nothing() -> None:
-    """A success after a success tells nobody anything."""
+    """A success after a success notifies nobody."""
     story = Story()
 
     assert story.right() == "ok"
@@ -31,7 +31,7 @@ def test_right_where_nothing_was_wrong_is_nothing() -> None:
 
 
 def test_it_waits_for_its_time() -> None:
-    """Below `for_seconds` it is pending and told to nobody; then it fires by time alone."""
+    """Below `for_seconds` it is pending and not published; then it fires by time alone."""
     story = Story(for_seconds=300)
 
     assert story.wrong() == "pending"
@@ -42,7 +42,7 @@ def test_it_waits_for_its_time() -> None:
 
 
 def test_what_passes_before_its_time_was_nothing() -> None:
-    """Pending and then right: nobody ever hears of it."""
+    """Pending and then `Ok`: nothing is ever published."""
     story = Story(for_seconds=300)
     story.wrong()
 
@@ -63,7 +63,7 @@ def test_it_does_not_fire_while_nobody_knows() -> None:
 
 
 def test_more_of_the_same_is_evidence() -> None:
-    """Ten more failures are told as none; each event is evidence once."""
+    """Ten more failures publish nothing; each event is evidence once."""
     story = Story()
     story.wrong()
 
@@ -75,7 +75,7 @@ def test_more_of_the_same_is_evidence() -> None:
     assert story.held.alert.evidence == tuple(f"event-{number}" for number in range(12, 62))
 
 
-def test_a_silenced_one_is_told_as_silenced_and_later_fires() -> None:
+def test_a_silenced_alert_is_published_as_silenced_and_later_fires() -> None:
     """Nobody is alarmed while a silence is at work; when it ends and it is still so, it fires."""
     story = Story()
     story.muted_by = SILENCED
@@ -87,8 +87,8 @@ def test_a_silenced_one_is_told_as_silenced_and_later_fires() -> None:
     assert story.told.words == ["silenced", "fired"]
 
 
-def test_a_muted_one_that_passes_was_never_told() -> None:
-    """A mute time tells nothing at all, and no end is owed of what was not begun."""
+def test_a_muted_alert_that_ends_was_never_published() -> None:
+    """A mute time notifies nobody at all, and no end is owed of what was not begun."""
     story = Story()
     story.muted_by = ("mute",)
 
@@ -98,7 +98,7 @@ def test_a_muted_one_that_passes_was_never_told() -> None:
 
 
 def test_the_end_is_owed_also_in_silence() -> None:
-    """What was told is told to be over, whoever is silenced meanwhile."""
+    """The end of a published alert is published, whatever is silenced meanwhile."""
     story = Story()
     story.wrong()
     story.muted_by = SILENCED
@@ -109,7 +109,7 @@ def test_the_end_is_owed_also_in_silence() -> None:
 
 
 def test_the_end_of_a_silence_reminds() -> None:
-    """A silence over a told alert is told at its beginning, and at its end the alert again."""
+    """A silence over a fired alert is published when it starts; when it ends, a reminder is."""
     story = Story()
     story.wrong()
     for _ in range(2):
@@ -139,7 +139,7 @@ def test_it_reminds_in_its_rhythm() -> None:
 
 
 def test_a_clock_set_back_delays_a_reminder_by_one_rhythm_at_most() -> None:
-    """What was told in a future that a restart took back is as told now."""
+    """A notification in a future that a restart took back counts as of now."""
     story = Story(repeat_seconds=600)
     story.wrong(after=86_400)
     story.now = NOON
@@ -148,7 +148,7 @@ def test_a_clock_set_back_delays_a_reminder_by_one_rhythm_at_most() -> None:
 
 
 def test_changes_in_quick_succession_are_one_notice() -> None:
-    """The third start within an hour flaps: told as such, over only when it is quiet."""
+    """The third start within an hour flaps: published as such, over only when it is quiet."""
     story = Story()
     for _ in range(3):
         story.wrong(after=60)
@@ -166,7 +166,7 @@ def test_changes_in_quick_succession_are_one_notice() -> None:
 
 
 def test_what_is_over_is_shown_for_an_hour() -> None:
-    """Then only what keeps a later episode from having its ids stays."""
+    """Then only what keeps a later alert from having its ids stays."""
     story = Story()
     story.wrong()
     story.right(after=60)
@@ -177,8 +177,8 @@ def test_what_is_over_is_shown_for_an_hour() -> None:
     assert story.held == FingerprintHistory(last_end=NOON + timedelta(seconds=60), starts=(NOON,))
 
 
-def test_two_episodes_never_have_one_id() -> None:
-    """Evidence with the same start again, also after an episode nobody heard of: a new start."""
+def test_two_alerts_never_have_one_id() -> None:
+    """Evidence with the same start gets a new start, also after an unpublished alert."""
     story = Story()
     for muted_by in ((), ("mute",), ()):
         story.muted_by = muted_by
@@ -190,7 +190,7 @@ def test_two_episodes_never_have_one_id() -> None:
 
 
 def test_a_rule_that_goes_ends_what_it_began() -> None:
-    """Whoever was told is told the end, and why."""
+    """The end and its reason are published."""
     story = Story()
     story.wrong()
 

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.alerting.cutting import Cut, Scene, Seen, played
+from tests.alerting.failing_steps import Cut, Scene, Seen, played
 
 _STORY = (
     Scene("fails"),
@@ -39,7 +39,7 @@ _SCENES = st.builds(
 
 
 def differences(seen: Seen, uncut: Seen) -> dict[str, object]:
-    """Return what somebody could tell apart."""
+    """Return what somebody could report apart."""
     found: dict[str, object] = {}
     if seen.ids != uncut.ids:
         found["ids"] = (seen.ids, uncut.ids)
@@ -63,8 +63,8 @@ async def test_every_cut_of_one_story(tmp_path: Path) -> None:
             assert differences(seen, uncut) == {}, f"cut at {cut}, taken: {is_taken}"
 
 
-async def test_every_cut_of_a_first_look(tmp_path: Path) -> None:
-    """What had failed before the start is told once, cut before and after each single step."""
+async def test_every_cut_of_a_first_evaluation(tmp_path: Path) -> None:
+    """A failure before the start fires once, cut before and after each single step."""
     uncut = await played(tmp_path / "uncut.db", _START)
     words = [word.partition(" ")[2].removeprefix("alert.") for word in uncut.words]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alerting.alerts.suppression import is_muted
-from monitor.alerting.rules.muting import DAYS, MINUTES_OF_DAY, mute_window
+from monitor.alerting.rules.muting import DAYS, MINUTES_OF_DAY, parse_mute_window
 from monitor.model.errors import ConfigurationError
 
 # Zone, and the two nights of a year in which its clocks were changed; Nepal knows none.
@@ -56,7 +56,7 @@ def shown_minutes(days_and_times: str) -> set[str]:
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_clock_on_the_wall_decides(zone: str, text: str) -> None:
     """On both nights of a change of clocks every minute is muted that the wall clock says is."""
-    window = mute_window(f"{text} {zone}")
+    window = parse_mute_window(f"{text} {zone}")
     wanted = shown_minutes(text)
     wrong: list[str] = []
     muted = 0
@@ -84,7 +84,7 @@ def test_the_clock_on_the_wall_decides(zone: str, text: str) -> None:
 )
 def test_what_is_written_is_meant(text: str, days: set[int], start: int, end: int) -> None:
     """Days, ranges over the weekend, and times over midnight are read as one would read them."""
-    window = mute_window(text)
+    window = parse_mute_window(text)
     assert (set(window.days), window.start, window.end) == (days, start, end)
 
 
@@ -108,7 +108,7 @@ def test_what_is_written_is_meant(text: str, days: set[int], start: int, end: in
 def test_a_problem_shows_the_right_form(text: str, told: str) -> None:
     """What cannot be read is refused with one sentence that names the way out."""
     with pytest.raises(ConfigurationError) as refused:
-        mute_window(text)
+        parse_mute_window(text)
     assert told in str(refused.value)
     assert len(refused.value.problems) == 1
 
@@ -118,7 +118,7 @@ def test_no_text_does_harm(text: str) -> None:
     """Whatever is written is either read or refused, and never anything else."""
     told = ""
     try:
-        days = mute_window(text).days
+        days = parse_mute_window(text).days
     except ConfigurationError as refused:
         days, told = frozenset(), str(refused)
     assert bool(days) is not bool(told)
@@ -126,7 +126,7 @@ def test_no_text_does_harm(text: str) -> None:
 
 def test_the_night_belongs_to_the_day_it_begins_on() -> None:
     """Friday's night ends on Saturday morning, and Saturday's own night is not muted."""
-    window = mute_window("Fri 22:00-06:00 UTC")
+    window = parse_mute_window("Fri 22:00-06:00 UTC")
     friday = datetime(2026, 11, 20, 21, 59, 59, tzinfo=UTC)
     shown = [
         is_muted((window,), friday + timedelta(seconds=seconds))

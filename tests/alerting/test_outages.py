@@ -1,4 +1,4 @@
-"""An outage is told once and once over, whatever restarts and clock jumps lie in between."""
+"""An outage fires once and resolves once, whatever restarts and clock jumps lie in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Start
-from tests.alerting.judging import Judging, judging
+from tests.alerting.engine_scene import EngineScene, engine_scene
 
 RULE = "workspace_unreachable"
 SETTINGS = AlertingSettings(
@@ -25,16 +25,16 @@ TWO_MINUTES = 120.0
 
 
 @pytest.fixture
-async def story(tmp_path: Path) -> AsyncIterator[Judging]:
-    async with judging(tmp_path, SETTINGS) as found:
+async def story(tmp_path: Path) -> AsyncIterator[EngineScene]:
+    async with engine_scene(tmp_path, SETTINGS) as found:
         yield found
 
 
-def jump(story: Judging, seconds: float) -> None:
+def jump(story: EngineScene, seconds: float) -> None:
     story.clock.set_wall(story.clock.now() + timedelta(seconds=seconds))
 
 
-async def test_an_outage_shorter_than_two_minutes_is_not_told(story: Judging) -> None:
+async def test_an_outage_shorter_than_two_minutes_does_not_fire(story: EngineScene) -> None:
     """It was over before its time."""
     story.answers(well=False)
     await story.round()
@@ -47,9 +47,9 @@ async def test_an_outage_shorter_than_two_minutes_is_not_told(story: Judging) ->
 
 @pytest.mark.parametrize("seconds", [-HOUR, HOUR])
 async def test_a_jump_of_the_wall_clock_neither_hastens_nor_delays(
-    story: Judging, seconds: float
+    story: EngineScene, seconds: float
 ) -> None:
-    """Two minutes are two minutes, whatever the wall clock shows; and nothing else is told."""
+    """Two minutes are two minutes, whatever the wall clock shows; and nothing else is published."""
     story.answers(well=False)
     await story.round()
     jump(story, seconds)
@@ -64,13 +64,15 @@ async def test_a_jump_of_the_wall_clock_neither_hastens_nor_delays(
     assert await story.words("monitor_degraded") == []
 
 
-@pytest.mark.parametrize("is_told", [False, True])
-async def test_a_restart_in_an_outage_tells_nothing_twice(story: Judging, *, is_told: bool) -> None:
-    """Whether it waited or had been told, the next life goes on with it and ends it."""
+@pytest.mark.parametrize("is_notified", [False, True])
+async def test_a_restart_in_an_outage_publishes_nothing_twice(
+    story: EngineScene, *, is_notified: bool
+) -> None:
+    """Whether it was pending or had fired, the next life goes on with it and ends it."""
     story.answers(well=False)
     await story.round()
-    await story.round(150 if is_told else 60)
-    assert await story.words(RULE) == (["fired"] if is_told else [])
+    await story.round(150 if is_notified else 60)
+    assert await story.words(RULE) == (["fired"] if is_notified else [])
     later = await story.restarted()
     await later.round()
     later.answers(well=False)
@@ -82,8 +84,8 @@ async def test_a_restart_in_an_outage_tells_nothing_twice(story: Judging, *, is_
     assert await later.words(RULE) == ["fired", "resolved"]
 
 
-async def test_an_outage_that_ended_while_the_daemon_was_down_is_over(story: Judging) -> None:
-    """The next life ends what the one before told, once the workspace answers."""
+async def test_an_outage_that_ended_while_the_daemon_was_down_is_over(story: EngineScene) -> None:
+    """The next life ends the alert of the one before, once the workspace answers."""
     story.answers(well=False)
     await story.round()
     await story.round(150)
@@ -96,8 +98,8 @@ async def test_an_outage_that_ended_while_the_daemon_was_down_is_over(story: Jud
 
 
 async def test_a_workspace_that_never_answered_was_so_before(tmp_path: Path) -> None:
-    """Told once, and as something that was there when the daemon began to look."""
-    async with judging(tmp_path, SETTINGS, is_asked=False) as story:
+    """It fires once, as preexisting."""
+    async with engine_scene(tmp_path, SETTINGS, is_asked=False) as story:
         story.answers(well=False)
         await story.round()
         await story.round(150)
@@ -105,8 +107,8 @@ async def test_a_workspace_that_never_answered_was_so_before(tmp_path: Path) -> 
         assert (str(told.type), told.alert.preexisting) == ("alert.fired", True)
 
 
-async def test_an_output_that_is_gone_lags_no_more(story: Judging) -> None:
-    """What was told of it is over with the start that takes it out of the store."""
+async def test_an_output_that_is_removed_lags_no_more(story: EngineScene) -> None:
+    """Its alert ends with the start that takes it out of the store."""
     await story.bus.subscribe("webhook", start=Start.NEWEST)
     await story.end_run(1)
     await story.round(310)
@@ -130,11 +132,11 @@ STEPS = st.one_of(
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(STEPS, max_size=25))
-async def test_every_outage_is_told_once_and_once_over(
+async def test_every_outage_fires_once_and_resolves_once(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
     """By an observer with a stopwatch: each outage of two minutes and more, and no other."""
-    async with judging(tmp_path_factory.mktemp("outages"), SETTINGS) as story:
+    async with engine_scene(tmp_path_factory.mktemp("outages"), SETTINGS) as story:
         is_well = True
         seen_down: float | None = None  # by the stopwatch
         long_outages = 0

@@ -10,7 +10,7 @@ from monitor.alerting.rules.table import default_rule
 from monitor.alerting.settings import AlertingSettings
 from monitor.bus.contract import Change, Retention
 from monitor.model.runs import RunKind
-from tests.alerting.judging import WORKSPACE, Judging, judging
+from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
 from tests.alerting.schedule_stories import FLOW, HALF_PAST, queued, run_of, schedule
 
 HOUR = 3_600.0
@@ -18,7 +18,7 @@ RULES = AlertingSettings(rules=(default_rule(RuleKind.SCHEDULE_MISSED),))
 TINY = Retention(events_seconds=0, events_count=1, events_hard_cap=1)
 
 
-async def poll(stage: Judging) -> None:
+async def poll(stage: EngineScene) -> None:
     """Complete a poll and a read of the schedules, and let the engine evaluate them."""
     now = stage.clock.now()
     stage.live_state.name_pipeline(WORKSPACE, FLOW.kind, FLOW.id, FLOW.name)
@@ -31,14 +31,14 @@ async def poll(stage: Judging) -> None:
     await stage.engine.evaluate()
 
 
-async def start(stage: Judging, number: int) -> None:
+async def start(stage: EngineScene, number: int) -> None:
     run = run_of(number, stage.clock.now())
     await stage.bus.commit(Change(runs=(run,), events=(queued(run),)), timeout_seconds=5)
 
 
 async def test_what_was_lost_with_the_log_is_not_missed(tmp_path: Path) -> None:
     """Whether anything started then is unknown; what comes after is evaluated again."""
-    async with judging(tmp_path, RULES) as stage:
+    async with engine_scene(tmp_path, RULES) as stage:
         await poll(stage)
         await stage.clock.advance(HOUR / 2)
         await start(stage, 1)

@@ -28,7 +28,7 @@ from monitor.sandbox.records.runs import RanFrom
 from monitor.sandbox.sandbox import Sandbox
 from monitor.sandbox.settings import SandboxSettings, WorkSettings
 from monitor.schedules import times_between
-from tests.alerting.judging import guard
+from tests.alerting.engine_scene import guard
 from tests.alerting.scheduled_world import EARLY, GRACE, HOURLY, NIGHTLY, Rhythm
 from tests.clocks import ManualClock
 from tests.polling.conftest import Scene, asleep

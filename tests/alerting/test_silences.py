@@ -14,16 +14,16 @@ from monitor.alerting.alerts.silences import (
     MOST_MATCHERS,
     SilenceSettings,
     configured_silence,
-    instant,
     labels_to_match,
-    made_silence,
     matcher,
+    new_silence,
+    parse_instant,
     silence_problems,
 )
 from monitor.alerting.alerts.suppression import Suppression, fits
 from monitor.model.alerts import Silence
 from monitor.model.errors import ConfigurationError
-from tests.alerting.firing import an_alert
+from tests.alerting.sample_alerts import an_alert
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -31,7 +31,7 @@ HOUR = timedelta(hours=1)
 
 def a_silence(*matchers: str, starts_at: datetime = NOW, hours: float = 1.0) -> Silence:
     """Return a silence as somebody asks for one."""
-    return made_silence(
+    return new_silence(
         matchers=matchers or ("workspace=marketing",),
         author="eve",
         comment="the warehouse moves",
@@ -52,7 +52,7 @@ def faults_of(**changed: object) -> list[str]:
         "now": NOW,
     }
     with pytest.raises(ConfigurationError) as refused:
-        made_silence(**{**asked, **changed})  # type: ignore[arg-type]  # wrong on purpose
+        new_silence(**{**asked, **changed})  # type: ignore[arg-type]  # wrong on purpose
     return refused.value.problems
 
 
@@ -221,12 +221,12 @@ def test_two_that_ask_for_the_same_get_two() -> None:
 def test_an_instant_names_its_zone(text: str, told: str) -> None:
     """A time that may mean several instants is refused."""
     with pytest.raises(ConfigurationError, match=told):
-        instant(text)
+        parse_instant(text)
 
 
 def test_an_instant_is_read_in_any_zone() -> None:
     """What is written with an offset is the same instant in UTC."""
-    assert instant("2026-11-21T11:00:00+01:00") == NOW
+    assert parse_instant("2026-11-21T11:00:00+01:00") == NOW
 
 
 @given(

@@ -14,11 +14,11 @@ from monitor.alerting.rules.templates import (
     LONGEST_TEMPLATE,
     LONGEST_TEXT,
     Value,
-    template,
+    parse_template,
 )
 from monitor.model.errors import ConfigurationError
 
-FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "told_at")
+FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "notified_at")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "told_at")
 def test_a_bad_template_is_explained_in_one_sentence(text: str, sentence: str) -> None:
     """It says what is wrong, and the nearest valid name."""
     with pytest.raises(ConfigurationError) as raised:
-        template(text, FIELDS)
+        parse_template(text, FIELDS)
     assert raised.value.problems == [sentence]
 
 
@@ -80,9 +80,9 @@ def test_a_bad_template_is_explained_in_one_sentence(text: str, sentence: str) -
         ("{seconds:duration}", -61, "-1m 1s"),
         ("{seconds:duration}", "soon", "soon"),
         ("{seconds:duration}", None, "-"),
-        ("{told_at:time}", 0, "1970-01-01T00:00:00Z"),
-        ("{told_at:time}", 1e300, "1e+300"),
-        ("{told_at:time}", "2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z"),
+        ("{notified_at:time}", 0, "1970-01-01T00:00:00Z"),
+        ("{notified_at:time}", 1e300, "1e+300"),
+        ("{notified_at:time}", "2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z"),
         ("{ratio:percent}", 0.875, "87.5 %"),
         ("{ratio:percent}", math.nan, "nan"),
         ("{{{seconds}}}", 5, "{5}"),
@@ -96,24 +96,24 @@ def test_a_bad_template_is_explained_in_one_sentence(text: str, sentence: str) -
 )
 def test_a_value_is_written_for_people(text: str, value: Value, expected: str) -> None:
     """Numbers without a needless fraction, instants in UTC, and a dash for what is not known."""
-    assert template(text, FIELDS).fill(dict.fromkeys(FIELDS, value)) == expected
+    assert parse_template(text, FIELDS).fill(dict.fromkeys(FIELDS, value)) == expected
 
 
 def test_a_field_without_value_is_a_dash() -> None:
     """An alert may know less than its template asks for."""
-    assert template("{pipeline}: {error}", FIELDS).fill({"pipeline": "Orders"}) == "Orders: -"
+    assert parse_template("{pipeline}: {error}", FIELDS).fill({"pipeline": "Orders"}) == "Orders: -"
 
 
 def test_a_long_text_is_cut() -> None:
     """An error message of megabytes does not become an annotation of megabytes."""
-    text = template("{error}{error}", FIELDS).fill({"error": "x" * 1_999})
+    text = parse_template("{error}{error}", FIELDS).fill({"error": "x" * 1_999})
     assert len(text) == LONGEST_TEXT
     assert text.endswith("x...")
 
 
 def test_a_value_is_not_read_as_a_template() -> None:
     """Braces in the message of a job stay braces."""
-    assert template("{error}", FIELDS).fill({"error": "{pipeline}"}) == "{pipeline}"
+    assert parse_template("{error}", FIELDS).fill({"error": "{pipeline}"}) == "{pipeline}"
 
 
 TEXTS = st.text(st.sampled_from("{}[]!:.eror seconds-timdup0_atl\n"), max_size=30)
@@ -127,11 +127,13 @@ VALUES = (
 
 
 @given(text=TEXTS, value=VALUES)
-@example(text="{told_at:time}", value=datetime.min.replace(tzinfo=timezone(timedelta(hours=14))))
+@example(
+    text="{notified_at:time}", value=datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))
+)
 def test_what_is_read_can_be_filled_in(text: str, value: Value) -> None:
     """Any template is refused in one sentence, or makes a text whatever the values are."""
     try:
-        read = template(text, FIELDS)
+        read = parse_template(text, FIELDS)
     except ConfigurationError as exc:
         problems = exc.problems
     else:

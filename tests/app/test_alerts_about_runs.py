@@ -52,7 +52,7 @@ def watching(
 
 
 def words(subscriber: Subscriber) -> dict[str, list[str]]:
-    """Return what was told of each rule, in order, whatever the alert's key."""
+    """Return what was reported of each rule, in order, whatever the alert's key."""
     received: defaultdict[str, list[str]] = defaultdict(list)
     for (rule, _, _), transitions in alerts_by_key(subscriber).items():
         received[rule] += transitions

@@ -66,7 +66,7 @@ def watching(
 
 
 def words(subscriber: Subscriber) -> dict[str, list[list[str]]]:
-    """Return what was told of each rule: one list for each alert."""
+    """Return what was reported of each rule: one list for each alert."""
     received: defaultdict[str, list[list[str]]] = defaultdict(list)
     for (rule, _, _), transitions in alerts_by_key(subscriber).items():
         received[rule].append(transitions)
@@ -81,7 +81,7 @@ async def until_heard(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) 
 
 
 async def until_received(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
-    """Return when each of these scenes was told once, and once as over, and nothing else was."""
+    """Return when each of these scenes was reported once, and its end once, and nothing else."""
     expected = {scene.rule.value: [["fired", "resolved"]] for scene in scenes}
     await eventually(
         lambda: words(subscriber) == expected, why=lambda: f"received: {words(subscriber)}"
@@ -135,8 +135,8 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
         assert len(done) == len(alerts_by_key(subscriber))
 
 
-async def test_a_refused_token_is_told_as_an_outage(tmp_path: Path) -> None:
-    """The workspace answers every request, with a refusal: that is told once, and once over."""
+async def test_a_refused_token_is_reported_as_an_outage(tmp_path: Path) -> None:
+    """The workspace answers every request, with a refusal: that is reported once, and once over."""
     clock = FastClock()
     workspace = stage.sandbox(clock=clock)
     async with stage.started(workspace) as url:

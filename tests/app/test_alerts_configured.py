@@ -91,7 +91,7 @@ def received(subscriber: Subscriber, rule: str) -> dict[str, Any]:
 
 
 async def test_rules_of_a_file_take_the_place_of_the_defaults(tmp_path: Path) -> None:
-    """One is told with its own words and labels, one is silenced, and the default is gone."""
+    """One is reported with its own words and labels, one is silenced, and the default is gone."""
     workspace = stage.sandbox(cancel_ratio=0.0)
     world = workspace.world
     recipes = {

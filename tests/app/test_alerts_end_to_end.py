@@ -31,7 +31,7 @@ def words(subscriber: Subscriber) -> list[list[str]]:
 
 
 async def until_received(workspace: Sandbox, subscriber: Subscriber, received: list[str]) -> None:
-    """Return when every run that ended was told, and of alerts this."""
+    """Return when every run that ended was reported, and of alerts this."""
     await eventually(lambda: not workspace.ledger.active(), why="the run does not end")
     ended = ends_in(workspace.ledger, stage.kinds_of(Edition.RL))
     await eventually(lambda: subscriber.received().ends() == ended, why="the run was not published")
@@ -39,7 +39,7 @@ async def until_received(workspace: Sandbox, subscriber: Subscriber, received: l
 
 
 def test_every_rule_has_its_scene() -> None:
-    """No kind of rule is left out of those that a real broker and Alertmanager are told of."""
+    """No kind of rule is left out of those that a real broker and Alertmanager receive."""
     schedules = test_alerts_about_schedules
     shown = [
         *(scene.rule for scene in RUN_SCENES),
@@ -52,7 +52,7 @@ def test_every_rule_has_its_scene() -> None:
     assert sorted(shown) == sorted(RuleKind)
 
 
-async def test_a_failure_is_told_once_over_restarts(tmp_path: Path) -> None:
+async def test_a_failure_is_reported_once_over_restarts(tmp_path: Path) -> None:
     """With no rule configured: a failure fires, the daemon starts anew, a success resolves it."""
     workspace = stage.sandbox()
     async with (

@@ -128,8 +128,10 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
     assert run_url.startswith(url)
 
 
-async def test_a_receiver_that_is_away_is_named_and_told_again_on_request(tmp_path: Path) -> None:
-    """Readiness says who does not answer; a replay tells it under the same ids, once it does."""
+async def test_a_receiver_that_is_away_is_named_and_reported_again_on_request(
+    tmp_path: Path,
+) -> None:
+    """Readiness says who does not answer; a replay reports it under the same ids, once it does."""
     workspace = stage.sandbox()
     async with (
         PostReceiver() as receiver,

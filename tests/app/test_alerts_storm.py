@@ -59,13 +59,15 @@ def watching(
 
 
 def counts(subscriber: Subscriber) -> Counter[tuple[str, str]]:
-    """Return how many alerts of each rule were told with each word, in all their episodes."""
+    """Return how many alerts of each rule were reported with each word, in all their episodes."""
     return Counter(
         (rule, word) for (rule, _, _), words in alerts_by_key(subscriber).items() for word in words
     )
 
 
-async def test_each_of_500_failures_is_told_once_and_the_outage_adds_one(tmp_path: Path) -> None:
+async def test_each_of_500_failures_is_reported_once_and_the_outage_adds_one(
+    tmp_path: Path,
+) -> None:
     """500 fired, one each; one mail, because the route groups them; then the outage alone."""
     workspace = stage.sandbox()
     recipes = failing_recipes(workspace)

@@ -12,7 +12,7 @@ from tests.clocks import FastClock
 
 
 async def test_a_broker_that_comes_and_goes_costs_no_event(tmp_path: Path) -> None:
-    """Down at the start, up, down again in the middle, up again: each run is told once."""
+    """Down at the start, up, down again in the middle, up again: each run is reported once."""
     clock, kinds = FastClock(), stage.kinds_of(Edition.RL)
     workspace = stage.sandbox(clock=clock)
     async with (

@@ -80,7 +80,7 @@ async def a_steered_daemon(folder: Path) -> AsyncIterator[Steered]:
 
 
 async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
-    """What was told is printed, for people and for programs, and goes on as it happens."""
+    """What was reported is printed, for people and for programs, and goes on as it happens."""
     async with a_steered_daemon(tmp_path) as steered:
         first = steered.start_job_group(Outcome.FAILED)
         await eventually(lambda: steered.is_known(first, "failed"), why="not told")
@@ -123,7 +123,7 @@ async def _until_printed(stream: asyncio.StreamReader, expected: str) -> str:
 
 
 async def test_a_run_is_tracked_by_its_id(tmp_path: Path) -> None:
-    """A run that exists is followed; one that the workspace denies is told and exits 1."""
+    """A run that exists is followed; one that the workspace denies is reported and exits 1."""
     async with a_steered_daemon(tmp_path) as steered:
         run_id = steered.start_job_group(Outcome.HANG)
         tracked = await steered.type("track", "job_group", run_id)
@@ -163,7 +163,7 @@ async def test_webhook_tasks_are_listed_tested_made_and_removed(tmp_path: Path) 
         assert steered.our_tasks() == []
 
 
-async def test_a_command_without_a_daemon_says_so(tmp_path: Path) -> None:
+async def test_a_command_without_a_daemon_reports_so(tmp_path: Path) -> None:
     """Nobody answers at the address of the configuration: exit 1, one line."""
     settings = Settings(tmp_path, Watched("acme", "http://127.0.0.1:9", "a token"))
     done = await command("runs", config=settings.path)

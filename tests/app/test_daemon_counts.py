@@ -1,4 +1,4 @@
-"""What happened, what was told and what was counted are the same, run by run."""
+"""What happened, what was reported and what was counted are the same, run by run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers import free_port
 
 @pytest.mark.parametrize("edition", [Edition.RL, Edition.PL])
 async def test_ledger_subscriber_and_metrics_agree(tmp_path: Path, edition: Edition) -> None:
-    """By polls and callbacks at once every run is told once, in order, and counted once."""
+    """By polls and callbacks at once every run is reported once, in order, and counted once."""
     clock = FastClock()
     workspace, callbacks_port = stage.sandbox(edition, clock=clock), free_port()
     kinds = stage.kinds_of(edition)
@@ -52,7 +52,7 @@ async def test_ledger_subscriber_and_metrics_agree(tmp_path: Path, edition: Edit
         assert (await face.readiness()).status == 200
 
 
-async def test_where_nothing_is_listed_callbacks_tell_of_every_job_group(tmp_path: Path) -> None:
+async def test_where_nothing_is_listed_callbacks_report_every_job_group(tmp_path: Path) -> None:
     """In edition LE hand-made webhook tasks are enough for the three counts to agree."""
     clock, callbacks_port = FastClock(), free_port()
     workspace = stage.sandbox(Edition.LE, cancel_ratio=0.0, clock=clock)

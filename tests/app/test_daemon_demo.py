@@ -28,8 +28,8 @@ async def test_the_demo_sums_up_three_counts_that_agree() -> None:
     assert [kind for kind in ("flow_run", "job_group", "plan_run") if kind not in done.out] == []
 
 
-async def test_the_demo_says_why_nothing_is_followed_in_edition_pc() -> None:
-    """Edition PC offers no run: that is told, and is no failure."""
+async def test_the_demo_reports_why_nothing_is_followed_in_edition_pc() -> None:
+    """Edition PC offers no run: that is reported, and is no failure."""
     done = await command("demo", "--edition", "PC", "--for", "8", "--port", "0")
     assert done.code == 0, done.out + done.err
     assert "nothing can be followed here: runs cannot be followed here" in done.out

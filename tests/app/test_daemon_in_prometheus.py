@@ -55,7 +55,7 @@ def end(workspace: Sandbox, recipe: Recipe, outcome: Outcome) -> None:
 
 
 def heard(receiver: PostReceiver, path: str) -> Counter[tuple[str, str, str]]:
-    """Return how often each alert was told there: alert, kind of run and status."""
+    """Return how often each alert was reported there: alert, kind of run and status."""
     return Counter(
         (alert["labels"]["alertname"], alert["labels"].get("kind", ""), alert["status"])
         for got in receiver.got
@@ -117,8 +117,8 @@ async def own_alerts(scraper: Prometheus) -> dict[str, str]:
     return {row["metric"]["to"]: row["value"][1] for row in rows}
 
 
-async def test_a_failed_run_is_told_once_and_its_end_once(tmp_path: Path) -> None:
-    """From the workspace to the pager: a failure is told, then that it is over, and no more."""
+async def test_a_failed_run_is_reported_once_and_its_end_once(tmp_path: Path) -> None:
+    """From the workspace to the pager: a failure is reported, then that it is over, and no more."""
     workspace = stage.sandbox(cancel_ratio=0.0)
     recipe = next(
         other_recipe

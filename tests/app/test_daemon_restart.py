@@ -22,10 +22,10 @@ from tests.app.processes import Settings, Watched, daemon_process
     ],
     ids=["SIGTERM", "SIGKILL"],
 )
-async def test_nothing_is_lost_or_told_twice_over_an_end_in_the_middle(
+async def test_nothing_is_lost_or_reported_twice_over_an_end_in_the_middle(
     tmp_path: Path, ending: signal.Signals, protocol: str, code: int, last_words: str
 ) -> None:
-    """Two lives tell each run once with one content, and go on counting where they stopped."""
+    """Two lives report each run once with one content, and go on counting where they stopped."""
     workspace, kinds = stage.sandbox(), stage.kinds_of(Edition.RL)
     async with (
         stage.started(workspace) as url,

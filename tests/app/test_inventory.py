@@ -1,4 +1,4 @@
-"""What a whole daemon tells of a workspace beyond its runs, and when operations of it go."""
+"""What a whole daemon reports of a workspace beyond its runs, and when operations of it go."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def shown(face: Face, name: str, **labels: str) -> None:
     await eventually(is_shown, why=f"no {name}")
 
 
-async def test_a_workspace_is_told_beyond_its_runs(
+async def test_a_workspace_is_reported_beyond_its_runs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Counts, connections, tokens, schedules, settings and quality, as they are and change."""
@@ -98,7 +98,7 @@ async def test_a_workspace_is_told_beyond_its_runs(
             workspace, url, "PATCH", "workspaces/current/configuration", {"configuration": settings}
         )
 
-        async def is_told() -> bool:
+        async def is_notified() -> bool:
             return (
                 await face.total("dataprep_connection_up") == 0
                 and {
@@ -109,7 +109,7 @@ async def test_a_workspace_is_told_beyond_its_runs(
                 <= (await changes(face)).keys()
             )
 
-        await eventually(is_told, why="the changes are not told")
+        await eventually(is_notified, why="the changes are not told")
         received = await changes(face)
         assert await face.total("dataprep_connection_up", workspace="acme") == 0
         assert [change for change in received if change.startswith("connection:")]
@@ -140,7 +140,7 @@ async def test_the_quality_of_outputs_is_shown_after_their_runs(tmp_path: Path) 
 
 
 async def test_usage_is_shown_where_the_edition_has_it(tmp_path: Path) -> None:
-    """Professional tells its measures; they grow with the runs."""
+    """Professional reports its measures; they grow with the runs."""
     workspace = stage.sandbox(Edition.PL)
     async with (
         stage.started(workspace) as url,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
+from monitor.app.tracked_runs import TOPIC
 from monitor.bus.settings import StorageSettings
 from monitor.catalogue.operations import Edition
 from monitor.cli.demo_broker import free_port
@@ -22,11 +22,26 @@ from tests.app.eventually import eventually
 from tests.app.refusing_store import RefusingStore
 
 
-def requests_in(folder: Path) -> set[str]:
-    """Return the requests that the store holds."""
-    with sqlite3.connect(folder / "state.db") as db:
-        rows = db.execute("SELECT key FROM note WHERE topic = 'tracked'")
-        return {key for (key,) in rows}
+class Stores:
+    """The stores that daemons of a test have opened, the newest last."""
+
+    def __init__(self) -> None:
+        self._opened: list[RefusingStore] = []
+
+    async def open(
+        self, settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
+    ) -> RefusingStore:
+        store = await RefusingStore.opened(settings, clock=clock, registry=registry)
+        self._opened.append(store)
+        return store
+
+    @property
+    def newest(self) -> RefusingStore:
+        return self._opened[-1]
+
+    async def requests(self) -> set[str]:
+        """Return the requests that the newest store holds."""
+        return set(await self.newest.state_entries("acme", TOPIC))
 
 
 def hanging_job_group(sandbox: Sandbox) -> str:
@@ -48,13 +63,17 @@ async def test_a_request_survives_a_restart_until_the_workspace_answers(tmp_path
 
     In this edition no list shows runs, so nothing but the request leads to them.
     """
-    sandbox, port = stage.sandbox(Edition.LE), free_port()
+    sandbox, port, stores = stage.sandbox(Edition.LE), free_port(), Stores()
     settings = stage.configuration(
         tmp_path, stage.workspace_configuration(sandbox, f"http://127.0.0.1:{port}")
     )
     run_id = hanging_job_group(sandbox)
+
+    async def is_empty() -> bool:
+        return not await stores.requests()
+
     asked = (run_id, "999999", run_id)
-    async with stage.daemon(settings) as face:
+    async with stage.daemon(settings, open_store=stores.open) as face:
         answers = [
             await face.post("/api/v1/track", kind="job_group", id=asked_id) for asked_id in asked
         ]
@@ -63,40 +82,36 @@ async def test_a_request_survives_a_restart_until_the_workspace_answers(tmp_path
             "repeated until the workspace answers"
             for asked_id in asked
         ]
-        assert requests_in(tmp_path) == {f"job_group/{run_id}", "job_group/999999"}
+        assert await stores.requests() == {f"job_group/{run_id}", "job_group/999999"}
 
-    async with stage.started(sandbox, port=port), stage.daemon(settings) as face:
+    async with (
+        stage.started(sandbox, port=port),
+        stage.daemon(settings, open_store=stores.open) as face,
+    ):
         await eventually(lambda: is_known(face, run_id), why="the run is not followed")
-        await eventually(lambda: not requests_in(tmp_path), why="a request is still kept")
+        await eventually(is_empty, why="a request is still kept")
 
 
 async def test_a_request_that_cannot_be_stored_is_not_promised(tmp_path: Path) -> None:
     """While the store refuses, the API answers 503; afterwards the same request is taken."""
-    stores: list[RefusingStore] = []
-
-    async def opened(
-        settings: StorageSettings, *, clock: Clock, registry: CollectorRegistry
-    ) -> RefusingStore:
-        stores.append(await RefusingStore.opened(settings, clock=clock, registry=registry))
-        return stores[0]
-
+    stores = Stores()
     settings = stage.configuration(tmp_path, stage.unreachable("acme"))
-    async with stage.daemon(settings, open_store=opened) as face:
-        stores[0].refuse_to_all("commit")
+    async with stage.daemon(settings, open_store=stores.open) as face:
+        stores.newest.refuse_to_all("commit")
         refused = await face.post("/api/v1/track", kind="job_group", id="7")
         assert (refused["status"], refused["detail"]) == (503, "commit is refused")
-        stores[0].refuse_to_all()
+        stores.newest.refuse_to_all()
         taken = await face.post("/api/v1/track", kind="job_group", id="7")
         assert "the request is stored" in taken["detail"]
-        assert requests_in(tmp_path) == {"job_group/7"}
+        assert await stores.requests() == {"job_group/7"}
 
 
 @pytest.mark.parametrize("run_id", ["../flows/1", "1/2", "a b", "", "x" * 65])
 async def test_what_is_no_id_of_a_run_is_refused(tmp_path: Path, run_id: str) -> None:
     """The API answers 400 and keeps nothing; the command says so without asking the daemon."""
-    settings = stage.configuration(tmp_path, stage.unreachable("acme"))
+    settings, stores = stage.configuration(tmp_path, stage.unreachable("acme")), Stores()
     async with (
-        stage.daemon(settings) as face,
+        stage.daemon(settings, open_store=stores.open) as face,
         aiohttp.ClientSession() as session,
         session.post(
             f"{face.url}/api/v1/track", json={"kind": "job_group", "id": run_id}
@@ -104,7 +119,7 @@ async def test_what_is_no_id_of_a_run_is_refused(tmp_path: Path, run_id: str) ->
     ):
         assert response.status == 400
         assert "is not the id of a run" in (await response.json())["detail"]
-    assert requests_in(tmp_path) == set()
+        assert await stores.requests() == set()
 
 
 def test_the_command_refuses_what_is_no_id(capsys: pytest.CaptureFixture[str]) -> None:

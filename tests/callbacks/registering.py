@@ -13,8 +13,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from monitor.bus.sqlite.store import SqliteBus
+from monitor.callbacks.configured_flows import NAMES_POLL
 from monitor.callbacks.listener import CallbackListener
-from monitor.callbacks.registrar import NAMES_POLL, Registrar
+from monitor.callbacks.registrar import Registrar
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.catalogue.capabilities import capabilities_of
 from monitor.catalogue.operations import Edition

@@ -25,7 +25,7 @@ def test_our_own_template_tells_run_flow_and_task() -> None:
     template = bodies.template(workspace="acme", flow_id="11", task_key="abc")
     statement = bodies.read(filled(template))
 
-    assert statement == bodies.Statement(
+    assert statement == bodies.CallbackStatement(
         kind=RunKind.JOB_GROUP,
         run_id="7827359",
         native_status="Complete",

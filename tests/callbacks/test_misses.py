@@ -12,10 +12,10 @@ import pytest
 
 from monitor.bus.contract import Start, StoredCallback
 from monitor.bus.sqlite.store import SqliteBus
-from monitor.callbacks import tasks
+from monitor.callbacks import own_tasks
 from monitor.callbacks.misses import MissWatch
+from monitor.callbacks.own_tasks import OwnTask
 from monitor.callbacks.settings import CallbackSettings
-from monitor.callbacks.tasks import OwnTask
 from monitor.model.observations import Observation
 from monitor.model.runs import Parents, Pipeline, PipelineKind, RunKey, RunKind, Source
 from monitor.tracking.live_state import LiveState
@@ -94,7 +94,7 @@ async def watched(
         created_at=clock.now() - MINUTE,
         fingerprint="f",
     )
-    await tasks.remember(bus, "acme", task)
+    await own_tasks.remember(bus, "acme", task)
     await bus.subscribe(MissWatch.consumer("acme"), start=Start.NEWEST)
     return Watched(bus=bus, observer=observer, live_state=live_state, clock=clock)
 

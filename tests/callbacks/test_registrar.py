@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from monitor.callbacks.listener import SECRET_HEADER
-from monitor.callbacks.tasks import registered_at
+from monitor.callbacks.own_tasks import registered_at
 from monitor.catalogue.operations import Edition
 from monitor.model.errors import ConfigurationError, NotAvailableError, TryLaterError
 from monitor.model.runs import PipelineKind
@@ -110,7 +110,7 @@ async def test_no_task_is_made_that_would_call_in_vain(rl: Scene, clock: ManualC
     assert all("404" in (status.reason or "") for status in task_statuses)
     assert rl.gate.count("POST", TEST) == 1
     for _ in range(20):
-        await clock.advance(await registrar.tend())
+        await clock.advance(await registrar.work_on_next())
     assert 2 <= rl.gate.count("POST", TEST) <= 4
 
 
@@ -131,7 +131,7 @@ async def test_what_somebody_deleted_is_made_again(rl: Scene, clock: ManualClock
     rl.sandbox.world.delete(victim)
     await clock.advance(61)
     for _ in rl.flow_ids():
-        await registrar.tend()
+        await registrar.work_on_next()
 
     assert rl.flows_with_tasks() == rl.flow_ids()
     assert victim.id not in [task.id for task in rl.tasks()]
@@ -175,14 +175,14 @@ async def test_what_is_not_wanted_any_more_is_removed(rl: Scene) -> None:
 async def test_without_public_url_only_former_tasks_are_removed(rl: Scene) -> None:
     """A daemon that is told no URL asks for nothing, except to remove what it made before."""
     off = rl.settings("*", public_url=None)
-    await rl.registrar(off).tend()
+    await rl.registrar(off).work_on_next()
     asked_at_first = list(rl.gate.asked)
     await rl.registrar(rl.settings("*")).sync()
     registrar = rl.registrar(off)
     for _ in rl.flow_ids():
-        await registrar.tend()
+        await registrar.work_on_next()
     rl.gate.asked.clear()
-    await registrar.tend()
+    await registrar.work_on_next()
 
     assert asked_at_first == []
     assert rl.tasks() == []
@@ -238,11 +238,11 @@ async def test_a_task_whose_creation_was_not_answered_is_not_made_twice(
     chosen = rl.flow_ids()[0]
     registrar = rl.registrar(rl.settings(str(chosen)))
     rl.gate.lost.add(("POST", TASKS))
-    await clock.advance(await registrar.tend())
+    await clock.advance(await registrar.work_on_next())
     after_loss = rl.flows_with_tasks()
     rl.gate.lost.clear()
     for _ in range(10):
-        await clock.advance(await registrar.tend())
+        await clock.advance(await registrar.work_on_next())
 
     assert after_loss == [chosen]
     assert rl.flows_with_tasks() == [chosen]
@@ -271,7 +271,7 @@ async def test_a_flow_that_cannot_be_read_holds_up_no_other(rl: Scene, clock: Ma
     rl.gate.asked.clear()
     for _ in range(3_600):
         await clock.advance(1)
-        await registrar.tend()
+        await registrar.work_on_next()
     assert 3 <= rl.gate.count("GET", f"/v4/flows/{closed}") <= 9
     rl.gate.refused.clear()
     await registrar.sync(str(closed))
@@ -288,14 +288,14 @@ async def test_an_outage_changes_nothing_that_was_known(rl: Scene, clock: Manual
     rl.gate.asked.clear()
     passed = 0.0
     while passed < 600:
-        pause = await registrar.tend()
+        pause = await registrar.work_on_next()
         await clock.advance(pause)
         passed += pause
 
     assert registrar.task_statuses() == before
     assert 1 <= len(rl.gate.asked) <= 12
     rl.gate.refused.clear()
-    with_delay = [await registrar.tend() for _ in range(2)]
+    with_delay = [await registrar.work_on_next() for _ in range(2)]
     assert all(pause <= 5 for pause in with_delay)
 
 
@@ -309,7 +309,7 @@ async def test_a_deleted_flow_is_forgotten(rl: Scene) -> None:
     rl.sandbox.world.delete(gone)
     rl.gate.refuse("DELETE", f"{TASKS}/{hidden.id}", 403, "AccessControlException")
     for _ in rl.flow_ids():
-        await registrar.tend()
+        await registrar.work_on_next()
     known = await registered_at(rl.bus, "acme")
 
     assert not {str(gone.flow_id), str(hidden.flow_id)} & set(known)
@@ -328,7 +328,7 @@ async def test_a_start_before_the_flows_are_listed_removes_nothing(
             scene.live_state.forget_pipeline("acme", PipelineKind.FLOW, str(flow_id))
         later = scene.registrar(scene.settings("*"))
         for _ in range(5):
-            await later.tend()
+            await later.work_on_next()
         with pytest.raises(TryLaterError):
             await later.sync()
 
@@ -344,7 +344,7 @@ async def test_removed_by_the_operator_stays_removed(rl: Scene, clock: ManualClo
     await registrar.delete(str(chosen))
     await clock.advance(1_000)
     for _ in range(20):
-        await registrar.tend()
+        await registrar.work_on_next()
     after_delete = rl.flows_with_tasks()
     await registrar.sync(str(chosen))
 
@@ -370,7 +370,7 @@ async def test_nothing_is_tried_where_tasks_are_not_offered(
         scene.offer()
         registrar = scene.registrar(scene.settings("*"))
         for _ in range(3):
-            await registrar.tend()
+            await registrar.work_on_next()
         with pytest.raises(NotAvailableError):
             await registrar.sync()
 

@@ -64,7 +64,7 @@ def test_every_operation_of_the_api_is_there_once() -> None:
 )
 def test_each_edition_offers_its_own_set(edition: Edition, count: int) -> None:
     """The editions offer as many operations as the API states; ``open`` refuses none."""
-    assert sum(operation.is_offered_in(edition) for operation in operations()) == count
+    assert sum(operation.is_part_of(edition) for operation in operations()) == count
 
 
 def test_names_that_are_ours_are_marked() -> None:
@@ -101,7 +101,7 @@ def test_the_edition_without_runs_lists_flows_only() -> None:
 
 
 def test_the_two_full_editions_differ_in_what_is_known_of_people_and_usage() -> None:
-    """PL tells what was used, and neither whose token it is nor when it expires; RL the reverse."""
+    """PL shows what was used, and neither whose token it is nor when it expires; RL the reverse."""
     full = frozenset(Capability)
     personal = {Capability.KNOW_THE_PERSON, Capability.READ_TOKENS}
     assert capabilities_of(Edition.RL) == full - {Capability.READ_USAGE}

@@ -49,7 +49,7 @@ class EditionWorkspace(TinyWorkspace):
         self.tokens = []
         self.headers = {}
         for read in _READS:
-            if not operation(read).is_offered_in(edition):
+            if not operation(read).is_part_of(edition):
                 self.refuse(read, NO_ROUTE)
 
     def refuse(self, operation_id: str, fault: tuple[int, str]) -> None:

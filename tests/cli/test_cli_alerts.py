@@ -93,7 +93,7 @@ async def test_alerts_are_listed_and_chosen(asking: Asking) -> None:
 async def test_a_workspace_that_is_not_known_is_wrong_usage(
     asking: Asking, words: tuple[str, ...]
 ) -> None:
-    """An empty table would read as if all were well: the nearest name is told instead, and 2."""
+    """An empty table would read as if all were well: the nearest name is reported, exit 2."""
     asking.alerting.show(asking.alerting.alert())
     done = await asking.type(*words)
     assert (done.code, done.out) == (2, "")
@@ -112,7 +112,7 @@ async def test_a_silence_is_added_listed_and_expired(asking: Asking) -> None:
     assert made["ends_at"] == "2026-11-21T11:30:00Z"
     assert made["id"] in added.out
     over = await asking.type("silence", "expire", made["id"])
-    assert (over.code, over.out) == (0, f"silence {made['id']} is over\n")
+    assert (over.code, over.out) == (0, f"silence {made['id']} has expired\n")
     again = await asking.type("silence", "expire", made["id"])
     assert (again.code, "is not known" in again.err) == (1, True)
 
@@ -163,7 +163,7 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "shell_output"),
     [
         (["silence", "mute"], "'mute' is none of add, list, expire"),
         (["silence", "list", "a"], "list takes no further words"),

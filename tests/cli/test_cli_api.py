@@ -134,7 +134,7 @@ async def test_a_run_that_was_started_is_not_started_again(
     assert other["flowRunId"]
 
 
-async def test_a_run_whose_fate_is_unknown_tells_how_to_go_on(
+async def test_a_run_whose_fate_is_unknown_reports_how_to_go_on(
     tmp_path: Path, run_command: CommandProcess
 ) -> None:
     """An answer cut in two names the execution id with which no second run starts."""
@@ -168,7 +168,7 @@ async def test_what_the_edition_lacks_is_refused(
     assert workspace.requests == []
 
 
-async def test_a_refusal_is_told_with_its_details(
+async def test_a_refusal_is_reported_with_its_details(
     tmp_path: Path, run_command: CommandProcess
 ) -> None:
     """Name, message and details of the envelope, on one line without token or colours."""
@@ -197,7 +197,7 @@ async def test_an_unknown_edition_asks_the_workspace(
 async def test_an_unknown_parameter_is_sent_with_a_warning(
     tmp_path: Path, run_command: CommandProcess
 ) -> None:
-    """The workspace may know more than its description, and a typing error is told."""
+    """The workspace may know more than its description, and a typing error is reported."""
     async with serving(answer({"count": 3})) as workspace:
         config = configured(tmp_path, workspace.url)
         done = await run_command(
@@ -259,7 +259,7 @@ async def test_one_of_several_workspaces_is_chosen(
 def test_wrong_usage_exits_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
-    """What cannot be sent is told before a configuration is read."""
+    """What cannot be sent is reported before a configuration is read."""
     assert main(["api", *arguments, "-c", "/nowhere/monitor.toml"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -324,7 +324,7 @@ async def test_a_terminal_shows_how_far_a_download_is(tmp_path: Path) -> None:
 
 
 async def test_a_terminal_shows_what_a_call_waits_for(tmp_path: Path) -> None:
-    """A try that failed is told with its reason and the wait; nothing else comes before the end."""
+    """A failed attempt is reported with reason and wait; nothing else comes before the end."""
     throttled = refusal(429, "TooManyRequestsException", {"x-retry-after": "1"})
     async with serving(throttled, answer({"count": 3})) as workspace:
         config = configured(tmp_path, workspace.url)

@@ -1,4 +1,4 @@
-"""``check`` tells every fault of a file, or what the file switches on."""
+"""``check`` reports every fault of a file, or what the file switches on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_right_file_is_ok(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert captured.err == ""
 
 
-def test_who_else_is_told_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_other_receivers_are_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Own rules, silences, Alertmanagers and the webhook, whose path may be a secret."""
     (folder / "secrets" / "webhook").write_text(
         "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n"
@@ -83,7 +83,7 @@ secret_file = "secrets/webhook"
 
 
 def test_every_fault_has_its_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All faults go to stderr, one per line as key, value and way out; the exit code is 2."""
+    """All problems go to stderr, one per line as key, value and hint; the exit code is 2."""
     text = GOOD.replace("marketing", "Marketing").replace("secrets/token", "nowhere")
     assert main(["check", "-c", written(folder, f"{text}prefx = 1\n")]) == 2
     captured = capsys.readouterr()
@@ -109,7 +109,7 @@ def test_the_judgement_as_json(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "printed"),
     [
         (b"name = \n", "is no TOML: Invalid value (at line 1, column 8)"),
         (b"\xff\xfe", "is not UTF-8"),
@@ -128,7 +128,7 @@ def test_a_file_that_is_no_configuration(
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An absent file is told with the ways to name another; a folder is no file."""
+    """An absent file is reported with the ways to name another; a folder is no file."""
     assert main(["check", "-c", str(tmp_path / "none: at all.toml")]) == 2
     assert "none: at all.toml" in (printed := capsys.readouterr().err)
     assert "there is no such file; create it or name another, with -c or" in printed
@@ -163,7 +163,7 @@ def test_secrets_come_from_files_variables_and_credentials(folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "printed"),
     [
         ('token_env = "TOKEN"', "is no variable of the environment"),
         ('token_credential = "x"', "add LoadCredential=x:/path/to/it to its unit"),

@@ -148,7 +148,7 @@ def test_the_script_of_each_shell_is_printed(
 
 
 def test_an_unknown_shell_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    """Another shell is told which ones there are."""
+    """An unknown shell is answered with the known ones."""
     assert main(["completion", "ksh"]) == 2
     assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err
 

@@ -65,14 +65,14 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.endswith("loaded: []\n")
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """The version goes to stdout."""
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"dataprep-monitor {__version__}\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["--nothing"], ["check", "--nothing"]])
-def test_wrong_usage_exits_2_and_says_so_on_stderr(
+def test_wrong_usage_exits_2_and_reports_so_on_stderr(
     capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     """No command, an unknown one, or an unknown option: usage on stderr, nothing on stdout."""

@@ -52,7 +52,7 @@ def test_the_list_of_one_resource(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(listed(capsys, "--resource", "JobGroup", "--edition", "LE")) == 3
 
 
-def test_the_table_tells_what_the_monitor_uses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_reports_what_the_monitor_uses(capsys: pytest.CaptureFixture[str]) -> None:
     """Off a terminal the table is plain lines that nothing is cut from."""
     assert main(["operations", "--resource", "FlowRun"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -78,7 +78,7 @@ def test_the_list_of_some_words(capsys: pytest.CaptureFixture[str]) -> None:
     "arguments", [["--edition", "XL"], ["--resource", "nothing"], ["--edition"], ["surplus"]]
 )
 def test_wrong_usage_exits_2(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    """An unknown edition, resource, option or argument is told on stderr alone."""
+    """An unknown edition, resource, option or argument is reported on stderr alone."""
     assert main(["operations", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""

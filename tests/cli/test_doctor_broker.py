@@ -27,7 +27,7 @@ async def test_a_healthy_broker_is_ok(tmp_path: Path) -> None:
     assert "dataprep/v1/bridge/monitor/doctor was acknowledged" in report["mqtt publishing"].found
 
 
-async def test_an_older_version_says_what_it_cannot_tell(tmp_path: Path) -> None:
+async def test_an_older_version_names_what_it_cannot_show(tmp_path: Path) -> None:
     """MQTT 3.1.1 acknowledges also what it throws away, and the line says so."""
     async with Mosquitto(tmp_path) as broker:
         report = await told_of(tmp_path, broker, protocol=MqttProtocol.V311)
@@ -43,7 +43,7 @@ async def test_no_section_mqtt_is_ok(tmp_path: Path) -> None:
 
 
 async def test_a_broker_that_is_not_there_fails(tmp_path: Path) -> None:
-    """The reason is told, and that publishing was not tried."""
+    """The reason is reported, and that publishing was not tried."""
     report = await run_checks(tmp_path, mqtt=MqttSettings(url="mqtt://127.0.0.1:9"))
     assert report["mqtt connection"].outcome == "failed"
     assert "Connection refused" in report["mqtt connection"].found

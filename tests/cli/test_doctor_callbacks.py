@@ -62,7 +62,7 @@ async def test_without_a_daemon_doctor_itself_is_called(tmp_path: Path) -> None:
 
 
 async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
-    """What the workspace got, or did not get, is told with what to look at."""
+    """What the workspace got, or did not get, is reported with what to look at."""
     async with a_site() as site:
         nobody = await site.callbacks(tmp_path, public_port=free_port())
         async with other_server(404) as port:
@@ -74,7 +74,7 @@ async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
 
 
 async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
-    """With the address held by somebody else, the test would tell nothing of ours."""
+    """With the address held by somebody else, the test would report nothing of ours."""
     async with a_site() as site, other_server(404) as port:
         report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=port))
     assert report["callbacks address"].outcome == "failed"
@@ -83,7 +83,7 @@ async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
 
 
 async def test_an_edition_without_tasks_is_a_warning(tmp_path: Path) -> None:
-    """Where the workspace offers neither test nor tasks, the way out is by hand."""
+    """Where the workspace offers neither test nor tasks, the hint is by hand."""
     async with a_site(Edition.LE) as site:
         report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=site.port))
     assert report["acme callbacks"].outcome == "warning"
@@ -103,7 +103,7 @@ async def test_callbacks_made_by_hand_are_ok(tmp_path: Path) -> None:
     assert report["acme webhook tasks"].found.startswith("none are configured")
 
 
-async def test_tasks_are_told_as_the_daemon_keeps_them(tmp_path: Path) -> None:
+async def test_tasks_are_reported_as_the_daemon_keeps_them(tmp_path: Path) -> None:
     """A flow that is full of others' tasks is a warning with its reason; the rest is counted."""
     async with a_site() as site:
         world = site.workspace.world

@@ -39,7 +39,7 @@ async def test_a_store_that_is_not_there_yet_can_be_made(tmp_path: Path) -> None
 
 
 async def test_a_store_is_ok_whether_held_or_not(tmp_path: Path) -> None:
-    """A daemon that holds it is told with its process; later it is just a file."""
+    """A daemon that holds it is reported with its process; later it is just a file."""
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
     held = (await run_checks(tmp_path))["store"]
@@ -70,7 +70,7 @@ def without_rights() -> Iterator[None]:
 
 
 async def test_a_store_that_may_not_be_written_fails() -> None:
-    """The right that lacks is told with the folder or file that it lacks for."""
+    """The right that lacks is reported with the folder or file that it lacks for."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "old").mkdir()
@@ -94,7 +94,7 @@ async def test_a_store_that_may_not_be_written_fails() -> None:
 async def test_an_address_of_somebody_else_fails(
     tmp_path: Path, status: int, body: object, words: str
 ) -> None:
-    """A port that another program holds is told with what it answered."""
+    """A port that another program holds is reported with what it answered."""
     async with other_server(status, body) as port:
         line = (await run_checks(tmp_path, server=ServerSettings(port=port)))["server address"]
     assert (line.outcome, words in line.found) == ("failed", True), line
@@ -198,7 +198,7 @@ async def test_a_certificate_that_ends_soon_is_a_warning(certificate: tuple[Path
 
 
 async def test_a_server_that_speaks_no_tls_fails(tmp_path: Path) -> None:
-    """An https address at which plain HTTP is spoken is told as such."""
+    """An https address at which plain HTTP is spoken is reported as such."""
     async with other_server(200) as port:
         report = await run_checks(tmp_path, workspace_at(f"https://127.0.0.1:{port}"))
     line = report["acme TLS"]
@@ -215,7 +215,7 @@ async def test_a_token_in_the_clear_is_a_warning(tmp_path: Path) -> None:
     )
 
 
-async def test_a_check_that_hangs_ends_and_says_so() -> None:
+async def test_a_check_that_hangs_ends_and_reports_so() -> None:
     """Nothing that a check waits for holds up the others for ever."""
 
     async def hang() -> list[CheckLine]:

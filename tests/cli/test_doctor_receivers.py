@@ -1,4 +1,4 @@
-"""``doctor`` says whether Alertmanagers and the webhook's receiver can be told of alerts."""
+"""``doctor`` says whether Alertmanagers and the webhook's receiver can be notified of alerts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_real_alertmanager_takes_the_question(tmp_path: Path) -> None:
 async def test_one_that_takes_nothing_fails_and_the_others_are_asked(
     tmp_path: Path, status: int
 ) -> None:
-    """Each has a line of its own, with the answer and the way out."""
+    """Each has a line of its own, with the answer and the hint."""
     async with PostReceiver() as well, PostReceiver() as ill:
         ill.judge = lambda _: status
         settings = AlertmanagerSettings(urls=(well.url, ill.url), token=Secret("s3cret"))
@@ -50,7 +50,7 @@ async def test_one_that_takes_nothing_fails_and_the_others_are_asked(
         assert "s3cret" not in str(report)
 
 
-async def test_a_clock_that_is_off_is_told(tmp_path: Path) -> None:
+async def test_a_clock_that_is_off_is_reported(tmp_path: Path) -> None:
     """It does no harm, but whoever reads time stamps should know."""
     async with PostReceiver() as receiver:
         theirs = SystemClock().now() + timedelta(hours=1)
@@ -62,7 +62,7 @@ async def test_a_clock_that_is_off_is_told(tmp_path: Path) -> None:
 
 
 async def test_the_webhook_is_connected_to_and_posted_nothing(tmp_path: Path) -> None:
-    """A receiver could not tell a question from news."""
+    """A receiver could not distinguish a test from an alert."""
     async with PostReceiver() as receiver:
         settings = WebhookSettings(url=f"{receiver.url}/hook", secret=KEY)
         report = await run_checks(tmp_path, webhook=settings)
@@ -72,7 +72,7 @@ async def test_the_webhook_is_connected_to_and_posted_nothing(tmp_path: Path) ->
 
 
 async def test_a_webhook_that_is_not_there_fails(tmp_path: Path) -> None:
-    """The reason is told, and no part of the address that could be a secret."""
+    """The reason is reported, and no part of the address that could be a secret."""
     url = f"http://127.0.0.1:{free_port()}/hook?key=hidden"
     report = await run_checks(tmp_path, webhook=WebhookSettings(url=url, secret=KEY))
     assert report["webhook"].outcome == "failed"

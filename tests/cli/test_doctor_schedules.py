@@ -1,4 +1,4 @@
-"""``doctor`` says whose schedules are watched, and which of them tell no time."""
+"""``doctor`` says whose schedules are watched, and which of them report no time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def report(
 
 
 async def test_what_is_watched_is_counted_and_has_an_owner(workspace: EditionWorkspace) -> None:
-    """The person is named where the edition tells, and still where it does not answer."""
+    """The person is named where the edition reports, and still where it does not answer."""
     put(workspace, 1, {"hourly": {"minuteOfHour": 30}})
     put(workspace, 2, {"hourly": {"minuteOfHour": 30}}, is_enabled=False)
     (line,) = await report(workspace)
@@ -67,7 +67,7 @@ async def test_what_is_watched_is_counted_and_has_an_owner(workspace: EditionWor
     assert "all of the token's owner" in line.found
 
 
-async def test_an_expression_that_nobody_can_read_is_told_with_its_fault(
+async def test_an_expression_that_nobody_can_read_is_reported_with_its_fault(
     workspace: EditionWorkspace,
 ) -> None:
     """Nothing is expected of it, so nothing would be missed; a disabled one does no harm."""

@@ -1,4 +1,4 @@
-"""What a token tells of itself is read; anything else tells nothing and harms nothing."""
+"""What a token reports of itself is read; anything else reports nothing and harms nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def encoded(report: object) -> str:
 
 
 def test_both_known_forms_are_read() -> None:
-    """Base64 of JSON tells the token's id, a JWT its end."""
+    """Base64 of JSON reports the token's id, a JWT its end."""
     plain = details_of(Secret(encoded({"tokenId": "7", "secret": "x"})))
     assert plain == TokenDetails(token_id="7")
     jwt = details_of(Secret(f"{encoded({})}.{encoded({'exp': 1_800_000_000})}.signature"))
@@ -40,5 +40,5 @@ def test_any_text_may_be_a_token(text: str) -> None:
 
 @given(st.recursive(st.none() | st.floats() | st.text(), st.lists, max_leaves=5))
 def test_any_json_may_be_in_a_token(report: object) -> None:
-    """JSON that is not what it should be tells nothing."""
+    """JSON that is not what it should be reports nothing."""
     assert details_of(Secret(encoded(report))) == TokenDetails()

@@ -39,7 +39,7 @@ async def told_of(workspace: EditionWorkspace, folder: Path, **settings: Any) ->
 async def test_a_healthy_workspace_is_ok_line_by_line(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
-    """Each check of a workspace has its line, in one order, and none needs a way out."""
+    """Each check of a workspace has its line, in one order, and none needs a hint."""
     report = await told_of(workspace, tmp_path)
     ours = [subject for subject in report if subject.startswith("acme ")]
     assert ours == [
@@ -83,7 +83,7 @@ async def test_a_workspace_that_is_not_there_fails_one_line_only(tmp_path: Path)
 async def test_a_workspace_that_answers_503_fails(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
-    """An overloaded workspace is told by its status."""
+    """An overloaded workspace is reported by its status."""
     workspace.faults = {".*": OVERLOADED}
     report = await told_of(workspace, tmp_path)
     assert report["acme reachability"].outcome == "failed"
@@ -92,7 +92,7 @@ async def test_a_workspace_that_answers_503_fails(
 
 @pytest.mark.parametrize("status", [200, 302, 404])
 async def test_the_address_of_a_page_is_no_api(tmp_path: Path, status: int) -> None:
-    """A url that leads to a web page is told from a workspace that is down."""
+    """A url that leads to a web page is distinguished from a workspace that is down."""
 
     async def page(_: web.Request) -> web.Response:
         return web.Response(
@@ -132,10 +132,10 @@ async def test_a_clock_that_is_off_is_a_warning(
     assert (line.outcome, words in line.found) == (outcome, True), line
 
 
-async def test_a_workspace_that_tells_no_time_is_a_warning(
+async def test_a_workspace_that_reports_no_time_is_a_warning(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
-    """Watermarks rest on the Date header, so its absence is told."""
+    """Watermarks rest on the Date header, so its absence is reported."""
     workspace.sends_date = False
     assert (await told_of(workspace, tmp_path))["acme clock"].outcome == "warning"
 
@@ -143,7 +143,7 @@ async def test_a_workspace_that_tells_no_time_is_a_warning(
 async def test_a_refused_token_fails_and_is_not_shown(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
-    """The way out is a new token; what rests on it is not checked."""
+    """The hint is a new token; what rests on it is not checked."""
     workspace.faults = {".*": (401, "AuthenticationException")}
     report = await told_of(workspace, tmp_path, token=Secret("the-token-itself"))
     assert outcomes(report)["acme reachability"] == "ok"
@@ -157,7 +157,7 @@ async def test_a_refused_token_fails_and_is_not_shown(
 async def test_no_token_where_one_is_asked_for_fails(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
-    """A token that is missing is told from one that is refused."""
+    """A token that is missing is distinguished from one that is refused."""
     workspace.faults = {".*": (401, "AuthenticationException")}
     line = (await told_of(workspace, tmp_path, token=None))["acme token"]
     assert (line.outcome, line.found[:18]) == ("failed", "none is configured")
@@ -185,7 +185,7 @@ def jwt(expires_at: datetime) -> Secret:
         (-1, "failed", "it expired on"),
     ],
 )
-async def test_a_token_that_tells_its_end_is_believed(
+async def test_a_token_that_reports_its_end_is_believed(
     workspace: EditionWorkspace, tmp_path: Path, days: int, outcome: str, words: str
 ) -> None:
     """The end stands in a JWT; soon is a warning, past is a failure, also with no answer."""
@@ -205,7 +205,7 @@ async def test_a_token_that_tells_its_end_is_believed(
         ("opaque", [], "ok"),
     ],
 )
-async def test_the_workspace_may_tell_when_the_token_ends(
+async def test_the_workspace_may_report_when_the_token_ends(
     workspace: EditionWorkspace, tmp_path: Path, token: str, ids: list[str], outcome: str
 ) -> None:
     """Where the edition lists tokens, ours is found by its id or because there is one only."""
@@ -266,7 +266,7 @@ async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
         (Edition.PC, None, "failed", "not part of edition PC: "),
     ],
 )
-async def test_what_is_switched_off_is_told_with_its_reason(
+async def test_what_is_switched_off_is_reported_with_its_reason(
     workspace: EditionWorkspace,
     tmp_path: Path,
     edition: Edition,
@@ -274,7 +274,7 @@ async def test_what_is_switched_off_is_told_with_its_reason(
     outcome: str,
     words: str,
 ) -> None:
-    """Rights that lack are told from operations that no token has there."""
+    """Missing rights are distinguished from operations that no token has there."""
     workspace.become(edition)
     if refused is not None:
         workspace.refuse(refused, FORBIDDEN)
@@ -285,7 +285,7 @@ async def test_what_is_switched_off_is_told_with_its_reason(
 async def test_schedules_and_flows_that_nobody_shares_are_warnings(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
-    """A token that sees nothing of these lists is told whose they would be."""
+    """A token that sees nothing of these lists is a warning with whose they would be."""
     workspace.tables["schedules"].clear()
     workspace.tables["flows"].clear()
     report = await told_of(workspace, tmp_path)
@@ -307,7 +307,7 @@ async def test_lists_that_are_not_offered_are_no_fault(
 
 
 @pytest.mark.parametrize(("left", "outcome"), [(40, "ok"), (0, "warning")])
-async def test_quotas_are_told_as_the_workspace_tells_them(
+async def test_quotas_are_reported_as_the_workspace_reports_them(
     workspace: EditionWorkspace, tmp_path: Path, left: int, outcome: str
 ) -> None:
     """Limit and rest stand beside our own budget; a quota that is used up is a warning."""

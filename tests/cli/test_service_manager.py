@@ -101,7 +101,7 @@ def spoken_to(manager: Manager, clock: ManualClock, **more: str) -> ServiceManag
     return ServiceManager.of(manager.environment | more, process_id=os.getpid(), clock=clock)
 
 
-def test_each_step_is_told_in_the_words_of_the_protocol(
+def test_each_step_is_reported_in_the_words_of_the_protocol(
     manager: Manager, clock: ManualClock
 ) -> None:
     """Start, reload and stop arrive at sockets of both kinds, each with one line of status."""
@@ -148,7 +148,7 @@ def test_a_manager_that_is_not_there_is_logged_once(address: str, clock: ManualC
     assert [log["event"] for log in logs] == ["service manager does not listen"]
 
 
-def test_a_manager_that_comes_back_is_told_again(tmp_path: Path, clock: ManualClock) -> None:
+def test_a_manager_that_comes_back_is_reported_again(tmp_path: Path, clock: ManualClock) -> None:
     """A socket that vanished and is there again hears what is said from then on."""
     path = tmp_path / "notify"
     first = Manager(str(path))
@@ -176,7 +176,7 @@ def test_a_manager_that_reads_nothing_holds_nobody_up(
 
 
 @pytest.mark.parametrize(
-    ("told", "watches"),
+    ("printed", "watches"),
     [
         ({"WATCHDOG_USEC": "2000000"}, True),
         ({"WATCHDOG_USEC": "2000000", "WATCHDOG_PID": str(os.getpid())}, True),
@@ -247,7 +247,7 @@ async def managed(manager: Manager, folder: Path) -> AsyncIterator[DaemonProcess
         yield daemon
 
 
-async def test_the_daemon_tells_its_start_its_reloads_and_its_end(
+async def test_the_daemon_reports_its_start_its_reloads_and_its_end(
     manager: Manager, tmp_path: Path
 ) -> None:
     """A good reload, a refused one and a stop: each in its order, ready only when it serves."""

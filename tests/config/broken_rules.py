@@ -164,7 +164,7 @@ BROKEN_RULES: tuple[Row, ...] = (
     (
         "webhook.events",
         ["alert.fire"],
-        '["alert.fire"]: no type of event fits \'alert.fire\'; did you mean "alert.fired"?',
+        "[\"alert.fire\"]: no event type matches 'alert.fire'; did you mean alert.fired?",
     ),
     ("webhook.ca_file", "", '"": ' + EMPTY),
     ("webhook.ca_file", "/missing", '"/missing": ' + NO_FILE),

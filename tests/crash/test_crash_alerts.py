@@ -1,4 +1,4 @@
-"""``kill -9`` while pipelines fail and recover: each alert is told once, and so is its end."""
+"""``kill -9`` while pipelines fail and recover: each alert is reported once, and so is its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def recipes_of(scene: Scene) -> list[Recipe]:
 
 
 def received(scene: Scene) -> dict[AlertKey, list[str]]:
-    """Return what was told of failures; an id that came with two contents fails the test."""
+    """Return what was reported of failures; an id that came with two contents fails the test."""
     return {
         alert_key: words
         for alert_key, words in alerts_by_key(scene.subscriber).items()
@@ -47,7 +47,7 @@ async def end_runs(scene: Scene, recipes: list[Recipe], outcome: Outcome) -> Non
 
 
 async def kill_until(scene: Scene, expected: list[list[str]]) -> None:
-    """Kill the daemon at random moments while runs end, and then wait for what is to be told."""
+    """Kill the daemon at random moments while runs end, then wait for what must be reported."""
     for _ in range(KILLS):
         await pause(scene.chance.uniform(0.0, 1.2))
         await scene.kill()

@@ -1,4 +1,4 @@
-"""``kill -9`` at random moments: what was acknowledged stays, and every run is told once."""
+"""``kill -9`` at random moments: what was acknowledged stays, and every run is reported once."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ async def test_a_disk_that_is_full_for_a_while(
     say: Say,
     disk_of: Callable[[Path], contextlib.AbstractContextManager[Disk]],
 ) -> None:
-    """Callbacks are refused while there is no room, and everything is told when there is."""
+    """Callbacks are refused while there is no room, and everything is reported when there is."""
     with disk_of(tmp_path) as disk:
         async with scene(tmp_path, seed=seed, store=disk.path) as one:
             job_groups = one.start_job_groups(CALLBACKS, work_seconds=(2, 4))

@@ -83,7 +83,7 @@ class Followed:
         return self.sandbox.world.options
 
     async def begin(self) -> None:
-        """Let the monitor begin, and return when it has looked at everything once."""
+        """Let the monitor begin, and return when it has read everything once."""
         self.begin_unawaited()
         await asleep(self.clock)
 
@@ -140,7 +140,7 @@ class Followed:
         return [self.run_job_group(work_seconds=work_seconds) for _ in range(count)]
 
     async def events(self, run_id: int | None = None) -> list[RunEvent]:
-        """Return what was told of runs, in the order of the log."""
+        """Return what was published of runs, in the order of the log."""
         recorded = await self.scene.bus.events(after=0, limit=10_000)
         return [
             event.event
@@ -150,12 +150,12 @@ class Followed:
             and event.event.type != "run.detailed"
         ]
 
-    async def told(self, run_id: int) -> list[str]:
-        """Return the transitions of one run, in the order in which they were told."""
+    async def transitions(self, run_id: int) -> list[str]:
+        """Return the transitions of one run, in the order in which they were published."""
         return [event.type.removeprefix("run.") for event in await self.events(run_id)]
 
-    async def told_in_all(self) -> list[str]:
-        """Return "id:transition" of all that was told."""
+    async def all_transitions(self) -> list[str]:
+        """Return "id:transition" of all that was published."""
         events = await self.events()
         return [f"{event.run.key.id}:{event.type.removeprefix('run.')}" for event in events]
 

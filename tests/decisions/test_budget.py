@@ -17,7 +17,7 @@ FAILED, OTHERS = 6, 80
 async def test_details_leave_the_change_polls_their_turn(tmp_path: Path) -> None:
     """With ends by the dozen, changes are asked for in time, and failures' records come first.
 
-    In order of arrival, the next failure is seen only when the last success has been read.
+    In order of arrival, the next failure is observed only when the last success has been read.
     """
     settings = PollSettings(detail_wait_seconds=0.0, jitter_share=0.0)
     async with Followed(tmp_path, settings=settings, requests_per_minute=30) as it:
@@ -28,7 +28,7 @@ async def test_details_leave_the_change_polls_their_turn(tmp_path: Path) -> None
             it.run_job_group(outcome)
         it.on_list(lambda _: polls.append(it.clock.monotonic()))
         await live(it, 100)
-        detailed = await details_told(it)
+        detailed = await detailed_ends(it)
 
         assert len(polls) >= 3
         # Their pace is 30 s; a busy machine lets the clock run on a little between two steps.
@@ -38,7 +38,7 @@ async def test_details_leave_the_change_polls_their_turn(tmp_path: Path) -> None
         assert "failed" not in detailed[FAILED:]
 
 
-async def details_told(it: Followed) -> list[str]:
+async def detailed_ends(it: Followed) -> list[str]:
     """Return how the runs ended whose records have been read, in the order of reading."""
     recorded = await it.scene.bus.events(after=0, limit=10_000)
     return [

@@ -42,9 +42,9 @@ async def let_some_end(workspace: Sandbox, face: Face) -> None:
 
 
 async def test_a_consumer_is_added_and_removed(tmp_path: Path) -> None:
-    """A new output tells what happens from now on; one that is gone holds no event for itself.
+    """A new output publishes what happens from now on; one that is gone holds no event for itself.
 
-    From the oldest event on, each new output would tell last month's failures again. With a
+    From the oldest event on, each new output would show last month's failures again. With a
     place that stays, retention would wait for ever for who never comes back.
     """
     clock = FastClock()
@@ -118,17 +118,19 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
             async def is_said() -> bool:
                 return bool(await face.metric(lost, consumer="mqtt"))
 
-            await eventually(is_said, why="the loss is not told")
+            await eventually(is_said, why="the loss is not published")
             await eventually(
                 lambda: face.shows("dataprep_monitor_consumer_backlog", 0, consumer="mqtt"),
                 why="the output does not go on",
             )
 
             async def all_is_accounted_for() -> bool:
-                told = len(subscriber.received().events)
+                published = len(subscriber.received().events)
                 gone = await face.total(lost, consumer="mqtt")
                 skipped = await face.total(OUTCOMES, output="mqtt", outcome="skipped")
-                return gone + skipped + told == await face.total("dataprep_monitor_events_total")
+                return gone + skipped + published == await face.total(
+                    "dataprep_monitor_events_total"
+                )
 
             await eventually(all_is_accounted_for, why="told and lost are not what happened")
             assert await face.shows(lost, 0, consumer="metrics")

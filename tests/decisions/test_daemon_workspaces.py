@@ -71,7 +71,7 @@ async def until_counted(face: Face, name: str, workspace: Sandbox) -> None:
 
 
 async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
-    """Whatever a poll was at when new settings came, each run is told once, and none is missed.
+    """Whatever a poll was at when new settings came, each run is published once, none is missed.
 
     A watermark that moved for a poll which was cut off would leave runs behind it.
     """

@@ -65,7 +65,7 @@ async def test_a_renamed_flow(tmp_path: Path) -> None:
 
         assert await succeeded(it) == {"Clicks and taps": 2}
         assert await topics(it, before.id) == await topics(it, after.id)
-        assert await it.told(before.id) == await it.told(after.id) == ALL
+        assert await it.transitions(before.id) == await it.transitions(after.id) == ALL
 
 
 async def test_two_flows_of_one_name(tmp_path: Path) -> None:
@@ -83,6 +83,6 @@ async def test_two_flows_of_one_name(tmp_path: Path) -> None:
         await it.pass_time(120)
 
         assert await succeeded(it) == {"Daily sales": 1, f"Daily sales#{second.id}": 2}
-        told = [await topics(it, group.id) for group in groups]
-        assert told[0].isdisjoint(told[1])
-        assert told[1] == told[2]
+        published = [await topics(it, group.id) for group in groups]
+        assert published[0].isdisjoint(published[1])
+        assert published[1] == published[2]

@@ -1,4 +1,4 @@
-"""What asking for changes alone would miss, tell twice, or never come to the end of."""
+"""What asking for changes alone would miss, show twice, or never come to the end of."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.decisions.followed import ALL, Followed, following, ids
     "offset_seconds", [-300.0, 300.0], ids=["our clock is ahead", "our clock is behind"]
 )
 async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: float) -> None:
-    """Runs that end just before following are old, those after it are told, whoever is right.
+    """Runs that end just before following are old, those after it are published, whoever is right.
 
     By our own time a clock that is ahead asks for changes that nobody has made yet and takes the
-    first ends for old news; one that is behind tells what had ended before.
+    first ends for old news; one that is behind shows what had ended before.
     """
     options = WorldOptions(clock_offset_seconds=offset_seconds)
     async with Followed(tmp_path, options=options) as it:
@@ -32,23 +32,23 @@ async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: flo
             new.append(it.run_job_group())
             await it.pass_time(60)
 
-        assert [await it.told(item.id) for item in new] == [ALL] * 8
-        assert [await it.told(group.id) for group in old] == [[], []]
+        assert [await it.transitions(item.id) for item in new] == [ALL] * 8
+        assert [await it.transitions(group.id) for group in old] == [[], []]
         assert abs((it.scene.since() - it.sandbox.world.now()).total_seconds() + 480) < 3
 
 
 async def test_a_run_appears_behind_the_overlap(tmp_path: Path) -> None:
-    """What a list shows only ten minutes after it was written is told all the same.
+    """What a list shows only ten minutes after it was written is published all the same.
 
-    Changes alone never look so far back: one run would never begin, the other never have been.
+    Changes alone never read so far back: one run would never begin, the other never have been.
     """
     options = WorldOptions(late_rows=1.0, late_seconds=600.0)
     settings = PollSettings(detail_wait_seconds=0.0, jitter_share=0.0, relist_seconds=1_200.0)
     async with following(tmp_path, options=options, settings=settings) as it:
         long, short = it.run_job_group(work_seconds=5_000), it.run_job_group()
         await it.pass_time(1_500)
-        assert await it.told(long.id) == ["queued", "started"]
-        assert await it.told(short.id) == ALL
+        assert await it.transitions(long.id) == ["queued", "started"]
+        assert await it.transitions(short.id) == ALL
         assert {event.observed_by for event in await it.events()} == {Source.RECONCILIATION}
 
 
@@ -72,12 +72,12 @@ async def test_a_page_boundary_moves(tmp_path: Path) -> None:
         await it.begin()
 
         assert leaving == []
-        assert [await it.told(run.id) for run in runs[3:]] == [ALL] * 11
+        assert [await it.transitions(run.id) for run in runs[3:]] == [ALL] * 11
 
 
 @pytest.mark.parametrize("shift", [1, -1, 3])
 async def test_pages_hide_and_repeat_rows(tmp_path: Path, shift: int) -> None:
-    """Rows that slip over the edge of every page, either way, are told, and told once."""
+    """Rows that slip over the edge of every page, either way, are published, each once."""
     options = WorldOptions(shifted_pages=1.0, page_shift=shift)
     async with following(tmp_path, options=options, page_size=10) as it:
         await it.crash()
@@ -85,15 +85,15 @@ async def test_pages_hide_and_repeat_rows(tmp_path: Path, shift: int) -> None:
         await it.pass_time_there(3_600)
         await it.begin()
 
-        told = await it.told_in_all()
-        assert sorted(told) == sorted(f"{id_}:{word}" for id_ in ids(runs) for word in ALL)
+        published = await it.all_transitions()
+        assert sorted(published) == sorted(f"{id_}:{word}" for id_ in ids(runs) for word in ALL)
 
 
 @pytest.mark.parametrize("poison", ["types", "id", "text"])
 async def test_a_poison_row_holds_the_watermark(tmp_path: Path, poison: str) -> None:
-    """A row that nobody can read stands first in every list for ever, and holds up nothing.
+    """A row that cannot be read stands first in every list for ever, and holds up nothing.
 
-    Where it ends the poll no run is told any more; where it holds the watermark each poll asks
+    Where it ends the poll no run is published any more; where it holds the watermark each poll asks
     for more than the one before, without end.
     """
     options = WorldOptions(poison_row=poison)  # type: ignore[arg-type]  # one of its words
@@ -105,7 +105,7 @@ async def test_a_poison_row_holds_the_watermark(tmp_path: Path, poison: str) -> 
             runs.append(it.run_job_group())
             await it.pass_time(120)
 
-        assert [await it.told(run.id) for run in runs] == [ALL] * 4
+        assert [await it.transitions(run.id) for run in runs] == [ALL] * 4
         behind = it.sandbox.world.now().timestamp() - max(asked) / 1_000
         assert behind < 60 + it.scene.settings.overlap_seconds
         assert len(it.scene.polls.refetch_queue) == 0

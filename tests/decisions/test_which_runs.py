@@ -17,7 +17,7 @@ from tests.decisions.followed import ADA, ALL, HAND_OVER_SECONDS, Followed, foll
 async def test_the_second_job_group_appears_after_the_first_ended(tmp_path: Path) -> None:
     """A flow run between two of its job groups goes on, and ends as the last of them did.
 
-    Whoever computes the end from the job groups that there are tells a success, and is wrong.
+    Whoever computes the end from the job groups that there are shows a success, and is wrong.
     """
     async with following(tmp_path) as it:
         for outcome in (Outcome.COMPLETE, Outcome.FAILED):
@@ -25,17 +25,17 @@ async def test_the_second_job_group_appears_after_the_first_ended(tmp_path: Path
         run = it.sandbox.engine.start_flow_run(it.flow("Inventory"), by=ADA)
         await it.pass_time(HAND_OVER_SECONDS)
         groups = it.sandbox.world.job_groups_of(run)
-        assert [await it.told(group.id) for group in groups] == [ALL]
-        assert await it.told(run.id) == ["queued", "started"]
+        assert [await it.transitions(group.id) for group in groups] == [ALL]
+        assert await it.transitions(run.id) == ["queued", "started"]
 
         await it.pass_time(3 * HAND_OVER_SECONDS)
         assert len(it.sandbox.world.job_groups_of(run)) == 2
-        assert await it.told(run.id) == ["queued", "started", "failed"]
+        assert await it.transitions(run.id) == ["queued", "started", "failed"]
 
 
 @pytest.mark.parametrize("may", ["be read", "not be read"])
 async def test_plan_runs_name_snapshots(tmp_path: Path, may: str) -> None:
-    """Each run is told with the plan that people know, whether its snapshot can be read or not.
+    """Each run is published with the plan that people know, also without a readable snapshot.
 
     Taken as it comes, the snapshot's id makes a new pipeline with each edit of the plan.
     """
@@ -50,15 +50,15 @@ async def test_plan_runs_name_snapshots(tmp_path: Path, may: str) -> None:
         shown = {it.sandbox.world.plan_id_shown(run) for run in runs}
         assert plan.id not in shown
         assert len(shown) == 3
-        told = [event for event in await it.events() if event.run.key.kind is RunKind.PLAN_RUN]
-        assert [item.type.removeprefix("run.") for item in told] == ALL * 3
+        events = [event for event in await it.events() if event.run.key.kind is RunKind.PLAN_RUN]
+        assert [item.type.removeprefix("run.") for item in events] == ALL * 3
         pipelines = {
             (active.run.pipeline.kind, active.run.pipeline.id)
-            for active in told
+            for active in events
             if active.run.pipeline
         }
         assert pipelines == {(PipelineKind.PLAN, str(plan.id))}
-        assert [active.id for active in told if active.run.pipeline is None] == []
+        assert [active.id for active in events if active.run.pipeline is None] == []
 
 
 async def one_plan_run(it: Followed, plan: Plan) -> PlanSnapshotRun:
@@ -68,10 +68,10 @@ async def one_plan_run(it: Followed, plan: Plan) -> PlanSnapshotRun:
     return run
 
 
-async def test_bare_rows(tmp_path: Path) -> None:
-    """Flow and flow run are told from the first event on, though the list shows neither.
+async def test_incomplete_rows(tmp_path: Path) -> None:
+    """Flow and flow run are published from the first event on, though the list shows neither.
 
-    Taken as they come, such rows belong to no pipeline, and no flow run is ever seen.
+    Taken as they come, such rows belong to no pipeline, and no flow run is ever observed.
     """
     async with following(tmp_path, options=WorldOptions(library_rows="bare")) as it:
         flow = it.flow("Web clicks")
@@ -79,7 +79,7 @@ async def test_bare_rows(tmp_path: Path) -> None:
         run = it.sandbox.engine.start_flow_run(flow, by=ADA)
         (group,) = it.sandbox.world.job_groups_of(run)
         await it.pass_time(3 * HAND_OVER_SECONDS)
-        assert await it.told(run.id) == ALL
+        assert await it.transitions(run.id) == ALL
         events = await it.events(group.id)
         assert [event.run.pipeline and event.run.pipeline.id for event in events] == [
             str(flow.id)
@@ -99,7 +99,7 @@ async def test_sampling_jobs(tmp_path: Path, rows: str) -> None:
         real = it.run_job_group(ran_for=RanFor.PROFILE)
         await it.pass_time(900, step=60)
         answers = [await it.poller.track(RunKind.JOB_GROUP, str(sample.id)) for sample in samples]
-        assert await it.told_in_all() == [f"{real.id}:{word}" for word in ALL]
+        assert await it.all_transitions() == [f"{real.id}:{word}" for word in ALL]
         assert answers == [False] * len(samples)
         assert it.ignored("poll") >= len(samples)
 
@@ -107,22 +107,22 @@ async def test_sampling_jobs(tmp_path: Path, rows: str) -> None:
 async def test_deleted_runs(tmp_path: Path) -> None:
     """A run that somebody deletes while it is active ends once as lost; its neighbour goes on.
 
-    Where nobody looks for what the lists omit, it stays active for ever.
+    Where what the lists omit is not read, it stays active for ever.
     """
     async with following(tmp_path) as it:
         gone, stays = it.run_job_group(work_seconds=3_000), it.run_job_group(work_seconds=3_000)
         await it.pass_time(60)
         it.sandbox.engine.delete_run(gone)
         await it.pass_time(1_200, step=60)
-        assert await it.told(gone.id) == ["queued", "started", "lost"]
-        assert await it.told(stays.id) == ["queued", "started"]
+        assert await it.transitions(gone.id) == ["queued", "started", "lost"]
+        assert await it.transitions(stays.id) == ["queued", "started"]
         assert [key.id for key in it.scene.live_state.active] == [str(stays.id)]
         assert Status.LOST in {event.run.status for event in await it.events(gone.id)}
 
 
 @pytest.mark.parametrize("fault", ["the operation is lost", "the read fails"])
 async def test_what_may_not_be_read_is_not_gone(tmp_path: Path, fault: str) -> None:
-    """While reads by id tell nothing no run ends by that, and each is told when it ended.
+    """While reads by id show nothing no run ends by that, and each is published when it ended.
 
     Whoever takes every refusal for a deletion loses all active runs at once.
     """
@@ -137,7 +137,7 @@ async def test_what_may_not_be_read_is_not_gone(tmp_path: Path, fault: str) -> N
         else:
             it.options.status_503 = 1.0
         await it.pass_time(1_500, step=60)
-        assert await it.told(group.id) == ["queued", "started"]
+        assert await it.transitions(group.id) == ["queued", "started"]
         it.options.late_rows = 0.0
         await it.pass_time(2_000, step=60)
-        assert await it.told(group.id) == ALL
+        assert await it.transitions(group.id) == ALL

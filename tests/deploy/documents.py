@@ -24,7 +24,7 @@ def documents() -> list[Path]:
 def blocks(language: str, path: Path) -> list[str]:
     """Return the fenced blocks of a language; a line that goes on in the next is joined."""
     found = _BLOCK.findall(path.read_text())
-    return [text.replace("\\\n", " ") for item, text in found if item == language]
+    return [text.replace("\\\n", " ") for shown, text in found if shown == language]
 
 
 def code(path: Path) -> list[str]:

@@ -11,12 +11,12 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from monitor.callbacks.listener import OUTCOMES as CALLBACK_OUTCOMES
-from monitor.callbacks.registrar import STATES
+from monitor.callbacks.task_statuses import STATES
 from monitor.model.alerts import AlertState, Severity
 from monitor.model.runs import RunKind, Status
 from monitor.outputs.metrics.inventory import QUALITIES
-from monitor.polling.running.attempts import _OUTCOMES as POLL_OUTCOMES
-from monitor.polling.running.attempts import IDLE, OK
+from monitor.polling.poll_loop.attempts import _OUTCOMES as POLL_OUTCOMES
+from monitor.polling.poll_loop.attempts import IDLE, OK
 from tests.deploy.documents import ROOT
 from tests.deploy.promql import FOREIGN, TARGET_LABELS, Query, series
 
@@ -59,7 +59,7 @@ def recorded() -> dict[str, frozenset[str]]:
     }
 
 
-# Labels with few words, and what each may say, by the metric where they differ.
+# Labels with closed values, by metric where they differ.
 _WORDS: dict[str, Collection[str]] = {
     "kind": frozenset(RunKind),
     "result": frozenset(Status),
@@ -75,28 +75,28 @@ _OUTCOMES = {
 }
 
 
-def unspoken(expression: str) -> list[str]:
+def unknown_values(expression: str) -> list[str]:
     """Return the words that a query looks for and that the label never says."""
     known = dict(_WORDS)
     for name, outcomes in _OUTCOMES.items():
         if name in expression:
             known["outcome"] = outcomes
-    sought = re.findall(r'(\w+)(?:=~|!~|!=|=)"([^"$]*)"', expression)
+    selectors = re.findall(r'(\w+)(?:=~|!~|!=|=)"([^"$]*)"', expression)
     return [
         f"{label}={word}"
-        for label, words in sought
+        for label, words in selectors
         for word in words.split("|")
         if label not in known or word not in known[label]
     ]
 
 
-def strangers(query: Query) -> list[str]:
+def unknown_names(query: Query) -> list[str]:
     """Return what a query names and nobody shows: metrics, and labels that they do not have."""
     known = series() | recorded() | FOREIGN
-    wrong = [name for name, _ in query.metrics if name not in known]
+    unknown = [name for name, _ in query.metrics if name not in known]
     present: set[str] = set(TARGET_LABELS)
     for name, labels in query.metrics:
         own = known.get(name, frozenset()) | TARGET_LABELS
         present |= own
-        wrong += [f"{name}{{{label}}}" for label in sorted(labels - own)]
-    return wrong + [f"by {label}" for label in sorted(query.groupings - present)]
+        unknown += [f"{name}{{{label}}}" for label in sorted(labels - own)]
+    return unknown + [f"by {label}" for label in sorted(query.groupings - present)]

@@ -43,7 +43,7 @@ class Query(Struct, frozen=True):
 
 
 def read(expression: str) -> Query:
-    """Return what the expression names. It is taken to be valid PromQL; promtool judges that."""
+    """Return what the expression names. It must be valid PromQL; promtool checks that."""
     tokens = _TOKEN.findall(re.sub(r"#.*", "", expression))
     metrics: list[tuple[str, frozenset[str]]] = []
     groupings: set[str] = set()

@@ -24,8 +24,8 @@ CONFIGURATION = "/etc/dataprep-monitor/monitor.toml"
 def mounts(service: str) -> dict[str, tuple[str, ...]]:
     """Return what a service sees at which place: the source, and "ro" where it may only read."""
     found = {}
-    for item in SERVICES[service].get("volumes", []):
-        source, target, *mode = item.split(":")
+    for volume in SERVICES[service].get("volumes", []):
+        source, target, *mode = volume.split(":")
         found[target] = (source, *mode)
     return found
 
@@ -100,7 +100,7 @@ def test_each_service_is_given_the_secrets_that_its_files_name() -> None:
     """Neither one that is missing nor one that nobody reads."""
     for service, settings in SERVICES.items():
         files = [DEPLOY / source for source, *_ in mounts(service).values() if source[0] == "."]
-        named = {item for path in files for item in secrets_named_in(path)}
+        named = {secret for path in files for secret in secrets_named_in(path)}
         named |= set(re.findall(rf"{SECRETS}/([\w-]+)", str(settings.get("command", ""))))
         assert set(settings["secrets"]) == named
 
@@ -125,7 +125,7 @@ def with_secrets(path: Path, folder: Path) -> str:
 
 @pytest.mark.parametrize("url", ["https://api.clouddataprep.com", "http://127.0.0.1:3005"])
 def test_the_daemon_takes_its_configuration(tmp_path: Path, url: str) -> None:
-    """The file and the variable that leads to a workspace, or to the sandbox, have no fault."""
+    """The file and the variable that leads to a workspace, or to the sandbox, have no problem."""
     path = tmp_path / "monitor.toml"
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
     (variable,) = SERVICES["monitor"]["environment"]
@@ -149,7 +149,7 @@ def test_prometheus_takes_its_file_and_asks_the_daemon(tmp_path: Path) -> None:
 
 
 def test_no_alert_is_told_by_two(tmp_path: Path) -> None:
-    """The monitor tells of workspaces, Prometheus of the monitor, both to one Alertmanager."""
+    """The monitor alerts on workspaces, Prometheus on the monitor, both to one Alertmanager."""
     path = tmp_path / "monitor.toml"
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
     configuration = validate_file(path, {}).configuration
@@ -157,8 +157,8 @@ def test_no_alert_is_told_by_two(tmp_path: Path) -> None:
     assert configuration.alertmanager is not None
     assert configuration.alertmanager.urls == ("http://alertmanager:9093",)
     prometheus = YAML(typ="safe").load(source_of("prometheus", "/etc/prometheus/prometheus.yml"))
-    (told,) = prometheus["alerting"]["alertmanagers"]
-    assert told == {"static_configs": [{"targets": ["alertmanager:9093"]}]}
+    (alertmanager,) = prometheus["alerting"]["alertmanagers"]
+    assert alertmanager == {"static_configs": [{"targets": ["alertmanager:9093"]}]}
     rules = {PurePosixPath(mount).name for mount in mounts("prometheus") if "/rules/" in mount}
     assert rules == {"recording.yaml", "monitor.yaml"}
 

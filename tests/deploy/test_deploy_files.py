@@ -1,4 +1,4 @@
-"""Holds each file of ``deploy/`` to the checker of whoever reads it, and to its promises."""
+"""Holds each file of ``deploy/`` to the checker of the program that reads it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ SOON = 10.0
 
 
 def checked(*command: object) -> str:
-    """Run a checker and return all that it says; fail with that if it finds a fault."""
+    """Run a checker and return its output; fail with it if the checker finds a problem."""
     done = subprocess.run(
-        [str(item) for item in command],
+        [str(part) for part in command],
         check=False,
         capture_output=True,
         text=True,
         timeout=60,
     )
-    said = (done.stdout + done.stderr).strip()
-    assert done.returncode == 0, said
-    return said
+    output = (done.stdout + done.stderr).strip()
+    assert done.returncode == 0, output
+    return output
 
 
 def unit_settings(name: str) -> list[str]:
@@ -45,7 +45,7 @@ def unit_settings(name: str) -> list[str]:
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    """The checker of systemd finds nothing to say about the unit, once the program is there."""
+    """The checker of systemd finds no problem in the unit, once the program is there."""
     unit = tmp_path / UNIT.name
     # Any program will do: that it is there and can be run is all that is looked at.
     installed = "/opt/dataprep-monitor/bin/dataprep-monitor"
@@ -104,7 +104,7 @@ def test_shell_scripts_are_sound(script: Path) -> None:
 
 @pytest.mark.parametrize("number", range(len(blocks("toml", DEPLOY / "README.md"))))
 def test_the_configurations_of_the_guide_are_right(tmp_path: Path, number: int) -> None:
-    """What the guide says to write into the configuration has no fault, given the secrets."""
+    """The configuration of the guide has no problem, given the secrets."""
     text = blocks("toml", DEPLOY / "README.md")[number]
     for name in re.findall(r'_(?:credential|file) = "(?:/run/secrets/)?([\w-]+)"', text):
         (tmp_path / name).write_text("a-secret-for-the-test\n")
@@ -176,18 +176,18 @@ def client(broker: Mosquitto, user: str | None) -> aiomqtt.Client:
 
 
 async def test_mosquitto_lets_the_daemon_tell_and_the_reader_hear(broker: Mosquitto) -> None:
-    """The broker starts with our file; what the daemon's user tells reaches the reader's."""
+    """The broker starts with our file; the daemon publishes to the reader."""
     topic = "dataprep/v1/marketing/state"
     async with broker, client(broker, "dataprep-reader") as reader:
         await reader.subscribe("dataprep/v1/#", qos=1)
         async with client(broker, "dataprep-monitor") as monitor:
-            await monitor.publish(topic, b"heard", qos=1)
+            await monitor.publish(topic, b"published", qos=1)
         message = await anext(aiter(reader.messages))
-    assert (str(message.topic), message.payload) == (topic, b"heard")
+    assert (str(message.topic), message.payload) == (topic, b"published")
 
 
 async def test_mosquitto_keeps_everybody_else_silent(broker: Mosquitto, tmp_path: Path) -> None:
-    """Nobody comes in without a name, and what a reader tells reaches nobody."""
+    """Nobody connects without a name, and a reader cannot publish."""
     async with broker:
         with pytest.raises(MqttCodeError, match=r"[Nn]ot authori[sz]ed"):
             async with client(broker, None):

@@ -39,12 +39,12 @@ def test_documents_name_only_commands_that_exist(path: Path) -> None:
     """Each command that a document shows is registered and has the options shown with it."""
     known = options_of_commands()
     assert known
-    wrong = [
+    unknown = [
         f"{command} {' '.join(options)}"
         for command, options in commands(path)
         if command not in known or not known[command].issuperset(options)
     ]
-    assert wrong == []
+    assert unknown == []
 
 
 def test_commands_are_found_where_they_are_shown() -> None:
@@ -58,11 +58,11 @@ def test_documents_name_only_files_that_exist(path: Path) -> None:
     """Each file of the project that a document's commands use, or that it links to, is there."""
     named = {own_path: ROOT / own_path for own_path in own_paths(path)}
     linked = {link: path.parent / link for link in links(path)}
-    assert [item for item, file in (named | linked).items() if not file.exists()] == []
+    assert [name for name, file in (named | linked).items() if not file.exists()] == []
 
 
 def test_the_guide_quotes_what_the_monitor_says() -> None:
-    """The words by which the guide finds a fault are words of the program."""
+    """The guide quotes texts of the program."""
     table = GUIDE.read_text().partition("What the monitor says:")[2]
     quoted = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
     sources = "\n".join(path.read_text() for path in (ROOT / "monitor").rglob("*.py"))

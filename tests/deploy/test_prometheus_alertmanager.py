@@ -21,10 +21,10 @@ CONFIGURATION = document(FILE)
 
 def receivers(**labels: str) -> list[str]:
     """Return who hears an alert with these labels, as Alertmanager's own tool says."""
-    told = [f"{name}={value}" for name, value in labels.items()]
-    command = ("config", "routes", "test", f"--config.file={FILE}", *told)
-    said = checked(program("amtool"), *command)
-    return said.splitlines()[0].split(",")
+    labelled = [f"{name}={value}" for name, value in labels.items()]
+    command = ("config", "routes", "test", f"--config.file={FILE}", *labelled)
+    output = checked(program("amtool"), *command)
+    return output.splitlines()[0].split(",")
 
 
 def test_amtool_takes_the_file() -> None:
@@ -59,9 +59,9 @@ def inhibited_by(rule: str) -> set[str]:
     """Return which rules an alert of one rule holds back."""
     return {
         target
-        for other_rule in CONFIGURATION["inhibit_rules"]
-        if other_rule["source_matchers"] == [f'rule="{rule}"']
-        for matcher in other_rule["target_matchers"]
+        for inhibition in CONFIGURATION["inhibit_rules"]
+        if inhibition["source_matchers"] == [f'rule="{rule}"']
+        for matcher in inhibition["target_matchers"]
         if matcher.startswith("rule=")
         for target in re.findall(r"[a-z_]+", matcher.partition("=")[2])
     }
@@ -84,7 +84,7 @@ SALES = {"workspace": "sales"}
 NIGHTLY = {**SALES, "kind": "plan_run", "pipeline": "nightly"}
 OUTAGE = {"alertname": "workspace_unreachable", "rule": "workspace_unreachable", **SALES}
 BEHIND = {"alertname": "monitor_degraded", "rule": "monitor_degraded", "part": "backlog:mqtt"}
-# What fires, and whether it is held back while all the others fire too.
+# What fires, and whether it is inhibited while all the others fire too.
 TOGETHER: tuple[tuple[dict[str, str], bool], ...] = (
     (OUTAGE, False),
     (BEHIND, False),
@@ -119,7 +119,7 @@ async def test_what_explains_something_holds_it_back(tmp_path: Path) -> None:
                 alert["status"]["state"] != "unprocessed" for alert in alerts
             )
 
-        await eventually(are_there, why="Alertmanager has not judged all alerts")
+        await eventually(are_there, why="Alertmanager has not processed all alerts")
     for labels, is_held_back in TOGETHER:
         assert (labels in suppressed) == is_held_back, labels
 

@@ -15,7 +15,7 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from ruamel.yaml import YAML
 
-from tests.deploy.prometheus_files import dashboard, strangers, unspoken
+from tests.deploy.prometheus_files import dashboard, unknown_names, unknown_values
 from tests.deploy.promql import TARGET_LABELS, read, series
 from tests.deploy.test_deploy_files import checked
 from tests.servers import program
@@ -55,10 +55,12 @@ def lost(before: object, after: object, place: str = "") -> Iterator[str]:
         yield place
 
 
-def unknown_to_grafana(told: dict[str, Any]) -> list[str]:
+def unknown_to_grafana(document: dict[str, Any]) -> list[str]:
     register_default_plugins()
     encoder = JSONEncoder(sort_keys=True, indent=2)
-    return list(lost(told, json.loads(encoder.encode(Dashboard.from_json(copy.deepcopy(told))))))
+    return list(
+        lost(document, json.loads(encoder.encode(Dashboard.from_json(copy.deepcopy(document)))))
+    )
 
 
 def test_grafana_knows_everything_in_the_dashboard() -> None:
@@ -68,11 +70,11 @@ def test_grafana_knows_everything_in_the_dashboard() -> None:
 
 def test_a_key_that_grafana_does_not_know_is_found() -> None:
     """The test above would see a misspelt option, at every depth."""
-    told = copy.deepcopy(DASHBOARD)
-    told["panels"][1]["fieldConfig"]["defaults"]["unti"] = "s"
-    told["panels"][1]["options"]["colourMode"] = "none"
-    told["refesh"] = "1m"
-    assert sorted(unknown_to_grafana(told)) == [
+    document = copy.deepcopy(DASHBOARD)
+    document["panels"][1]["fieldConfig"]["defaults"]["unti"] = "s"
+    document["panels"][1]["options"]["colourMode"] = "none"
+    document["refesh"] = "1m"
+    assert sorted(unknown_to_grafana(document)) == [
         ".panels[1].fieldConfig.defaults.unti",
         ".panels[1].options.colourMode",
         ".refesh",
@@ -95,19 +97,19 @@ def test_queries_ask_only_for_what_is_there(expression: str) -> None:
     """Each metric is one of ours or recorded from ours, and has the labels that are asked for."""
     query = read(plain(expression))
     assert query.metrics
-    assert strangers(query) == []
-    assert unspoken(expression) == []
+    assert unknown_names(query) == []
+    assert unknown_values(expression) == []
 
 
 def test_variables_are_filled_and_used() -> None:
     """Each variable gets its values from a label of ours, and each one that is used exists."""
-    variables = {item["name"]: item for item in DASHBOARD["templating"]["list"]}
+    variables = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
     for variable in variables.values():
         if variable["type"] == "query":
             asked = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
             assert asked is not None
             query = read(plain(asked[1]))
-            assert strangers(query) == []
+            assert unknown_names(query) == []
             assert asked[2] in series()[query.metrics[0][0]]
     text = json.dumps(DASHBOARD)
     used = set(re.findall(r"\$\{?([a-z]+)", text))
@@ -131,7 +133,7 @@ def labels_of(name: str) -> set[str]:
 
 
 def test_panels_have_their_places_and_say_what_they_show() -> None:
-    """None lies upon another or beyond the edge; ids are unique, titles and descriptions told."""
+    """None overlaps another or the edge; ids are unique, titles and descriptions present."""
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
@@ -149,7 +151,7 @@ def test_panels_have_their_places_and_say_what_they_show() -> None:
 
 
 def test_every_query_goes_to_the_chosen_prometheus() -> None:
-    """No panel is bound to the data source of whoever drew it."""
+    """No panel is bound to the data source of its author."""
     chosen = {"type": "prometheus", "uid": "${datasource}"}
     sources = [panel["datasource"] for panel in panels()]
     sources += [target["datasource"] for panel in panels() for target in panel["targets"]]

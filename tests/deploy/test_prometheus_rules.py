@@ -18,8 +18,8 @@ from tests.deploy.prometheus_files import (
     recorded,
     rule_tests,
     rules,
-    strangers,
-    unspoken,
+    unknown_names,
+    unknown_values,
 )
 from tests.deploy.promql import Query, read, series
 from tests.deploy.test_deploy_files import checked
@@ -27,8 +27,8 @@ from tests.servers import program
 
 ALERTS = rules("alert")
 RECORDS = rules("record")
-# No metric tells a single run's progress, and a cancellation is somebody's will.
-NOT_TOLD_BY_PROMETHEUS = {RuleKind.RUN_STUCK, RuleKind.CANCELED}
+# No metric shows the progress of a single run, and a cancellation is deliberate.
+WITHOUT_PROMETHEUS_ALERT = {RuleKind.RUN_STUCK, RuleKind.CANCELED}
 
 
 def name_of(rule: Any) -> str:
@@ -39,8 +39,8 @@ def name_of(rule: Any) -> str:
 @pytest.mark.parametrize("path", RULES, ids=name_of)
 def test_promtool_takes_the_rules(path: Path) -> None:
     """Expressions, labels and templates are valid, and no rule is there twice."""
-    said = checked(program("promtool"), "check", "rules", "--lint=all", "--lint-fatal", path)
-    assert "SUCCESS" in said
+    output = checked(program("promtool"), "check", "rules", "--lint=all", "--lint-fatal", path)
+    assert "SUCCESS" in output
 
 
 @pytest.mark.parametrize("path", RULE_TESTS, ids=name_of)
@@ -85,8 +85,8 @@ def test_rules_ask_only_for_what_is_there(rule: dict[str, Any]) -> None:
     """Each metric is ours or recorded from ours, has the labels asked for, and says such words."""
     query = read(rule["expr"])
     assert query.metrics
-    assert strangers(query) == []
-    assert unspoken(rule["expr"]) == []
+    assert unknown_names(query) == []
+    assert unknown_values(rule["expr"]) == []
 
 
 @pytest.mark.parametrize("rule", RECORDS, ids=name_of)
@@ -131,13 +131,13 @@ def test_parts_of_the_monitor_are_called_as_it_calls_them() -> None:
 
 def test_each_of_our_rules_is_told_by_prometheus_or_known_not_to_be() -> None:
     """A rule that is added is not forgotten here."""
-    told = {RuleKind(kind) for rule in ALERTS if (kind := rule["labels"].get("rule"))}
-    assert told | NOT_TOLD_BY_PROMETHEUS == set(RuleKind)
-    assert not told & NOT_TOLD_BY_PROMETHEUS
+    covered = {RuleKind(kind) for rule in ALERTS if (kind := rule["labels"].get("rule"))}
+    assert covered | WITHOUT_PROMETHEUS_ALERT == set(RuleKind)
+    assert not covered & WITHOUT_PROMETHEUS_ALERT
 
 
 def test_queries_are_read_rightly() -> None:
-    """The reader that all this rests on tells metrics from functions, labels and strings."""
+    """The reader of queries separates metrics from functions, labels and strings."""
     query = read(
         'sum by (a, b) (rate(x_total{c=~"d|e{", f!=""}[5m] offset 1h)) > 2e3\n'
         "  and on (a) group_left (g) y:z:w unless absent(up) # not this"
@@ -145,11 +145,11 @@ def test_queries_are_read_rightly() -> None:
     named = {"x_total": "cf", "y:z:w": "", "up": ""}
     metrics = tuple((name, frozenset(labels)) for name, labels in named.items())
     assert query == Query(metrics, frozenset("abg"))
-    assert strangers(read('dataprep_runs_total{colour="red"} / by_nobody')) == [
+    assert unknown_names(read('dataprep_runs_total{colour="red"} / by_nobody')) == [
         "by_nobody",
         "dataprep_runs_total{colour}",
     ]
-    assert unspoken('x{kind="plan_run|plan", colour="red"}') == ["kind=plan", "colour=red"]
+    assert unknown_values('x{kind="plan_run|plan", colour="red"}') == ["kind=plan", "colour=red"]
 
 
 def test_metrics_are_found_where_they_are_made() -> None:

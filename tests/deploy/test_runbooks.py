@@ -49,12 +49,10 @@ def test_each_of_our_rules_has_a_whole_runbook(kind: RuleKind) -> None:
 def test_each_alert_has_a_runbook_or_stands_for_a_rule_that_has(alert: str) -> None:
     """Either all four parts, or a link to the rule of the same meaning."""
     text = section(alert)
-    told = re.match(r"\s*Stands for \[(\w+)\]\(#\1\)", text)
-    rule = {other_rule["alert"]: other_rule["labels"].get("rule") for other_rule in rules("alert")}[
-        alert
-    ]
-    assert (told[1] if told else "") == (rule or "")
-    assert told or [part for part in PARTS if part not in text] == []
+    stands_for = re.match(r"\s*Stands for \[(\w+)\]\(#\1\)", text)
+    rule = {row["alert"]: row["labels"].get("rule") for row in rules("alert")}[alert]
+    assert (stands_for[1] if stands_for else "") == (rule or "")
+    assert stands_for or [part for part in PARTS if part not in text] == []
 
 
 def test_links_inside_lead_somewhere() -> None:
@@ -62,7 +60,7 @@ def test_links_inside_lead_somewhere() -> None:
     anchors = {heading.lower().replace(" ", "-") for heading in headings(RUNBOOKS)}
     linked = re.findall(r"\]\(#([^)]+)\)", RUNBOOKS.read_text())
     assert linked
-    assert [item for item in linked if item not in anchors] == []
+    assert [anchor for anchor in linked if anchor not in anchors] == []
 
 
 def test_each_reason_for_no_notification_is_explained() -> None:
@@ -86,8 +84,8 @@ def test_metrics_that_are_named_exist() -> None:
     known = set(series()) | set(recorded()) | set(FOREIGN)
     named = [
         name
-        for item in code(RUNBOOKS)
-        for name in re.findall(r"(?<![\w/])(?:workspace\w*:)?dataprep_[\w:]+", item)
+        for span in code(RUNBOOKS)
+        for name in re.findall(r"(?<![\w/])(?:workspace\w*:)?dataprep_[\w:]+", span)
     ]
     assert named
     assert [name for name in named if name not in known] == []
@@ -96,13 +94,13 @@ def test_metrics_that_are_named_exist() -> None:
 def test_words_to_look_for_in_the_log_are_said() -> None:
     """What is to be found with grep is something that the program says."""
     sources = "\n".join(path.read_text() for path in (ROOT / "monitor").rglob("*.py"))
-    sought = re.findall(r"grep '([^']+)'", RUNBOOKS.read_text())
-    assert sought
-    assert [words for words in sought if words not in sources] == []
+    quoted = re.findall(r"grep '([^']+)'", RUNBOOKS.read_text())
+    assert quoted
+    assert [words for words in quoted if words not in sources] == []
 
 
 def test_the_configuration_that_is_shown_is_right(tmp_path: Path) -> None:
-    """What is to be written into the configuration has no fault beside a workspace."""
+    """The shown configuration has no problem beside a workspace."""
     (tmp_path / "token").write_text("a-secret-for-the-test\n")
     workspace = '[[workspaces]]\nname = "sales"\nurl = "http://127.0.0.1"\ntoken_file = "token"\n'
     path = tmp_path / "monitor.toml"

@@ -11,14 +11,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from monitor.model.alerts import BRIDGE, Severity
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import AlertEvent, EventType
-from monitor.outputs.cloudevents import (
-    PAYLOAD_BYTES_LIMIT,
-    TRIMMED,
-    encode,
-    json_schemas,
-    message_of,
-    type_name,
-)
+from monitor.outputs.cloudevent_schemas import json_schemas
+from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT, TRIMMED, encode, message_of, type_name
 from tests.outputs.alert_stories import ENDED, alert, event_of, fired, resolved
 
 ALERT_TYPES = [item for item in EventType if item.startswith("alert.")]

@@ -24,7 +24,7 @@ RESEND_SECONDS = 0.02
 
 
 class Step(Struct, frozen=True):
-    """What happens next: an alert changes, the picture follows, answers fail, the daemon ends."""
+    """What happens next: an alert changes, the snapshot follows, answers fail, the daemon ends."""
 
     what: str
     number: int = 1
@@ -107,7 +107,7 @@ class Story:
 
 
 async def told(steps: list[Step], folder: Path) -> Story:
-    """Let the steps happen, then let everything come to rest and be told again twice."""
+    """Let the steps happen, then wait until all is delivered and repeated twice."""
 
     def make(scene: OutputScene) -> AlertmanagerOutput:
         return AlertmanagerOutput(
@@ -138,11 +138,11 @@ async def told(steps: list[Step], folder: Path) -> Story:
 
 @settings(max_examples=15, deadline=None)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
-@example(  # a lagging picture repeats the start of the alert before
+@example(  # a lagging snapshot repeats the start of the alert before
     [Step("change"), Step("picture"), Step("wait"), Step("change"), Step("change")]
 )
 def test_what_was_posted_last_is_the_truth(steps: list[Step]) -> None:
-    """Failures, kills and a picture that lags let no alert fire that is over, nor end early."""
+    """Failures, kills and a snapshot that lags let no alert fire that is over, nor end early."""
     with tempfile.TemporaryDirectory() as folder:
         story = asyncio.run(told(steps, Path(folder)))
     assert story.believed() == story.expected()

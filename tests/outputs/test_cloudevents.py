@@ -11,14 +11,8 @@ import pytest
 from monitor.model.errors import OutputRefusedError
 from monitor.model.events import EventType, RunEvent, WorkspaceEvent
 from monitor.model.runs import Parents, Status
-from monitor.outputs.cloudevents import (
-    PAYLOAD_BYTES_LIMIT,
-    TRIMMED,
-    encode,
-    json_schemas,
-    message_of,
-    type_name,
-)
+from monitor.outputs.cloudevent_schemas import json_schemas
+from monitor.outputs.cloudevents import PAYLOAD_BYTES_LIMIT, TRIMMED, encode, message_of, type_name
 from tests.outputs.stories import run_event, workspace_event
 
 

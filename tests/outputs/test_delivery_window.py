@@ -6,22 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.model.runs import Pipeline, PipelineKind, Status
-from monitor.outputs.delivery_window import CAREFUL_AFTER, Entry, State, Window
+from monitor.outputs.delivery_window import CAREFUL_AFTER, DeliveryWindow, EntryState, WindowEntry
 from tests.outputs.stories import run_event
 
 OTHER_FLOW = Pipeline(kind=PipelineKind.FLOW, id="8", name="returns")
 ATTEMPTS = 3
 
 
-def window_of(*runs: tuple[str, Pipeline | None]) -> Window:
+def window_of(*runs: tuple[str, Pipeline | None]) -> DeliveryWindow:
     """Return a window with one event per (run, pipeline)."""
-    window = Window()
+    window = DeliveryWindow()
     for position, (run_id, pipeline) in enumerate(runs, start=1):
         window.append(position, run_event(run_id, Status.RUNNING, pipeline=pipeline))
     return window
 
 
-def send_all(window: Window) -> list[Entry]:
+def send_all(window: DeliveryWindow) -> list[WindowEntry]:
     """Hand on whatever may be handed on."""
     sent = list(window.waiting())
     for entry in sent:
@@ -29,7 +29,7 @@ def send_all(window: Window) -> list[Entry]:
     return sent
 
 
-def positions(window: Window) -> list[int]:
+def positions(window: DeliveryWindow) -> list[int]:
     """Return the positions that would be handed on now."""
     return [entry.position for entry in window.waiting()]
 
@@ -41,12 +41,12 @@ def test_only_the_unbroken_prefix_is_taken() -> None:
     """An answer that arrives early waits for those before it."""
     window = window_of(("1", FLOW), ("2", FLOW), ("3", FLOW))
     first, second, third = send_all(window)
-    window.mark_settled(second, reason=None)
-    assert window.take_settled() == []
-    window.mark_settled(first, reason=None)
-    assert window.take_settled() == [first, second]
-    window.mark_settled(third, reason=None)
-    assert [recorded.position for recorded in window.take_settled()] == [3]
+    window.mark_processed(second, reason=None)
+    assert window.take_processed() == []
+    window.mark_processed(first, reason=None)
+    assert window.take_processed() == [first, second]
+    window.mark_processed(third, reason=None)
+    assert [recorded.position for recorded in window.take_processed()] == [3]
 
 
 def test_a_pipeline_is_sent_again_from_its_first_failure_on() -> None:
@@ -55,7 +55,7 @@ def test_a_pipeline_is_sent_again_from_its_first_failure_on() -> None:
     one, two, three, four = send_all(window)
     window.mark_failed(one, is_connection_lost=True)
     for entry in (two, three):
-        window.mark_settled(entry, reason=None)
+        window.mark_processed(entry, reason=None)
     window.mark_failed(four, is_connection_lost=True)
     window.rewind(attempts=ATTEMPTS)
     assert positions(window) == [1, 3, 4]
@@ -66,8 +66,8 @@ def test_a_run_stays_in_order_when_its_pipeline_becomes_known() -> None:
     window = window_of(("1", None), ("1", FLOW), ("2", FLOW))
     one, two, three = send_all(window)
     window.mark_failed(one, is_connection_lost=True)
-    window.mark_settled(two, reason=None)
-    window.mark_settled(three, reason=None)
+    window.mark_processed(two, reason=None)
+    window.mark_processed(three, reason=None)
     window.rewind(attempts=ATTEMPTS)
     assert positions(window) == [1, 2, 3]
 
@@ -80,9 +80,9 @@ def test_an_event_that_others_overtake_is_given_up() -> None:
         window.mark_sent(entries[0], at=0.0)
         window.mark_sent(later, at=0.0)
         window.mark_failed(entries[0], is_connection_lost=False)
-        window.mark_settled(later, reason=None)
+        window.mark_processed(later, reason=None)
         window.rewind(attempts=ATTEMPTS)
-    assert entries[0].state is State.SETTLED
+    assert entries[0].state is EntryState.PROCESSED
     assert entries[0].reason == f"failed {ATTEMPTS} times while others were taken"
 
 
@@ -108,15 +108,15 @@ def test_an_event_that_breaks_the_connection_is_found_by_sending_it_alone() -> N
         assert alone.position == 1
         window.mark_failed(alone, is_connection_lost=True)
         window.rewind(attempts=ATTEMPTS)
-    assert [recorded.position for recorded in window.take_settled()] == [1]
+    assert [recorded.position for recorded in window.take_processed()] == [1]
     assert positions(window) == [2]
 
 
 def test_a_gap_passes_by_itself() -> None:
     """Places that retention took need no answer."""
-    window = Window()
+    window = DeliveryWindow()
     window.append(9, None)
-    assert [recorded.position for recorded in window.take_settled()] == [9]
+    assert [recorded.position for recorded in window.take_processed()] == [9]
 
 
 ROUNDS = st.lists(
@@ -126,7 +126,7 @@ ROUNDS = st.lists(
 
 
 @given(rounds=ROUNDS)
-def test_the_count_of_what_is_unsettled_is_right(rounds: list[list[str]]) -> None:
+def test_the_count_of_unprocessed_events_is_right(rounds: list[list[str]]) -> None:
     """Whatever is answered, sent again or given up, room in the window is neither lost nor made."""
     flows = (FLOW, OTHER_FLOW, None)
     window = window_of(*[(str(number % 5), flows[number % 3]) for number in range(12)])
@@ -135,13 +135,11 @@ def test_the_count_of_what_is_unsettled_is_right(rounds: list[list[str]]) -> Non
             if answer == "skipped":
                 window.mark_skipped(entry)
             elif answer in ("settled", "refused"):
-                window.mark_settled(entry, reason=None if answer == "settled" else answer)
+                window.mark_processed(entry, reason=None if answer == "settled" else answer)
             else:
                 window.mark_failed(entry, is_connection_lost=answer == "broken")
-        window.take_settled()
+        window.take_processed()
         window.rewind(attempts=ATTEMPTS)
-        open_ones = [
-            other_entry for other_entry in window._entries if other_entry.state is not State.SETTLED
-        ]
-        assert window.unsettled == len(open_ones)
+        left = [entry for entry in window._entries if entry.state is not EntryState.PROCESSED]
+        assert window.unprocessed == len(left)
         assert window.sent == 0

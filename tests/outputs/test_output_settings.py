@@ -51,7 +51,7 @@ def test_each_problem_of_an_alertmanager_is_one_sentence(
         ({"secret": Secret(KEY.removeprefix("whsec_"))}, "secret: must be whsec_"),
         ({"former_secret": Secret("whsec_c2hvcnQ=")}, "former_secret: must be whsec_"),
         ({"events": ()}, "events: name at least one type"),
-        ({"events": ("alert.fire",)}, "events: no type of event fits 'alert.fire'; did you mean"),
+        ({"events": ("alert.fire",)}, "events: no event type matches 'alert.fire'; did you mean"),
         ({"workers": 0}, "workers: must be at least 1"),
         ({"timeout_seconds": -1.0}, "timeout_seconds: must be above 0 seconds"),
     ],

@@ -22,8 +22,8 @@ from monitor.polling.context import PollContext
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.poll import Poll
 from monitor.polling.poll_list import WorkspacePolls, build, declared_polls
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from monitor.polling.poller import WorkspacePoller
-from monitor.polling.running.reachability import ReachabilityJudge
 from monitor.polling.settings import InventorySettings, PollSettings
 from monitor.tracking.live_state import LiveState
 from monitor.tracking.observer import Observer
@@ -105,7 +105,7 @@ class Scene:
         return await self.declared[name].run()
 
     async def begin(self, edition: Edition = Edition.RL) -> None:
-        """Take up the work as a poller does, without probing: the edition is as told."""
+        """Connect as a poller does, without probing: the edition is as given."""
         self.client.requester.edition = edition
         self.live_state.update_workspace(
             NAME,
@@ -147,7 +147,7 @@ class Scene:
             if isinstance(event, WorkspaceEvent)
         ]
 
-    async def told(self, kind: RunKind | None = None) -> list[str]:
+    async def run_events(self, kind: RunKind | None = None) -> list[str]:
         """Return "id:transition" of every run event, in the order of the log."""
         events = [recorded.event for recorded in await self.bus.events(after=0, limit=10_000)]
         return [

@@ -21,7 +21,7 @@ def run_in(
 
 
 async def kept(scene: Scene) -> set[str]:
-    """Return the keys of the standings in the store; memory must agree."""
+    """Return the keys of the pipeline health in the store; memory must agree."""
     state_entries = await scene.bus.state_entries(NAME, HEALTH)
     known = {
         f"{status[1]}/{status[2]}/{status[3] or ''}" for status in scene.live_state.pipeline_health
@@ -86,7 +86,7 @@ async def test_what_runs_and_what_is_not_listed_yet_stays(
 async def test_where_nothing_is_listed_the_horizon_alone_decides(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """In edition LE flows come and go unseen; those that run stay."""
+    """In edition LE flows come and go unobserved; those that run stay."""
     await unbegun.begin(Edition.LE)
     await clock.advance(60)
     for number in (1, 2):

@@ -1,4 +1,4 @@
-"""Thousands of ends in one poll: all told, in bounded memory, and their records still read."""
+"""Thousands of ends in one poll: all published, in bounded memory, and their records still read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def settings() -> PollSettings:
     return PollSettings(detail_wait_seconds=0.0, waiting_details=1_000)
 
 
-async def test_more_ends_than_may_wait_are_all_told_and_none_is_forgotten(
+async def test_more_ends_than_may_wait_are_all_published_and_none_is_forgotten(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """Beyond the bound only the job records come later; a restart asks for all that lack them."""
     for number in range(1, ENDS + 1):
         workspace.put_job_group(number, "Complete")
     await scene.polls.changes.poll()
-    first = await scene.told()
+    first = await scene.run_events()
     await scene.polls.changes.poll()
     waiting = scene.polls.details.waiting
     scene.settings = PollSettings(detail_wait_seconds=0.0)
@@ -31,6 +31,6 @@ async def test_more_ends_than_may_wait_are_all_told_and_none_is_forgotten(
     await scene.polls.details.pick_up()
 
     assert len(first) == len(set(first)) == 3 * ENDS
-    assert len(await scene.told()) == len(first)
+    assert len(await scene.run_events()) == len(first)
     assert waiting == 1_000
     assert scene.polls.details.waiting == ENDS

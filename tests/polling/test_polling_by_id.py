@@ -38,13 +38,13 @@ async def test_a_followed_run_is_followed_to_its_end(
     reads = workspace.count("jobGroups/1")
     assert await legacy.polls.by_id.poll() is False
 
-    assert await legacy.told() == ["1:queued", "1:started", "1:succeeded"]
+    assert await legacy.run_events() == ["1:queued", "1:started", "1:succeeded"]
     assert workspace.count("jobGroups/1") == reads <= 4
     assert workspace.count("jobLibrary") == 0
     assert legacy.live_state.confirmed[NAME, RunKind.JOB_GROUP]
 
 
-async def test_the_oldest_knowledge_is_renewed_first(
+async def test_the_run_confirmed_longest_ago_is_read_first(
     legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """When the workspace fails in the middle, the next round begins where this one ended."""
@@ -89,31 +89,31 @@ async def test_runs_that_cannot_be_read_hold_up_no_other_for_good(
             await legacy.polls.by_id.poll()
         await clock.advance(5)
 
-    assert "5:succeeded" in await legacy.told()
+    assert "5:succeeded" in await legacy.run_events()
 
 
-async def test_a_gone_run_needs_two_audits_here_too(
+async def test_a_gone_run_needs_two_reconciliations_here_too(
     legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Rounds follow each other quickly; a run is lost only when an audit's time lies between."""
+    """Polls follow each other quickly; a run is lost only after a reconciliation's time."""
     workspace.put_job_group(1, "InProgress")
     await legacy.polls.by_id.poll()
     del workspace.tables["jobLibrary"][1]
     for _ in range(10):
         await clock.advance(5)
         await legacy.polls.by_id.poll()
-    assert "1:lost" not in await legacy.told()
+    assert "1:lost" not in await legacy.run_events()
 
     await clock.advance(300)
     await legacy.polls.by_id.poll()
 
-    assert (await legacy.told())[-1] == "1:lost"
+    assert (await legacy.run_events())[-1] == "1:lost"
 
 
 async def test_a_refused_run_ends_nothing(
     legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """403 on a run that was seen before is a failure of the poll, not an end."""
+    """403 on a run that was observed before is a failure of the poll, not an end."""
     workspace.put_job_group(1, "InProgress")
     await legacy.polls.by_id.poll()
     workspace.faults["jobGroups/1"] = FORBIDDEN
@@ -122,13 +122,13 @@ async def test_a_refused_run_ends_nothing(
         with pytest.raises(NotAvailableError):
             await legacy.polls.by_id.poll()
 
-    assert await legacy.told() == ["1:queued", "1:started"]
+    assert await legacy.run_events() == ["1:queued", "1:started"]
 
 
-async def test_confirm_says_what_the_workspace_says(
+async def test_confirm_returns_what_the_workspace_answers(
     legacy: Scene, workspace: TinyWorkspace
 ) -> None:
-    """True: observed. False: denied, forbidden, or never followed. None: nobody can say now."""
+    """True: observed. False: denied, forbidden, or never followed. None: it is not known now."""
     workspace.put_job_group(2, "Complete")
     workspace.put_job_group(4, "Complete", ranfor="sampling")
     workspace.put_job_group(5, "Complete")
@@ -140,7 +140,7 @@ async def test_confirm_says_what_the_workspace_says(
 
     assert answers == [True, False, False, None, False]
     assert plan_run is False
-    assert {item.split(":")[0] for item in await legacy.told()} == {"2"}
+    assert {item.split(":")[0] for item in await legacy.run_events()} == {"2"}
 
 
 async def test_what_cannot_be_tracked_now_is_tracked_later(
@@ -154,18 +154,18 @@ async def test_what_cannot_be_tracked_now_is_tracked_later(
     workspace.faults.clear()
     await legacy.polls.by_id.poll()
 
-    assert "9:started" in await legacy.told()
+    assert "9:started" in await legacy.run_events()
 
 
 async def test_a_named_run_is_followed_in_every_edition(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """Where changes are listed, a named run is read once and then seen in the changes."""
+    """Where changes are listed, a named run is read once and then observed in the changes."""
     workspace.put_job_group(1, "InProgress")
     assert await scene.polls.by_id.poll() is True
     assert await scene.polls.by_id.poll() is False
 
-    assert await scene.told() == ["1:queued", "1:started"]
+    assert await scene.run_events() == ["1:queued", "1:started"]
     assert workspace.count("jobGroups/1") == 1
 
 

@@ -17,17 +17,17 @@ from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
 ALL = ["queued", "started", "succeeded"]
 
 
-async def test_a_run_is_told_from_its_rows(
+async def test_a_run_is_followed_by_its_rows(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A job group that is seen waiting, running and over tells each transition once."""
+    """A job group that is observed waiting, running and over shows each transition once."""
     for status in ("Created", "InProgress", "Complete"):
         workspace.put_job_group(1, status)
         await scene.polls.changes.poll()
         await scene.polls.changes.poll()
         await clock.advance(5)
 
-    assert await scene.told() == [f"1:{item}" for item in ALL]
+    assert await scene.run_events() == [f"1:{item}" for item in ALL]
     state = await scene.state(1)
     assert state is not None
     assert state.pipeline is not None
@@ -53,7 +53,7 @@ async def test_the_watermark_is_workspace_time(
     workspace.put_job_group(1, "Complete")
     await scene.polls.changes.poll()
 
-    assert await scene.told() == [f"1:{item}" for item in ALL]
+    assert await scene.run_events() == [f"1:{item}" for item in ALL]
 
 
 async def test_a_failed_page_does_not_move_the_watermark(
@@ -73,7 +73,7 @@ async def test_a_failed_page_does_not_move_the_watermark(
     workspace.faults.clear()
     await scene.polls.changes.poll()
 
-    assert "1:failed" in await scene.told()
+    assert "1:failed" in await scene.run_events()
 
 
 async def test_the_watermark_waits_for_the_last_page(
@@ -93,7 +93,7 @@ async def test_the_watermark_waits_for_the_last_page(
     workspace.before_answer = fail_the_second
     with pytest.raises(TryLaterError):
         await scene.polls.changes.poll()
-    first = await scene.told()
+    first = await scene.run_events()
     assert "1:succeeded" in first
     assert "9:succeeded" not in first
 
@@ -101,9 +101,9 @@ async def test_the_watermark_waits_for_the_last_page(
     await clock.advance(3_600)
     await scene.polls.changes.poll()
 
-    told = await scene.told()
-    assert [f"{number}:succeeded" in told for number in range(1, 10)] == [True] * 9
-    assert len(told) == len(set(told))
+    events = await scene.run_events()
+    assert [f"{number}:succeeded" in events for number in range(1, 10)] == [True] * 9
+    assert len(events) == len(set(events))
 
 
 async def test_the_watermark_is_when_the_poll_began(
@@ -134,7 +134,7 @@ async def test_the_watermark_survives_a_restart(
     await scene.restart()
     await scene.polls.changes.poll()
 
-    assert "1:succeeded" in await scene.told()
+    assert "1:succeeded" in await scene.run_events()
     _, query = next(item for item in reversed(workspace.asked) if item[0] == "jobLibrary")
     since = int(query["dateFilter[updatedAt][gte]"]) / 1000
     assert since > (clock.now() - timedelta(seconds=52_000)).timestamp()
@@ -143,7 +143,7 @@ async def test_the_watermark_survives_a_restart(
 async def test_a_clock_set_back_hides_nothing(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """After the workspace's clock was set back, stamps before the watermark are still seen."""
+    """After the workspace's clock was set back, stamps before the watermark are still observed."""
     workspace.offset = timedelta(hours=2)
     await scene.polls.changes.poll()
     workspace.offset = timedelta()
@@ -153,10 +153,10 @@ async def test_a_clock_set_back_hides_nothing(
     for _ in range(2):
         await scene.polls.changes.poll()
 
-    assert "1:succeeded" in await scene.told()
+    assert "1:succeeded" in await scene.run_events()
 
 
-async def test_a_row_that_appears_late_is_seen(
+async def test_a_row_that_appears_late_is_read(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A stamp that is older than the last poll, yet within the overlap, is asked for again."""
@@ -166,13 +166,13 @@ async def test_a_row_that_appears_late_is_seen(
     workspace.put_job_group(1, "Complete", createdAt=late, updatedAt=late)
     await scene.polls.changes.poll()
 
-    assert "1:succeeded" in await scene.told()
+    assert "1:succeeded" in await scene.run_events()
 
 
 async def test_without_a_date_header_the_newest_stamp_is_the_watermark(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A workspace that never tells its time is followed by the stamps of its rows."""
+    """A workspace that never shows its time is followed by the stamps of its rows."""
     workspace.sends_date = False
     await clock.advance(7_200)
     workspace.put_job_group(1, "Complete")
@@ -183,16 +183,16 @@ async def test_without_a_date_header_the_newest_stamp_is_the_watermark(
     assert at <= clock.now()
 
 
-async def test_an_unreadable_row_holds_nobody_up(
+async def test_an_unreadable_row_holds_up_no_other(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """It goes on the audit list by its id, survives a restart there, and is read by its id."""
+    """It goes on the refetch queue by its id, survives a restart there, and is read by its id."""
     workspace.put_job_group(1, "Complete")
     workspace.put_job_group(2, "Complete")["wrangledDataset"] = "not an object"
     workspace.put_job_group(3, "Complete")
     await scene.polls.changes.poll()
 
-    assert {"1:succeeded", "3:succeeded"} <= set(await scene.told())
+    assert {"1:succeeded", "3:succeeded"} <= set(await scene.run_events())
     assert len(scene.polls.refetch_queue) == 1
     await clock.advance(600)
     await scene.restart()
@@ -201,7 +201,7 @@ async def test_an_unreadable_row_holds_nobody_up(
     workspace.tables["jobLibrary"][2]["wrangledDataset"] = {"id": 45, "flow": {"id": 11}}
     await scene.polls.refetch_queue.poll(scene.polls.by_id.read_queued)
 
-    assert "2:succeeded" in await scene.told()
+    assert "2:succeeded" in await scene.run_events()
     assert len(scene.polls.refetch_queue) == 0
 
 
@@ -228,7 +228,7 @@ async def test_samples_never_become_runs(scene: Scene, workspace: TinyWorkspace)
     for _ in range(3):
         await scene.polls.changes.poll()
 
-    assert await scene.told() == []
+    assert await scene.run_events() == []
     ignored = scene.sample("dataprep_monitor_observations_total", source="poll", outcome="ignored")
     assert ignored == 3
 
@@ -248,7 +248,7 @@ async def test_a_complete_poll_confirms_what_is_known(
     assert scene.live_state.confirmed[NAME, RunKind.JOB_GROUP] == clock.now()
 
 
-async def test_equal_stamps_on_the_edge_are_seen(
+async def test_equal_stamps_on_the_edge_are_read(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A run written in the very second of the last poll, after it, is in the next one."""
@@ -257,7 +257,7 @@ async def test_equal_stamps_on_the_edge_are_seen(
     await clock.advance(30)
     await scene.polls.changes.poll()
 
-    assert "1:succeeded" in await scene.told()
+    assert "1:succeeded" in await scene.run_events()
 
 
 async def test_a_failed_commit_holds_the_watermark(
@@ -279,5 +279,5 @@ async def test_a_failed_commit_holds_the_watermark(
     await scene.restart()
     await scene.polls.changes.poll()
 
-    assert "1:succeeded" in await scene.told()
-    assert "71:started" in await scene.told()
+    assert "1:succeeded" in await scene.run_events()
+    assert "71:started" in await scene.run_events()

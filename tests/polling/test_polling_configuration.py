@@ -1,4 +1,4 @@
-"""Changes of a workspace's settings: each told once, and no secret anywhere."""
+"""Changes of a workspace's settings: each published once, and no secret anywhere."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ PATH = "workspaces/current/configuration"
 SCHEMA = "workspaces/current/configuration-schema"
 
 
-async def look(scene: Scene, workspace: TinyWorkspace, most: int = 2_000, **values: Any) -> None:
+async def read_settings(
+    scene: Scene, workspace: TinyWorkspace, most: int = 2_000, **values: Any
+) -> None:
     """Let the settings be these, and read them as after a start."""
     workspace.documents[PATH] = {name.replace("_", "."): value for name, value in values.items()}
     await ConfigurationWatch(scene.context, most=most).poll()
 
 
-async def test_a_change_is_told_with_its_old_and_new_value(
+async def test_a_change_is_published_with_its_old_and_new_value(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """Also one that came about while the monitor was not there; the first look is none."""
-    await look(scene, workspace, region="us", size=1, old=True)
+    """Also one that came about while the monitor was not there; the initial poll is none."""
+    await read_settings(scene, workspace, region="us", size=1, old=True)
     await scene.restart()
-    await look(scene, workspace, region="eu", size=1, new={"deep": [2]})
-    await look(scene, workspace, region="eu", size=1, new={"deep": [2]})
+    await read_settings(scene, workspace, region="eu", size=1, new={"deep": [2]})
+    await read_settings(scene, workspace, region="eu", size=1, new={"deep": [2]})
 
     assert await scene.changes() == [
         ("configuration:new.deep.0", None, "2"),
@@ -42,16 +44,16 @@ async def test_a_change_is_told_with_its_old_and_new_value(
     ]
 
 
-async def test_a_secret_that_changes_is_told_without_its_value(
+async def test_a_secret_that_changes_is_published_without_its_value(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """By its name, or because the workspace calls it secret, also when it did so once only."""
     workspace.documents[SCHEMA] = {"motto": {"type": "string", "secret": True}}
-    await look(scene, workspace, mail_password="qzjx-one", motto="qzjx-two")
+    await read_settings(scene, workspace, mail_password="qzjx-one", motto="qzjx-two")
     await scene.restart()
     workspace.faults[SCHEMA] = NO_ROUTE
-    await look(scene, workspace, mail_password="qzjx-three", motto="qzjx-four")
-    await look(scene, workspace, mail_password="", motto="qzjx-four")
+    await read_settings(scene, workspace, mail_password="qzjx-three", motto="qzjx-four")
+    await read_settings(scene, workspace, mail_password="", motto="qzjx-four")
 
     assert await scene.changes() == [
         ("configuration:mail.password", "***", "***"),
@@ -60,14 +62,14 @@ async def test_a_secret_that_changes_is_told_without_its_value(
     ]
 
 
-async def test_nothing_is_shown_while_nobody_knows_what_is_secret(
+async def test_nothing_is_shown_while_secrets_are_not_known(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """A schema that cannot be read for now puts the whole reading off."""
-    await look(scene, workspace, motto="a")
+    await read_settings(scene, workspace, motto="a")
     workspace.faults[SCHEMA] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await look(scene, workspace, motto="qzjx")
+        await read_settings(scene, workspace, motto="qzjx")
 
     assert await scene.changes() == []
 
@@ -78,7 +80,7 @@ async def test_very_many_settings_are_compared_in_part(
     """What is stored has a bound, and the log says that there is more."""
     with structlog.testing.capture_logs() as lines:
         for value in ("x", "y"):
-            await look(scene, workspace, most=2, a=value, b=value, c=value)
+            await read_settings(scene, workspace, most=2, a=value, b=value, c=value)
 
     assert [what for what, _, _ in await scene.changes()] == ["configuration:a", "configuration:b"]
     assert any(line["event"] == "settings left out of the comparison" for line in lines)
@@ -101,13 +103,13 @@ async def test_no_secret_leaves_the_reading(
         for secret in secrets:
             workspace.documents[PATH] = {name: secret, "other": len(lines)}
             await ConfigurationWatch(scene.context, most=100).poll()
-    told = json.dumps([await scene.changes(), repr(lines), repr(scene.live_state.workspaces)])
+    shown = json.dumps([await scene.changes(), repr(lines), repr(scene.live_state.workspaces)])
     stored = b"".join(file.read_bytes() for file in _files(scene.folder))
 
     assert [
         other_secret
         for other_secret in secrets
-        if other_secret in told or other_secret.encode() in stored
+        if other_secret in shown or other_secret.encode() in stored
     ] == []
     assert any("configuration changed" in line["event"] for line in lines)
 

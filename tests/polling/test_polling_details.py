@@ -72,14 +72,14 @@ async def test_an_end_carries_its_job_records(
         JobCount(job_type="filewriter", status="succeeded", count=1),
         JobCount(job_type="wrangle", status="failed", count=1),
     )
-    assert await scene.told() == ["1:queued", "1:started", "1:failed", "1:detailed"]
+    assert await scene.run_events() == ["1:queued", "1:started", "1:failed", "1:detailed"]
     assert workspace.count("jobGroups/1/jobs") == 1
 
 
 async def test_an_end_waits_only_so_long(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Late records are told by themselves; the end was told without them."""
+    """Late records are published by themselves; the end was published without them."""
     workspace.put_job(1)
     workspace.put_job_group(1, "Complete")
     workspace.holds["jobGroups/1/jobs"] = asyncio.Event()
@@ -88,13 +88,13 @@ async def test_an_end_waits_only_so_long(
         await until(lambda: workspace.count("jobGroups/1/jobs") > 0)
         await clock.advance(1)
         await polling
-        assert (await scene.told())[-1] == "1:succeeded"
+        assert (await scene.run_events())[-1] == "1:succeeded"
 
         workspace.holds["jobGroups/1/jobs"].set()
         await detailed(scene, 1)
         await until(lambda: late_looks(scene) == 1)
 
-    assert (await scene.told())[-1] == "1:detailed"
+    assert (await scene.run_events())[-1] == "1:detailed"
 
 
 def late_looks(scene: Scene) -> float:
@@ -117,7 +117,7 @@ async def test_failures_come_first(scene: Scene, workspace: TinyWorkspace) -> No
 
 
 async def test_a_callback_alone_reads_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
-    """A callback that names a run which nobody has seen costs no request for its records."""
+    """A callback that names a run that was never observed costs no request for its records."""
     forged = Observation(
         key=scene.key(666),
         source=Source.CALLBACK,
@@ -134,11 +134,11 @@ async def test_a_callback_alone_reads_nothing(scene: Scene, workspace: TinyWorks
 async def test_a_callback_of_a_known_run_is_completed(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """The end that a callback tells carries the records and still settles that callback."""
+    """The end that a callback shows carries the records and still completes that callback."""
     workspace.put_job_group(1, "InProgress")
     await scene.polls.changes.poll()
     workspace.put_job(1)
-    told = Observation(
+    reported = Observation(
         key=scene.key(1),
         source=Source.CALLBACK,
         observed_at=scene.clock.now(),
@@ -146,7 +146,7 @@ async def test_a_callback_of_a_known_run_is_completed(
         inbox_id=1,
     )
     async with readers(scene):
-        (complete,) = await scene.polls.details.complete((told,))
+        (complete,) = await scene.polls.details.complete((reported,))
 
     assert complete.is_detail_final
     assert complete.jobs is not None
@@ -183,7 +183,7 @@ async def test_unread_records_are_picked_up_after_a_restart(
     async with readers(scene):
         await detailed(scene, 1)
 
-    assert await scene.told() == ["1:queued", "1:started", "1:succeeded", "1:detailed"]
+    assert await scene.run_events() == ["1:queued", "1:started", "1:succeeded", "1:detailed"]
 
 
 async def test_failing_reads_are_repeated(
@@ -208,7 +208,7 @@ async def test_failing_reads_are_repeated(
 async def test_the_line_is_bounded(
     clock: ManualClock, scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """Ends beyond the bound are told at once and read later."""
+    """Ends beyond the bound are published at once and read later."""
     object.__setattr__(scene.polls.details._queue, "_bound", 2)
     for number in range(1, 6):
         workspace.put_job_group(number, "Complete")
@@ -218,7 +218,7 @@ async def test_the_line_is_bounded(
     await polling
 
     assert len(scene.polls.details._queue) == 2
-    assert sum(item.endswith("succeeded") for item in await scene.told()) == 5
+    assert sum(item.endswith("succeeded") for item in await scene.run_events()) == 5
 
 
 async def test_progress_is_read_oldest_first_from_what_is_left(

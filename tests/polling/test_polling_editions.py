@@ -58,7 +58,7 @@ async def test_every_edition_is_found(opened: Opened, edition: Edition, document
     async with opened(edition, document) as (_, client):
         finding = await probe(client)
 
-    reads = {item for item in PROBED if operation(item).is_offered_in(edition)}
+    reads = {item for item in PROBED if operation(item).is_part_of(edition)}
     shown = Edition.OPEN if document == "whole" else edition
     assert finding.edition is edition
     assert finding.is_sure
@@ -81,8 +81,8 @@ async def test_an_edition_is_found_without_changing_anything(
     assert len(asked) == len(set(asked)) <= len(PROBED) + 1
 
 
-async def test_an_edition_stands_while_reads_say_nothing_else(opened: Opened) -> None:
-    """Premium that no longer tells whose token it is looks like Professional, but was Premium."""
+async def test_an_edition_stands_while_no_read_contradicts_it(opened: Opened) -> None:
+    """Premium that no longer shows whose token it is resembles Professional, but was Premium."""
     async with opened(Edition.RL, "whole") as (sandbox, client):
         first = await probe(client)
         sandbox.world.options.lose["getCurrentPerson"] = 0.0

@@ -19,8 +19,8 @@ FLOW_RUN = RunKind.FLOW_RUN
 BEGUN = ["71:queued", "71:started"]
 
 
-async def look(scene: Scene) -> None:
-    """Poll for changes, then look at every flow run whose time has come."""
+async def poll_all(scene: Scene) -> None:
+    """Poll for changes, then read every flow run whose time has come."""
     await scene.polls.changes.poll()
     await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
@@ -32,25 +32,25 @@ def put(workspace: TinyWorkspace, number: int, status: str, **fields: object) ->
 async def test_job_groups_show_the_start_and_the_status_the_end(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Waiting, running, over: each told once, with flow, trigger and times as reported."""
+    """Waiting, running, over: each published once, with flow, trigger and times as reported."""
     workspace.put_flow_run(71, "Created", scheduleExecutionId=9)
     created_at = workspace.now()
     put(workspace, 1, "Created")
-    await look(scene)
-    assert await scene.told(FLOW_RUN) == ["71:queued"]
+    await poll_all(scene)
+    assert await scene.run_events(FLOW_RUN) == ["71:queued"]
 
     put(workspace, 1, "InProgress")
-    await look(scene)
-    assert await scene.told(FLOW_RUN) == BEGUN
+    await poll_all(scene)
+    assert await scene.run_events(FLOW_RUN) == BEGUN
     active = scene.live_state.active[scene.key(71, FLOW_RUN)].run
     assert active.created_at == created_at
 
     await clock.advance(60)
     put(workspace, 1, "Complete")
     workspace.put_flow_run(71, "Complete")
-    await look(scene)
+    await poll_all(scene)
 
-    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:succeeded"]
+    assert await scene.run_events(FLOW_RUN) == [*BEGUN, "71:succeeded"]
     state = await scene.state(71, FLOW_RUN)
     assert state is not None
     assert (state.trigger, state.finished_at) == (Trigger.SCHEDULE, workspace.now())
@@ -60,10 +60,10 @@ async def test_job_groups_show_the_start_and_the_status_the_end(
     assert state.pipeline.id == "11"
 
 
-async def test_a_record_that_is_read_before_the_start_is_durable_is_told(
+async def test_a_record_that_is_read_before_the_start_is_durable_is_observed(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """When a flow run was created is known however the looks at it and its parts overlap."""
+    """When a flow run was created is known however the observations of it and its parts overlap."""
     ids = range(71, 91)
     for number in ids:
         workspace.put_flow_run(number)
@@ -88,22 +88,22 @@ async def test_the_end_is_never_computed(
     workspace.put_flow_run(71)
     put(workspace, 1, "Complete")
     for _ in range(5):
-        await look(scene)
+        await poll_all(scene)
         await clock.advance(61)
-    assert await scene.told(FLOW_RUN) == BEGUN
+    assert await scene.run_events(FLOW_RUN) == BEGUN
 
     put(workspace, 2, "InProgress")
     workspace.put_flow_run(71, "Complete")  # ahead of its job groups
-    await look(scene)
+    await poll_all(scene)
     await clock.advance(61)
-    await look(scene)
-    assert await scene.told(FLOW_RUN) == BEGUN
+    await poll_all(scene)
+    assert await scene.run_events(FLOW_RUN) == BEGUN
 
     put(workspace, 2, "Failed")
     workspace.put_flow_run(71, "Failed")
-    await look(scene)
+    await poll_all(scene)
 
-    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:failed"]
+    assert await scene.run_events(FLOW_RUN) == [*BEGUN, "71:failed"]
 
 
 async def test_the_waits_grow_up_to_the_cap(
@@ -112,7 +112,7 @@ async def test_the_waits_grow_up_to_the_cap(
     """A flow run that stays unfinished costs ever fewer reads."""
     workspace.put_flow_run(71)
     put(workspace, 1, "Complete")
-    await look(scene)
+    await poll_all(scene)
     waits = []
     for _ in range(9):
         wait = scene.polls.flow_runs.seconds_until_due()
@@ -124,7 +124,7 @@ async def test_the_waits_grow_up_to_the_cap(
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-async def test_an_unseen_listed_job_group_is_told_before_the_end(
+async def test_an_unknown_listed_job_group_is_observed_before_the_end(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """A job group that only the flow run's own list shows becomes a run, too."""
@@ -134,26 +134,26 @@ async def test_an_unseen_listed_job_group_is_told_before_the_end(
     await scene.polls.changes.poll()
     await clock.advance(600)
     put(workspace, 2, "Complete", createdAt=late, updatedAt=late)
-    await look(scene)
+    await poll_all(scene)
 
-    told = await scene.told()
-    assert "2:succeeded" in told
-    assert told.index("2:succeeded") < told.index("71:succeeded")
+    events = await scene.run_events()
+    assert "2:succeeded" in events
+    assert events.index("2:succeeded") < events.index("71:succeeded")
 
 
 async def test_a_restart_finds_the_end(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A flow run whose job groups were over when the monitor stopped is looked at again."""
+    """A flow run whose job groups were over when the monitor stopped is read again."""
     workspace.put_flow_run(71)
     put(workspace, 1, "Complete")
-    await look(scene)
+    await poll_all(scene)
     workspace.put_flow_run(71, "Canceled")
     await clock.advance(40_000)
     await scene.restart()
     await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
-    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:canceled"]
+    assert await scene.run_events(FLOW_RUN) == [*BEGUN, "71:canceled"]
 
 
 async def test_a_late_list_does_not_open_an_ended_group(
@@ -162,7 +162,7 @@ async def test_a_late_list_does_not_open_an_ended_group(
     """A slow list that shows a job group as it was does not hold the flow run active."""
     workspace.put_flow_run(71)
     put(workspace, 1, "InProgress")
-    await look(scene)
+    await poll_all(scene)
     late = await scene.client.runs.job_group("1", priority=Priority.RECONCILIATION)
     put(workspace, 1, "Complete")
     await scene.polls.changes.poll()
@@ -171,25 +171,25 @@ async def test_a_late_list_does_not_open_an_ended_group(
     await clock.advance(1)
     await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
-    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:succeeded"]
+    assert await scene.run_events(FLOW_RUN) == [*BEGUN, "71:succeeded"]
 
 
-async def test_a_running_group_after_a_restart_holds_the_look(
+async def test_a_running_group_after_a_restart_delays_the_read(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """While a known job group runs, nothing is read of its flow run but its record, once."""
     workspace.put_flow_run(71)
     put(workspace, 1, "InProgress")
-    await look(scene)
+    await poll_all(scene)
     await scene.restart()
     for _ in range(3):
-        await look(scene)
+        await poll_all(scene)
 
     assert workspace.count("flowRuns/71/status") == 0
     assert workspace.count("flowRuns/71") <= 2
 
 
-async def test_a_failing_look_is_told_and_repeated(
+async def test_a_failing_read_is_raised_and_repeated(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """One flow run that cannot be read does not keep another from its end."""
@@ -200,14 +200,14 @@ async def test_a_failing_look_is_told_and_repeated(
     await scene.polls.changes.poll()
     with pytest.raises(WorkspaceUnreachableError):
         await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
-    assert "72:succeeded" in await scene.told()
+    assert "72:succeeded" in await scene.run_events()
     assert not scene.polls.flow_runs.knows_all_ends()
 
     workspace.faults.clear()
     await clock.advance(2)
     await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
-    assert "71:succeeded" in await scene.told()
+    assert "71:succeeded" in await scene.run_events()
     assert scene.polls.flow_runs.knows_all_ends()
 
 
@@ -223,24 +223,24 @@ async def test_a_refused_flow_run_never_ends_by_itself(
             await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
         await clock.advance(301)
 
-    assert await scene.told(FLOW_RUN) == BEGUN
+    assert await scene.run_events(FLOW_RUN) == BEGUN
 
 
 async def test_an_unfinished_sample_does_not_hide_the_end(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A listed group that is never followed is waited for by looking again."""
+    """A listed group that is never followed is waited for by reading again."""
     workspace.put_flow_run(71, "Complete")
     put(workspace, 1, "Complete")
     put(workspace, 2, "InProgress", ranfor="sampling")
-    await look(scene)
-    assert await scene.told(FLOW_RUN) == BEGUN
+    await poll_all(scene)
+    assert await scene.run_events(FLOW_RUN) == BEGUN
 
     put(workspace, 2, "Complete", ranfor="sampling")
     await clock.advance(61)
     await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
-    assert await scene.told() != []
+    assert await scene.run_events() != []
     state = await scene.state(71, FLOW_RUN)
     assert state is not None
     assert state.status is Status.SUCCEEDED
@@ -253,27 +253,27 @@ async def test_a_tracked_flow_run_needs_no_job_group(
     """A flow run that the operator names is followed before any job group has shown it."""
     workspace.put_flow_run(71, "Created")
     assert await scene.polls.by_id.track(scene.key(71, FLOW_RUN)) is True
-    assert await scene.told(FLOW_RUN) == ["71:queued"]
+    assert await scene.run_events(FLOW_RUN) == ["71:queued"]
 
     workspace.put_flow_run(71, "Canceled")
     await scene.polls.flow_runs.poll(scene.polls.job_groups.handle)
 
-    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:canceled"]
+    assert await scene.run_events(FLOW_RUN) == [*BEGUN, "71:canceled"]
 
 
-async def test_a_bare_row_after_a_restart_still_shows_the_end(
+async def test_an_incomplete_row_after_a_restart_still_shows_the_end(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """The list does not tell the flow run and nobody reads the job group again: it is known."""
+    """The list does not show the flow run and nobody reads the job group again: it is known."""
     workspace.hidden = ("flowRun", "wrangledDataset")
     workspace.put_flow_run(71)
     put(workspace, 1, "InProgress")
-    await look(scene)
-    assert await scene.told(FLOW_RUN) == BEGUN
+    await poll_all(scene)
+    assert await scene.run_events(FLOW_RUN) == BEGUN
 
     await scene.restart()
     put(workspace, 1, "Complete")
     workspace.put_flow_run(71, "Complete")
-    await look(scene)
+    await poll_all(scene)
 
-    assert await scene.told(FLOW_RUN) == [*BEGUN, "71:succeeded"]
+    assert await scene.run_events(FLOW_RUN) == [*BEGUN, "71:succeeded"]

@@ -1,250 +1,367 @@
-"""Names and schedules: a slow refresh that forgets only what is really gone."""
+"""What is read besides runs: counts, connections, tokens, usage and schedules."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from monitor.catalogue.capabilities import Capability
+from monitor.catalogue.operations import Edition
 from monitor.model.errors import TryLaterError
-from monitor.model.runs import PipelineKind
-from monitor.workspace.priority import Priority
+from monitor.model.inventory import Figures
+from monitor.polling.inventory.connections import Connections
+from monitor.polling.inventory.objects import Objects
+from monitor.polling.inventory.tokens import Tokens
+from monitor.polling.inventory.usage import Usage
+from monitor.polling.poll import Poll
+from monitor.polling.settings import InventorySettings, PollSettings
 from tests.clocks import ManualClock
-from tests.polling.conftest import Scene
-from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, Row, TinyWorkspace
+from tests.polling.conftest import NAME, Scene, until
+from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, Row, TinyWorkspace
+
+COUNTS = {
+    "connections": 4,
+    "datasetLibrary": {"all": 9, "imported": 5, "recipes": 4},
+    "flows": 3,
+    "folders": 0,
+    "outputObjects": 7,
+    "plans": 2,
+    "publications": {"files": 1, "tables": 2},
+    "schedules": 1,
+    "sqlScripts": 0,
+    "userDefinedFunctions": 6,
+    "wrangledDatasets": 5,
+    "writeSettings": 8,
+}
 
 
-def names(scene: Scene) -> set[tuple[str, str | None]]:
-    return {(pipeline.id, pipeline.name) for pipeline in scene.live_state.view.pipelines()}
+@pytest.fixture
+async def reading(scene: Scene, workspace: TinyWorkspace) -> Scene:
+    """A scene in which everything besides runs is read."""
+    await scene.close()
+    scene.inventory = InventorySettings(connections=True)
+    await scene.open()
+    await scene.begin()
+    for path, count in COUNTS.items():
+        workspace.documents[f"{path}/count"] = {"count": count}
+    return scene
 
 
-async def test_names_follow_a_rename(scene: Scene, workspace: TinyWorkspace) -> None:
-    """Flows and plans carry the names that the workspace shows now."""
-    workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
-    workspace.tables["plans"] = {13: {"id": 13, "name": "Nightly"}}
-    await scene.polls.pipeline_names.poll()
-    workspace.tables["flows"][11]["name"] = "Revenue"
-    await scene.polls.pipeline_names.poll()
-
-    assert names(scene) == {("11", "Revenue"), ("13", "Nightly")}
+def values_of(figures: Figures | None) -> dict[str, float]:
+    assert figures is not None
+    return figures.values
 
 
-async def test_a_deleted_pipeline_is_forgotten_after_two_lists(
-    scene: Scene, workspace: TinyWorkspace
+def connect(workspace: TinyWorkspace, **results: str) -> None:
+    """Let the workspace have connections, each with the result of its status."""
+    rows: list[Row] = [
+        {"id": int(other_result[1:]), "name": other_result} for other_result in results
+    ]
+    workspace.documents["connections"] = {"data": rows}
+    for other_result, result in results.items():
+        workspace.documents[f"connections/{other_result[1:]}/status"] = {"result": result}
+
+
+async def test_every_type_is_counted_once(reading: Scene, workspace: TinyWorkspace) -> None:
+    """A count is a number, or the whole or the sum of its parts; everybody's objects count."""
+    asked: dict[str, dict[str, str]] = {}
+    workspace.before_answer = lambda path, query: asked.update({path: dict(query)})
+    await Objects(reading.context).poll()
+
+    assert values_of(reading.context.live_state.workspaces[NAME].inventory.objects) == {
+        "connection": 4,
+        "dataset": 9,
+        "flow": 3,
+        "folder": 0,
+        "output_object": 7,
+        "plan": 2,
+        "publication": 3,
+        "recipe": 5,
+        "schedule": 1,
+        "sql_script": 0,
+        "write_setting": 8,
+    }  # RL does not count user-defined functions
+    assert len(asked) == 11
+    assert asked["flows/count"] == {"flowsFilter": "all"}
+    assert asked["plans/count"] == {"ownershipFilter": "all"}
+    assert asked["datasetLibrary/count"]["datasetsFilter"] == "all"
+
+
+async def test_one_count_that_fails_costs_no_other(
+    reading: Scene, workspace: TinyWorkspace
 ) -> None:
-    """One short list forgets nothing, the second does, also when a restart lay between."""
-    workspace.tables["flows"] = {11: {"id": 11, "name": "A"}, 12: {"id": 12, "name": "B"}}
-    await scene.polls.pipeline_names.poll()
-    del workspace.tables["flows"][12]
-    await scene.polls.pipeline_names.poll()
-    assert ("12", "B") in names(scene)
-
-    await scene.polls.pipeline_names.poll()
-    assert names(scene) == {("11", "A")}
-
-
-async def test_a_schedule_does_not_bring_a_deleted_flow_back(
-    scene: Scene, workspace: TinyWorkspace
-) -> None:
-    """It names a flow that no list shows, and one that was deleted no more."""
-    workspace.tables["flows"] = {12: {"id": 12, "name": "B"}}
-    workspace.tables["schedules"][5] = {
-        "id": 5,
-        "name": "every night",
-        "triggers": [{"timeBased": {"hourly": {"minuteOfHour": 15}, "timezone": "UTC"}}],
-        "tasks": [{"runFlow": {"flowId": 12}}, {"runFlow": {"flowId": 13}}],
-    }
+    """What is refused is absent and not asked again; what fails for now makes the poll fail."""
+    workspace.faults = {"plans/count": FORBIDDEN, "flows/count": OVERLOADED}
+    objects = Objects(reading.context)
     for _ in range(2):
-        await scene.polls.pipeline_names.poll()
-        await scene.poll("schedules")
-    assert names(scene) == {("12", "B"), ("13", None)}
-    del workspace.tables["flows"][12]
-    for _ in range(3):
-        await scene.polls.pipeline_names.poll()
-        await scene.poll("schedules")
-    assert names(scene) == {("13", None)}
-
-    gone = {"flowId": 12, "id": 12, "name": "B", "deleted_at": "2026-11-21T10:00:00.000Z"}
-    workspace.tables["schedules"][5]["tasks"] = [{"runFlow": gone}]
-    await scene.restart()
-    await scene.poll("schedules")
-    assert names(scene) == set()
-
-
-async def test_folders_that_cannot_be_listed_hold_up_no_owner(
-    scene: Scene, workspace: TinyWorkspace
-) -> None:
-    """Flows get their owners, and keep the folder names that are known; the poll still fails."""
-    owner = {"email": "ada@example.org"}
-    workspace.tables["flows"] = {
-        11: {"id": 11, "name": "A", "folder": {"id": 3}, "creator": owner},
-    }
-    workspace.documents["folders"] = {"data": [{"id": 3, "name": "Finance"}]}
-    await scene.polls.pipeline_names.poll()
-    workspace.faults["folders"] = OVERLOADED
-    workspace.tables["flows"][12] = {
-        "id": 12, "name": "B", "folder": {"id": 4}, "creator": owner,
-    }  # fmt: skip
-    with pytest.raises(TryLaterError):
-        await scene.polls.pipeline_names.poll()
-
-    placed = {
-        pipeline.id: (pipeline.folder, pipeline.owner)
-        for pipeline in scene.live_state.view.pipelines()
-    }
-    assert placed == {"11": ("Finance", "ada@example.org"), "12": (None, "ada@example.org")}
-
-
-async def test_a_failed_list_forgets_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
-    """An outage is not a deletion."""
-    workspace.tables["flows"] = {11: {"id": 11, "name": "A"}}
-    await scene.polls.pipeline_names.poll()
-    workspace.faults["flows"] = OVERLOADED
-    for _ in range(3):
         with pytest.raises(TryLaterError):
-            await scene.polls.pipeline_names.poll()
+            await objects.poll()
+    found = values_of(reading.context.live_state.workspaces[NAME].inventory.objects)
 
-    assert names(scene) == {("11", "A")}
+    assert len(found) == 9
+    assert not {"plan", "flow"} & found.keys()
+    assert workspace.count("plans/count") == 1
 
 
-async def test_a_pipeline_that_was_never_listed_stays(
-    scene: Scene, workspace: TinyWorkspace
+async def test_a_connection_that_goes_down_is_published_once(
+    reading: Scene, workspace: TinyWorkspace
 ) -> None:
-    """Somebody else's flow, which runs but which the list does not show, keeps its name."""
-    workspace.put_job_group(1, "Complete")
-    await scene.polls.changes.poll()
-    for _ in range(3):
-        await scene.polls.pipeline_names.poll()
+    """Up and down are known of each; only a change of one that was known makes an event."""
+    connections = Connections(reading.context, at_once=10)
+    connect(workspace, c7="SUCCESS", c8="SUCCESS")
+    await connections.poll()
+    connect(workspace, c7="FAILURE", c8="success", c9="FAILURE")
+    for _ in range(2):
+        await connections.poll()
+    known = reading.live_state.workspaces[NAME].inventory.connections
 
-    assert scene.live_state.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
-
-
-async def test_schedules_are_known_with_what_they_start(
-    scene: Scene, workspace: TinyWorkspace
-) -> None:
-    """A schedule's triggers, state and pipelines are overwritten by each complete list."""
-    daily = {"hourOfDay": 3, "minuteOfHour": 15, "onlyWorkingDays": False}
-    workspace.tables["schedules"][5] = {
-        "id": 5,
-        "name": "every night",
-        "enabled": False,
-        "disableReason": "owner left",
-        "triggers": [{"timeBased": {"daily": daily, "timezone": "Europe/Berlin"}}],
-        "tasks": [{"runFlow": {"flowId": 11}}],
-        "status": "",
+    assert {connection.name: connection.is_up for connection in known} == {
+        "c7": False,
+        "c8": True,
+        "c9": False,
     }
-    await scene.poll("schedules")
-    (known,) = scene.live_state.workspaces["marketing"].schedules
-    workspace.tables["schedules"].clear()
-    await scene.poll("schedules")
-
-    assert (known.name, known.is_enabled, known.disable_reason) == (
-        "every night",
-        False,
-        "owner left",
-    )
-    assert [pipeline.id for pipeline in known.pipelines] == ["11"]
-    assert scene.live_state.workspaces["marketing"].schedules == ()
+    assert await reading.changes() == [("connection:7", "up", "down")]
 
 
-def place(scene: Scene, pipeline_id: str) -> tuple[str | None, str | None]:
-    (one,) = (
-        pipeline for pipeline in scene.live_state.view.pipelines() if pipeline.id == pipeline_id
-    )
-    return one.folder, one.owner
-
-
-async def test_a_flow_has_its_folders_name_and_its_owner(
-    scene: Scene, workspace: TinyWorkspace
+async def test_a_connection_that_cannot_be_judged_is_left_out(
+    reading: Scene, workspace: TinyWorkspace
 ) -> None:
-    """Where the list tells a folder's id alone, one list of folders names them all."""
-    ann = {"id": 1, "email": "ann@example.com"}
-    workspace.tables["flows"] = {
-        11: {"id": 11, "name": "A", "folder": {"id": 5}, "creator": ann},
-        12: {"id": 12, "name": "B", "folder": {"id": 6, "name": "Told"}},
-        13: {"id": 13, "name": "C", "folder": {"id": 7}},
-        14: {"id": 14, "name": "D", "folder": None},
-        15: {"id": 15, "name": "E", "folder": 5},
+    """Forbidden, deleted meanwhile or failing for now: not shown, and no change when it is back.
+
+    One that the workspace refuses to open is down.
+    """
+    connections = Connections(reading.context, at_once=10)
+    connect(workspace, c1="SUCCESS", c2="SUCCESS", c3="SUCCESS", c4="SUCCESS", c5="SUCCESS")
+    await connections.poll()
+    workspace.faults = {
+        "connections/1/status": FORBIDDEN,
+        "connections/2/status": (404, "DataNotFoundException"),
+        "connections/3/status": OVERLOADED,
+        "connections/4/status": (400, "DataServiceInvalidRequest"),
     }
-    workspace.tables["folders"] = {5: {"id": 5, "name": "Finance"}}
-    workspace.tables["plans"] = {16: {"id": 16, "name": "P", "creator": ann}}
-    await scene.polls.pipeline_names.poll()
-
-    assert place(scene, "11") == ("Finance", "ann@example.com")
-    assert place(scene, "12") == ("Told", None)
-    assert place(scene, "13") == ("7", None)
-    assert place(scene, "14") == (None, None)
-    assert place(scene, "15") == ("Finance", None)
-    assert place(scene, "16") == (None, "ann@example.com")
-    assert workspace.count("folders") == 1
-
-
-async def test_folders_are_asked_for_only_where_they_are_needed(
-    scene: Scene, workspace: TinyWorkspace
-) -> None:
-    """No flow in a folder: no list of folders. No such list: the id stands for the name."""
-    workspace.tables["flows"] = {11: {"id": 11, "name": "A", "folder": None}}
-    await scene.polls.pipeline_names.poll()
-    assert workspace.count("folders") == 0
-
-    workspace.faults["folders"] = NO_ROUTE
-    workspace.tables["flows"][11]["folder"] = {"id": 5}
-    await scene.polls.pipeline_names.poll()
-    assert place(scene, "11") == ("5", None)
-
-
-async def test_a_reading_of_schedules_tells_when_it_began_and_whose_they_are(
-    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
-) -> None:
-    """What was written before that instant is in it; a failed reading moves nothing."""
-    workspace.offset = timedelta(minutes=30)
-    workspace.documents["people/current"] = {"id": 1, "email": "ann@example.com"}
-    workspace.tables["schedules"] = {
-        1: {
-            "id": 1,
-            "name": "nightly",
-            "enabled": True,
-            "createdBy": 1,
-            "updatedAt": "2026-11-01T10:00:00.000Z",
-            "triggers": [],
-            "tasks": [],
-        }
-    }
-    await scene.client.requester.request("getOpenApiSpec", priority=Priority.CHANGES)
-    before = scene.context.workspace_now()
-    await scene.poll("schedules")
-    status = scene.live_state.workspaces["marketing"]
-    (known,) = status.schedules
-
-    assert status.schedules_read_at == before
-    assert status.schedules_of == "ann@example.com"
-    assert (known.owner_id, known.updated_at) == ("1", datetime(2026, 11, 1, 10, tzinfo=UTC))
-
-    await clock.advance(300)
-    workspace.faults["schedules"] = OVERLOADED
     with pytest.raises(TryLaterError):
-        await scene.poll("schedules")
-    assert scene.live_state.workspaces["marketing"].schedules_read_at == before
-    assert workspace.count("people/current") == 1
+        await connections.poll()
+    known = reading.live_state.workspaces[NAME].inventory.connections
+    workspace.faults.clear()
+    await connections.poll()
+
+    assert {connection.name: connection.is_up for connection in known} == {"c4": False, "c5": True}
+    assert await reading.changes() == [
+        ("connection:4", "up", "down"),
+        ("connection:4", "down", "up"),
+    ]
 
 
-async def test_a_schedule_that_cannot_be_read_is_not_gone(
-    scene: Scene, workspace: TinyWorkspace
+async def test_very_many_connections_cost_a_bounded_number_of_requests(
+    reading: Scene, workspace: TinyWorkspace
 ) -> None:
-    """A row that makes no sense keeps what was known of it; one that is missing is gone."""
-    rows: dict[int, Row] = {
-        number: {"id": number, "name": f"s{number}", "triggers": [], "tasks": []}
-        for number in (1, 2)
+    """The lowest ids are asked, as numbers; the others are left out, not taken for gone."""
+    connect(workspace, c9="SUCCESS", c10="SUCCESS", c100="SUCCESS")
+    await Connections(reading.context, at_once=2).poll()
+
+    assert [
+        connection.id for connection in reading.live_state.workspaces[NAME].inventory.connections
+    ] == ["9", "10"]
+    assert workspace.count("connections/.*/status") == 2
+
+
+async def test_tokens_that_expire_are_known(reading: Scene, workspace: TinyWorkspace) -> None:
+    """One that never expires has no time, so it has no figure."""
+    workspace.documents["apiAccessTokens"] = {
+        "data": [
+            {"tokenId": "a-b", "expiredAt": "2026-12-01T00:00:00.000Z"},
+            {"tokenId": "for ever", "expiredAt": None},
+        ]
     }
-    workspace.tables["schedules"] = rows
-    await scene.poll("schedules")
-    rows[1]["name"] = {"no": "name"}
-    await scene.poll("schedules")
-    assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {
-        "1",
-        "2",
+    await Tokens(reading.context).poll()
+
+    expiry = datetime(2026, 12, 1, tzinfo=UTC).timestamp()
+    assert values_of(reading.live_state.workspaces[NAME].inventory.tokens) == {"a-b": expiry}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"jobs": 3, "computeSeconds": 12.5, "projectId": 4, "from": "x", "data": [{"jobs": 99}]},
+        {"data": [{"jobs": 1, "computeSeconds": 12}, {"jobs": 2, "computeSeconds": 0.5, "id": 1}]},
+        [{"jobs": 3, "engine": "photon"}, {"computeSeconds": 12.5, "isOver": True}],
+    ],
+)
+async def test_usage_of_this_month_is_known_as_served(
+    reading: Scene, workspace: TinyWorkspace, body: Row
+) -> None:
+    """Numbers of the answer, or sums over its rows; an id is no measure."""
+    path = "usages/jobMetrics/compute/from/2026-11-01/to/2026-11-21"
+    workspace.documents[path] = body
+    reading.client.requester.edition = Edition.PL
+    await Usage(reading.context).poll()
+
+    found = values_of(reading.live_state.workspaces[NAME].inventory.usage)
+    assert found == {"jobs": 3, "computeSeconds": 12.5}
+
+
+async def test_a_schedule_that_is_disabled_is_published_with_its_reason(
+    reading: Scene, workspace: TinyWorkspace
+) -> None:
+    """A new schedule is no change; switching one off and on is one each."""
+    row: Row = {"id": 5, "name": "nightly", "enabled": True, "status": ""}
+    for change in (
+        {},
+        {"enabled": False, "disableReason": "owner left"},
+        {"enabled": True, "disableReason": None},
+    ):
+        workspace.tables["schedules"][5] = {**row, **change}
+        await reading.poll("schedules")
+        workspace.tables["schedules"][6] = {**row, "id": 6}
+    await reading.restart()
+    await reading.poll("schedules")
+
+    assert await reading.changes() == [
+        ("schedule:5", "enabled", "disabled: owner left"),
+        ("schedule:5", "disabled: owner left", "enabled"),
+    ]
+
+
+def inventory_polls(scene: Scene) -> dict[str, Poll]:
+    names = ("objects", "connections", "tokens", "configuration", "usage", "profiles")
+    return {name: scene.declared[name] for name in names}
+
+
+@pytest.mark.parametrize("switch", ["objects", "connections", "tokens", "usage", "profiles"])
+async def test_each_is_switched_off_by_itself(scene: Scene, switch: str) -> None:
+    """A switch takes one poll away and leaves the others."""
+    await scene.close()
+    scene.inventory = InventorySettings(**{"connections": True, switch: False})
+    await scene.open()
+    names = {name for name, poll in inventory_polls(scene).items() if poll.is_on}
+    every = {"objects", "connections", "tokens", "configuration", "usage", "profiles"}
+
+    assert names == every - {switch}
+
+
+async def test_connections_are_opened_only_when_switched_on(scene: Scene) -> None:
+    """Looking at one may wake what lies behind, so that is off unless it is switched on."""
+    await scene.close()
+    scene.inventory = InventorySettings()
+    await scene.open()
+
+    polls = {name: poll.is_on for name, poll in inventory_polls(scene).items()}
+    assert polls.pop("connections") is False
+    assert all(polls.values())
+
+
+@pytest.mark.parametrize(
+    ("edition", "names"),
+    [
+        (Edition.PC, set()),
+        (Edition.LE, {"objects"}),
+        (Edition.PL, {"objects", "connections", "configuration", "usage", "profiles"}),
+        (Edition.RL, {"objects", "connections", "configuration", "tokens", "profiles"}),
+    ],
+)
+async def test_only_what_the_edition_offers_is_asked_for(
+    unbegun: Scene, edition: Edition, names: set[str]
+) -> None:
+    """Each edition has its own of them; nothing else is ever sent."""
+    await unbegun.close()
+    unbegun.inventory = InventorySettings(connections=True)
+    await unbegun.open()
+    await unbegun.begin(edition)
+    able = {
+        name
+        for name, poll in inventory_polls(unbegun).items()
+        if poll.needs is not None and unbegun.context.can(poll.needs)
     }
 
-    del rows[1]
-    await scene.poll("schedules")
-    assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {"2"}
+    assert able == names
+
+
+async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
+    clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
+) -> None:
+    """Each is read once an interval; what the workspace no longer offers is not shown any more."""
+    scene = Scene(
+        clock=clock,
+        folder=tmp_path,
+        url=workspace.url,
+        settings=settings,
+        inventory=InventorySettings(interval_seconds=900),
+    )
+    await scene.open()
+    for path, count in COUNTS.items():
+        workspace.documents[f"{path}/count"] = {"count": count}
+    running = asyncio.create_task(scene.poller().run())
+    try:
+        await until(lambda: scene.live_state.workspaces[NAME].inventory.objects is not None)
+        first = workspace.count("flows/count")
+        workspace.faults["outputObjects/count"] = NO_ROUTE
+        for _ in range(100):
+            await clock.advance(20)
+        second = workspace.count("flows/count")
+        await until(lambda: not scene.context.can(Capability.COUNT_OBJECTS))
+        for _ in range(100):
+            await clock.advance(10)
+        await until(lambda: scene.live_state.workspaces[NAME].inventory.objects is None)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await scene.close()
+
+    assert first == 1
+    assert 2 <= second <= 4
+
+
+async def test_what_was_switched_off_is_not_shown_any_more(
+    reading: Scene, workspace: TinyWorkspace
+) -> None:
+    """A reload may take a switch away; what was read before it goes."""
+    await Objects(reading.context).poll()
+    assert reading.live_state.workspaces[NAME].inventory.objects is not None
+    reading.inventory = None
+    running = asyncio.create_task(reading.poller().run())
+    try:
+        await until(lambda: reading.live_state.workspaces[NAME].inventory.objects is None)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert workspace.count("flows/count") == 1
+
+
+async def test_runs_are_read_before_all_this(
+    clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
+) -> None:
+    """With twelve requests a minute the counts wait, the list of changes does not."""
+    scene = Scene(
+        clock=clock,
+        folder=tmp_path,
+        url=workspace.url,
+        settings=settings,
+        requests_per_minute=12,
+        inventory=InventorySettings(),
+    )
+    await scene.open()
+    for path, count in COUNTS.items():
+        workspace.documents[f"{path}/count"] = {"count": count}
+    await scene.begin()
+    await clock.advance(60)
+    counting = asyncio.create_task(Objects(scene.context).poll())
+    try:
+        await until(lambda: workspace.count(".*/count") == 1)
+        began = clock.monotonic()
+        await scene.polls.changes.poll()
+        assert clock.monotonic() == began
+        assert workspace.count(".*/count") == 1
+        while not counting.done():
+            await clock.advance(1)
+            await asyncio.wait([counting], timeout=0.01)
+        await counting
+    finally:
+        counting.cancel()
+        await scene.close()
+
+    assert workspace.count(".*/count") == 11
+    assert clock.monotonic() - began >= 10 * 60 / 12

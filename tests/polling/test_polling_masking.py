@@ -1,4 +1,4 @@
-"""Which of a workspace's settings may be seen: rather too few than too many."""
+"""Which of a workspace's settings may be shown: rather too few than too many."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.polling.inventory.masking import MASK, held_settings, secret_names_in
+from monitor.polling.inventory.masking import MASK, secret_names_in, tracked_settings
 
 SALT = b"0123456789abcdef"
 WORDS: tuple[str, ...] = (
@@ -25,8 +25,8 @@ WORDS += ("private-key", "ACCESS_KEY", "clientSecret", "authorization", "pwd", "
 
 
 def shown(configuration: dict[str, Any], *secret_names: str) -> dict[str, str]:
-    """Return what would be seen of each setting."""
-    settings = held_settings(configuration, secret_names=secret_names, salt=SALT)
+    """Return what would be shown of each setting."""
+    settings = tracked_settings(configuration, secret_names=secret_names, salt=SALT)
     return {name: setting.shown for name, setting in settings.items()}
 
 
@@ -45,7 +45,7 @@ def test_no_secret_is_held_or_shown_under_any_name(
     plain: dict[str, Any] = {name: value}
     for _ in range(depth):
         plain = {"mail": [plain]}
-    settings = held_settings(plain, secret_names=(), salt=SALT)
+    settings = tracked_settings(plain, secret_names=(), salt=SALT)
     assert {setting.shown for setting in settings.values()} == {MASK}
     assert value not in repr(settings)
 
@@ -63,13 +63,13 @@ def test_no_secret_is_held_or_shown_under_any_name(
         "9f86d081884c7d659a2feaa0c55ad015",
     ],
 )
-def test_what_looks_like_a_secret_is_hidden_under_any_name(value: str) -> None:
+def test_what_resembles_a_secret_is_hidden_under_any_name(value: str) -> None:
     """A harmless name does not make a secret harmless."""
     assert shown({"note": value}) == {"note": MASK}
 
 
 def test_what_is_no_secret_is_shown() -> None:
-    """Switches, limits and plain texts are told, under their whole names."""
+    """Switches, limits and plain texts are shown, under their whole names."""
     configuration = {
         "apiAccessTokens": {"enabled": True, "maximumLifetimeSeconds": -1},
         "region": "us-central1",
@@ -117,7 +117,7 @@ def test_settings_in_a_list_go_by_their_own_names() -> None:
 def test_a_secret_is_compared_without_being_held() -> None:
     """Another secret is another digest, the same one the same, and another salt another again."""
     held = [
-        held_settings({"password": text}, secret_names=(), salt=salt)["password"].held
+        tracked_settings({"password": text}, secret_names=(), salt=salt)["password"].stored
         for text, salt in (("a", SALT), ("b", SALT), ("a", SALT), ("a", b"other"))
     ]
     assert held[0] == held[2]
@@ -133,8 +133,8 @@ def test_a_secret_is_compared_without_being_held() -> None:
 )
 def test_any_settings_can_be_judged(value: Any) -> None:
     """Whatever a workspace answers, each setting comes out bounded."""
-    settings = held_settings({"one": value}, secret_names=("x",), salt=SALT)
+    settings = tracked_settings({"one": value}, secret_names=("x",), salt=SALT)
     assert all(
-        len(setting.shown) <= 500 and len(setting.held) <= 500 for setting in settings.values()
+        len(setting.shown) <= 500 and len(setting.stored) <= 500 for setting in settings.values()
     )
     assert secret_names_in(value) is not None

@@ -48,7 +48,7 @@ async def test_times_and_trigger_are_the_workspaces(
     assert state is not None
     assert (state.started_at, state.finished_at) == (started_at, finished_at)
     assert (state.approximate, state.trigger) == ((), Trigger.SCHEDULE)
-    assert await scene.told() == ["7:queued", "7:started", "7:failed"]
+    assert await scene.run_events() == ["7:queued", "7:started", "7:failed"]
 
 
 async def test_a_listed_plan_is_itself(scene: Scene, workspace: TinyWorkspace) -> None:
@@ -96,7 +96,7 @@ async def test_a_refused_snapshot_is_found_by_the_latest_run(
 
 
 async def test_a_snapshots_id_is_never_handed_out(scene: Scene, workspace: TinyWorkspace) -> None:
-    """A run whose plan nobody tells has none; two plans that fit are not guessed between."""
+    """A run whose plan is not shown has none; two plans that fit are not guessed between."""
     workspace.faults["plans/900/full"] = FORBIDDEN
     created = stamp(workspace.now())
     for plan_id in (13, 14):
@@ -113,7 +113,7 @@ async def test_a_snapshots_id_is_never_handed_out(scene: Scene, workspace: TinyW
 async def test_a_plan_that_cannot_be_asked_for_yet_holds_the_run(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """It waits while that may pass, though not for ever, and keeps no other from being told."""
+    """It waits while that may pass, though not for ever, and holds up no other."""
     put_plan(workspace, 13, "Nightly")
     workspace.faults["plans/900/full"] = OVERLOADED
     workspace.put_plan_run(7, plan={"id": 900})
@@ -121,7 +121,7 @@ async def test_a_plan_that_cannot_be_asked_for_yet_holds_the_run(
     stood_at = scene.polls.plan_runs.watermark.at
     with pytest.raises(TryLaterError):
         await scene.polls.plan_runs.poll()
-    assert await scene.told() == ["8:queued", "8:started"]
+    assert await scene.run_events() == ["8:queued", "8:started"]
     assert scene.polls.plan_runs.watermark.at == stood_at
 
     for _ in range(scene.settings.attempts - 2):
@@ -129,7 +129,7 @@ async def test_a_plan_that_cannot_be_asked_for_yet_holds_the_run(
             await scene.polls.plan_runs.poll()
     await scene.polls.plan_runs.poll()
 
-    assert "7:started" in await scene.told()
+    assert "7:started" in await scene.run_events()
 
 
 async def test_an_end_without_its_time_is_read_by_id(

@@ -94,8 +94,8 @@ async def test_one_failing_poll_stops_no_other(live: Scene, workspace: TinyWorks
     assert failures >= 1
 
 
-async def test_an_outage_is_said_and_survived(live: Scene, workspace: TinyWorkspace) -> None:
-    """Unreachable while nothing answers, reachable after, and what happened meanwhile is told."""
+async def test_an_outage_is_shown_and_survived(live: Scene, workspace: TinyWorkspace) -> None:
+    """Unreachable while nothing answers, reachable after; events of the outage are published."""
     async with running(live.poller()):
         await until(lambda: outcome(live, "changes") == "ok")
         workspace.faults[".*"] = OVERLOADED
@@ -108,7 +108,7 @@ async def test_an_outage_is_said_and_survived(live: Scene, workspace: TinyWorksp
         await until(lambda: live.key(1) in live.live_state.active)
         await until(lambda: status(live) is Reachability.REACHABLE)
 
-    assert await live.told() == ["1:queued", "1:started"]
+    assert await live.run_events() == ["1:queued", "1:started"]
     assert live.live_state.workspaces[NAME].reason is None
 
 
@@ -193,7 +193,9 @@ async def polls_in(seconds: int, workspace: TinyWorkspace, clock: ManualClock) -
     return changes(workspace) - before
 
 
-async def test_in_pc_it_says_why_nothing_is_followed(live: Scene, workspace: TinyWorkspace) -> None:
+async def test_in_pc_the_reason_names_why_nothing_is_followed(
+    live: Scene, workspace: TinyWorkspace
+) -> None:
     """Flows and the specification are read on; the reason is one clear sentence."""
     live.client.requester.settings = type(live.client.settings)(
         name=NAME, url=workspace.url, retries=0, requests_per_minute=60_000, edition=Edition.PC
@@ -227,7 +229,7 @@ async def test_a_refused_list_is_asked_ever_less(live: Scene, workspace: TinyWor
 async def beside_a_sandbox(
     folder: Path, edition: Edition, rows: Literal["with_flow", "bare"]
 ) -> AsyncIterator[tuple[Scene, Sandbox]]:
-    """Start a sandbox in which nothing runs yet, and open a scene that looks at it."""
+    """Start a sandbox in which nothing runs yet, and open a scene that reads it."""
     clock = FastClock()
     sandbox = Sandbox(
         SandboxSettings(
@@ -256,12 +258,13 @@ async def beside_a_sandbox(
 
 
 @pytest.mark.parametrize(
-    ("edition", "rows"), [(Edition.RL, "with_flow"), (Edition.RL, "bare"), (Edition.PL, "bare")]
+    ("edition", "rows"),
+    [(Edition.RL, "with_flow"), (Edition.RL, "bare"), (Edition.PL, "bare")],
 )
-async def test_the_ledger_of_a_sandbox_is_told_exactly(
+async def test_events_equal_the_ledger_of_a_sandbox(
     tmp_path: Path, edition: Edition, rows: Literal["with_flow", "bare"]
 ) -> None:
-    """Every run of a busy workspace is told once, with the result that its ledger names."""
+    """Every run of a busy workspace is published once, with the result that its ledger names."""
     async with beside_a_sandbox(tmp_path, edition, rows) as (scene, sandbox):
         async with running(scene.poller()):
             await until(lambda: outcome(scene, "changes") == "ok")
@@ -274,10 +277,10 @@ async def test_the_ledger_of_a_sandbox_is_told_exactly(
             async with asyncio.timeout(10):
                 while await ends_told(scene) != expected:  # noqa: ASYNC110 - the store is asked
                     await asyncio.sleep(0)
-        told = await scene.told()
+        events = await scene.run_events()
         edition_found = scene.live_state.workspaces[NAME].edition
 
-    assert len(told) == len(set(told))
+    assert len(events) == len(set(events))
     assert edition_found == str(edition)
     assert sum(expected[kind, "succeeded"] for kind in RunKind) > 0
 
@@ -297,7 +300,7 @@ async def ends_told(scene: Scene) -> collections.Counter[tuple[str, str]]:
     results = ("succeeded", "failed", "canceled", "lost")
     counted: collections.Counter[tuple[str, str]] = collections.Counter()
     for kind in RunKind:
-        transitions = [item.split(":")[1] for item in await scene.told(kind)]
+        transitions = [item.split(":")[1] for item in await scene.run_events(kind)]
         counted.update(
             (str(kind), transition) for transition in transitions if transition in results
         )

@@ -12,7 +12,7 @@ from monitor.model.errors import NotAvailableError, UnauthorizedError, Workspace
 from monitor.model.events import WorkspaceEvent
 from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
 from monitor.polling.discovery.probe import Proof, judge, probe
-from monitor.polling.running.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene, until
 from tests.polling.tiny_workspace import FORBIDDEN, NO_ROUTE, OVERLOADED, TinyWorkspace
@@ -35,7 +35,7 @@ def offered(edition: Edition) -> frozenset[str]:
     return frozenset(
         operation.operation_id
         for operation in operations()
-        if operation.operation_id in READS and operation.is_offered_in(edition)
+        if operation.operation_id in READS and operation.is_part_of(edition)
     )
 
 
@@ -43,31 +43,31 @@ def document(edition: Edition) -> frozenset[tuple[str, str]]:
     return frozenset(
         (operation.method, operation.path)
         for operation in operations()
-        if operation.is_offered_in(edition)
+        if operation.is_part_of(edition)
     )
 
 
 @pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
-@pytest.mark.parametrize("told", [*Edition, None])
-def test_reads_find_the_edition_whatever_the_document_says(
-    edition: Edition, told: Edition | None
+@pytest.mark.parametrize("served", [*Edition, None])
+def test_reads_find_the_edition_whatever_the_document_shows(
+    edition: Edition, served: Edition | None
 ) -> None:
     """A specification of another edition, or none, changes nothing where reads decide."""
     proof = Proof(found=offered(edition), refused=READS - offered(edition))
-    specification = document(told) if told is not None else frozenset()
+    specification = document(served) if served is not None else frozenset()
 
     assert judge(proof, specification)[0] is edition
 
 
 @pytest.mark.parametrize("lost", sorted(READS))
-@pytest.mark.parametrize("told", [*Edition, None])
+@pytest.mark.parametrize("served", [*Edition, None])
 @pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
 def test_the_loss_of_one_read_is_no_other_edition(
-    edition: Edition, told: Edition | None, lost: str
+    edition: Edition, served: Edition | None, lost: str
 ) -> None:
     """What was found before stands where the reads that are left fit it as well as any."""
     found = offered(edition) - {lost}
-    specification = document(told) if told is not None else frozenset()
+    specification = document(served) if served is not None else frozenset()
 
     proof = Proof(found=found, refused=READS - found)
     assert judge(proof, specification, before=edition)[0] is edition
@@ -142,7 +142,9 @@ async def test_an_outage_proves_nothing(
         await probe(unbegun.client)
 
 
-async def test_a_loss_is_told_once_and_a_return_too(scene: Scene, workspace: TinyWorkspace) -> None:
+async def test_a_loss_is_published_once_and_a_return_too(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
     """What is missing is switched off with one event, however often it is found missing."""
     capability_discovery = CapabilityDiscovery(scene.context, ReachabilityJudge(scene.context))
     await capability_discovery.discover()
@@ -154,9 +156,11 @@ async def test_a_loss_is_told_once_and_a_return_too(scene: Scene, workspace: Tin
         await capability_discovery.discover()
         await capability_discovery.switch_off_refused()
     recorded = [event.event for event in await scene.bus.events(after=0, limit=100)]
-    told = [(event.what, event.after) for event in recorded if isinstance(event, WorkspaceEvent)]
+    published = [
+        (event.what, event.after) for event in recorded if isinstance(event, WorkspaceEvent)
+    ]
 
-    assert told == [
+    assert published == [
         ("capability:read_schedules", "unavailable"),
         ("capability:read_schedules", "available"),
     ]
@@ -179,10 +183,10 @@ async def test_a_refused_read_switches_off_what_rests_on_it(
     assert scene.context.can(Capability.LIST_CHANGES)
 
 
-async def test_no_poll_waits_for_a_look_that_another_began(
+async def test_no_poll_waits_for_a_probe_that_another_began(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A look may take long in a small budget; one is enough, and the other polls go on."""
+    """A probe may take long in a small budget; one is enough, and the other polls go on."""
     capability_discovery = CapabilityDiscovery(scene.context, ReachabilityJudge(scene.context))
     await capability_discovery.discover()
     await clock.advance(3_600)
@@ -190,12 +194,12 @@ async def test_no_poll_waits_for_a_look_that_another_began(
     with pytest.raises(NotAvailableError):
         await scene.poll("schedules")
     workspace.holds["flows"] = asyncio.Event()
-    looking = asyncio.create_task(capability_discovery.switch_off_refused())
+    probing = asyncio.create_task(capability_discovery.switch_off_refused())
     await until(lambda: workspace.count("flows") == 2)
     await capability_discovery.switch_off_refused()
-    assert not looking.done()
+    assert not probing.done()
     workspace.holds["flows"].set()
-    await looking
+    await probing
 
     assert not scene.context.can(Capability.READ_SCHEDULES)
     assert workspace.count("flows") == 2

@@ -80,7 +80,7 @@ async def test_the_newest_profile_of_each_output_is_read_once(
 async def test_a_run_without_a_profile_is_no_failure(
     scene: Scene, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
-    """It is asked once and leaves what the one before told; so does a run that failed."""
+    """It is asked once and leaves what the one before reported; so does a run that failed."""
     workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
     workspace.faults["jobGroups/2/profileResults"] = NO_PROFILE
     await run(scene, workspace, 1)
@@ -148,17 +148,17 @@ async def test_a_name_that_lists_leave_out_is_asked_for_once(
     for number in (1, 2, 3):
         workspace.documents[f"jobGroups/{number}/profileResults"] = profile((number, 0, 0))
     workspace.faults["jobGroups/1"] = OVERLOADED
-    seen = []
+    shown = []
     for number in (1, 2, 3):
         workspace.put_job_group(number, "Complete", wrangledDataset=incomplete)
         await scene.polls.changes.poll()
         named = {**incomplete, "recipe": {"name": "Clean sales"}}
         workspace.put_job_group(number, wrangledDataset=named, status="Complete")
         await profiles.poll()
-        seen.append(read(scene))
+        shown.append(read(scene))
         workspace.put_job_group(number, wrangledDataset=incomplete, status="Complete")
 
-    assert seen == [
+    assert shown == [
         {"None": ("1", ValueCounts(valid=1))},
         {"Clean sales": ("2", ValueCounts(valid=2))},
         {"Clean sales": ("3", ValueCounts(valid=3))},

@@ -16,7 +16,7 @@ from monitor.model.errors import (
     WorkspaceUnreachableError,
 )
 from monitor.model.live_state import Reachability
-from monitor.polling.running.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
 from tests.clocks import ManualClock
 from tests.polling.conftest import NAME, Scene
 
@@ -27,7 +27,7 @@ def down(operation_id: str, status_code: int | None = 503) -> WorkspaceUnreachab
 
 @pytest.fixture
 def judge(unbegun: Scene) -> ReachabilityJudge:
-    """A judge who has seen three polls succeed."""
+    """A judge after three successful polls."""
     made = ReachabilityJudge(unbegun.context)
     for poll in ("changes", "plan_runs", "reconciliation"):
         made.succeeded(poll)
@@ -94,7 +94,7 @@ def test_other_failures_degrade(
     assert str(error) in str(unbegun.live_state.workspaces[NAME].reason)
 
 
-def test_our_own_store_says_nothing_about_the_workspace(
+def test_our_own_store_shows_nothing_about_the_workspace(
     unbegun: Scene, judge: ReachabilityJudge
 ) -> None:
     """A full disk leaves the workspace as reachable as it was."""

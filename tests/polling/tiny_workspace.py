@@ -78,7 +78,7 @@ class TinyWorkspace:
         return sum(re.fullmatch(pattern, path) is not None for path, _ in self.asked)
 
     def put_job_group(self, row_id: int, status: str = "InProgress", **fields: Any) -> Row:
-        """Write a job group as the workspace would: created and updated now, unless told."""
+        """Write a job group as the workspace would: created and updated now, unless given."""
         table = self.tables["jobLibrary"]
         row = table.setdefault(
             row_id,

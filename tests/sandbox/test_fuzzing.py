@@ -10,7 +10,7 @@ from tests.sandbox.fuzzing import fuzz
 ONLY_PL = [
     operation.operation_id
     for operation in operations()
-    if operation.is_offered_in(Edition.PL) and not operation.is_offered_in(Edition.RL)
+    if operation.is_part_of(Edition.PL) and not operation.is_part_of(Edition.RL)
 ]
 
 
@@ -18,7 +18,7 @@ ONLY_PL = [
 ALL_OF_RL = [
     operation.operation_id
     for operation in operations()
-    if operation.is_offered_in(Edition.RL) and operation.operation_id != "getOpenApiSpec"
+    if operation.is_part_of(Edition.RL) and operation.operation_id != "getOpenApiSpec"
 ]
 
 

@@ -26,7 +26,7 @@ async def test_an_edition_serves_its_own_operations_only(edition: Edition) -> No
     async with open_workspace(edition) as workspace:
         for operation in operations():
             answer = await call(workspace, operation)
-            is_served = operation.operation_id in HANDLERS and operation.is_offered_in(edition)
+            is_served = operation.operation_id in HANDLERS and operation.is_part_of(edition)
             is_missing = (
                 answer.status == 404 and answer.exception["name"] == "RouteNotFoundException"
             )

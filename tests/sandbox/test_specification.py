@@ -119,7 +119,7 @@ async def test_the_document_lists_the_edition(edition: Edition) -> None:
     """The served document names each operation of the edition with its parameters and answers."""
     paths = (await served(edition))["paths"]
 
-    offered = [operation for operation in operations() if operation.is_offered_in(edition)]
+    offered = [operation for operation in operations() if operation.is_part_of(edition)]
     listed = {(method.upper(), path) for path, inner in paths.items() for method in inner}
     assert listed == {(item.method, re.sub(r":(\w+)", r"{\1}", item.path)) for item in offered}
     for item in offered:

@@ -53,7 +53,7 @@ async def walked(edition: Edition) -> tuple[Finding, ...]:
 async def judge(operation: Operation, edition: Edition) -> Finding:
     """Ask for an operation in a new world and judge the answer."""
     async with open_living(edition) as living:
-        if operation.is_offered_in(edition):
+        if operation.is_part_of(edition):
             answer = await ask(living, operation, SAMPLES[operation.operation_id])
             found = success_faults(operation, answer)
         else:

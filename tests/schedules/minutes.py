@@ -1,4 +1,4 @@
-"""An oracle of schedules that computes nothing: it looks at every minute."""
+"""An oracle of schedules that computes nothing: it checks every minute."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Minutes:
 
     def __init__(self, zone: ZoneInfo, begin: datetime, end: datetime) -> None:
         self._begin, self._end = begin, end
-        # A day around the stretch, so that a wall time's first pass is always seen.
+        # A day around the stretch, so that a wall time's first pass is always observed.
         around = timedelta(days=1)
         count = (end - begin + 2 * around) // _MINUTE
         self._real = [begin - around + _MINUTE * number for number in range(count)]

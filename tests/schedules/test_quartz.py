@@ -1,4 +1,4 @@
-"""What a Quartz expression means, against an oracle that looks at every minute."""
+"""What a Quartz expression means, against an oracle that checks every minute."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_minute_agrees_with_the_oracle(
     night: tuple[str, datetime],
     minutes_before: int,
 ) -> None:
-    """Around every kind of clock change the times are those of a look at each minute."""
+    """Around every kind of clock change the times are those of a check of each minute."""
     expression, meant = drawn
     name, change = night
     begin = change + timedelta(minutes=minutes_before)

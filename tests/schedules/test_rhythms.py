@@ -53,7 +53,7 @@ def fits(trigger: RangedTrigger, wall: datetime) -> bool:
 
 @settings(max_examples=80, deadline=None)
 @given(st.data(), st.sampled_from(NIGHTS), st.integers(-1_200, 60))
-def test_every_kind_agrees_with_a_look_at_each_minute(
+def test_every_kind_agrees_with_a_check_of_each_minute(
     data: st.DataObject, night: tuple[str, datetime], minutes_before: int
 ) -> None:
     """Around clock changes and a leap day, with and without limits, the times are the oracle's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -158,3 +158,19 @@ def test_the_ends_of_the_calendar_are_quiet(timezone: str) -> None:
     )
     assert next_after(hourly, datetime.max.replace(tzinfo=UTC)) is None
     assert next_after(hourly, datetime.min.replace(tzinfo=UTC)) == utc("1970-01-01T01:00")
+
+
+def test_half_an_hour_that_is_repeated_has_its_times_twice() -> None:
+    """On Lord Howe Island clocks go back by half an hour; hourly triggers fire in both passes."""
+    trigger = HourlyTrigger(minute_of_hour=30, timezone="Australia/Lord_Howe")
+    begin = utc("2026-04-04T13:00")
+
+    times = times_between([trigger], begin, begin + timedelta(hours=4), limit=10)
+
+    assert times == [
+        utc("2026-04-04T13:30"),  # 00:30
+        utc("2026-04-04T14:30"),  # 01:30
+        utc("2026-04-04T15:00"),  # 01:30 again
+        utc("2026-04-04T16:00"),  # 02:30
+        utc("2026-04-04T17:00"),
+    ]

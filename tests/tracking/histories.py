@@ -1,4 +1,4 @@
-"""True histories of runs, and the distorted looks that a monitor gets at them."""
+"""True histories of runs, and the distorted observations that a monitor gets at them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class History:
         return status if status is not None and status.is_terminal else None
 
     def event_types(self) -> list[EventType]:
-        """Return the transitions that must be told, in order, once everything was looked at."""
+        """Return the transitions that must be published, in order, once everything was read."""
         told = [EventType.RUN_QUEUED]
         statuses = {status_of(view.native_status) for view in self.views}
         if Status.RUNNING in statuses or self.end is not None:
@@ -69,7 +69,7 @@ class World:
     unconfirmed: list[Observation] = field(default_factory=list)
 
     def look(self, observation: Observation, *, crash: bool = False) -> ObservationOutcome:
-        """Take a observation; a crash before the commit leaves everything as it was."""
+        """Take an observation; a crash before the commit leaves everything as it was."""
         verdict = advance(self.states.get(observation.key), observation, self.boundary)
         if crash:
             return verdict.outcome
@@ -178,7 +178,7 @@ def looks(draw: st.DrawFn, history: History) -> list[tuple[Observation, bool]]:
     """Draw what a monitor gets to see of it: lost, repeated, late, by poll and by callback.
 
     The flag says that the daemon dies before the commit. What is deleted or has ended comes last
-    once more, as an audit makes sure, so that nothing is lost for ever.
+    once more, as a reconciliation makes sure, so that nothing is lost for ever.
     """
     chosen: list[Observation] = []
     for view in history.views:
@@ -200,7 +200,7 @@ def looks(draw: st.DrawFn, history: History) -> list[tuple[Observation, bool]]:
 
 
 def final_looks(history: History) -> list[Observation]:
-    """Return the looks that polling and the audit guarantee in the end."""
+    """Return the observations that polling and the reconciliation guarantee in the end."""
     last = [
         msgspec.structs.replace(view, source=Source.RECONCILIATION) for view in history.views[-1:]
     ]

@@ -36,7 +36,7 @@ async def bus(tmp_path: Path, clock: ManualClock) -> AsyncIterator[SqliteBus]:
 
 
 def observer_of(bus: SqliteBus, clock: ManualClock) -> tuple[Observer, LiveState]:
-    """Return an observer with empty knowledge, as after a start."""
+    """Return an observer with empty live state, as after a start."""
     live_state = LiveState(["acme"])
     observer = Observer(
         bus=bus,
@@ -53,7 +53,7 @@ def key(number: int) -> RunKey:
 
 
 def seen(clock: ManualClock, number: int, word: str, **details: object) -> Observation:
-    """Return a poll's look at a job group of the flow."""
+    """Return a poll's observation of a job group of the flow."""
     at = clock.now()
     told: dict[str, object] = {"created_at": at, "updated_at": at, "pipeline": FLOW, **details}
     return Observation(
@@ -61,7 +61,7 @@ def seen(clock: ManualClock, number: int, word: str, **details: object) -> Obser
         observed_at=at,
         native_status=word,
         source=Source(str(told.pop("source", Source.POLL))),
-        **told,  # type: ignore[arg-type]  # fields of a observation, chosen by the test
+        **told,  # type: ignore[arg-type]  # fields of an observation, chosen by the test
     )
 
 
@@ -82,10 +82,10 @@ async def test_a_failed_commit_changes_nothing(bus: SqliteBus, clock: ManualCloc
     assert all(status.last_status is None for status in live_state.view.pipeline_health())
 
 
-async def test_a_sighting_taken_again_after_a_crash_tells_once(
+async def test_an_observation_repeated_after_a_crash_emits_once(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """A daemon that dies after the commit and looks again adds no event."""
+    """A daemon that dies after the commit and observes again adds no event."""
     observer, _ = observer_of(bus, clock)
     await observer.observe([seen(clock, 1, "Complete")])
     before = await told(bus)
@@ -99,7 +99,7 @@ async def test_a_sighting_taken_again_after_a_crash_tells_once(
 
 
 async def test_a_restart_knows_what_was_active(bus: SqliteBus, clock: ManualClock) -> None:
-    """Active runs, standings and the begin of following are read back."""
+    """Active runs, pipeline health and the start of following are read back."""
     observer, _ = observer_of(bus, clock)
     since = await observer.follow_since("acme", clock.now())
     await observer.observe([seen(clock, 1, "InProgress"), seen(clock, 2, "Failed")])
@@ -119,8 +119,10 @@ async def test_the_begin_of_following_never_moves(bus: SqliteBus, clock: ManualC
     assert await observer.follow_since("acme", clock.now() + timedelta(days=1)) == first
 
 
-async def test_concurrent_looks_at_one_run_tell_it_once(bus: SqliteBus, clock: ManualClock) -> None:
-    """Two looks at the same moment wait for each other; no transition comes out twice."""
+async def test_concurrent_observations_of_one_run_emit_once(
+    bus: SqliteBus, clock: ManualClock
+) -> None:
+    """Two observations at the same time wait for each other; no transition comes out twice."""
     observer, _ = observer_of(bus, clock)
     words = ["Created", "InProgress", "Complete"] * 10
     await asyncio.gather(*(observer.observe([seen(clock, 1, word)]) for word in words))
@@ -144,10 +146,10 @@ async def test_batches_that_share_runs_do_not_block_each_other(
     assert len(await told(bus)) == 40
 
 
-async def test_state_events_notes_and_settlement_are_one_commit(
+async def test_state_events_entries_and_inbox_are_one_commit(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """A callback leaves the inbox with the very commit that tells its event."""
+    """A callback leaves the inbox with the very commit that shows its event."""
     observer, _ = observer_of(bus, clock)
     await observer.observe([seen(clock, 1, "InProgress")])
     callback = StoredCallback(
@@ -172,7 +174,7 @@ async def test_state_events_notes_and_settlement_are_one_commit(
 async def test_an_unconfirmed_callback_stays_in_the_inbox(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """A callback for an unknown run makes no event and is not settled."""
+    """A callback for an unknown run makes no event and is not processed."""
     observer, _ = observer_of(bus, clock)
     callback = StoredCallback(
         workspace="acme",
@@ -201,7 +203,7 @@ async def test_finished_runs_leave_memory(bus: SqliteBus, clock: ManualClock) ->
     assert (await observer.known([key(7)]))[key(7)].status is Status.SUCCEEDED
 
 
-async def test_a_forgotten_run_that_is_edited_is_not_told_again(
+async def test_a_forgotten_run_that_is_edited_emits_nothing(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
     """A run older than the memory of runs is historical, whatever its last write says."""
@@ -215,7 +217,7 @@ async def test_a_forgotten_run_that_is_edited_is_not_told_again(
 
 
 async def test_what_is_learned_first_is_no_change(bus: SqliteBus, clock: ManualClock) -> None:
-    """The first edition seeds; each later one is told once, with its number."""
+    """The first edition seeds; each later one is published once, with its number."""
     observer, _ = observer_of(bus, clock)
     told_now = [
         await observer.change_workspace("acme", "edition", edition)

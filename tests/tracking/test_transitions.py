@@ -16,7 +16,7 @@ KEY = RunKey("acme", RunKind.JOB_GROUP, "9")
 
 
 def seen(word: str | None, source: Source = Source.POLL, **details: object) -> Observation:
-    """Return a look at the run that shows ``word``."""
+    """Return an observation of the run that shows ``word``."""
     observation = Observation(key=KEY, source=source, observed_at=START, native_status=word)
     return msgspec.structs.replace(observation, **details)
 
@@ -25,7 +25,7 @@ def types(world: World) -> list[EventType]:
     return [event.type for event in world.log]
 
 
-def test_a_run_first_seen_finished_tells_its_whole_way() -> None:
+def test_a_run_first_observed_finished_emits_its_whole_way() -> None:
     """Skipped states are filled in, with the times that were reported and no others."""
     world = World()
     end = START + timedelta(minutes=5)
@@ -56,7 +56,7 @@ def test_job_records_replace_the_approximate_end() -> None:
 
 
 def test_a_callback_alone_invents_no_run() -> None:
-    """A callback for a run that the workspace has not shown waits and tells nothing."""
+    """A callback for a run that the workspace has not shown waits and emits nothing."""
     world = World()
 
     assert world.look(seen("Failed", Source.CALLBACK)) is ObservationOutcome.UNCONFIRMED
@@ -65,7 +65,7 @@ def test_a_callback_alone_invents_no_run() -> None:
 
 
 def test_the_first_end_stands() -> None:
-    """Another end told later is noted once, as a contradiction, and changes nothing."""
+    """Another end reported later is stored once, as a contradiction, and changes nothing."""
     world = World()
     world.look(seen("InProgress"))
     world.look(seen("Complete", Source.CALLBACK))
@@ -77,7 +77,7 @@ def test_the_first_end_stands() -> None:
     assert types(world)[-1] is EventType.RUN_SUCCEEDED
 
 
-def test_a_late_look_at_an_earlier_state_is_no_contradiction() -> None:
+def test_a_late_observation_of_an_earlier_state_is_no_contradiction() -> None:
     """A stale read after the end is passed over in silence."""
     world = World()
     world.look(seen("Complete"))
@@ -109,7 +109,7 @@ def test_a_deleted_run_is_lost_once() -> None:
 
 
 def test_a_lost_run_that_shows_up_again_is_a_contradiction() -> None:
-    """A run that was thought to be gone stays lost; its return is noted."""
+    """A run that was thought to be gone stays lost; its return is stored."""
     world = World()
     world.look(seen("InProgress"))
     world.look(seen(None, Source.RECONCILIATION, is_gone=True))
@@ -134,7 +134,7 @@ def test_an_old_run_that_was_edited_asks_for_its_job_records() -> None:
     assert world.log == []
 
 
-def test_a_run_active_at_the_boundary_is_told_when_it_ends() -> None:
+def test_a_run_active_at_the_boundary_emits_its_end() -> None:
     """A run that began before we followed and ended after is no old news."""
     world = World(boundary=Boundary(followed_since=START))
     row = seen(

@@ -1,4 +1,4 @@
-"""Whatever order, loss and repetition do to the looks, the story told is the true one."""
+"""Whatever order, loss and repetition do to the observations, the published story is true."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def tell(history: History, seen: list[tuple[Observation, bool]]) -> World:
 
 @settings(max_examples=400, deadline=None)
 @given(data=st.data(), history=histories())
-def test_any_distortion_of_a_history_tells_the_true_events_once(
+def test_any_distortion_of_a_history_gives_the_true_events_once(
     data: st.DataObject, history: History
 ) -> None:
-    """Interleaved, repeated, late and lost looks give exactly the events of the true history."""
+    """Interleaved, repeated, late and lost observations give the true history's events."""
     world = tell(history, data.draw(looks(history)))
 
     expected = [run_event_id(history.key, event_type_) for event_type_ in history.event_types()]
@@ -53,7 +53,7 @@ def test_any_distortion_of_a_history_tells_the_true_events_once(
 def test_any_distortion_of_a_history_leaves_the_same_final_state(
     data: st.DataObject, history: History
 ) -> None:
-    """Two monitors that saw the same history differently end with the same knowledge."""
+    """Two monitors that saw the same history differently end with the same live state."""
     one = tell(history, data.draw(looks(history)))
     other = tell(history, data.draw(looks(history)))
 
@@ -79,7 +79,7 @@ def test_no_run_leaves_its_end(data: st.DataObject, history: History) -> None:
 def test_runs_do_not_disturb_each_other(
     data: st.DataObject, first: History, second: History
 ) -> None:
-    """Looks at two runs in any interleaving tell for each run what they tell alone."""
+    """Observations of two runs in any interleaving show for each run what they show alone."""
     mixed = data.draw(
         st.permutations([*data.draw(looks(first)), *data.draw(looks(second))]),
     )
@@ -97,10 +97,10 @@ def test_runs_do_not_disturb_each_other(
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), history=histories(), edits=st.integers(0, 3))
-def test_a_run_that_ended_before_we_followed_is_never_told(
+def test_a_run_that_ended_before_we_followed_emits_nothing(
     data: st.DataObject, history: History, edits: int
 ) -> None:
-    """An old run is historical however and whenever it is first seen, also after edits."""
+    """An old run is historical however and whenever it is first observed, also after edits."""
     last = history.views[-1]
     status = status_of(last.native_status)
     if status is None or not status.is_terminal or last.updated_at is None:
@@ -113,7 +113,7 @@ def test_a_run_that_ended_before_we_followed_is_never_told(
         source = data.draw(st.sampled_from([Source.POLL, Source.RECONCILIATION, Source.CALLBACK]))
         row = msgspec.structs.replace(last, source=source, updated_at=edited_at)
         if history.key.kind is RunKind.FLOW_RUN:
-            # A flow run is never told without the ends of its job groups.
+            # A flow run is never published without the ends of its job groups.
             row = msgspec.structs.replace(
                 row, finished_at=last.updated_at, approximate=("finished_at",)
             )
@@ -132,8 +132,8 @@ def test_a_run_that_ended_before_we_followed_is_never_told(
 
 @settings(max_examples=200, deadline=None)
 @given(history=histories(kind=RunKind.JOB_GROUP))
-def test_a_start_that_nobody_reported_is_never_invented(history: History) -> None:
-    """A job group's start stays None until its job records tell it."""
+def test_an_unreported_start_is_never_invented(history: History) -> None:
+    """A job group's start stays None until its job records show it."""
     world = World()
     for view in history.views:
         world.look(view)

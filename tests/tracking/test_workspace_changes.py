@@ -1,4 +1,4 @@
-"""Changes of a workspace itself: each told once, whatever happened between two looks."""
+"""Changes of a workspace itself: each published once, whatever happened in between."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def changes_of(bus: SqliteBus, clock: ManualClock) -> WorkspaceChanges:
     return WorkspaceChanges(bus=bus, clock=clock, commit_timeout_seconds=5)
 
 
-def held(things: Mapping[str, str]) -> dict[str, TrackedValue]:
-    return {name: TrackedValue(held=value, shown=value) for name, value in things.items()}
+def tracked(things: Mapping[str, str]) -> dict[str, TrackedValue]:
+    return {name: TrackedValue(stored=value, shown=value) for name, value in things.items()}
 
 
 async def events(bus: SqliteBus) -> list[WorkspaceEvent]:
@@ -48,37 +48,37 @@ async def told(bus: SqliteBus) -> list[Told]:
     return [(event.what, event.before, event.after) for event in await events(bus)]
 
 
-async def test_the_first_look_tells_nothing_and_a_change_is_told_once(
+async def test_the_first_reading_publishes_nothing_and_a_change_is_published_once(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """Also when the monitor was not there between the two looks."""
+    """Also when the monitor was not there between the two observations."""
     for things in ({"5": "enabled", "6": "enabled"}, {"5": "disabled", "6": "enabled"}):
-        await changes_of(bus, clock).learn_many("acme", "schedule", held(things))
+        await changes_of(bus, clock).learn_many("acme", "schedule", tracked(things))
     await changes_of(bus, clock).learn_many(
-        "acme", "schedule", held({"5": "disabled", "6": "enabled"})
+        "acme", "schedule", tracked({"5": "disabled", "6": "enabled"})
     )
 
     assert await told(bus) == [("schedule:5", "enabled", "disabled")]
 
 
-async def test_coming_and_going_is_told_only_where_it_is_asked_for(
+async def test_additions_are_published_only_where_that_is_asked_for(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
     """A new setting is a change of the settings; a new connection is no change of its state."""
     changes = changes_of(bus, clock)
     for kind, tells in (("setting", True), ("connection", False)):
         for things in ({"a": "1"}, {"b": "2"}):
-            await changes.learn_many("acme", kind, held(things), reports_additions=tells)
+            await changes.learn_many("acme", kind, tracked(things), reports_additions=tells)
 
     assert await told(bus) == [("setting:a", "1", None), ("setting:b", None, "2")]
 
 
 async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: ManualClock) -> None:
-    """A look that missed something neither tells that it went nor that it came back."""
+    """A read that missed something neither shows that it went nor that it came back."""
     changes = changes_of(bus, clock)
-    await changes.learn_many("acme", "connection", held({"7": "up", "8": "up"}))
-    await changes.learn_many("acme", "connection", held({"8": "up"}), unread=["7"])
-    await changes.learn_many("acme", "connection", held({"7": "down", "8": "up"}))
+    await changes.learn_many("acme", "connection", tracked({"7": "up", "8": "up"}))
+    await changes.learn_many("acme", "connection", tracked({"8": "up"}), unread=["7"])
+    await changes.learn_many("acme", "connection", tracked({"7": "down", "8": "up"}))
 
     assert await told(bus) == [("connection:7", "up", "down")]
 
@@ -86,8 +86,8 @@ async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: Man
 async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualClock) -> None:
     """The old value of a setting that has become a secret does not stand in the event."""
     changes = changes_of(bus, clock)
-    hidden = {"a": TrackedValue(held="digest", shown="***", is_hidden=True)}
-    await changes.learn_many("acme", "setting", held({"a": "plain"}), reports_additions=True)
+    hidden = {"a": TrackedValue(stored="digest", shown="***", is_hidden=True)}
+    await changes.learn_many("acme", "setting", tracked({"a": "plain"}), reports_additions=True)
     await changes.learn_many("acme", "setting", hidden, reports_additions=True)
 
     assert await told(bus) == [("setting:a", "***", "***")]
@@ -103,10 +103,10 @@ async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualC
         max_size=8,
     )
 )
-async def test_told_changes_lead_from_the_first_look_to_the_last(
+async def test_published_changes_lead_from_the_first_reading_to_the_last(
     looks: list[dict[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Replaying the events over the first look gives the last one, and no id comes twice."""
+    """Replaying the events over the first reading gives the last one, and no id comes twice."""
     clock = ManualClock()
     bus = await SqliteBus.open(
         tmp_path_factory.mktemp("looks") / "state.db",
@@ -116,7 +116,7 @@ async def test_told_changes_lead_from_the_first_look_to_the_last(
     try:
         for look in looks:
             await changes_of(bus, clock).learn_many(
-                "acme", "setting", held(look), reports_additions=True
+                "acme", "setting", tracked(look), reports_additions=True
             )
         found = await events(bus)
     finally:

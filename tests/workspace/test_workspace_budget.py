@@ -42,7 +42,7 @@ class Stage:
         operation_id: str = OPERATION,
         has_own_quota: bool = False,
     ) -> asyncio.Task[None]:
-        """Let a caller queue up; its turn is noted under its name."""
+        """Let a caller queue up; its turn is recorded under its name."""
 
         async def run() -> None:
             await self.budget.acquire(
@@ -188,7 +188,7 @@ async def test_the_queue_is_bounded() -> None:
 
 
 async def test_a_pause_holds_everybody() -> None:
-    """After 429 nobody sends until the told time is over."""
+    """After 429 nothing is sent until the announced time is over."""
     stage = Stage()
     stage.budget.pause(57, operation_id=None)
     stage.ask("change", Priority.CHANGES)
@@ -212,7 +212,7 @@ async def test_a_quota_of_one_operation_binds_only_it() -> None:
 
 
 async def test_a_general_quota_shrinks_the_budget() -> None:
-    """What any other answer tells bounds all requests until it resets, and its rate too."""
+    """What any other answer shows bounds all requests until it resets, and its rate too."""
     stage = Stage(requests_per_minute=600)
     stage.learn(stage.quota(limit=30, remaining=5, lasts=40))
     for number in range(300):
@@ -230,7 +230,7 @@ async def test_a_general_quota_shrinks_the_budget() -> None:
 
 
 async def test_a_general_quota_keeps_a_reserve_too() -> None:
-    """Of the last requests of a told quota, some stay for those who matter more."""
+    """Of the last requests of an announced quota, some stay for those who matter more."""
     stage = Stage(requests_per_minute=600)
     stage.learn(stage.quota(limit=20, remaining=10, lasts=60))
     stage.ask("inventory", Priority.INVENTORY)
@@ -287,7 +287,7 @@ def test_unreadable_quotas_are_left_out(junk: str) -> None:
 
 
 async def test_the_client_learns_from_headers() -> None:
-    """Quota headers of an answer show in the standing and in the metrics."""
+    """Quota headers of an answer show in the status and in the metrics."""
     clock, registry = SkippingClock(), CollectorRegistry()
     reset = str(int((clock.now().timestamp() + 30) * 1000))
     headers = {

@@ -90,8 +90,8 @@ def test_an_unknown_operation_is_refused_with_a_hint(words: list[str], sentence:
 
 @pytest.mark.parametrize("edition", [Edition.PC, Edition.PL, Edition.RL, Edition.LE])
 async def test_what_an_edition_lacks_is_refused_before_it_is_sent(edition: Edition) -> None:
-    """Each refusal names the editions that have the operation, and the workspace hears nothing."""
-    lacking = [operation for operation in operations() if not operation.is_offered_in(edition)]
+    """Each refusal names the editions that have the operation, and nothing is sent."""
+    lacking = [operation for operation in operations() if not operation.is_part_of(edition)]
     async with (
         serving(answer({})) as workspace,
         client_of(workspace.url, edition=edition) as client,
@@ -216,7 +216,7 @@ def test_a_row_comes_once_whatever_moves(
     assert stays <= set(found)
 
 
-async def test_a_page_is_asked_for_when_its_rows_are_wanted() -> None:
+async def test_a_page_is_read_when_its_rows_are_needed() -> None:
     """Who takes two rows of a long list costs the workspace one request."""
     async with (
         serving(answer(page(*range(10)))) as workspace,
@@ -245,7 +245,7 @@ async def test_rows_of_two_kinds_may_share_an_id() -> None:
 
 
 async def test_a_list_without_ids_is_read_in_steps() -> None:
-    """Equal rows are all yielded where ``fields`` leaves out what would tell them apart."""
+    """Equal rows are all yielded where ``fields`` leaves out what distinguishes them."""
     same, end = answer({"data": [{"name": "x"}] * 3}), answer({"data": [{"name": "x"}]})
     async with (
         serving(same, same, end) as workspace,
@@ -292,7 +292,7 @@ async def test_a_workspace_that_refuses_the_order_is_asked_in_its_own() -> None:
 
 
 async def test_a_list_without_pages_is_asked_for_once() -> None:
-    """Where the catalogue knows no ``limit`` none is sent, in an envelope or bare."""
+    """Where the catalogue knows no ``limit`` none is sent, with an envelope or without."""
     for body in (page(1, 2), page(1, 2)["data"]):
         async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
             rows = client.operations.rows("getJobsForJobGroup", 7, priority=Priority.CHANGES)
@@ -330,7 +330,7 @@ async def test_an_answer_that_is_no_list_is_unreadable() -> None:
 
 
 async def test_details_reach_the_caller_without_secrets() -> None:
-    """Structured details are told as text, apart from the message, and without the token."""
+    """Structured details are given as text, apart from the message, and without the token."""
     token = Secret("made-up-token-3f9a")
     details = {"errors": [{"field": "name", "got": token.reveal()}]}
     told = {"exception": {"name": "ValidationFailed", "message": "bad", "details": details}}

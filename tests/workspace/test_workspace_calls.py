@@ -41,7 +41,7 @@ async def test_runs_are_asked_for_by_change_and_status() -> None:
 
 
 async def test_a_page_keeps_its_bad_rows_apart() -> None:
-    """A row that cannot be read is told by its id beside the good ones."""
+    """A row that cannot be read is reported by its id beside the good ones."""
     body = {"data": [{"id": 1, "status": "Complete"}, {"id": 2, "updatedAt": "soon"}]}
     async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
         (page,) = [page async for page in client.runs.job_library(priority=Priority.CHANGES)]
@@ -73,7 +73,7 @@ def embeds(*known: str) -> Any:
 async def test_a_job_group_with_its_flow(
     known: tuple[str, ...], requests: list[int], flow_id: str | None
 ) -> None:
-    """The most telling embed that the workspace knows is found once and kept."""
+    """The most informative embed that the workspace knows is found once and kept."""
     async with serving(embeds(*known)) as workspace, client_of(workspace.url) as client:
         for sent in requests:
             before = len(workspace.requests)
@@ -96,7 +96,7 @@ async def test_an_unknown_id_does_not_cost_the_embed() -> None:
 
 
 async def test_jobs_that_cannot_be_read_are_left_out_and_logged() -> None:
-    """The readable job records are returned; one log line tells of the others."""
+    """The readable job records are returned; one log line counts the others."""
     body = {"data": [{"id": 1, "status": "Failed"}, {"id": 2, "percentComplete": "half"}]}
     async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
         with structlog.testing.capture_logs() as lines:
@@ -107,7 +107,7 @@ async def test_jobs_that_cannot_be_read_are_left_out_and_logged() -> None:
 
 
 async def test_a_flow_run_is_read_in_three_operations() -> None:
-    """Its row, its status as a bare string, and its job groups so far."""
+    """Its row, its status as a plain string, and its job groups so far."""
     job_groups = {"data": [{"id": 1, "flowRun": {"id": 71}}, {"id": []}]}
     row = {"id": 71, "flow": {"id": 5, "name": "sales"}, "scheduleExecutionId": 3}
     async with (
@@ -149,8 +149,8 @@ async def test_plans_and_people() -> None:
     assert paths == ["/v4/planSnapshotRuns/7", "/v4/plans/13/full", "/v4/people/current"]
 
 
-async def test_the_specification_is_told_in_the_catalogues_spelling() -> None:
-    """Braces, other parameter names and a root told elsewhere come out as the catalogue's path."""
+async def test_the_specification_is_returned_in_the_catalogues_spelling() -> None:
+    """Braces, other parameter names and a root given elsewhere come out as the catalogue's path."""
     known = {(operation.method, operation.path) for operation in operations()}
     document = {
         "openapi": "3.0.1",
@@ -227,7 +227,7 @@ async def test_a_webhook_task_hides_what_it_holds() -> None:
 
 
 @pytest.mark.parametrize("key", ["webhookFlowTasks", "webhookflowtasks"])
-async def test_a_flow_tells_its_webhook_tasks(key: str) -> None:
+async def test_a_flow_shows_its_webhook_tasks(key: str) -> None:
     """Under either key, wrapped; unreadable ones are left out; silence is none."""
     told = {"id": 5, key: {"data": [TASK, {"id": 13}]}}
     async with (
@@ -261,14 +261,14 @@ async def test_a_deleted_webhook_task_is_gone(handler: Any) -> None:
     ],
 )
 async def test_a_webhook_url_is_tested(told: Any, found: WebhookTest, is_ok: int) -> None:
-    """The workspace tells what it got when it called the URL."""
+    """The workspace shows what it got when it called the URL."""
     async with serving(answer(told)) as workspace, client_of(workspace.url) as client:
         test = await client.webhook_tasks.test(url="https://x.org", priority=Priority.INVENTORY)
     assert test == found
     assert test.is_ok == is_ok
 
 
-async def test_a_missing_object_is_told_apart() -> None:
+async def test_a_missing_object_has_an_error_of_its_own() -> None:
     """An id that the workspace does not have is not an unreadable answer."""
     async with (
         serving(refusal(404, "DataNotFoundException"), answer("text")) as workspace,
@@ -281,7 +281,7 @@ async def test_a_missing_object_is_told_apart() -> None:
 
 
 async def test_a_retry_is_logged_once_and_quietly() -> None:
-    """One debug line for each retry, none for the failure itself: the caller tells that."""
+    """One debug line for each retry, none for the failure itself: the caller reports that."""
     with structlog.testing.capture_logs() as lines:
         async with (
             serving(refusal(503, "")) as workspace,

@@ -33,7 +33,7 @@ MIB = 1024 * 1024
 def streaming(
     pieces: int, *, told: int | None = None, breaks_at: asyncio.Event | None = None
 ) -> Handler:
-    """Return a handler that sends so many pieces, ``told`` bytes by its own word.
+    """Return a handler that sends so many pieces, ``reported`` bytes by its own word.
 
     With ``breaks_at`` it hangs up when that is set, in the middle of the answer.
     """
@@ -161,7 +161,7 @@ async def test_a_cancelled_download_leaves_nothing(tmp_path: Path) -> None:
     assert names_in(tmp_path) == []
 
 
-async def test_a_packed_body_tells_no_length(tmp_path: Path) -> None:
+async def test_a_packed_body_shows_no_length(tmp_path: Path) -> None:
     """The length of a compressed answer is not taken for the file's."""
 
     async def packed(_: web.Request) -> web.Response:
@@ -262,7 +262,7 @@ async def test_an_upload_is_sent_whole_by_each_try(tmp_path: Path) -> None:
 
 
 async def test_an_upload_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """A file that cannot be read is told before anything is sent."""
+    """A file that cannot be read is reported before anything is sent."""
     async with serving(answer({})) as workspace, client_of(workspace.url) as client:
         with pytest.raises(LocalFileError, match=r"none\.zip cannot be read: No such file"):
             await client.requester.request(

@@ -114,7 +114,7 @@ async def test_truncated_json_is_unreadable() -> None:
 
 
 def large(*, announced: bool, compressed: bool = False) -> Any:
-    """Return a handler with an endless-looking body; a compressed one is small on the wire."""
+    """Return a handler with a body that seems endless; a compressed one is small on the wire."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         block = b" " * 100_000
@@ -168,8 +168,8 @@ async def test_a_closed_client_sends_nothing() -> None:
     ],
     ids=["url", "ca_file", "token"],
 )
-def test_impossible_settings_are_told_at_once(settings: dict[str, Any]) -> None:
-    """What can never work is a fault of the configuration, told before the first request."""
+def test_impossible_settings_are_raised_at_once(settings: dict[str, Any]) -> None:
+    """What can never work is a fault of the configuration, reported before the first request."""
     with pytest.raises(ConfigurationError) as caught:
         client_of(**settings)
     assert "north" in str(caught.value)

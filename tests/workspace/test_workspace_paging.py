@@ -97,7 +97,7 @@ async def test_a_short_list_costs_one_request() -> None:
     assert shifting.asked == 1
 
 
-async def test_a_told_count_keeps_the_reading_going() -> None:
+async def test_a_served_count_keeps_the_reading_going() -> None:
     """When the answer says that there is more, a short page of any length is not the end."""
     ids = list(range(97))
 
@@ -178,7 +178,7 @@ async def test_an_order_that_is_refused_is_given_up() -> None:
         ]
 
 
-async def test_a_refusal_of_the_list_itself_is_told() -> None:
+async def test_a_refusal_of_the_list_itself_is_raised() -> None:
     """400 with and without an order is an error, and the order is tried again next time."""
     async with (
         serving(refusal(400, "ApiValidationFailed")) as workspace,

@@ -48,7 +48,7 @@ def test_a_recorded_job_group() -> None:
 
 
 def test_a_recorded_job_group_of_text_ids() -> None:
-    """Ids may be text, and a flow run that is null is told to be none."""
+    """Ids may be text, and a flow run that is null means none."""
     row = rows.JOB_GROUP.decode(raw("jobGroup_get_inprogress_2019-stackoverflow59240362"))
     assert row.native_status == "InProgress"
     assert row.id.startswith("<JOB_GROUP_ID")
@@ -63,8 +63,8 @@ def test_a_recorded_list_row_names_its_flow() -> None:
     assert found.bad_rows == ()
 
 
-def test_recorded_bare_rows() -> None:
-    """The rows of 2026 tell neither flow nor flow run; a list without envelope is read too."""
+def test_recorded_incomplete_rows() -> None:
+    """The rows of 2026 show neither flow nor flow run; a list without envelope is read too."""
     found = decode_rows(raw("jobLibrary_rows_live2026"), rows.JOB_GROUP)
     assert [row.id for row in found.rows] == ["4087561", "4087554"]
     assert found.rows[0].updated_at == datetime(2026, 7, 7, 23, 25, 34, tzinfo=UTC)
@@ -87,7 +87,7 @@ def test_recorded_jobs() -> None:
     assert (first.error, first.started_at) == (None, None)
 
 
-def test_a_recorded_status_is_a_bare_string() -> None:
+def test_a_recorded_status_is_a_plain_string() -> None:
     """Status operations answer one JSON string."""
     assert decode_text(raw("jobGroup_status_bare_string")) == "Complete"
 
@@ -109,7 +109,7 @@ def test_a_recorded_full_plan() -> None:
 
 
 @pytest.mark.parametrize("wrap", [lambda many: many, lambda many: {"data": many}])
-def test_a_snapshot_tells_what_its_runs_started(wrap: Any) -> None:
+def test_a_snapshot_shows_what_its_runs_started(wrap: Any) -> None:
     """A snapshot's nodes name their flows, and the runs that each plan run started."""
     results = [{"jobGroup": {"id": 31}}, {"flowRun": {"id": 41}, "jobGroup": None}]
     node = {
@@ -152,7 +152,7 @@ def test_a_plan_that_was_made_of_another_is_no_snapshot(
     assert row.is_snapshot is is_snapshot
 
 
-def test_a_plan_of_the_list_tells_its_newest_run() -> None:
+def test_a_plan_of_the_list_shows_its_newest_run() -> None:
     """The plan list is what maps runs of snapshots back to plans."""
     latest = {"id": 7, "status": "Complete", "createdAt": "2026-01-02T03:04:05.000Z"}
     plan = {

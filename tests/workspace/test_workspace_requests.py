@@ -181,7 +181,7 @@ async def test_a_creation_that_may_have_happened_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("header", ["x-retry-after", "Retry-After"])
-async def test_a_throttled_request_waits_as_it_is_told(header: str) -> None:
+async def test_a_throttled_request_waits_as_the_answer_asks(header: str) -> None:
     """429 is tried again after the time that either header names."""
     clock = SkippingClock()
     async with (
@@ -207,7 +207,7 @@ async def test_the_recorded_429_names_the_wait() -> None:
     assert caught.value.exception_name == "TooManyRequestsException"
 
 
-async def test_an_execution_seen_before_is_an_answer() -> None:
+async def test_a_repeated_execution_is_an_answer() -> None:
     """304 to a repeated execution id is no failure."""
     async with serving(answer(None, 304)) as workspace, client_of(workspace.url) as client:
         found = await client.requester.request(

@@ -71,8 +71,8 @@ async def all_rows(pages: AsyncIterator[Page[T]]) -> list[T]:
     return found
 
 
-async def test_a_flow_run_is_seen_from_start_to_end() -> None:
-    """Job groups, their jobs and their flow run tell the run that the world really had."""
+async def test_a_flow_run_is_read_from_start_to_end() -> None:
+    """Job groups, their jobs and their flow run show the run that the world really had."""
     async with meeting() as (sandbox, client, clock):
         flow = next(iter(sandbox.world.flows.live()))
         run = sandbox.engine.start_flow_run(flow, by=1)
@@ -213,7 +213,7 @@ async def test_a_webhook_task_lives_and_dies() -> None:
             await client.webhook_tasks.read(task_id, priority=Priority.INVENTORY)
 
 
-async def test_the_workspace_tells_who_and_what_and_when() -> None:
+async def test_the_workspace_shows_who_and_what_and_when() -> None:
     """The person, the specification and the clock."""
     async with meeting() as (sandbox, client, clock):
         assert client.workspace_now() is None
@@ -253,7 +253,7 @@ async def test_what_the_edition_lacks_is_switched_off() -> None:
 
 
 async def test_a_wrong_token_and_an_unknown_id() -> None:
-    """401 is told apart from an id that does not exist, and neither switches anything off."""
+    """401 is distinguished from an id that does not exist, and neither switches anything off."""
     async with meeting(token="made-up") as (_, client, _clock):
         with pytest.raises(UnauthorizedError):
             await client.runs.job_group("1", priority=Priority.RECONCILIATION)
@@ -264,7 +264,7 @@ async def test_a_wrong_token_and_an_unknown_id() -> None:
         assert client.requester.unavailable == frozenset()
 
 
-async def test_bare_rows_are_completed_by_single_reads() -> None:
+async def test_incomplete_rows_are_completed_by_single_reads() -> None:
     """Where the list shows neither flow nor flow run, the single read shows both."""
     async with meeting() as (sandbox, client, _):
         sandbox.world.options = WorldOptions(library_rows="bare")

@@ -77,7 +77,7 @@ def test_a_clock_that_was_set_is_believed() -> None:
         st.tuples(st.floats(0, 60), st.floats(0, 5), st.floats(0, 1)), min_size=1, max_size=20
     ),
 )
-def test_the_time_told_is_never_ahead(
+def test_the_returned_time_is_never_ahead(
     start: float, exchanges: list[tuple[float, float, float]]
 ) -> None:
     """For any sequence of answers the workspace's true time is never behind what we say."""

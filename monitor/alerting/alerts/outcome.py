@@ -27,7 +27,7 @@ class StepWord(StrEnum):
     OK = "ok"
     UNKNOWN = "unknown"
     NO_RESULT = "no result"
-    RULE_FAILED = "the rule failed"
+    RULE_FAILED = "rule failed"
     ENDED_PENDING = "it ended while it was pending"
     ENDED_UNNOTIFIED = "it ended before anybody was notified"
 

@@ -109,13 +109,9 @@ class PendingStep:
     def __init__(self, tables: Tables, *, wall_now: datetime) -> None:
         self.events: list[AlertEvent] = []
         self.changed: dict[str, dict[str, Row | None]] = {table: {} for table in _TABLES}
-        self.changes = 0  # until now
+        self.changes = 0  # of rows; every event comes with one, the count of its transition
         self._tables = tables
         self._wall_now = wall_now
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.changes and not self.events
 
     def get(self, table: str, key: str) -> Row | None:
         changed = self.changed[table]

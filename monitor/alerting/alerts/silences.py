@@ -105,7 +105,7 @@ def _refuse_unknown(text: str, label: str, glob: str, words: Collection[str]) ->
     raise ConfigurationError(f"{_cut(text)!r}: no {label} fits {_cut(glob)!r}{hint}")
 
 
-def instant(text: str) -> datetime:
+def parse_instant(text: str) -> datetime:
     """Parse an instant in ISO 8601 with its offset from UTC.
 
     Raises:
@@ -123,7 +123,7 @@ def instant(text: str) -> datetime:
     return in_utc
 
 
-def made_silence(
+def new_silence(
     *,
     matchers: Sequence[str],
     author: str,

@@ -90,33 +90,30 @@ class Attributor:
             return []
         await self._lineage.prepare(event.run for event in events)
         lines = [self._lineage.line(event.run) for event in events]
-        failed = dict(
-            _root_state(event, line[-1])
+        failed = {
+            line[-1].key: line[-1].run or _by_id_alone(event, line[-1])
             for event, line in zip(events, lines, strict=True)
             if event.type in BAD_ENDS
-        )
+        }
         related = await self._related(failed) if failed else {}
-        return [
-            self._attribution(event, line, related)
-            for event, line in zip(events, lines, strict=True)
-        ]
-
-    def _attribution(
-        self, event: RunEvent, line: tuple[RootRun, ...], related: dict[RunKey, RelatedRuns]
-    ) -> Attribution:
-        run, root_run = event.run, line[-1]
-        own = root = of_run(run.key, run.pipeline)
-        if len(line) > 1:
-            root = of_run(root_run.key, root_run.pipeline)
-        return Attribution(
-            event=event,
-            line=line,
-            own=own,
-            root=root,
-            root_run=root_run.key,
-            traits=traits_of(self._view, root, root_run.run or run),
-            related=related.get(root_run.key) if event.type in BAD_ENDS else None,
-        )
+        attributions: list[Attribution] = []
+        for event, line in zip(events, lines, strict=True):
+            run, root_run = event.run, line[-1]
+            own = root = of_run(run.key, run.pipeline)
+            if len(line) > 1:
+                root = of_run(root_run.key, root_run.pipeline)
+            attributions.append(
+                Attribution(
+                    event=event,
+                    line=line,
+                    own=own,
+                    root=root,
+                    root_run=root_run.key,
+                    traits=traits_of(self._view, root, root_run.run or run),
+                    related=related.get(root_run.key) if event.type in BAD_ENDS else None,
+                )
+            )
+        return attributions
 
     async def _related(self, failed: dict[RunKey, RunState]) -> dict[RunKey, RelatedRuns]:
         """Return the related runs of failed root runs; those without any are left out."""
@@ -155,11 +152,9 @@ class Attributor:
         )
 
 
-def _root_state(event: RunEvent, root: RootRun) -> tuple[RunKey, RunState]:
-    """Return the root run of a failure as it is known, if by its id alone."""
-    if root.run is not None:
-        return root.key, root.run
-    return root.key, msgspec.structs.replace(
+def _by_id_alone(event: RunEvent, root: RootRun) -> RunState:
+    """Return the root run of a failure of which only id and pipeline are known."""
+    return msgspec.structs.replace(
         event.run, key=root.key, pipeline=root.pipeline, parents=Parents()
     )
 

@@ -53,7 +53,7 @@ class InitialEvaluation:
         self._evaluated: set[KindOfRun] = set()
 
     def reset(self) -> None:
-        """Look again for rules that were never evaluated, as after a start."""
+        """Check again for rules that were never evaluated, as after a start."""
         self._evaluated.clear()
 
     async def load(
@@ -77,8 +77,8 @@ class InitialEvaluation:
             and (health.workspace, health.run_kind) in new
         }
         parts = _preexisting_before(pending, new)
-        wanted = keys | parts.keys()
-        stored = await self._bus.runs(wanted) if wanted else {}
+        both = keys | parts.keys()
+        stored = await self._bus.runs(both) if both else {}
         await self._lineage.prepare(stored.values())
         failed = [stored[key] for key in keys & stored.keys()]
         failures = EarlierFailures(

@@ -1,7 +1,7 @@
 """Notifies of a failure inside another run once, also where the link becomes known later.
 
 A flow run is linked to its plan run only after that has ended; so is many a job group to its flow
-run. Whichever failure is notified first keeps its alert, and the other one is its evidence. Where
+run. Whichever failure fires first keeps its alert, and the other is its evidence. Where
 a link is likely and not there yet, the second failure is postponed, for a bounded time.
 """
 
@@ -84,7 +84,9 @@ class ParentCorrelation:
         """
         if attribution.event.type not in BAD_ENDS:
             return None
-        known = _alert_of_part(pending, rule, attribution)
+        known = None
+        if len(attribution.line) > 1:
+            known = _alert_of_part(pending, rule, attribution)
         if known is not None or attribution.related is None:
             return known
         own = pending.state_of(fingerprint_of(rule.name, attribution.root))

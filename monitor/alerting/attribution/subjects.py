@@ -1,4 +1,4 @@
-"""The subjects of alerts: how they are made, told apart, and matched by rules."""
+"""The subjects of alerts: how they are made, identified and matched by rules."""
 
 from __future__ import annotations
 
@@ -72,11 +72,13 @@ def fingerprint_of(rule_name: str, subject: Subject) -> str:
     return fingerprint(rule_name, subject.identity())
 
 
+@lru_cache(_KEYS_CACHED)
 def memory_key(rule_name: str, subject: Subject) -> str:
     """Return the key of what the rule remembers of the subject."""
     return f"{rule_name}:{key_of(subject)}"
 
 
+@lru_cache(_KEYS_CACHED)
 def first_key(rule_name: str, workspace: str, kind: str) -> str:
     """Return the key of when the rule was evaluated first; ``kind`` "": by our clock."""
     return f"{rule_name}:{workspace}:{kind}"

@@ -1,1 +1,1 @@
-"""The consumer that judges events and the present by the rules."""
+"""The consumer ``alerting``: route, evaluate, advance, commit."""

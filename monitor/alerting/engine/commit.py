@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from monitor.alerting.alerts.firing_runs import FiringRuns
 from monitor.alerting.alerts.pending_step import (
     ALERT,
     PendingStep,
-    Row,
     Tables,
     empty_tables,
     tables_of,
@@ -37,9 +34,6 @@ class CommittedState:
         self._stored_position = 0
         self._stored_at = clock.monotonic()
 
-    def rows(self, table: str) -> Mapping[str, Row]:
-        return self.tables[table]
-
     def begin(self) -> PendingStep:
         """Return a step without changes."""
         return PendingStep(self.tables, wall_now=self._clock.now())
@@ -56,8 +50,8 @@ class CommittedState:
         self.suppression = suppression_of(self.begin())
         self.firing.restore(tables[ALERT])
 
-    async def commit(self, pending: PendingStep, position: int) -> None:
-        """Return once the step and its position are durable.
+    async def commit(self, pending: PendingStep, position: int) -> bool:
+        """Return once the step and its position are durable; False where no row changed.
 
         A position behind which nothing changed is stored at a bounded rate. After a cancelled call
         the step may be durable: `load` before the next one.
@@ -66,12 +60,11 @@ class CommittedState:
             BusUnavailableError: the step may be durable; `load` before the next one.
         """
         now = self._clock.monotonic()
-        is_empty = pending.is_empty
-        if is_empty and (
+        if not pending.changes and (
             position == self._stored_position or now - self._stored_at < _POSITION_SECONDS
         ):
             self.position = position
-            return
+            return False
         step = Step(
             consumer=CONSUMER,
             position=position,
@@ -81,10 +74,11 @@ class CommittedState:
         await self._bus.advance(step, timeout_seconds=_TIMEOUT_SECONDS)
         self.position = self._stored_position = position
         self._stored_at = now
-        if is_empty:
-            return
+        if not pending.changes:
+            return False
         is_suppression_new = changes_suppression(pending)
         pending.apply()
         if is_suppression_new:
             self.suppression = suppression_of(self.begin())
         self.firing.committed(pending)
+        return True

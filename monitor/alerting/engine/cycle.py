@@ -13,6 +13,7 @@ from monitor.alerting.attribution.attribution import RuleTarget
 from monitor.alerting.attribution.initial_evaluation import InitialEvaluation
 from monitor.alerting.attribution.late_errors import LateErrors
 from monitor.alerting.attribution.lineage import Lineage
+from monitor.alerting.attribution.parent_correlation import ParentCorrelation
 from monitor.alerting.attribution.subjects import first_key, key_of, memory_key, traits_of
 from monitor.alerting.attribution.unidentified_runs import ended_unidentified
 from monitor.alerting.engine.advancement import Advancer, end
@@ -47,10 +48,17 @@ class EvaluationCycle:
         self._initial = InitialEvaluation(bus=bus, lineage=lineage, view=view)
 
     def reset(
-        self, rules: RuleSet, *, router: EventRouter, advancer: Advancer, process: Process
+        self,
+        rules: RuleSet,
+        *,
+        correlation: ParentCorrelation,
+        router: EventRouter,
+        advancer: Advancer,
+        process: Process,
     ) -> None:
         """Evaluate by these rules from now on, everything in the next cycle."""
         self._rules = rules
+        self._correlation = correlation
         self._router = router
         self._advancer = advancer
         self._process = process
@@ -86,7 +94,7 @@ class EvaluationCycle:
     async def _correlate(self, context: EvaluationContext) -> None:
         """Handle what became known late: links, errors and pipelines of failed runs."""
         pending = context.pending
-        await self._router.attribute(pending, ())
+        await self._correlation.attribute(pending, ())
         errors = await self._late_errors.find(pending)
         ended = await ended_unidentified(
             pending, self._rules.by_name, view=self._view, bus=self._bus

@@ -35,7 +35,6 @@ from monitor.alerting.alerts.pending_step import (
 from monitor.alerting.attribution.attribution import Attributor, RuleTarget
 from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.attribution.parent_correlation import ParentCorrelation
-from monitor.alerting.attribution.subjects import traits_of
 from monitor.alerting.engine import retention
 from monitor.alerting.engine.advancement import Advancer
 from monitor.alerting.engine.commit import CONSUMER, CommittedState
@@ -48,8 +47,7 @@ from monitor.alerting.engine.routing import EventRouter
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
 from monitor.alerting.engine.timeline import LiveTimeline, NextEvaluation, Timeline
-from monitor.alerting.rules.compiled import Compiled, Traits
-from monitor.alerting.rules.contract import Subject
+from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings import AlertingSettings
 from monitor.alerting.store import Store
 from monitor.bus.contract import Batch, Retention, StoreStatus
@@ -57,7 +55,6 @@ from monitor.model.alerts import AlertingSnapshot, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
 from monitor.model.events import RunEvent
-from monitor.model.runs import RunState
 from monitor.model.waits import backoff_seconds
 from monitor.tracking.live_state import LiveStateView
 
@@ -122,18 +119,14 @@ class Engine:
 
     def ended(self, fingerprint: str) -> tuple[EndedAlert, ...]:
         """Return the ended alerts, also those that nobody was notified of; newest last."""
-        rows = self._state.rows(ENDED)
+        rows = self._state.tables[ENDED]
         ended = [row for key, row in rows.items() if key.partition(":")[0] == fingerprint]
         return tuple(sorted(ended, key=lambda row: row.alert.starts_at))
-
-    def traits_of(self, run: RunState | None, subject: Subject) -> Traits:
-        """Return what rules match by."""
-        return traits_of(self._view, subject, run)
 
     def next_evaluation(self) -> NextEvaluation:
         """Return when `evaluate` may change something though no event comes."""
         return self._timeline.next_evaluation(
-            row.due_at for row in self._state.rows(POSTPONED).values()
+            row.due_at for row in self._state.tables[POSTPONED].values()
         )
 
     async def run(self) -> None:
@@ -206,13 +199,13 @@ class Engine:
             BusUnavailableError: it may have been stored; the next step loads the state first.
         """
         async with self._step():
-            count = len(self._state.rows(SILENCE))
-            is_known = silence.id in self._state.rows(SILENCE)
-            if is_known or count < _SILENCES_BOUND:
+            silences = self._state.tables[SILENCE]
+            if silence.id in silences or len(silences) < _SILENCES_BOUND:
                 await self._store_silence(silence)
                 return
+        # Outside, because nothing was begun that would have to be loaded again.
         raise ConfigurationError(
-            f"there are {count:,} silences, and more are not kept: let some expire"
+            f"there are {len(silences):,} silences, and more are not kept: let some expire"
         )
 
     async def expire_silence(self, silence_id: str) -> bool:
@@ -224,7 +217,7 @@ class Engine:
             BusUnavailableError: it may have ended; the next step loads the state first.
         """
         async with self._step():
-            silence: Silence | None = self._state.rows(SILENCE).get(silence_id)
+            silence: Silence | None = self._state.tables[SILENCE].get(silence_id)
             now = self._clock.now()
             if silence is None or silence.ends_at <= now:
                 return False
@@ -254,16 +247,18 @@ class Engine:
         attributor = Attributor(
             lineage=self.lineage, firing=self._state.firing, view=self._view, bus=self._bus
         )
+        self._correlation = ParentCorrelation(
+            bus=self._bus, attributor=attributor, wait_seconds=settings.parents_wait_seconds
+        )
         self._router = EventRouter(
-            self._rules,
-            correlation=ParentCorrelation(
-                bus=self._bus, attributor=attributor, wait_seconds=settings.parents_wait_seconds
-            ),
-            timeline=self._timeline,
-            view=self._view,
+            self._rules, correlation=self._correlation, timeline=self._timeline, view=self._view
         )
         self._cycle.reset(
-            self._rules, router=self._router, advancer=self._advancer, process=self._process
+            self._rules,
+            correlation=self._correlation,
+            router=self._router,
+            advancer=self._advancer,
+            process=self._process,
         )
 
     @asynccontextmanager
@@ -303,8 +298,9 @@ class Engine:
             await self._bus.wait(self.position, timeout_seconds=left_seconds)
 
     async def _take_batch(self) -> int:
-        batch = await self._bus.read(CONSUMER, after=self.position, limit=_BATCH)
-        before, position = self.position, _end_of(batch, self.position)
+        before = self._state.position
+        batch = await self._bus.read(CONSUMER, after=before, limit=_BATCH)
+        position = _end_of(batch, before)
         if position == before:
             return 0
         events = [entry.event for entry in batch.events if isinstance(entry.event, RunEvent)]
@@ -312,7 +308,7 @@ class Engine:
         if batch.gap is not None:
             log.warning("events lost before evaluation", lost=batch.gap.lost)
             retention.forget_awaited(pending, self._rules.compiled.rules)
-        attributions = await self._router.attribute(pending, events)
+        attributions = await self._correlation.attribute(pending, events)
         context = self._context(pending, None)
         for number, attribution in enumerate(attributions, 1):
             for target in self._router.route(context, attribution):
@@ -328,8 +324,7 @@ class Engine:
         return answer
 
     async def _commit(self, pending: PendingStep, position: int) -> None:
-        await self._state.commit(pending, position)
-        if not pending.is_empty:
+        if await self._state.commit(pending, position):
             self._timeline.committed(pending)
             self._snapshots.committed(pending, self._rules.compiled.rules)
 

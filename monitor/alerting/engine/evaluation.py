@@ -43,16 +43,12 @@ class RuleFailure(Struct, frozen=True):
 Answer = RuleAnswer[Any] | RuleFailure | None  # None: there is nothing to evaluate
 
 
-class EvaluationContext:
-    """One step: the facts of its moment, what suppresses alerts, and the changes so far."""
+class EvaluationContext(Struct):
+    """One step: the changes so far, the facts of its moment, and what suppresses alerts."""
 
-    def __init__(
-        self, pending: PendingStep, facts: EvaluationFacts, suppression: Suppression
-    ) -> None:
-        """``suppression`` is by the committed state."""
-        self.pending = pending
-        self.facts = facts
-        self.suppression = suppression
+    pending: PendingStep
+    facts: EvaluationFacts
+    suppression: Suppression  # by the committed state
 
     def renew_suppression(self) -> None:
         """Let the changes of this step suppress alerts as well."""

@@ -77,12 +77,12 @@ def forget_rules(pending: PendingStep, rules: Iterable[Rule]) -> None:
     """Drop the memory of rules that were removed, or whose kind changed."""
     kinds = {rule.name: str(rule.settings.rule) for rule in rules}
     former = {name: row.rule for name, row in pending.rows(RULE)}
-    gone = {name for name, kind in former.items() if kinds.get(name) != kind}
-    for table in (MEMORY, FIRST) if gone else ():
+    removed = {name for name, kind in former.items() if kinds.get(name) != kind}
+    for table in (MEMORY, FIRST) if removed else ():
         for key, _ in list(pending.rows(table)):
-            if key.partition(":")[0] in gone:
+            if key.partition(":")[0] in removed:
                 pending.put(table, key, None)
-    for name in gone - kinds.keys():
+    for name in removed - kinds.keys():
         pending.put(RULE, name, None)
     for name, kind in kinds.items():
         pending.put(RULE, name, StoredRule(rule=kind, considers_past=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
@@ -57,16 +57,6 @@ class EventRouter:
             for event_type in rule.definition.event_types
         }
 
-    async def attribute(
-        self, pending: PendingStep, events: Sequence[RunEvent]
-    ) -> list[Attribution]:
-        """Attribute a batch, once for each event.
-
-        Raises:
-            BusUnavailableError: the store does not answer.
-        """
-        return await self._correlation.attribute(pending, events)
-
     def route(self, context: EvaluationContext, attribution: Attribution) -> Iterator[RuleTarget]:
         """Yield the rules that match the event, each with its subject."""
         event, own, root = attribution.event, attribution.own, attribution.root
@@ -80,10 +70,8 @@ class EventRouter:
                 yield self._of_root(context, rule, attribution, LinkWait.ALLOWED)
         if own is not root:
             self._timeline.touch(own)
-            if is_success:
-                yield from self._of_inner_success(context, event, own)
-        if event.type in self._own_types:
-            yield from self._of_run(event, own)
+        if event.type in self._own_types or (own is not root and is_success):
+            yield from self._of_run(context, attribution)
         if run.pipeline is not None:
             subject = of_pipeline(run.key.workspace, run.pipeline)
             self._timeline.touch(subject)
@@ -121,24 +109,22 @@ class EventRouter:
             correlation=correlation,
         )
 
-    def _of_run(self, event: RunEvent, own: Subject) -> Iterator[RuleTarget]:
-        """Yield the rules about runs by themselves, whatever contains them."""
-        traits = traits_of(self._view, own, event.run)
-        for rule in self._rules.compiled.rules_for_event(event.type, traits):
-            if rule.names_kind and rule.definition.subject_kind is SubjectKind.PIPELINE:
-                yield RuleTarget(rule=rule, subject=own, event=event, root_run=event.run.key)
+    def _of_run(self, context: EvaluationContext, attribution: Attribution) -> Iterator[RuleTarget]:
+        """Yield the rules about runs by themselves, whatever contains them.
 
-    def _of_inner_success(
-        self, context: EvaluationContext, event: RunEvent, own: Subject
-    ) -> Iterator[RuleTarget]:
-        """Let a success inside another run end an alert that began before that run was known."""
+        A success inside another run also ends an alert that began before that run was known.
+        """
+        event, own = attribution.event, attribution.own
+        is_inside = own is not attribution.root and event.type is EventType.RUN_SUCCEEDED
         traits = traits_of(self._view, own, event.run)
         for rule in self._rules.compiled.rules_for_event(event.type, traits):
-            if rule.names_kind or rule.definition.subject_kind is not SubjectKind.PIPELINE:
+            if rule.definition.subject_kind is not SubjectKind.PIPELINE:
                 continue
-            state = context.pending.state_of(fingerprint_of(rule.name, own))
-            if isinstance(state, AlertInstance) and state.is_open:
-                yield RuleTarget(rule=rule, subject=own, event=event, root_run=event.run.key)
+            if not rule.names_kind:
+                state = context.pending.state_of(fingerprint_of(rule.name, own))
+                if not (is_inside and isinstance(state, AlertInstance) and state.is_open):
+                    continue
+            yield RuleTarget(rule=rule, subject=own, event=event, root_run=event.run.key)
 
     def _of_pipeline(self, attribution: Attribution, subject: Subject) -> Iterator[RuleTarget]:
         # Who started a run does not matter to the pipeline as such.

@@ -1,6 +1,6 @@
-"""What is to be looked at again, and when by the clock of what is judged. In memory.
+"""When subjects are to be evaluated again, by their own clocks. In memory.
 
-Nothing is lost with it: after a restart everything is looked at once, and says when again.
+A restart loses nothing: everything is evaluated once, and rules ask for their next time.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from datetime import datetime
 from monitor.alerting.attribution.subjects import key_of
 from monitor.alerting.rules.contract import Subject
 
-Domain = tuple[str, str]  # workspace, and the kind of run by whose lists it is judged
+Domain = tuple[str, str]  # workspace, and the kind of run by whose lists it is evaluated
 
-_LEAST_ROOM = 64  # entries of a heap, before those that were overwritten are looked for
+_LEAST_ROOM = 64  # entries of a heap, before replaced ones are dropped
 
 
 class SubjectTimers:
-    """One entry for each subject: the earliest time that any rule wants to look at it again."""
+    """One entry for each subject: the earliest time that any of its rules asked for."""
 
     def __init__(self) -> None:
         self._due: dict[str, tuple[datetime, Domain]] = {}
@@ -28,7 +28,7 @@ class SubjectTimers:
         self._order = itertools.count()
 
     def put(self, domain: Domain, subject: Subject, at: datetime | None) -> None:
-        """Note when the subject is due; None: at no time by itself."""
+        """Set when the subject is due; None: never by itself."""
         key = key_of(subject)
         if at is None:
             self._due.pop(key, None)
@@ -37,10 +37,10 @@ class SubjectTimers:
             heap = self._heaps[domain]
             heapq.heappush(heap, (at, next(self._order), subject))
             if len(heap) > self._room.get(domain, _LEAST_ROOM):
-                self._drop_overwritten(domain)
+                self._drop_replaced(domain)
 
     def __len__(self) -> int:
-        """Return how many entries are held, those included that were overwritten."""
+        """Return the number of entries, including replaced ones."""
         return sum(map(len, self._heaps.values()))
 
     def next_at(self, domain: Domain) -> datetime | None:
@@ -60,7 +60,7 @@ class SubjectTimers:
         while heap and heap[0][0] <= as_of:
             at, _, subject = heapq.heappop(heap)
             key = key_of(subject)
-            # An entry that was overwritten may still be there.
+            # A replaced entry may still be in the heap.
             if self._due.get(key) == (at, domain):
                 del self._due[key]
                 taken.append(subject)
@@ -68,8 +68,8 @@ class SubjectTimers:
             del self._heaps[domain]
         return taken
 
-    def _drop_overwritten(self, domain: Domain) -> None:
-        # Their times may lie weeks ahead, and each run that ends may overwrite one more.
+    def _drop_replaced(self, domain: Domain) -> None:
+        # Their times may lie weeks ahead, and each run that ends may replace another entry.
         valid = {
             key: entry
             for entry in self._heaps[domain]

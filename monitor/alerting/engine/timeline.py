@@ -60,7 +60,7 @@ class Timeline(Protocol):
         """Evaluate the subject in the next cycle: an event is about it."""
 
     def checks_removed(self) -> bool:
-        """True where this cycle looks for alerts whose rule or subject was removed."""
+        """True where this cycle checks for alerts whose rule or subject was removed."""
 
     def subjects(self, context: EvaluationContext) -> list[Subject]:
         """Return the subjects to evaluate now, each once, besides the vital ones."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import AnyRuleDefinition, SubjectKind
-from monitor.alerting.rules.globs import EXCLUDES, Globs, read_globs
-from monitor.alerting.rules.muting import MuteWindow, mute_window
+from monitor.alerting.rules.globs import EXCLUDES, Globs, parse_globs
+from monitor.alerting.rules.muting import MuteWindow, parse_mute_window
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
-from monitor.alerting.rules.templates import Template, template
+from monitor.alerting.rules.templates import Template, parse_template
 from monitor.model.events import EventType
 
 
@@ -66,7 +66,7 @@ class MatchField(Struct, frozen=True, kw_only=True):
         words = [str(word) for word in traits.of(self.name) or () if word]
         known = " and ".join(repr(word) for word in words) or "not known"
         excluding = [
-            glob for glob in self.globs.excluded if not read_globs([f"!{glob}"]).match(words)
+            glob for glob in self.globs.excluded if not parse_globs([f"!{glob}"]).match(words)
         ]
         if excluding:
             return f"{self.name}: {known} is excluded by {f'{EXCLUDES}{excluding[0]}'!r}"
@@ -105,14 +105,16 @@ def rule_of(settings: RuleSettings, definition: AnyRuleDefinition) -> Rule:
     Raises:
         ConfigurationError: a glob, a template or a mute time is invalid; `config` refuses it.
     """
-    fields = RULE_DEFINITIONS[settings.rule].annotation_fields
+    fields = definition.annotation_fields
     return Rule(
         settings=settings,
         definition=definition,
-        annotations={name: template(text, fields) for name, text in settings.annotations.items()},
-        mute=tuple(mute_window(text) for text in settings.mute),
+        annotations={
+            name: parse_template(text, fields) for name, text in settings.annotations.items()
+        },
+        mute=tuple(parse_mute_window(text) for text in settings.mute),
         match_fields=tuple(
-            MatchField(name=name, globs=read_globs(globs))
+            MatchField(name=name, globs=parse_globs(globs))
             for name in _FIELDS
             if (globs := getattr(settings.match, name))
         ),

@@ -36,7 +36,7 @@ class Globs(Struct, frozen=True, kw_only=True):
         return not self.included or any(self.is_included(word) is not None for word in words)
 
 
-def read_globs(texts: Sequence[str]) -> Globs:
+def parse_globs(texts: Sequence[str]) -> Globs:
     """Return the globs of one field.
 
     Raises:

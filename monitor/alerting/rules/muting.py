@@ -33,7 +33,7 @@ class MuteWindow(Struct, frozen=True, kw_only=True):
     zone: ZoneInfo
 
 
-def mute_window(text: str) -> MuteWindow:
+def parse_mute_window(text: str) -> MuteWindow:
     """Parse one entry of ``mute``: days, times, or both, and always a time zone.
 
     Raises:

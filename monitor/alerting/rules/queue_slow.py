@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from monitor.alerting.rules.contract import (
     MATCH_RUNS,
     MINUTE,
     OUTAGES,
-    RuleAnswer,
     RuleDefinition,
     StateInput,
     SubjectKind,
@@ -27,12 +27,6 @@ from monitor.model.events import EventType
 from monitor.model.runs import RunState, Status
 
 _THRESHOLD = seconds("seconds from creation to start", 10 * MINUTE)
-
-
-def evaluate(
-    state: StateInput[PipelineFacts], memory: LateRuns | None, rule: RuleSettings
-) -> RuleAnswer[LateRuns]:
-    return evaluate_late_runs(state, memory, rule, _waiting)
 
 
 def _waiting(
@@ -62,7 +56,7 @@ DEFINITION = RuleDefinition(
     memory=LateRuns,
     event_types=(EventType.RUN_STARTED, *END_EVENTS),
     on_event=on_end_event,
-    evaluate=evaluate,
+    evaluate=partial(evaluate_late_runs, check=_waiting),
     about="A run waits too long before it starts.",
     summary="{pipeline} waits too long in {workspace}",
     description="Run {run} has waited {waiting_seconds:duration} for its start.",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from monitor.alerting.rules.contract import (
     MATCH_RUNS,
     OUTAGES,
     Quantity,
-    RuleAnswer,
     RuleDefinition,
     StateInput,
     SubjectKind,
@@ -28,12 +28,6 @@ from monitor.model.runs import RunKind, RunState, Status
 
 # Lists do not show flow runs: the end of one is known some time after that of its last job group.
 _END_READ_WITHIN = timedelta(minutes=2)
-
-
-def evaluate(
-    state: StateInput[PipelineFacts], memory: LateRuns | None, rule: RuleSettings
-) -> RuleAnswer[LateRuns]:
-    return evaluate_late_runs(state, memory, rule, _overdue)
 
 
 def _overdue(
@@ -81,7 +75,7 @@ DEFINITION = RuleDefinition(
     memory=LateRuns,
     event_types=END_EVENTS,
     on_event=on_end_event,
-    evaluate=evaluate,
+    evaluate=partial(evaluate_late_runs, check=_overdue),
     about="A run lasts longer than a limit, or than runs of its pipeline ever need.",
     summary="{pipeline} runs for too long in {workspace}",
     description="Run {run} is at {running_seconds:duration}, and "

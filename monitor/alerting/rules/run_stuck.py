@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from monitor.alerting.rules.contract import (
     MATCH_RUNS,
     MINUTE,
     OUTAGES,
-    RuleAnswer,
     RuleDefinition,
     StateInput,
     SubjectKind,
@@ -30,12 +30,6 @@ from monitor.model.runs import JobDetails, RunKind, RunState, Status
 
 _THRESHOLD = seconds("seconds without a sign while executing", 15 * MINUTE)
 _WAITING_FACTOR = 4.0  # a queue is allowed more silence than work
-
-
-def evaluate(
-    state: StateInput[PipelineFacts], memory: LateRuns | None, rule: RuleSettings
-) -> RuleAnswer[LateRuns]:
-    return evaluate_late_runs(state, memory, rule, _stuck)
 
 
 def _stuck(
@@ -124,7 +118,7 @@ DEFINITION = RuleDefinition(
     memory=LateRuns,
     event_types=END_EVENTS,
     on_event=on_end_event,
-    evaluate=evaluate,
+    evaluate=partial(evaluate_late_runs, check=_stuck),
     about="A run neither ends nor shows progress or a heartbeat; waiting ones have four times "
     "as long.",
     summary="{pipeline} makes no progress in {workspace}",

@@ -65,7 +65,7 @@ class Template(Struct, frozen=True, kw_only=True):
         return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
 
 
-def template(text: str, fields: Collection[str]) -> Template:
+def parse_template(text: str, fields: Collection[str]) -> Template:
     """Parse a template that may name ``fields``.
 
     Raises:

@@ -153,7 +153,7 @@ async def check_expiry(
 
 async def _row_of(client: WorkspaceClient, token_id: str | None) -> AccessTokenRow | None:
     edition = client.requester.edition
-    if edition is None or not operation("listApiAccessTokens").is_offered_in(edition):
+    if edition is None or not operation("listApiAccessTokens").is_part_of(edition):
         return None
     try:
         rows = await client.inventory.access_tokens(priority=Priority.CHANGES)

@@ -53,10 +53,10 @@ class Serving(Struct, frozen=True, kw_only=True):
 async def server_address(settings: ServerSettings) -> Serving:
     """Check whether the address is free, or our daemon's."""
     lines = await bounded(SERVER, _check_server(settings))
-    return Serving(lines=lines, has_daemon=lines == [_held(settings)])
+    return Serving(lines=lines, has_daemon=lines == [_used_by_daemon(settings)])
 
 
-def _held(settings: ServerSettings) -> CheckLine:
+def _used_by_daemon(settings: ServerSettings) -> CheckLine:
     address = joined_address(settings.host, settings.port)
     return ok(SERVER, f"{address} is held by our own daemon, which is alive")
 
@@ -79,7 +79,7 @@ async def _check_server(settings: ServerSettings) -> list[CheckLine]:
         return [_taken(SERVER, "server", address, str(exc))]
     if not isinstance(alive, dict) or "alive" not in alive:
         return [_taken(SERVER, "server", address, "its /healthz is not a monitor's")]
-    return [_held(settings)]
+    return [_used_by_daemon(settings)]
 
 
 @contextlib.asynccontextmanager

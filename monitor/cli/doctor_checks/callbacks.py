@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from monitor.callbacks.reach import problem_of
+from monitor.callbacks.reachability import problem_of
 from monitor.callbacks.settings import CallbackSettings
-from monitor.callbacks.upkeep import Upkeep
+from monitor.callbacks.task_maintenance import TaskMaintenance
 from monitor.catalogue.capabilities import Capability
 from monitor.cli.admin import AdminClient
 from monitor.cli.doctor_checks.addresses import Listening
@@ -43,9 +43,11 @@ async def check_public_url(
         return [warning(subject, f"{url} was not tried: {why}", "correct callbacks.listen first")]
     if Capability.TEST_WEBHOOKS not in capabilities:
         return [warning(subject, f"{url} cannot be tried: not offered here", from_outside)]
-    upkeep = Upkeep(client, settings=settings, bus=listening.bus, clock=clock, instance="doctor")
+    maintenance = TaskMaintenance(
+        client, settings=settings, bus=listening.bus, clock=clock, instance="doctor"
+    )
     try:
-        tested = await upkeep.test()
+        tested = await maintenance.test()
     except NotAvailableError as exc:
         return [warning(subject, f"{url} cannot be tried: {exc}", from_outside)]
     return [_judged(subject, url, tested, from_outside)]

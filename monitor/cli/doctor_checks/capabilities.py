@@ -53,7 +53,7 @@ def edition_line(found_capabilities: FoundCapabilities, subject: str) -> CheckLi
     refused = sorted(
         operation_id
         for operation_id in found_capabilities.refused
-        if operation(operation_id).is_offered_in(configured)
+        if operation(operation_id).is_part_of(configured)
     )
     if configured is not Edition.OPEN and refused:
         return failed(

@@ -1,4 +1,4 @@
-"""Tells one Alertmanager of alerts: their start, that they go on, and their end."""
+"""Sends alerts to one Alertmanager: when they fire, again while they fire, when they resolve."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from monitor.outputs.http import HttpReceiver
 from monitor.outputs.settings import AlertmanagerSettings, receiver_of
 
 _PATH = "/api/v2/alerts"
-# The others change nothing there: whom to remind and what to silence is Alertmanager's own.
-_TOLD = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING, EventType.ALERT_RESOLVED})
+# The other events change nothing there: Alertmanager reminds and silences by itself.
+_SENT_TYPES = frozenset({EventType.ALERT_FIRED, EventType.ALERT_FLAPPING, EventType.ALERT_RESOLVED})
 
 
 def consumers(settings: AlertmanagerSettings | None) -> list[str]:
@@ -26,7 +26,7 @@ def consumers(settings: AlertmanagerSettings | None) -> list[str]:
 
 
 class AlertmanagerOutput:
-    """One Alertmanager. It is told everything, also where others are told the same."""
+    """One Alertmanager. It is sent everything, also where others are sent the same."""
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class AlertmanagerOutput:
         await self._receiver.ready()
 
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
-        """Tell a start or an end; None for any other event."""
+        """Send a fired or resolved alert; None for any other event."""
         event = recorded.event
         if not isinstance(event, AlertEvent) or not self.wants(event):
             return None
         return self._sender.put(event.alert)
 
     def wants(self, event: Event) -> bool:
-        """True where the event is told to this output."""
-        return event.type in _TOLD
+        """True where the event is sent to this output."""
+        return event.type in _SENT_TYPES
 
 
 async def try_alertmanager(url: str, *, settings: AlertmanagerSettings, clock: Clock) -> float:

@@ -13,7 +13,7 @@ from monitor.model.alerts import Alert, AlertState
 _LAPSES_AFTER = 4  # times the interval of resending, as Prometheus does it
 
 
-class Posted(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class PostableAlert(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One element of the list that ``POST /api/v2/alerts`` takes."""
 
     labels: dict[str, str]
@@ -26,23 +26,23 @@ class Posted(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
 
 
 def body_of(alerts: Iterable[Alert], *, now: datetime, resend_seconds: float) -> bytes:
-    """Return the body that tells how these alerts stand; ``now`` is our wall time.
+    """Return the body with the present state of these alerts; ``now`` is our wall time.
 
     A firing alert ends in the future, and lapses there unless it is sent again in time. The
     instants of an alert are the workspace's, whose clock may be ahead of the Alertmanager's: an
     end in the future would be none, so nothing lies behind our now but such a lapse.
     """
     lapses_at = now + timedelta(seconds=_LAPSES_AFTER * resend_seconds)
-    return msgspec.json.encode([_posted(alert, now=now, lapses_at=lapses_at) for alert in alerts])
+    return msgspec.json.encode([_postable(alert, now=now, lapses_at=lapses_at) for alert in alerts])
 
 
-def _posted(alert: Alert, *, now: datetime, lapses_at: datetime) -> Posted:
+def _postable(alert: Alert, *, now: datetime, lapses_at: datetime) -> PostableAlert:
     starts_at = min(alert.starts_at, now)
     ends_at = lapses_at
     if alert.state is AlertState.RESOLVED:
         # Never in front of the start, which Alertmanager refuses.
         ends_at = max(starts_at, min(alert.ends_at or now, now))
-    return Posted(
+    return PostableAlert(
         labels=alert.labels,
         annotations=_annotations(alert),
         starts_at=starts_at,
@@ -52,17 +52,17 @@ def _posted(alert: Alert, *, now: datetime, lapses_at: datetime) -> Posted:
 
 
 def _annotations(alert: Alert) -> dict[str, str]:
-    told = dict(alert.annotations)
+    annotations = dict(alert.annotations)
     if alert.run is not None:
-        told.setdefault("run", alert.run.id)
+        annotations.setdefault("run", alert.run.id)
     if alert.is_flapping:
-        told.setdefault("flapping", "true")
+        annotations.setdefault("flapping", "true")
     if alert.preexisting:
-        told.setdefault("preexisting", "true")
+        annotations.setdefault("preexisting", "true")
     if alert.muted_by:
         # Ours only: mail stops where the silence is one of Alertmanager's.
-        told.setdefault("silenced_by", ", ".join(alert.muted_by))
-    return told
+        annotations.setdefault("silenced_by", ", ".join(alert.muted_by))
+    return annotations
 
 
 def _address(alert: Alert) -> str | msgspec.UnsetType:

@@ -1,8 +1,9 @@
 """Posts to one Alertmanager, one request after the other, so that no alert overtakes itself.
 
-Two things are posted: what the log tells, and again and again what stands, since an Alertmanager
-forgets what it does not hear of. Both go through one task, and the second is looked up at the
-moment of its post, so that no repetition revives what was told as resolved.
+Two things are posted: alerts from the log, and again and again all that fire, since an Alertmanager
+forgets an alert that is not repeated. Both go through the task ``post``, which alone changes
+``_ended`` and ``reason``; the task ``resend`` only fills ``_due``. What is repeated is read when
+it is posted, so that no repetition revives an alert that was posted as resolved.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from monitor.model.alerts import Alert, AlertingSnapshot, AlertState
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputRefusedError, OutputUnavailableError
 from monitor.outputs.alertmanager.posting import body_of
-from monitor.outputs.answers import settle
+from monitor.outputs.answers import give_answer
 from monitor.outputs.http import HttpReceiver
 
 log = structlog.get_logger()
@@ -28,7 +29,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 _AT_ONCE = 64  # alerts in one request
-_RESOLVED_KEPT_SECONDS = 900.0  # for so long an end is told again, as Prometheus does
+_RESOLVED_KEPT_SECONDS = 900.0  # for so long a resolved alert is repeated, as Prometheus does
 _SOONER = 4  # after a failure the next repetition comes so many times sooner
 JSON = {"Content-Type": "application/json"}
 
@@ -58,7 +59,7 @@ class Sender:
         self._resend_seconds = resend_seconds
         self._alerting = alerting
         self._queue: deque[tuple[Alert, asyncio.Future[None]]] = deque()
-        self._due: deque[str] = deque()  # fingerprints whose turn it is to be told again
+        self._due: deque[str] = deque()  # fingerprints to be repeated
         self._ended: dict[str, _Ended] = {}
         self._refused: set[tuple[str, datetime]] = set()  # repeating those would be noise
         self._has_work = asyncio.Event()
@@ -75,18 +76,18 @@ class Sender:
         """Post until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._remind(), name=f"{self._name}: tell again")
+                tasks.create_task(self._resend(), name=f"{self._name}: resend")
                 tasks.create_task(self._work(), name=f"{self._name}: post")
         finally:
             self._due.clear()
             while self._queue:
-                settle(self._queue.popleft()[1], OutputUnavailableError("stopped"))
+                give_answer(self._queue.popleft()[1], OutputUnavailableError("stopped"))
             await self._receiver.close()
 
-    async def _remind(self) -> None:
+    async def _resend(self) -> None:
         while True:
             await self._receiver.ready()
-            self._due = deque(self._status())
+            self._due = deque(self._repeatable())
             self._has_work.set()
             await self._clock.sleep(self._resend_seconds / (1 if self.reason is None else _SOONER))
 
@@ -102,19 +103,19 @@ class Sender:
                 self._has_work.clear()
 
     async def _post_news(self) -> None:
-        """Post what the log tells, in its order."""
+        """Post alerts from the log, in its order."""
         news = _taken(self._queue)
         try:
-            failures = await self._tell([alert for alert, _ in news])
+            failures = await self._post([alert for alert, _ in news])
             for (alert, answer), failure in zip(news, failures, strict=True):
                 if failure is None:
-                    self._note(alert)
-                settle(answer, failure)
+                    self._remember_end(alert)
+                give_answer(answer, failure)
         finally:
             for _, answer in news:
-                settle(answer, OutputUnavailableError("stopped"))
+                give_answer(answer, OutputUnavailableError("stopped"))
 
-    def _note(self, alert: Alert) -> None:
+    def _remember_end(self, alert: Alert) -> None:
         if alert.state is AlertState.RESOLVED:
             self._ended[alert.fingerprint] = _Ended(alert, self._clock.monotonic())
         else:
@@ -128,26 +129,26 @@ class Sender:
         ]
         if not alerts:
             return
-        for alert, failure in zip(alerts, await self._tell(alerts), strict=True):
+        for alert, failure in zip(alerts, await self._post(alerts), strict=True):
             if isinstance(failure, OutputUnavailableError):
                 self._due.clear()  # the next turn comes soon
-                log.info("alerts are not told again now", output=self._name, reason=str(failure))
+                log.info("alert resend postponed", output=self._name, reason=str(failure))
                 return
             if failure is not None:
                 self._refused.add((alert.fingerprint, alert.starts_at))
                 log.warning(
-                    "an alert is not told again",
+                    "alert resend refused",
                     output=self._name,
                     fingerprint=alert.fingerprint,
                     reason=str(failure),
                 )
 
-    def _status(self) -> list[str]:
-        """Return what is to be told again, and forget what is told no more."""
+    def _repeatable(self) -> list[str]:
+        """Return what is to be repeated, and forget what is repeated no more."""
         since = self._clock.monotonic() - _RESOLVED_KEPT_SECONDS
-        self._ended = {key: item for key, item in self._ended.items() if item.at >= since}
+        self._ended = {key: ended for key, ended in self._ended.items() if ended.at >= since}
         firing = self._firing()
-        starts = {(key, item.starts_at) for key, item in firing.items()}
+        starts = {(key, alert.starts_at) for key, alert in firing.items()}
         self._refused &= starts
         return [*firing, *(key for key in self._ended if key not in firing)]
 
@@ -155,18 +156,18 @@ class Sender:
         return {
             alert.fingerprint: alert
             for alert in self._alerting().alerts
-            if alert.is_told and alert.state is AlertState.FIRING
+            if alert.is_notified and alert.state is AlertState.FIRING
         }
 
     def _present(self, key: str, firing: Mapping[str, Alert]) -> Alert | None:
-        """Return what is to be told of one fingerprint now."""
+        """Return what is to be repeated of one fingerprint now."""
         ended, alert = self._ended.get(key), firing.get(key)
-        # The log may have told an end that is not yet part of the picture.
+        # The log may have an end that is not yet part of the snapshot.
         if alert is None or (ended is not None and ended.alert.starts_at >= alert.starts_at):
             return None if ended is None else ended.alert
         return None if (key, alert.starts_at) in self._refused else alert
 
-    async def _tell(
+    async def _post(
         self, alerts: list[Alert], *, is_again: bool = False
     ) -> list[OutputError | None]:
         """Post the alerts in one request and return what became of each; None where it is taken.
@@ -183,7 +184,7 @@ class Sender:
         except OutputRefusedError as exc:
             self.reason = None
             if len(alerts) > 1:
-                return await self._tell_apart(alerts)
+                return await self._post_each(alerts)
             return [exc]
         except OutputUnavailableError as exc:
             self.reason = str(exc)
@@ -191,17 +192,17 @@ class Sender:
         found = self._receiver.ahead_seconds
         if abs(found - ahead) > self._resend_seconds and not is_again:
             log.warning("clocks differ", output=self._name, ahead_seconds=round(found))
-            return await self._tell(alerts, is_again=True)
+            return await self._post(alerts, is_again=True)
         return [None] * len(alerts)
 
-    async def _tell_apart(self, alerts: list[Alert]) -> list[OutputError | None]:
+    async def _post_each(self, alerts: list[Alert]) -> list[OutputError | None]:
         """Post one after the other, because one that is refused takes all beside it along."""
         failures: list[OutputError | None] = []
         for alert in alerts:
             if failures and isinstance(failures[-1], OutputUnavailableError):
                 failures.append(failures[-1])  # so that a silent receiver is waited for once
             else:
-                failures += await self._tell([alert])
+                failures += await self._post([alert])
         return failures
 
 

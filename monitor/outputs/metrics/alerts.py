@@ -1,4 +1,4 @@
-"""What alerting holds, as families: alerts and silences, what was learned, what is expected."""
+"""Alerting as families: alerts and silences, learned limits, expected starts."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ from monitor.outputs.metrics.rows import Identity
 from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 _PREFIX = "alert."
-TRANSITIONS = tuple(item.removeprefix(_PREFIX) for item in EventType if item.startswith(_PREFIX))
+TRANSITIONS = tuple(
+    event_type.removeprefix(_PREFIX) for event_type in EventType if event_type.startswith(_PREFIX)
+)
 _BEGINS_LATER, _AT_WORK = "pending", "active"
 
 Series = tuple[str, str]  # the labels workspace and pipeline
 
 
 def alert_families(alerting: AlertingSnapshot, *, now: datetime) -> Iterator[Family]:
-    """Yield how many alerts and silences there are, and what became of rules and alerts."""
+    """Yield the numbers of alerts and silences, and the transitions and failures of rules."""
     yield _alerts(alerting)
     names = [name for name, _ in alerting.rules]
     transitions = families.ALERT_TRANSITIONS.counter()
-    told = {(name, to): 0 for name in names for to in TRANSITIONS} | alerting.transitions
-    for (name, to), count in sorted(told.items()):
+    counts = {(name, to): 0 for name in names for to in TRANSITIONS} | alerting.transitions
+    for (name, to), count in sorted(counts.items()):
         transitions.add_metric([name, to], count)
     failures = families.RULE_FAILURES.counter()
     for name, count in sorted((dict.fromkeys(names, 0) | alerting.failures).items()):
@@ -88,10 +90,10 @@ def _silences(silences: Iterable[Silence], now: datetime) -> Family:
 
 
 def _seconds(limits: Iterable[LearnedLimit]) -> list[tuple[Identity, float]]:
-    found = {
+    by_identity = {
         Identity(limit.workspace, limit.kind, limit.pipeline.id): limit.seconds for limit in limits
     }
-    return sorted(found.items())
+    return sorted(by_identity.items())
 
 
 class _Labels:
@@ -114,7 +116,7 @@ class _Labels:
 def _starts(
     alerting: AlertingSnapshot, labels: _Labels, page: ExpositionPage
 ) -> Iterator[FamilyText]:
-    # A flow and a plan of one name share a series, for the labels tell no kind.
+    # A flow and a plan of one name share a series, for the labels name no kind.
     expected: dict[Series, float] = {}
     missed: dict[Series, int] = {}
     for key, at in alerting.expected.items():

@@ -36,8 +36,8 @@ class Metrics:
     """All of it for one daemon. ``consumer.run`` and ``loop_lag.run`` are its tasks.
 
     ``capabilities`` are the words of all capabilities there are, so that one that a workspace
-    lacks is shown as 0. The workspaces are those that ``knowledge`` names when this is made.
-    ``alerting`` tells how alerts stand; it is asked on the event loop and must not wait.
+    lacks is shown as 0. The workspaces are those of ``live_state`` when this is made.
+    ``alerting`` returns the present alerts; it is called on the event loop and must not wait.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Who has series of its own, and who is shown together as ``__other__``. Pure.
+"""Which pipelines have series of their own, and which are merged as ``__other__``. Pure.
 
 A pipeline that is counted has its place in the table of rows, so it keeps its series over
 restarts, and what was once counted under ``__other__`` stays there: no counter ever goes back.
@@ -23,7 +23,7 @@ from monitor.outputs.metrics.inventory import InventoryLayout, lay_out_inventory
 from monitor.outputs.metrics.labels import (
     OTHER_LABEL,
     UNKNOWN_LABEL,
-    ActiveRunsOfSubject,
+    ActiveRunsByIdentity,
     PipelineId,
     by_number,
     kinds_of_runs,
@@ -51,7 +51,7 @@ class SeriesGroup(Struct, kw_only=True):
 
 
 class SeriesLayout(Struct, frozen=True, kw_only=True):
-    """What the page shows. ``dropped`` says which series it leaves out: metric, whose, how many."""
+    """What the page shows. ``dropped`` counts the series it leaves out, by metric and owner."""
 
     groups: tuple[SeriesGroup, ...]
     pipelines: tuple[tuple[NamedPipeline, str], ...]  # with the label that its series carry
@@ -88,18 +88,18 @@ def lay_out(snapshot: MetricsSnapshot, *, limits: CountingLimits) -> SeriesLayou
     left = (free - len(admitted)) * _COST
     shown_idle, hidden_idle = idle[: left // _IDLE_COST], idle[left // _IDLE_COST :]
     schedules = [
-        (workspace.workspace, each)
+        (workspace.workspace, schedule)
         for workspace in snapshot.workspaces
-        for each in workspace.schedules
+        for schedule in workspace.schedules
     ]
     left -= len(shown_idle) * _IDLE_COST
     labels = labels_of(snapshot, running)
     shown = {owner for owner in owners if owner.workspace in configured}.union(admitted, shown_idle)
-    own = {item: labels[pipeline_of(item)] for item in shown}
+    own = {identity: labels[pipeline_of(identity)] for identity in shown}
     inventory = lay_out_inventory(
         snapshot,
         room=max(0, left - len(schedules)),
-        pipelines={pipeline_of(item): label for item, label in own.items()},
+        pipelines={pipeline_of(identity): label for identity, label in own.items()},
     )
     return SeriesLayout(
         groups=_groups(snapshot, running, configured, own),
@@ -121,7 +121,7 @@ def lay_out(snapshot: MetricsSnapshot, *, limits: CountingLimits) -> SeriesLayou
 
 def _groups(
     snapshot: MetricsSnapshot,
-    running: ActiveRunsOfSubject,
+    running: ActiveRunsByIdentity,
     configured: set[str],
     labels: Mapping[Identity, str],
 ) -> tuple[SeriesGroup, ...]:
@@ -149,13 +149,13 @@ def _groups(
 
 
 def _gauged(
-    snapshot: MetricsSnapshot, running: ActiveRunsOfSubject, configured: set[str]
+    snapshot: MetricsSnapshot, running: ActiveRunsByIdentity, configured: set[str]
 ) -> set[Identity]:
-    found = {*running, *map(_identity, snapshot.pipeline_health)}
+    identities = {*running, *map(_identity, snapshot.pipeline_health)}
     return {
-        other_running
-        for other_running in found
-        if other_running.workspace in configured and other_running.pipeline != UNKNOWN
+        identity
+        for identity in identities
+        if identity.workspace in configured and identity.pipeline != UNKNOWN
     }
 
 

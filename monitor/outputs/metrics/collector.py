@@ -1,4 +1,4 @@
-"""Shows one picture. Runs in the rendering thread, never on the loop."""
+"""Shows one snapshot. Runs in the rendering thread, never on the loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.outputs.metrics.watched import watched_families
 class SnapshotCollector:
     """Draws what is watched, and lets the client library collect what the daemon says of itself.
 
-    Both are of the picture that `draw` was last given; before that there is nothing.
+    Both are of the snapshot that `draw` was last given; before that there is nothing.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class SnapshotCollector:
     ) -> Iterator[bytes]:
         """Yield the families of what is watched, as ``encoder`` would write them.
 
-        What is collected is of this picture when all of them were taken.
+        `collect` shows this snapshot once all of them were taken.
         """
         layout = lay_out(snapshot, limits=self._limits)
         self._count_dropped(layout.dropped)
@@ -72,10 +72,10 @@ class SnapshotCollector:
         yield from self._budget()
 
     def _count_dropped(self, left_out: Mapping[tuple[str, str], int]) -> None:
-        for (metric, root), count in left_out.items():
-            if (metric, root) not in self._left_out:
+        for (metric, owner), count in left_out.items():
+            if (metric, owner) not in self._left_out:
                 self._dropped[metric] = self._dropped.get(metric, 0) + count
-        # Only the present is held, so that this cannot grow with pipelines that are gone.
+        # Only the present is kept, so that this cannot grow with pipelines that are gone.
         self._left_out = left_out
 
     def _budget(self) -> Iterator[Family]:

@@ -17,6 +17,7 @@ from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError
 from monitor.model.events import EventType, RunEvent
 from monitor.model.runs import Source
+from monitor.model.waits import backoff_seconds
 from monitor.outputs.metrics.counting import CountingLimits, PendingCounts
 from monitor.outputs.metrics.rows import CounterRow, RunExemplar, decode_row, with_present_bounds
 from monitor.outputs.settings import MetricsSettings
@@ -26,12 +27,12 @@ log = structlog.get_logger()
 
 CONSUMER = "metrics"
 
-_IN_ONE_GO = 50  # events, counted without letting others have a turn
+_IN_ONE_GO = 50  # events counted without yielding to other tasks
 _LAG_BOUNDS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600, 21600)
 
 
 class MetricsConsumer:
-    """Folds the log into rows. ``rows`` and ``seen`` are never altered in place below the top."""
+    """Counts the log into rows. The values of ``rows`` and ``seen`` are never changed in place."""
 
     def __init__(
         self,
@@ -87,19 +88,23 @@ class MetricsConsumer:
             except BusUnavailableError as exc:
                 # Whatever became of the last step: the store is asked again before going on.
                 failures += 1
-                wait_seconds = self._retry_seconds(failures)
+                wait_seconds = backoff_seconds(
+                    failures,
+                    base_seconds=self._settings.retry_base_seconds,
+                    cap_seconds=self._settings.retry_cap_seconds,
+                )
                 log.warning(
-                    "events cannot be counted now; trying again",
+                    "event counting failed",
                     reason=str(exc),
                     retry_in_seconds=wait_seconds,
                 )
                 await self._clock.sleep(wait_seconds)
 
     async def restore(self) -> None:
-        """Take rows and position from the store, in place of what was held.
+        """Read rows and position from the store, in place of those in memory.
 
         Raises:
-            BusUnavailableError: what was held is still shown.
+            BusUnavailableError: the rows in memory are still shown.
         """
         position = await self._bus.subscribe(CONSUMER, start=Start.OLDEST)
         rows = _decode(await self._bus.consumer_state(CONSUMER))
@@ -107,7 +112,7 @@ class MetricsConsumer:
         pending.shrink()
         if pending.changed:
             await self._step(None, pending)
-            log.info("counters were put together to fit the budget", rows=len(pending.changed))
+            log.info("counters merged to fit the budget", rows=len(pending.changed))
         self.rows, self.position = _applied(rows, pending.changed), position
 
     async def count_some(self) -> int:
@@ -121,7 +126,7 @@ class MetricsConsumer:
         if position == self.position:
             return 0
         if batch.gap is not None:
-            log.warning("events were lost before they were counted", lost=batch.gap.lost)
+            log.warning("events lost before counting", lost=batch.gap.lost)
         pending = PendingCounts(self.rows, limits=self._limits)
         for number, recorded in enumerate(batch.events, 1):
             pending.take(recorded.event)
@@ -131,7 +136,7 @@ class MetricsConsumer:
         moved, self.position = position - self.position, position
         self.rows = _applied(self.rows, pending.changed)
         self._remember(pending)
-        self._tell(batch.events)
+        self._count_events(batch.events)
         return moved
 
     async def _step(self, position: int | None, pending: PendingCounts) -> None:
@@ -151,7 +156,7 @@ class MetricsConsumer:
         for key, seen in pending.seen.items():
             self.seen[key] = {**self.seen.get(key, {}), **seen}
 
-    def _tell(self, events: Iterable[Recorded]) -> None:
+    def _count_events(self, events: Iterable[Recorded]) -> None:
         for recorded in events:
             event = recorded.event
             self._events.labels(event.type).inc()
@@ -161,10 +166,6 @@ class MetricsConsumer:
                 # The two instants are of two clocks; the skew is what the workspace is ahead.
                 lag = (event.recorded_at - event.occurred_at).total_seconds() + (skew or 0.0)
                 self._lag.labels(event.observed_by).observe(max(0.0, lag))
-
-    def _retry_seconds(self, failures: int) -> float:
-        growing = self._settings.retry_base_seconds * 2.0 ** min(failures - 1, 16)
-        return min(growing, self._settings.retry_cap_seconds)
 
 
 def _end_of(batch: Batch, after: int) -> int:

@@ -1,7 +1,7 @@
 """Counts what happened: from an event to the rows of counters that it changes. Pure.
 
-What an event adds can be told from the event alone, save for one thing: a job group whose end a
-callback told has no duration yet. It is remembered in a bounded row until its records are read.
+What an event adds follows from the event alone, with one exception: a job group whose end a
+callback reported has no duration yet. It is remembered in a bounded row until its records are read.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PendingCounts:
             self._end(event, _RESULTS[event.type])
 
     def shrink(self) -> None:
-        """Put the rows that are beyond the places together; those idle longest go first."""
+        """Merge the rows that have no place; those idle longest go first."""
         owners = self._find_owners()
         surplus = len(owners) - self._limits.places
         for key in sorted(owners, key=lambda owner: owners[owner])[: max(0, surplus)]:
@@ -87,12 +87,12 @@ class PendingCounts:
     def _start(self, event: RunEvent) -> None:
         row = self._counts_of(event)
         self._put(msgspec.structs.replace(row, started=_plus(row.started, event.run.trigger)))
-        self._note(row.key, f"started:{event.run.trigger}", event, 1.0)
+        self._remember_exemplar(row.key, f"started:{event.run.trigger}", event, 1.0)
 
     def _end(self, event: RunEvent, result: Status) -> None:
         row = self._counts_of(event)
         self._put(msgspec.structs.replace(row, ended=_plus(row.ended, result)))
-        self._note(row.key, f"ended:{result}", event, 1.0)
+        self._remember_exemplar(row.key, f"ended:{result}", event, 1.0)
         is_job_group = event.run.key.kind is RunKind.JOB_GROUP
         if event.run.duration_seconds is not None:
             self._add_duration(event, event.run.duration_seconds)
@@ -103,13 +103,11 @@ class PendingCounts:
             self._add_wait(event)
 
     def _detail(self, event: RunEvent) -> None:
-        # Only its job records tell when a job group really started.
+        # Only its job records show when a job group really started.
         self._add_wait(event)
         waiting = self._waiting()
         if event.run.key in waiting:
-            self._put(
-                AwaitedDurations(runs=tuple(item for item in waiting if item != event.run.key))
-            )
+            self._put(AwaitedDurations(runs=tuple(key for key in waiting if key != event.run.key)))
             if event.run.duration_seconds is not None:
                 self._add_duration(event, event.run.duration_seconds)
         for count in event.run.jobs.counts if event.run.jobs is not None else ():
@@ -118,13 +116,13 @@ class PendingCounts:
                 row = self._jobs_of(event.workspace, count.job_type)
                 ended = _plus(row.ended, result, count.count)
                 self._put(msgspec.structs.replace(row, ended=ended))
-                self._note(row.key, f"ended:{result}", event, 1.0)
+                self._remember_exemplar(row.key, f"ended:{result}", event, 1.0)
 
     def _add_duration(self, event: RunEvent, seconds: float) -> None:
         row = self._counts_of(event)
         place = bisect_left(DURATION_BOUNDS, seconds)
         self._put(msgspec.structs.replace(row, durations=row.durations.plus(place, seconds)))
-        self._note(row.key, f"duration:{place}", event, seconds)
+        self._remember_exemplar(row.key, f"duration:{place}", event, seconds)
 
     def _add_wait(self, event: RunEvent) -> None:
         run = event.run
@@ -132,11 +130,11 @@ class PendingCounts:
             return
         seconds = max(0.0, (run.started_at - run.created_at).total_seconds())
         fresh = QueueCounts(workspace=run.key.workspace, kind=run.key.kind)
-        held = self._get(fresh.key)
-        row = held if isinstance(held, QueueCounts) else fresh
+        stored = self._get(fresh.key)
+        row = stored if isinstance(stored, QueueCounts) else fresh
         place = bisect_left(QUEUE_BOUNDS, seconds)
         self._put(msgspec.structs.replace(row, waits=row.waits.plus(place, seconds)))
-        self._note(row.key, f"queue:{place}", event, seconds)
+        self._remember_exemplar(row.key, f"queue:{place}", event, seconds)
 
     def _counts_of(self, event: RunEvent) -> RunCounts:
         identity = identity_of(event.run)
@@ -149,8 +147,10 @@ class PendingCounts:
     def _counts(
         self, identity: Identity, at: datetime, pipeline: Pipeline | None = None
     ) -> RunCounts:
-        held = self._get(identity.key)
-        row = held if isinstance(held, RunCounts) else RunCounts(identity=identity, touched_at=at)
+        stored = self._get(identity.key)
+        row = (
+            stored if isinstance(stored, RunCounts) else RunCounts(identity=identity, touched_at=at)
+        )
         name = (pipeline.name if pipeline is not None else None) or row.name
         return msgspec.structs.replace(row, name=name, touched_at=max(at, row.touched_at))
 
@@ -178,19 +178,19 @@ class PendingCounts:
 
     def _jobs_of(self, workspace: str, job_type: str) -> JobCounts:
         fresh = JobCounts(workspace=workspace, job_type=job_type)
-        held = self._get(fresh.key)
-        if isinstance(held, JobCounts):
-            return held
+        stored = self._get(fresh.key)
+        if isinstance(stored, JobCounts):
+            return stored
         rows = {**self._rows, **self.changed}.values()
         if sum(isinstance(row, JobCounts) for row in rows) < _JOB_TYPES_BOUND:
             return fresh
         other = JobCounts(workspace=workspace, job_type=OTHER_JOB_TYPE)
-        held = self._get(other.key)
-        return held if isinstance(held, JobCounts) else other
+        stored = self._get(other.key)
+        return stored if isinstance(stored, JobCounts) else other
 
     def _waiting(self) -> tuple[RunKey, ...]:
-        held = self._get(AwaitedDurations().key)
-        return held.runs if isinstance(held, AwaitedDurations) else ()
+        stored = self._get(AwaitedDurations().key)
+        return stored.runs if isinstance(stored, AwaitedDurations) else ()
 
     def _get(self, key: str) -> CounterRow | None:
         return self.changed[key] if key in self.changed else self._rows.get(key)
@@ -206,7 +206,7 @@ class PendingCounts:
         if self._owners is not None:
             self._owners.pop(key, None)
 
-    def _note(self, key: str, series: str, event: RunEvent, value: float) -> None:
+    def _remember_exemplar(self, key: str, series: str, event: RunEvent, value: float) -> None:
         run_id = event.run.key.id
         if len(run_id) <= _RUN_ID_BOUND:
             at = (event.occurred_at or event.recorded_at).timestamp()

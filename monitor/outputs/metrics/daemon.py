@@ -1,4 +1,4 @@
-"""What the monitor says about itself: families from one picture, and the lag of the event loop."""
+"""The daemon's own metrics: families from one snapshot, and the lag of the event loop."""
 
 from __future__ import annotations
 

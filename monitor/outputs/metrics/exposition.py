@@ -19,9 +19,9 @@ from monitor.outputs.metrics.snapshot import MetricsSnapshot
 
 log = structlog.get_logger()
 
-_ACCEPT_BOUND = 1_000  # characters of an Accept header that are looked at
+_ACCEPT_BOUND = 1_000  # characters of an Accept header that are read
 _VERSIONS = ("0.0.4", "1.0.0")
-# Those that leave our names, which need no escaping, as they are; "" where none is told.
+# Those that leave our names, which need no escaping, as they are; "" where none is named.
 _ESCAPINGS = ("", "underscores", "allow-utf-8")
 
 
@@ -98,7 +98,7 @@ class Exposition:
         self._making.pop(content_type, None)
         # Everybody who waited may be gone; a failure that nobody took is not lost in silence.
         if not made.cancelled() and (error := made.exception()) is not None:
-            log.warning("a metrics page could not be made", reason=repr(error))
+            log.warning("metrics page failed", reason=repr(error))
 
     async def _make(self, encoder: Encoder, content_type: str) -> bytes:
         snapshot = await self._gather()
@@ -113,7 +113,7 @@ class Exposition:
 
 
 class _WithoutCreated:
-    """The registry less the ``_created`` series, which double the page and tell nobody anything."""
+    """The registry less the ``_created`` series, which double the page and help nobody."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry

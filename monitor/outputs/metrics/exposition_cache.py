@@ -1,9 +1,9 @@
-"""Families drawn as text straight from rows: thousands of series in a few milliseconds.
+"""Writes families as text straight from rows: thousands of series in a few milliseconds.
 
 The client library makes an object of every sample and sorts and escapes its labels on each page,
-and every callback waits meanwhile for the interpreter. Here what stands in front of a value is
-made once, and a page costs little more than its values. Line for line it is what the library
-writes, which goes on writing the heads.
+and every callback waits meanwhile for the interpreter. Here the start of each line
+is cached, and a page costs little more than its values. Line for line it is what the library
+writes; the library still writes the HELP and TYPE lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from monitor.outputs.metrics.rows import RunExemplar
 
 Encoder = Callable[[Collector], bytes]
 
-Labels = tuple[str, ...]
+LabelValues = tuple[str, ...]
 Ending = tuple[str, dict[str, str]]  # behind the family's name, and beside the row's labels
 
 _written: Callable[[float], str] = floatToGoString  # the library has no types here
@@ -29,13 +29,13 @@ _NOTHING_SEEN: Mapping[str, RunExemplar] = {}
 
 
 class ExpositionCache:
-    """Makes the sheets of one page after the other, and keeps the starts of lines for the next.
+    """Keeps the starts of lines from one page for the next.
 
-    What a page does not show any more is forgotten with it.
+    What a page no longer shows is dropped.
     """
 
     def __init__(self) -> None:
-        self._starts: dict[str, dict[Labels, tuple[str, ...]]] = {}
+        self._starts: dict[str, dict[LabelValues, tuple[str, ...]]] = {}
 
     def begin(self, encoder: Encoder, *, is_openmetrics: bool) -> ExpositionPage:
         """Begin a page in the format of the library's ``encoder``."""
@@ -43,11 +43,11 @@ class ExpositionCache:
 
 
 class ExpositionPage:
-    """One page in the making."""
+    """One page while it is written."""
 
     def __init__(
         self,
-        starts: dict[str, dict[Labels, tuple[str, ...]]],
+        starts: dict[str, dict[LabelValues, tuple[str, ...]]],
         encoder: Encoder,
         *,
         is_openmetrics: bool,
@@ -57,29 +57,33 @@ class ExpositionPage:
         self._is_openmetrics = is_openmetrics
 
     def family_text(self, shape: FamilyShape) -> FamilyText:
-        """Return an empty sheet; each row is one series."""
+        """Return an empty family; each row is one series."""
         return self._family_text(shape, names=shape.labels, endings=(("", {}),))
 
-    def spread(self, shape: FamilyShape, words: Sequence[str], *, noted: str = "") -> FamilyText:
-        """Return an empty sheet; each row has a series for every word, which is the last label.
+    def spread(
+        self, shape: FamilyShape, words: Sequence[str], *, exemplars: str = ""
+    ) -> FamilyText:
+        """Return an empty family; each row has a series for every word, which is the last label.
 
-        Where ``noted`` is given, the exemplars of the series are those under it and the word.
+        Where ``exemplars`` is given, the exemplars of the series are those under it and the word.
         """
         *names, last = shape.labels
         endings = [("", {last: word}) for word in words]
-        keys = [f"{noted}:{word}" for word in words] if noted else ()
-        return self._family_text(shape, names=names, endings=endings, noted=keys)
+        keys = [f"{exemplars}:{word}" for word in words] if exemplars else ()
+        return self._family_text(shape, names=names, endings=endings, exemplar_keys=keys)
 
-    def histogram(self, shape: FamilyShape, bounds: Sequence[float], *, noted: str) -> FamilyText:
-        """Return an empty sheet; each row has cumulative buckets, the count and the sum.
+    def histogram(
+        self, shape: FamilyShape, bounds: Sequence[float], *, exemplars: str
+    ) -> FamilyText:
+        """Return an empty family; each row has cumulative buckets, the count and the sum.
 
-        The exemplars of the buckets are those under ``noted`` and their place.
+        The exemplars of the buckets are those under ``exemplars`` and their place.
         """
         limits = [*map(_written, bounds), "+Inf"]
         endings: list[Ending] = [("_bucket", {"le": limit}) for limit in limits]
         endings += [("_count", {}), ("_sum", {})]
-        keys = [f"{noted}:{place}" for place in range(len(limits))]
-        return self._family_text(shape, names=shape.labels, endings=endings, noted=keys)
+        keys = [f"{exemplars}:{place}" for place in range(len(limits))]
+        return self._family_text(shape, names=shape.labels, endings=endings, exemplar_keys=keys)
 
     def _family_text(
         self,
@@ -87,7 +91,7 @@ class ExpositionPage:
         *,
         names: Sequence[str],
         endings: Sequence[Ending],
-        noted: Sequence[str] = (),
+        exemplar_keys: Sequence[str] = (),
     ) -> FamilyText:
         known = self._starts.get(shape.name, {})
         kept = self._starts[shape.name] = {}
@@ -96,27 +100,27 @@ class ExpositionPage:
             start=lambda labels: _starts(shape.name, names, labels, endings),
             known=known,
             kept=kept,
-            noted=noted if self._is_openmetrics else (),
+            exemplar_keys=exemplar_keys if self._is_openmetrics else (),
         )
 
 
 class FamilyText:
-    """One family. The series of a row stand together, in the order of the sheet's endings."""
+    """One family. The series of a row stand together, in the order of the endings."""
 
     def __init__(
         self,
         *,
         head: bytes,
-        start: Callable[[Labels], tuple[str, ...]],
-        known: Mapping[Labels, tuple[str, ...]],
-        kept: dict[Labels, tuple[str, ...]],
-        noted: Sequence[str],
+        start: Callable[[LabelValues], tuple[str, ...]],
+        known: Mapping[LabelValues, tuple[str, ...]],
+        kept: dict[LabelValues, tuple[str, ...]],
+        exemplar_keys: Sequence[str],
     ) -> None:
         self._head = head
         self._start = start
         self._known = known
         self._kept = kept
-        self._noted = noted
+        self._exemplar_keys = exemplar_keys
         self._lines: list[str] = []
 
     def __len__(self) -> int:
@@ -125,7 +129,7 @@ class FamilyText:
 
     def add(
         self,
-        labels: Labels,
+        labels: LabelValues,
         *values: float,
         seen: Mapping[str, RunExemplar] = _NOTHING_SEEN,
     ) -> None:
@@ -135,8 +139,8 @@ class FamilyText:
             starts = self._start(labels)
         self._kept[labels] = starts
         lines = [f"{start}{_written(value)}" for start, value in zip(starts, values, strict=True)]
-        if seen and self._noted:
-            for place, key in enumerate(self._noted):
+        if seen and self._exemplar_keys:
+            for place, key in enumerate(self._exemplar_keys):
                 if key in seen:
                     lines[place] += _exemplar(seen[key])
         self._lines += lines
@@ -159,7 +163,7 @@ class _Empty:
 
 
 def _starts(
-    name: str, names: Sequence[str], labels: Labels, endings: Iterable[Ending]
+    name: str, names: Sequence[str], labels: LabelValues, endings: Iterable[Ending]
 ) -> tuple[str, ...]:
     """Return what stands in front of the values of a row. The library sorts labels by name."""
     own = dict(zip(names, labels, strict=True))

@@ -103,13 +103,13 @@ RUNS_ACTIVE = _watched(
 RUN_DURATION = _watched(
     "run_duration_seconds",
     FamilyType.HISTOGRAM,
-    "Seconds from a run's start, or its creation where no start is told, to its end.",
+    "Seconds from a run's start, or its creation where no start is known, to its end.",
     *IDENTITY,
 )
 RUN_QUEUE = _watched(
     "run_queue_seconds",
     FamilyType.HISTOGRAM,
-    "Seconds from a run's creation to its start, where both are told exactly.",
+    "Seconds from a run's creation to its start, where both are known exactly.",
     "workspace",
     "kind",
 )
@@ -249,7 +249,7 @@ OUTPUT_VALUES = _watched(
     "output",
     "quality",
 )
-# Those beyond runs: a workspace has no more than a few hundred of them, and the budget is above it.
+# The inventory: a workspace has no more than a few hundred of these series, within the budget.
 INVENTORY: tuple[FamilyShape, ...] = (OBJECTS, CONNECTION_UP, TOKEN_EXPIRY, USAGE, OUTPUT_VALUES)
 
 # Those of one pipeline and kind of run, with the most series that one such pair can have.
@@ -339,7 +339,7 @@ ALERTS = _daemon(
 ALERT_TRANSITIONS = _daemon(
     "alert_transitions_total",
     FamilyType.COUNTER,
-    "What was told of alerts, by the rule's name; survives restarts.",
+    "Transitions of alerts, by the rule's name; survives restarts.",
     "rule",
     "to",
 )

@@ -1,4 +1,4 @@
-"""What is shown of a workspace beyond its runs, within what the budget has left. Pure."""
+"""The inventory of a workspace as series, within what the budget has left. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from monitor.model.inventory import Figures, OutputQuality, ValueCounts
 from monitor.model.live_state import WorkspaceStatus
-from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText, Labels
+from monitor.outputs.metrics.exposition_cache import ExpositionPage, FamilyText, LabelValues
 from monitor.outputs.metrics.families import (
     CONNECTION_UP,
     INVENTORY,
@@ -24,11 +24,11 @@ from monitor.outputs.metrics.snapshot import MetricsSnapshot
 QUALITIES = ("valid", "mismatched", "missing")
 _OUTPUTS = 500  # of one workspace; the others are shown together
 
-InventoryRow = tuple[Labels, tuple[float, ...]]
+InventoryRow = tuple[LabelValues, tuple[float, ...]]
 
 
 class InventoryLayout(Struct, frozen=True, kw_only=True):
-    """The rows of each family, and the series that are left out: metric, whose, how many."""
+    """The rows of each family, and the series that are left out: by metric and owner, how many."""
 
     rows: Mapping[str, Sequence[InventoryRow]]
     dropped: Mapping[tuple[str, str], int]
@@ -42,7 +42,7 @@ class _Room:
         self.rows: dict[str, list[InventoryRow]] = {shape.name: [] for shape in INVENTORY}
         self.dropped: dict[tuple[str, str], int] = {}
 
-    def add(self, shape: FamilyShape, labels: Labels, *values: float) -> None:
+    def add(self, shape: FamilyShape, labels: LabelValues, *values: float) -> None:
         if len(values) > self.left:
             self.dropped[shape.name, "/".join(labels)] = len(values)
             return
@@ -79,12 +79,12 @@ def inventory_families(layout: InventoryLayout, page: ExpositionPage) -> Iterato
 
 def _lay_out_figures(status: WorkspaceStatus, snapshot: MetricsSnapshot, rows: _Room) -> None:
     inventory = status.inventory
-    told: tuple[tuple[FamilyShape, Figures | None], ...] = (
+    shown: tuple[tuple[FamilyShape, Figures | None], ...] = (
         (OBJECTS, inventory.objects),
         (TOKEN_EXPIRY, inventory.tokens),
         (USAGE, inventory.usage),
     )
-    for shape, figures in told:
+    for shape, figures in shown:
         # What could not be read again for long is not repeated.
         if figures is not None and figures.until >= snapshot.now:
             for name, value in sorted(figures.values.items()):
@@ -95,32 +95,22 @@ def _lay_out_outputs(
     status: WorkspaceStatus, pipelines: Mapping[PipelineId, str], rows: _Room
 ) -> None:
     """Show outputs one by one, and those without a place of their own as one."""
-    outputs = [
-        other_output for other_output in status.inventory.outputs if other_output.counts.total
-    ]
-    outputs.sort(
-        key=lambda other_output: (*by_number(other_output.pipeline.id), *by_number(other_output.id))
-    )
-    named = [
-        other_output for other_output in outputs if _pipeline_id(status, other_output) in pipelines
-    ]
+    outputs = [output for output in status.inventory.outputs if output.counts.total]
+    outputs.sort(key=lambda output: (*by_number(output.pipeline.id), *by_number(output.id)))
+    named = [output for output in outputs if _pipeline_id(status, output) in pipelines]
     places = min(_OUTPUTS, rows.left // len(QUALITIES))
     if len(outputs) > min(places, len(named)):
         places -= 1  # for those that are shown as one
     own = named[: max(0, places)]
-    shown = {(run.pipeline.id, run.id) for run in own}
-    rest = [
-        other_output
-        for other_output in outputs
-        if (other_output.pipeline.id, other_output.id) not in shown
-    ]
+    shown_ids = {(output.pipeline.id, output.id) for output in own}
+    rest = [output for output in outputs if (output.pipeline.id, output.id) not in shown_ids]
     labels = _output_labels(own)
-    for run in own:
-        pipeline = pipelines[_pipeline_id(status, run)]
-        output = labels[run.pipeline.id, run.id]
-        rows.add(OUTPUT_VALUES, (status.workspace, pipeline, output), *_ratios([run.counts]))
+    for output in own:
+        pipeline = pipelines[_pipeline_id(status, output)]
+        label = labels[output.pipeline.id, output.id]
+        rows.add(OUTPUT_VALUES, (status.workspace, pipeline, label), *_ratios([output.counts]))
     if rest:
-        together = _ratios([item.counts for item in rest])
+        together = _ratios([output.counts for output in rest])
         rows.add(OUTPUT_VALUES, (status.workspace, OTHER_LABEL, OTHER_LABEL), *together)
 
 
@@ -134,8 +124,8 @@ def _output_labels(outputs: Iterable[OutputQuality]) -> dict[tuple[str, str], st
         named.setdefault(output.pipeline.id, []).append((output.id, output.name))
     return {
         (pipeline, output): label
-        for pipeline, found in named.items()
-        for output, label in labels_by_id(found).items()
+        for pipeline, outputs_of_it in named.items()
+        for output, label in labels_by_id(outputs_of_it).items()
     }
 
 

@@ -13,7 +13,7 @@ UNKNOWN_LABEL = "unknown"
 OTHER_LABEL = "__other__"
 
 PipelineId = tuple[str, PipelineKind, str]  # workspace, kind, id
-ActiveRunsOfSubject = Mapping[Identity, Sequence[ActiveRun]]
+ActiveRunsByIdentity = Mapping[Identity, Sequence[ActiveRun]]
 
 
 def kind_of_pipeline(kind: RunKind) -> PipelineKind:
@@ -32,25 +32,29 @@ def pipeline_of(identity: Identity) -> PipelineId:
     return identity.workspace, kind_of_pipeline(identity.kind), identity.pipeline
 
 
-def running_of(active: Iterable[ActiveRun]) -> ActiveRunsOfSubject:
-    """Return the runs that have not ended by whose they are; there may be very many of them."""
+def running_of(active: Iterable[ActiveRun]) -> ActiveRunsByIdentity:
+    """Return the runs that have not ended, by the labels of their series."""
     running: dict[Identity, list[ActiveRun]] = {}
-    for other_active in active:
-        running.setdefault(identity_of(other_active.run), []).append(other_active)
+    for active_run in active:
+        running.setdefault(identity_of(active_run.run), []).append(active_run)
     return running
 
 
-def labels_of(snapshot: MetricsSnapshot, running: ActiveRunsOfSubject) -> dict[PipelineId, str]:
-    """Name every pipeline of the picture. What the inventory names keeps that name.
+def labels_of(snapshot: MetricsSnapshot, running: ActiveRunsByIdentity) -> dict[PipelineId, str]:
+    """Name every pipeline of the snapshot. What the inventory names keeps that name.
 
     A pipeline that the inventory has not named, or has no more, goes by the name that its runs
-    told; where that is taken, its id is added.
+    reported; where that is taken, its id is added.
     """
     present = {
         (pipeline.workspace, pipeline.kind, pipeline.id): pipeline.label
         for pipeline in snapshot.pipelines
     }
-    past = {item: name for item, name in _told(snapshot, running) if item not in present}
+    past = {
+        pipeline: name
+        for pipeline, name in _reported_names(snapshot, running)
+        if pipeline not in present
+    }
     labels: dict[PipelineId, str] = {}
     taken: dict[tuple[str, PipelineKind], set[str]] = {}
     for names in (present, past):
@@ -85,8 +89,8 @@ def _free(name: str | None, identity: str, taken: set[str]) -> str:
     return label
 
 
-def _told(
-    snapshot: MetricsSnapshot, running: ActiveRunsOfSubject
+def _reported_names(
+    snapshot: MetricsSnapshot, running: ActiveRunsByIdentity
 ) -> Iterable[tuple[PipelineId, str | None]]:
     for row in snapshot.rows.values():
         if isinstance(row, RunCounts) and row.needs_place:

@@ -1,4 +1,4 @@
-"""One frozen look at everything that the metrics page shows, taken on the event loop."""
+"""A frozen snapshot of everything that the metrics page shows, taken on the event loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MetricsSnapshot(Struct, frozen=True, kw_only=True):
     confirmed: Mapping[tuple[str, RunKind], datetime] = {}
     bus: StoreStatus | None = None  # None where the store did not answer in time
     configuration: ConfigurationStatus | None = None
-    alerting: AlertingSnapshot | None = None  # None where nothing judges rules
+    alerting: AlertingSnapshot | None = None  # None where no rules are evaluated
 
 
 def snapshot_of(
@@ -78,10 +78,10 @@ def snapshot_of(
 
 
 async def status_of(bus: EventBus, *, timeout_seconds: float) -> StoreStatus | None:
-    """Ask the store how it stands; None where it does not say so in time."""
+    """Read the store's figures; None where it does not answer in time."""
     try:
         async with asyncio.timeout(timeout_seconds):
             return await bus.status()
     except (BusUnavailableError, TimeoutError) as exc:
-        log.warning("the store's figures are missing on the metrics page", reason=repr(exc))
+        log.warning("store figures missing on metrics page", reason=repr(exc))
         return None

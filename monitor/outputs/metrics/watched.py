@@ -1,4 +1,4 @@
-"""The families of what is watched, drawn from one picture. Pure, but for the sheets it fills."""
+"""The families of what is watched, made from one snapshot. Pure, but for the texts it fills."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def watched_families(
     stale_after_seconds: float,
     capabilities: Sequence[str],
 ) -> Iterator[FamilyText]:
-    """Yield what is watched, in the order of the page, each sheet when it is full."""
+    """Yield what is watched, in the order of the page, each family when it is complete."""
     yield from _workspaces(snapshot, page, capabilities)
     yield from _inventory(snapshot, layout, page)
     yield from _counters(layout.groups, page)
@@ -56,24 +56,24 @@ def _workspaces(
 ) -> Iterator[FamilyText]:
     up, skew = page.family_text(families.WORKSPACE_UP), page.family_text(families.CLOCK_SKEW)
     capability = page.family_text(families.CAPABILITY)
-    for other_workspace in snapshot.workspaces:
-        if other_workspace.reachability is not Reachability.UNKNOWN:
+    for workspace in snapshot.workspaces:
+        if workspace.reachability is not Reachability.UNKNOWN:
             up.add(
-                (other_workspace.workspace,),
-                other_workspace.reachability is not Reachability.UNREACHABLE,
+                (workspace.workspace,),
+                workspace.reachability is not Reachability.UNREACHABLE,
             )
-        if other_workspace.clock_skew_seconds is not None:
-            skew.add((other_workspace.workspace,), other_workspace.clock_skew_seconds)
-        for name in (
-            sorted({*capabilities, *other_workspace.capabilities})
-            if other_workspace.edition is not None
+        if workspace.clock_skew_seconds is not None:
+            skew.add((workspace.workspace,), workspace.clock_skew_seconds)
+        for word in (
+            sorted({*capabilities, *workspace.capabilities})
+            if workspace.edition is not None
             else ()
         ):
-            capability.add((other_workspace.workspace, name), name in other_workspace.capabilities)
+            capability.add((workspace.workspace, word), word in workspace.capabilities)
     yield from (up, skew, capability)
     live_state = page.family_text(families.LIVE_STATE)
-    for (workspace, kind), at in sorted(snapshot.confirmed.items()):
-        live_state.add((workspace, kind), at.timestamp())
+    for (name, kind), at in sorted(snapshot.confirmed.items()):
+        live_state.add((name, kind), at.timestamp())
     yield live_state
 
 
@@ -81,8 +81,8 @@ def _inventory(
     snapshot: MetricsSnapshot, layout: SeriesLayout, page: ExpositionPage
 ) -> Iterator[FamilyText]:
     labels = {
-        other_workspace.workspace: schedule_labels_of(other_workspace.schedules)
-        for other_workspace in snapshot.workspaces
+        workspace.workspace: schedule_labels_of(workspace.schedules)
+        for workspace in snapshot.workspaces
     }
     starters: dict[tuple[str, str, str], list[str]] = {}
     for workspace in snapshot.workspaces:
@@ -105,12 +105,14 @@ def _inventory(
 
 
 def _counters(groups: Sequence[SeriesGroup], page: ExpositionPage) -> Iterator[FamilyText]:
-    started = page.spread(families.RUNS_STARTED, list(Trigger), noted="started")
+    started = page.spread(families.RUNS_STARTED, list(Trigger), exemplars="started")
     for group in groups:
         begun = group.counts.started if group.counts is not None else {}
-        started.add(_labels(group), *(begun.get(item, 0) for item in Trigger), seen=group.seen)
+        started.add(
+            _labels(group), *(begun.get(trigger, 0) for trigger in Trigger), seen=group.seen
+        )
     yield started
-    ended = page.spread(families.RUNS, _RESULTS, noted="ended")
+    ended = page.spread(families.RUNS, _RESULTS, exemplars="ended")
     for group in groups:
         ends = group.counts.ended if group.counts is not None else {}
         ended.add(_labels(group), *(ends.get(result, 0) for result in _RESULTS), seen=group.seen)
@@ -118,7 +120,7 @@ def _counters(groups: Sequence[SeriesGroup], page: ExpositionPage) -> Iterator[F
 
 
 def _durations(groups: Sequence[SeriesGroup], page: ExpositionPage) -> FamilyText:
-    family_text = page.histogram(families.RUN_DURATION, DURATION_BOUNDS, noted="duration")
+    family_text = page.histogram(families.RUN_DURATION, DURATION_BOUNDS, exemplars="duration")
     for group in groups:
         # A pipeline that was never counted has no histogram: it would only cost series.
         if group.counts is not None:
@@ -127,14 +129,14 @@ def _durations(groups: Sequence[SeriesGroup], page: ExpositionPage) -> FamilyTex
 
 
 def _waits(snapshot: MetricsSnapshot, page: ExpositionPage) -> FamilyText:
-    family_text = page.histogram(families.RUN_QUEUE, QUEUE_BOUNDS, noted="queue")
+    family_text = page.histogram(families.RUN_QUEUE, QUEUE_BOUNDS, exemplars="queue")
     rows = {key: row for key, row in snapshot.rows.items() if isinstance(row, QueueCounts)}
-    # What the API lists is known before its first run. No flow run ever tells its start.
+    # What the API lists is known before its first run. No flow run ever reports its start.
     for workspace, kind in snapshot.confirmed:
         if kind is not RunKind.FLOW_RUN:
             fresh = QueueCounts(workspace=workspace, kind=kind)
             rows.setdefault(fresh.key, fresh)
-    configured = {other_workspace.workspace for other_workspace in snapshot.workspaces}
+    configured = {workspace.workspace for workspace in snapshot.workspaces}
     for key, row in sorted(rows.items()):
         if row.workspace in configured:
             seen = snapshot.seen.get(key, {})
@@ -143,10 +145,10 @@ def _waits(snapshot: MetricsSnapshot, page: ExpositionPage) -> FamilyText:
 
 
 def _jobs(snapshot: MetricsSnapshot, page: ExpositionPage) -> FamilyText:
-    family_text = page.spread(families.JOBS, _JOB_RESULTS, noted="ended")
-    rows = [other_row for other_row in snapshot.rows.values() if isinstance(other_row, JobCounts)]
+    family_text = page.spread(families.JOBS, _JOB_RESULTS, exemplars="ended")
+    rows = [row for row in snapshot.rows.values() if isinstance(row, JobCounts)]
     configured = {workspace.workspace for workspace in snapshot.workspaces}
-    for row in sorted(rows, key=lambda other_row: other_row.key):
+    for row in sorted(rows, key=lambda counts: counts.key):
         if row.workspace in configured:
             ends = (row.ended.get(job_result, 0) for job_result in _JOB_RESULTS)
             family_text.add(
@@ -175,14 +177,13 @@ def _present(
             seen_since=seen_since,
         ):
             continue
-        statuses = [other_active.run.status for other_active in group.active]
+        statuses = [active_run.run.status for active_run in group.active]
         active.add(_labels(group), *map(statuses.count, _ACTIVE))
         begun = [
-            other_active.run.created_at or other_active.run.started_at
-            for other_active in group.active
+            active_run.run.created_at or active_run.run.started_at for active_run in group.active
         ]
-        if told := [at for at in begun if at is not None]:
-            oldest.add(_labels(group), min(told).timestamp())
+        if known := [at for at in begun if at is not None]:
+            oldest.add(_labels(group), min(known).timestamp())
     yield from (active, oldest)
 
 
@@ -190,20 +191,20 @@ def _last_runs(groups: Sequence[SeriesGroup], page: ExpositionPage) -> Iterator[
     gauges: tuple[
         tuple[families.FamilyShape, Callable[[PipelineHealth], float | None], bool], ...
     ] = (
-        (families.LAST_STARTED, lambda item: _unix(item.last_started_at), True),
-        (families.LAST_COMPLETED, lambda item: _unix(item.last_finished_at), True),
-        (families.LAST_SUCCESS, lambda item: _unix(item.last_success_at), True),
-        (families.LAST_DURATION, lambda item: item.last_duration_seconds, False),
-        (families.FAILURES, lambda item: item.consecutive_failures, False),
+        (families.LAST_STARTED, lambda health: _unix(health.last_started_at), True),
+        (families.LAST_COMPLETED, lambda health: _unix(health.last_finished_at), True),
+        (families.LAST_SUCCESS, lambda health: _unix(health.last_success_at), True),
+        (families.LAST_DURATION, lambda health: health.last_duration_seconds, False),
+        (families.FAILURES, lambda health: health.consecutive_failures, False),
     )
     for shape, value_of, is_least_worst in gauges:
         family_text = page.family_text(shape)
         for group in groups:
-            told = [
+            values = [
                 value for health in group.pipeline_health if (value := value_of(health)) is not None
             ]
-            if told:
-                family_text.add(_labels(group), min(told) if is_least_worst else max(told))
+            if values:
+                family_text.add(_labels(group), min(values) if is_least_worst else max(values))
         yield family_text
     result = page.spread(families.LAST_RESULT, _RESULTS)
     for group in groups:
@@ -224,7 +225,7 @@ def _amounts(buckets: Buckets) -> Iterator[float]:
 
 
 def _labels(group: SeriesGroup) -> tuple[str, str, str]:
-    # The plain text of the kind: an enum's hash is slow, and these are looked up all the time.
+    # The plain text of the kind: an enum's hash is slow, and these are hashed for every series.
     return group.workspace, group.kind.value, group.label
 
 

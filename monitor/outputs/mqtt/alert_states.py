@@ -1,4 +1,4 @@
-"""What the retained topics of alerts say: how each episode stands. No I/O and no clock."""
+"""The payloads of the retained topics of alerts. No I/O and no clock."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from monitor.model.alerts import Alert, AlertState, Severity
 
 
 class AlertStatus(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One episode, under Alertmanager's names; ``endsAt`` is null while it goes on.
+    """One alert, under Alertmanager's names; ``endsAt`` is null while it fires.
 
-    ``mutedBy`` says why nobody is told although it is so: ``silence:ID``, ``mute``,
+    ``mutedBy`` says why nobody is notified although it fires: ``silence:ID``, ``mute``,
     ``inhibited:FINGERPRINT``. ``evidence`` are ids of events, ``evidenceCount`` counts them all.
     """
 

@@ -1,4 +1,9 @@
-"""Stays connected to the broker: asks again with growing waits, greets on every connect."""
+"""Stays connected to the broker: reconnects with growing waits, publishes its state each time.
+
+The task ``mqtt: stay connected`` owns the link, ``reason`` and ``since``; all others only read them
+and send on the link. When the link ends, every message on it ends with an error, and each sender
+decides for itself whether to send again.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +28,11 @@ from monitor.outputs.settings import MqttSettings
 log = structlog.get_logger()
 
 JSON = "application/json"
-_KEEP_SECONDS = 1.0
+_KEEP_ALIVE_SECONDS = 1.0
 
 
 class Connection:
-    """The present link, if there is one, and how things stand otherwise."""
+    """The present link, or why there is none."""
 
     def __init__(
         self,
@@ -72,30 +77,33 @@ class Connection:
         return self._backoff.hint
 
     async def ready(self) -> MqttLink:
-        """Wait for a link on which the greeting has been acknowledged."""
+        """Wait for a link on which the greeting has been acknowledged.
+
+        A cancelled call leaves nothing behind.
+        """
         while self._link is None:
             await self._is_ready.wait()
         return self._link
 
     async def introduce(self, info: BridgeInfo) -> None:
-        """Say something else of ourselves from now on; a lost link is told with the next one."""
+        """Publish this info from now on; without a link, with the next one."""
         self._info = info
         if self._link is None:
             return
         try:
             await self._link.send(self._bridge_info())
         except OutputError as exc:
-            log.info("the broker was not told of the new configuration", reason=str(exc))
+            log.info("bridge info not published", reason=str(exc))
 
     async def run(self) -> None:
         """Stay connected until cancelled, then say goodbye."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._stay_connected(), name="mqtt: stay connected")
-            tasks.create_task(self._keep_link(), name="mqtt: keep the link")
+            tasks.create_task(self._keep_alive(), name="mqtt: keep alive")
 
-    async def _keep_link(self) -> None:
+    async def _keep_alive(self) -> None:
         while True:
-            await self._clock.sleep(_KEEP_SECONDS)
+            await self._clock.sleep(_KEEP_ALIVE_SECONDS)
             if self._opened is not None:
                 self._opened.keep_alive()
 
@@ -160,11 +168,11 @@ class Connection:
             self._set_link(None, reason=self.reason)
 
     async def _greet(self, link: MqttLink) -> None:
-        told = [link.send(self._bridge_state("online")), link.send(self._bridge_info())]
-        for failure in await asyncio.gather(*told, return_exceptions=True):
+        greeting = [link.send(self._bridge_state("online")), link.send(self._bridge_info())]
+        for failure in await asyncio.gather(*greeting, return_exceptions=True):
             if isinstance(failure, OutputRefusedError):
-                # Whoever may not greet may still be allowed to tell events.
-                log.warning("the broker refused the greeting", reason=str(failure))
+                # A client that may not publish its state may still be allowed to publish events.
+                log.warning("bridge state refused", reason=str(failure))
             elif failure is not None:
                 raise failure
 
@@ -174,7 +182,7 @@ class Connection:
                 await link.send(self._bridge_state("stopped"))
                 await link.close()
         except (OutputError, TimeoutError) as exc:
-            log.warning("the broker did not hear the goodbye", reason=str(exc))
+            log.warning("bridge state stopped not published", reason=str(exc))
 
     def _bridge_state(self, state: str) -> OutgoingMessage:
         return OutgoingMessage(

@@ -221,7 +221,7 @@ class MqttLink:
     def _answer(self, message_id: int, reason_code: ReasonCode) -> None:
         answer, _ = self._answers.pop(message_id, (None, 0.0))
         if answer is not None and not answer.done():
-            _settle(answer, reason_code)
+            _end_answer(answer, reason_code)
         if self._queue_out:
             # Not from inside paho's callback, which holds its locks.
             self._loop.call_soon(self._publish_queued)
@@ -249,7 +249,7 @@ class MqttLink:
         self.lost.set_result(end)
 
 
-def _settle(answer: asyncio.Future[None], reason_code: ReasonCode) -> None:
+def _end_answer(answer: asyncio.Future[None], reason_code: ReasonCode) -> None:
     code = reason_code.value
     if code < _FAILURE_FROM:
         answer.set_result(None)

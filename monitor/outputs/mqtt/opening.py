@@ -28,7 +28,7 @@ async def open_link(
     will: OutgoingMessage | None,
     on_refused: Callable[[ProtocolVersion, VersionRefusedError], None],
 ) -> MqttLink:
-    """Return a link that the broker has accepted; ``on_refused`` hears of each version's refusal.
+    """Return a link that the broker has accepted; ``on_refused`` gets each version's refusal.
 
     Raises:
         OutputUnavailableError: no connection in time, or it was refused.

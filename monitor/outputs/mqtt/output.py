@@ -1,4 +1,4 @@
-"""Tells subscribers of a broker what happened, and keeps its retained topics as things stand."""
+"""Publishes events to the subscribers of a broker and keeps its retained topics up to date."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event
 from monitor.model.runs import Pipeline
-from monitor.outputs.cloudevents import CONTENT_TYPE, Message, encode, message_of
+from monitor.outputs.cloudevent_shapes import Message
+from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.mqtt.connection import Connection
 from monitor.outputs.mqtt.link import OutgoingMessage
@@ -114,7 +115,7 @@ class MqttOutput:
         await self._connection.ready()
 
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
-        """Publish one event; None for one that is not told on MQTT."""
+        """Publish one event; None for one that MQTT does not carry."""
         self._retained.touch(recorded.event)
         topic = self._topics.event(recorded.event)
         if topic is None:
@@ -138,20 +139,20 @@ class MqttOutput:
         )
 
     def wants(self, event: Event) -> bool:
-        """True where the event is told to this output."""
+        """True where the event is published by this output."""
         return self._topics.event(event) is not None
 
 
 def _user_properties(message: Message) -> tuple[tuple[str, str], ...]:
-    told = (
+    properties = (
         ("id", message.id),
         ("type", message.type),
         ("source", message.source),
         ("subject", message.subject),
     )
     if isinstance(message.time, datetime):
-        return (*told, ("time", message.time.isoformat().replace("+00:00", "Z")))
-    return told
+        return (*properties, ("time", message.time.isoformat().replace("+00:00", "Z")))
+    return properties
 
 
 def _failed(reason: Exception) -> asyncio.Future[None]:

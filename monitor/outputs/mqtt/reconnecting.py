@@ -18,7 +18,7 @@ _LEAST_JITTER = 0.5
 
 
 class ReconnectBackoff:
-    """Counts failed connections in a row; a link that was held for long begins anew."""
+    """Counts failed connections in a row; a link that lasted resets the counts."""
 
     def __init__(
         self, *, instance: str, base_seconds: float, cap_seconds: float, jitter: Random

@@ -1,7 +1,7 @@
-"""Keeps the retained topics equal to what is known, on whatever the broker remembers.
+"""Keeps the retained topics equal to the live state, whatever the broker remembers.
 
 The store lists every retained topic of ours *before* it is first published, so that one that was
-published and is wanted no more can be found and deleted after any crash. Nothing else is deleted.
+published and is no longer needed can be found and deleted after any crash. Nothing else is deleted.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RetainedStates:
     ) -> None:
         """``alerting`` must know the stored alerts by the time of `run`.
 
-        What it does not know then is taken for over, and its topics are deleted.
+        The topics of alerts that it does not know then are deleted.
         """
         self._consumer = consumer
         self._bus = bus
@@ -71,11 +71,13 @@ class RetainedStates:
         self._next_start = next_start
         self._alerting = alerting
         self._listed: set[str] = set()
-        self._told: dict[str, tuple[int, float]] = {}  # topic -> essence, and when; of this link
+        self._published: dict[
+            str, tuple[int, float]
+        ] = {}  # topic -> essence, and when; on this link
         self._touched: set[PipelineIdentity] = set()
         self._has_touched_workspaces = False
-        self._picture: AlertingSnapshot | None = None  # as told on this link
-        self._alerts: dict[str, Alert] = {}  # of it, by fingerprint; what is pending is not told
+        self._snapshot: AlertingSnapshot | None = None  # as published on this link
+        self._alerts: dict[str, Alert] = {}  # of it, by fingerprint; pending ones are not published
 
     async def open(self) -> None:
         """Read the list of topics and put the bridge's own on it; to be called before connecting.
@@ -88,7 +90,7 @@ class RetainedStates:
         await self._list([self._topics.bridge_state, self._topics.bridge_info])
 
     def touch(self, event: Event) -> None:
-        """Look at what the event is about with the next tick."""
+        """Compare what the event is about with the next tick."""
         if isinstance(event, AlertEvent):
             return  # alerts are compared with every tick
         if not isinstance(event, RunEvent):
@@ -98,33 +100,36 @@ class RetainedStates:
             self._touched.add((key.workspace, key.kind, event.run.pipeline.id))
 
     async def run(self) -> None:
-        """Keep the broker's memory right until cancelled."""
+        """Keep the retained topics up to date until cancelled."""
         while True:
             link = await self._connection.ready()
-            self._told.clear()
-            self._picture, self._alerts = None, {}
+            self._published.clear()
+            self._snapshot, self._alerts = None, {}
             try:
                 await self._follow(link)
             except OutputUnavailableError as exc:
-                log.info("retained states wait for the broker", reason=str(exc))
+                log.info("retained states wait for broker", reason=str(exc))
             except BusUnavailableError as exc:
-                log.warning("retained states wait for the store", reason=str(exc))
+                log.warning("retained states wait for store", reason=str(exc))
             await self._clock.sleep(self._settings.state_interval_seconds)
 
     async def _follow(self, link: MqttLink) -> None:
         """Tick until the link is lost. A tick is the least time between two messages of a topic."""
-        looked_at_all: float | None = None
+        compared_all_at: float | None = None
         while link is self._connection.link:
             now = self._clock.monotonic()
-            await self._tell_alerts(link)
-            if looked_at_all is None or now - looked_at_all >= self._settings.state_scan_seconds:
-                looked_at_all = now
-                await self._look(link, only=None)
+            await self._publish_alerts(link)
+            if (
+                compared_all_at is None
+                or now - compared_all_at >= self._settings.state_scan_seconds
+            ):
+                compared_all_at = now
+                await self._compare(link, only=None)
             elif self._touched or self._has_touched_workspaces:
-                await self._look(link, only=self._touched)
+                await self._compare(link, only=self._touched)
             await self._clock.sleep(self._settings.state_interval_seconds)
 
-    async def _look(self, link: MqttLink, *, only: Collection[PipelineIdentity] | None) -> None:
+    async def _compare(self, link: MqttLink, *, only: Collection[PipelineIdentity] | None) -> None:
         self._touched = set()
         self._has_touched_workspaces = False
         stale = timedelta(seconds=self._settings.state_stale_seconds)
@@ -145,36 +150,36 @@ class RetainedStates:
         if only is None:
             await self._delete(link, self._leftovers(present))
 
-    async def _tell_alerts(self, link: MqttLink) -> None:
-        """Publish how alerts stand, as far as that has changed."""
-        picture = self._alerting()
-        if picture is self._picture:
+    async def _publish_alerts(self, link: MqttLink) -> None:
+        """Publish the alerts that changed."""
+        snapshot = self._alerting()
+        if snapshot is self._snapshot:
             return
         alerts = {
             alert.fingerprint: alert
-            for alert in picture.alerts
+            for alert in snapshot.alerts
             if alert.state is not AlertState.PENDING
         }
-        # An alert that did not change is the same object in each picture.
+        # An alert that did not change is the same object in each snapshot.
         changed = iter(
             [alert for key, alert in alerts.items() if self._alerts.get(key) is not alert]
         )
         while some := list(islice(changed, _AT_ONCE)):
             states = [
-                Retained(self._topics.alert_state(item), status_of(item), is_alive=False)
-                for item in some
+                Retained(self._topics.alert_state(alert), status_of(alert), is_alive=False)
+                for alert in some
             ]
             await self._publish(link, self._news(states))
-        self._picture, self._alerts = picture, alerts
+        self._snapshot, self._alerts = snapshot, alerts
 
     def _news(self, states: Iterable[AnyRetained]) -> list[tuple[AnyRetained, int]]:
         now = self._clock.monotonic()
         news: list[tuple[AnyRetained, int]] = []
         for state in states:
             essence = state.essence()
-            told = self._told.get(state.topic)
-            if told is not None and told[0] == essence:
-                age_seconds = now - told[1]
+            published = self._published.get(state.topic)
+            if published is not None and published[0] == essence:
+                age_seconds = now - published[1]
                 if not state.is_alive or age_seconds < self._settings.state_refresh_seconds:
                     continue
             news.append((state, essence))
@@ -189,18 +194,18 @@ class RetainedStates:
         taken = await _taken([state.topic for state, _ in news], answers)
         for state, essence in news:
             # A refused one is marked too: it is tried again when it changes, not every second.
-            self._told[state.topic] = (essence, now)
+            self._published[state.topic] = (essence, now)
         if len(taken) < len(news):
-            log.warning("the broker refused retained states", count=len(news) - len(taken))
+            log.warning("retained states refused", count=len(news) - len(taken))
 
     def _leftovers(self, present: StateSnapshot) -> list[str]:
-        wanted = {self._topics.bridge_state, self._topics.bridge_info}
-        wanted.update(self._topics.pipeline_state(*identity) for identity in present.identities())
-        wanted.update(self._topics.alert_state(alert) for alert in self._alerts.values())
+        needed = {self._topics.bridge_state, self._topics.bridge_info}
+        needed.update(self._topics.pipeline_state(*identity) for identity in present.identities())
+        needed.update(self._topics.alert_state(alert) for alert in self._alerts.values())
         configured = {state.state.workspace: state.topic for state in present.workspaces()}
-        wanted.update(configured.values())
+        needed.update(configured.values())
         leftovers: list[str] = []
-        for topic in self._listed - wanted:
+        for topic in self._listed - needed:
             workspace = self._topics.workspace_of(topic)
             # Until a workspace has answered, what is not known of it may still be there; alerts
             # are known from the start.
@@ -216,7 +221,7 @@ class RetainedStates:
             await self._store(dict.fromkeys((_KEY + topic for topic in gone), None))
             self._listed.difference_update(gone)
             for topic in gone:
-                self._told.pop(topic, None)
+                self._published.pop(topic, None)
             log.info("retained leftovers deleted", count=len(gone), refused=len(some) - len(gone))
 
     async def _list(self, topics: Iterable[str]) -> None:

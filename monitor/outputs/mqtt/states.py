@@ -1,4 +1,4 @@
-"""What the retained topics say: the present as payloads. No I/O and no clock."""
+"""The payloads of the retained topics: the live state. No I/O and no clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from monitor.outputs.mqtt.alert_states import AlertStatus
 from monitor.outputs.mqtt.topics import Topics
 from monitor.tracking.live_state import LiveStateView
 
-ACTIVE_RUNS_LISTED = 50  # per pipeline; ``active_count`` tells them all
+ACTIVE_RUNS_LISTED = 50  # per pipeline; ``active_count`` counts them all
 
 NextStart = Callable[[str, Pipeline], datetime | None]
 PipelineIdentity = tuple[str, RunKind, str]  # workspace, kind of run, pipeline id
@@ -71,9 +71,9 @@ class PipelineStateData(Struct, frozen=True, kw_only=True):
 
 
 class ActiveRunData(Struct, frozen=True, kw_only=True):
-    """A run that was not seen to end. Instants are the workspace's.
+    """A run that has not ended as far as we know. Instants are the workspace's.
 
-    ``status`` is ``unknown`` where what runs is unknown; the rest is what was seen last.
+    ``status`` is ``unknown`` where what runs is unknown; the rest is what was observed last.
     """
 
     id: str
@@ -128,7 +128,7 @@ class Retained(Struct, Generic[T], frozen=True):
 
     topic: str
     state: T
-    is_alive: bool  # its ``known_at`` moves, and is worth telling from time to time
+    is_alive: bool  # its ``known_at`` moves, so it is published again from time to time
 
     def payload(self) -> bytes:
         return _encoder.encode(self.state)
@@ -143,7 +143,7 @@ AnyRetained = Retained[WorkspaceState] | Retained[PipelineState] | Retained[Aler
 
 
 class StateSnapshot:
-    """One look at what is known, grouped by pipeline."""
+    """The live state at one time, grouped by pipeline."""
 
     def __init__(
         self,
@@ -160,8 +160,8 @@ class StateSnapshot:
         self._next_start = next_start
         self._confirmed = view.confirmed()
         self._names = {
-            (other_pipeline.workspace, other_pipeline.kind, other_pipeline.id): other_pipeline.name
-            for other_pipeline in view.pipelines()
+            (pipeline.workspace, pipeline.kind, pipeline.id): pipeline.name
+            for pipeline in view.pipelines()
         }
         self._workspaces = {workspace.workspace: workspace for workspace in view.workspaces()}
         self._due = _latest_due(view.polls())  # when each workspace should have been asked again
@@ -201,7 +201,7 @@ class StateSnapshot:
             return None
         name = self._names.get((workspace, pipeline.kind, pipeline_id)) or pipeline.name
         worst = max(pipeline_health, key=_badness, default=None)
-        oldest = min(active, key=lambda other_active: other_active.confirmed_at, default=None)
+        oldest = min(active, key=lambda active_run: active_run.confirmed_at, default=None)
         listed_at = self._confirmed.get((workspace, kind))
         is_known = knows_what_runs(
             self._workspaces[workspace],
@@ -261,7 +261,7 @@ def _pipeline_of(
 ) -> Pipeline | None:
     for health in pipeline_health:
         return health.pipeline
-    return next((other_active.run.pipeline for other_active in active), None)
+    return next((active_run.run.pipeline for active_run in active), None)
 
 
 def _badness(health: PipelineHealth) -> tuple[int, int, float]:
@@ -298,18 +298,18 @@ def _last_success(pipeline_health: Iterable[PipelineHealth]) -> datetime | None:
 def _listed(active: Iterable[ActiveRun], *, is_known: bool) -> tuple[ActiveRunData, ...]:
     # By id, so that the same runs always make the same payload.
     ordered = sorted(
-        active, key=lambda other_active: (len(other_active.run.key.id), other_active.run.key.id)
+        active, key=lambda active_run: (len(active_run.run.key.id), active_run.run.key.id)
     )
     return tuple(
         ActiveRunData(
-            id=other_active.run.key.id,
-            status=other_active.run.status if is_known else "unknown",
-            native_status=other_active.run.native_status,
-            created=other_active.run.created_at,
-            started=other_active.run.started_at,
-            percent_complete=other_active.percent_complete,
-            heartbeat=other_active.heartbeat_at,
-            url=other_active.run.url,
+            id=active_run.run.key.id,
+            status=active_run.run.status if is_known else "unknown",
+            native_status=active_run.run.native_status,
+            created=active_run.run.created_at,
+            started=active_run.run.started_at,
+            percent_complete=active_run.percent_complete,
+            heartbeat=active_run.heartbeat_at,
+            url=active_run.run.url,
         )
-        for other_active in ordered[:ACTIVE_RUNS_LISTED]
+        for active_run in ordered[:ACTIVE_RUNS_LISTED]
     )

@@ -1,4 +1,4 @@
-"""Which topic tells what. Ids in topics, never names, so that a rename moves nothing."""
+"""The topics of events and states. They hold ids, never names, so that a rename moves nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Topics:
         return f"{self._prefix}/{level(workspace)}/{kind}/{level(pipeline_id)}/state"
 
     def event(self, event: Event) -> str | None:
-        """Return where the event is told; None for one that is not told on MQTT."""
+        """Return the topic of the event; None for one that MQTT does not carry."""
         if event.type is EventType.RUN_DETAILED:
             return None
         if isinstance(event, AlertEvent):
@@ -40,7 +40,7 @@ class Topics:
         if isinstance(event, RunEvent):
             pipeline = f"{event.run.key.kind}/{level(pipeline_id_of(event.run))}"
             return f"{self._prefix}/{workspace}/{pipeline}/event/{event.type.removeprefix('run.')}"
-        # "capability:list_changes" is told under "capability"; the rest is in the payload.
+        # "capability:list_changes" is published under "capability"; the rest is in the payload.
         return f"{self._prefix}/{workspace}/event/{level(event.what.partition(':')[0])}"
 
     def alert_state(self, alert: Alert) -> str:
@@ -73,4 +73,4 @@ def level(text: str) -> str:
 
 
 def _percent(character: str) -> str:
-    return "".join(f"%{item:02X}" for item in character.encode("utf-8", "surrogatepass"))
+    return "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""Asks a broker once, as the daemon would, whether it takes what the daemon has to say."""
+"""Publishes one message to a broker, as the daemon would, to see whether it is accepted."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from monitor.outputs.settings import MqttSettings
 
 
 class BrokerTrial(Struct, frozen=True, kw_only=True):
-    """What came of it. ``refusal`` is why the message was not taken; None where it was."""
+    """The result. ``refusal`` is why the message was not accepted; None where it was."""
 
     version: str
     topic: str
     refusal: str | None
-    tells_refusals: bool  # an older version acknowledges also what it throws away
+    tells_refusals: bool  # an older version acknowledges also what it drops
 
 
 async def try_broker(settings: MqttSettings, *, clock: Clock) -> BrokerTrial:
@@ -31,10 +31,10 @@ async def try_broker(settings: MqttSettings, *, clock: Clock) -> BrokerTrial:
         OutputUnavailableError: no connection in time, or it was refused.
     """
     topic = Topics(prefix=settings.prefix, instance=settings.instance).bridge_doctor
-    # Under the daemon's own name the broker would throw a running daemon out.
-    visitor = msgspec.structs.replace(settings, instance=f"{settings.instance}-doctor")
+    # Under the daemon's own client id the broker would disconnect a running daemon.
+    probe = msgspec.structs.replace(settings, instance=f"{settings.instance}-doctor")
     link = await open_link(
-        visitor,
+        probe,
         versions=VERSIONS[settings.protocol],
         clock=clock,
         will=None,

@@ -12,7 +12,7 @@ from monitor.bus.contract import EventBus, Recorded, Start
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputRefusedError, OutputUnavailableError
 from monitor.model.events import Event, EventType
-from monitor.outputs.answers import settle
+from monitor.outputs.answers import give_answer
 from monitor.outputs.cloudevents import CONTENT_TYPE, encode, message_of
 from monitor.outputs.delivery import Delivery, DeliveryMetrics
 from monitor.outputs.http import HttpReceiver
@@ -22,7 +22,7 @@ from monitor.outputs.webhook.signature import signed_headers
 CONSUMER = "webhook"
 
 
-class _Letter(Struct, frozen=True):
+class _Request(Struct, frozen=True):
     """One event on its way; the bytes are the same at each attempt of one life."""
 
     event_id: str
@@ -46,9 +46,11 @@ class WebhookOutput:
         self._settings = settings
         self._bus = bus
         self._clock = clock
-        self._types = frozenset(item for item in EventType if _is_wanted(item, settings.events))
+        self._types = frozenset(
+            event_type for event_type in EventType if _is_selected(event_type, settings.events)
+        )
         self._receiver = HttpReceiver(settings.url, settings=settings, clock=clock, headers=dict)
-        self._queues: list[asyncio.Queue[_Letter]] = [
+        self._queues: list[asyncio.Queue[_Request]] = [
             asyncio.Queue()
             for _ in range(settings.workers)  # the delivery's window bounds them
         ]
@@ -78,7 +80,7 @@ class WebhookOutput:
         finally:
             for queue in self._queues:
                 while not queue.empty():
-                    settle(queue.get_nowait().answer, OutputUnavailableError("stopped"))
+                    give_answer(queue.get_nowait().answer, OutputUnavailableError("stopped"))
             await self._receiver.close()
 
     async def drain(self, *, timeout_seconds: float) -> bool:
@@ -91,7 +93,7 @@ class WebhookOutput:
         await self._receiver.ready()
 
     def send(self, recorded: Recorded) -> asyncio.Future[None] | None:
-        """Queue one event; None for one of a type that is not wanted."""
+        """Queue one event; None for a type that the settings do not select."""
         event = recorded.event
         if not self.wants(event):
             return None
@@ -101,45 +103,45 @@ class WebhookOutput:
         except OutputRefusedError as exc:
             answer.set_exception(exc)
         else:
-            self._queue_of(event).put_nowait(_Letter(event.id, body, answer))
+            self._queue_of(event).put_nowait(_Request(event.id, body, answer))
         return answer
 
     def wants(self, event: Event) -> bool:
-        """True where the event is told to this output."""
+        """True where the event is sent to this output."""
         return event.type in self._types
 
-    def _queue_of(self, event: Event) -> asyncio.Queue[_Letter]:
+    def _queue_of(self, event: Event) -> asyncio.Queue[_Request]:
         return self._queues[crc32(event.subject.encode()) % len(self._queues)]
 
-    async def _work(self, queue: asyncio.Queue[_Letter]) -> None:
+    async def _work(self, queue: asyncio.Queue[_Request]) -> None:
         while True:
-            letter = await queue.get()
+            request = await queue.get()
             try:
-                await self._post(letter)
+                await self._post(request)
             except OutputUnavailableError as exc:
                 self._reason = str(exc)
-                settle(letter.answer, exc)
+                give_answer(request.answer, exc)
             except OutputRefusedError as exc:
                 self._reason = None
-                settle(letter.answer, exc)
+                give_answer(request.answer, exc)
             else:
                 self._reason = None
-                settle(letter.answer, None)
+                give_answer(request.answer, None)
             finally:
-                settle(letter.answer, OutputUnavailableError("stopped"))
+                give_answer(request.answer, OutputUnavailableError("stopped"))
 
-    async def _post(self, letter: _Letter) -> None:
+    async def _post(self, request: _Request) -> None:
         secrets = (self._settings.secret, self._settings.former_secret)
         signature = signed_headers(
-            letter.body,
-            event_id=letter.event_id,
+            request.body,
+            event_id=request.event_id,
             at=self._clock.now(),
             keys=[signing_key(secret) for secret in secrets if secret is not None],
         )
-        await self._receiver.post(letter.body, headers={"Content-Type": CONTENT_TYPE, **signature})
+        await self._receiver.post(request.body, headers={"Content-Type": CONTENT_TYPE, **signature})
 
 
-def _is_wanted(event_type: EventType, patterns: tuple[str, ...]) -> bool:
-    # Job records are read for whoever asks for a run; no output tells of that.
-    is_told = event_type is not EventType.RUN_DETAILED
-    return is_told and any(fnmatchcase(event_type, pattern) for pattern in patterns)
+def _is_selected(event_type: EventType, patterns: tuple[str, ...]) -> bool:
+    # Job records are for those who ask for a run; no output sends them.
+    is_public = event_type is not EventType.RUN_DETAILED
+    return is_public and any(fnmatchcase(event_type, pattern) for pattern in patterns)

@@ -19,11 +19,11 @@ def signed_headers(
     that a receiver that knows any one of them is content.
     """
     # Ids of ours are plain, but for what a workspace may call its things.
-    told_id = event_id if event_id.isascii() and event_id.isprintable() else quote(event_id)
+    sent_id = event_id if event_id.isascii() and event_id.isprintable() else quote(event_id)
     timestamp = str(int(at.timestamp()))
-    signed = b".".join((told_id.encode(), timestamp.encode(), body))
+    signed = b".".join((sent_id.encode(), timestamp.encode(), body))
     return {
-        "webhook-id": told_id,
+        "webhook-id": sent_id,
         "webhook-timestamp": timestamp,
         "webhook-signature": " ".join(f"v1,{_signature(signed, key)}" for key in keys),
     }

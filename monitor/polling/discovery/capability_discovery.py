@@ -16,8 +16,8 @@ from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.discovery.probe import PROBED, Finding, probe
 from monitor.polling.poll import Poll, WhenDue
-from monitor.polling.running.reachability import ReachabilityJudge
-from monitor.polling.running.wake_signal import WakeSignal
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
+from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.workspace.priority import Priority
 
 log = structlog.get_logger()
@@ -42,11 +42,11 @@ _BY_ID_ONLY = (
     "configuration names"
 )
 _NOT_AT_ALL = (
-    "runs cannot be followed here: no operation that reads them is offered; "
+    "runs cannot be followed here: no operation that reads them is available; "
     "what can be read of flows and the specification is read on"
 )
 
-Offered = tuple[str | None, frozenset[Capability]]  # edition, None before the first probe
+Published = tuple[str | None, frozenset[Capability]]  # edition, None before the first probe
 
 
 class CapabilityDiscovery:
@@ -56,7 +56,7 @@ class CapabilityDiscovery:
         self._context = context
         self._reachability = reachability
         self._switched_off: frozenset[str] = frozenset()
-        self._ever: frozenset[Capability] = frozenset()  # what the workspace has offered so far
+        self._ever: frozenset[Capability] = frozenset()  # what the workspace has had so far
         self._ever_lost: frozenset[Capability] = frozenset()
         self._misses = 0  # probes in a row that found less than that
         self._due_at = context.clock.monotonic()
@@ -105,19 +105,19 @@ class CapabilityDiscovery:
             unavailable = self._context.client.requester.unavailable
             if unavailable == self._switched_off:
                 return
-            offered = self._offered()
-            held = offered[1]
-            if without(held, unavailable) == held:
+            before = self._published()
+            _, capabilities = before
+            if without(capabilities, unavailable) == capabilities:
                 self._switched_off = unavailable
                 return
             if not self._has_just_probed():
                 try:
-                    await self._probe(doubted=_reads_of(held))
+                    await self._probe(doubted=_reads_of(capabilities))
                 except WorkspaceError as error:
                     log.debug("probe failed", reason=str(error))
                 else:
                     return
-            await self._publish(without(held, unavailable), before=offered)
+            await self._publish(without(capabilities, unavailable), before=before)
             if (unavailable - self._switched_off) & PROBED:
                 # A right withdrawn by mistake, or for a moment, must not blind us for hours.
                 # Not put off by each further loss: a probe that is due sooner stays.
@@ -130,9 +130,9 @@ class CapabilityDiscovery:
         context = self._context
         self._probe_again(after_seconds=context.settings.reconcile_seconds)
         self._probed_at = context.clock.monotonic()
-        offered = self._offered()
-        before = Edition(offered[0]) if offered[0] else None
-        finding = await probe(context.client, before=before, doubted=doubted)
+        before = self._published()
+        edition = Edition(before[0]) if before[0] else None
+        finding = await probe(context.client, before=edition, doubted=doubted)
         is_less = bool(self._ever - finding.capabilities)
         self._ever |= finding.capabilities
         self._misses = self._misses + 1 if is_less else 0
@@ -140,7 +140,7 @@ class CapabilityDiscovery:
             self._probe_again(after_seconds=self._seconds_until_next())
         self._switched_off = context.client.requester.unavailable
         await self._learn_edition(finding)
-        await self._publish(finding.capabilities, before=offered)
+        await self._publish(finding.capabilities, before=before)
 
     def _has_just_probed(self) -> bool:
         if self._probed_at is None:
@@ -168,7 +168,7 @@ class CapabilityDiscovery:
         )
         await context.observer.change_workspace(context.name, "edition", edition)
 
-    async def _publish(self, capabilities: frozenset[Capability], *, before: Offered) -> None:
+    async def _publish(self, capabilities: frozenset[Capability], *, before: Published) -> None:
         """Publish what the monitor can do; the log has one line for all that has changed."""
         context = self._context
         status = context.live_state.workspaces[context.name]
@@ -198,15 +198,19 @@ class CapabilityDiscovery:
             value = _AVAILABLE if need in capabilities else _UNAVAILABLE
             await context.observer.change_workspace(context.name, f"capability:{need}", value)
 
-    def _offered(self) -> Offered:
+    def _published(self) -> Published:
         status = self._context.live_state.workspaces[self._context.name]
-        return status.edition, frozenset(item for item in Capability if item in status.capabilities)
+        return status.edition, frozenset(
+            capability for capability in Capability if capability in status.capabilities
+        )
 
 
 def _reads_of(capabilities: frozenset[Capability]) -> frozenset[str]:
     """Return the operations that only read and that these capabilities rest on."""
     needed = (need for capability in capabilities for need in NEEDS[capability])
-    return frozenset(item for item in needed if operation(item).method == "GET")
+    return frozenset(
+        operation_id for operation_id in needed if operation(operation_id).method == "GET"
+    )
 
 
 def _still_read(inventory: Inventory, capabilities: frozenset[Capability]) -> Inventory:

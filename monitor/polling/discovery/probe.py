@@ -16,7 +16,7 @@ from monitor.model.errors import (
     UnreadableAnswerError,
     WorkspaceError,
 )
-from monitor.polling.running.failures import is_about_the_object
+from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.workspace.client import WorkspaceClient
 from monitor.workspace.priority import Priority
 
@@ -98,10 +98,10 @@ def judge(
         # The document is not made for the caller; but a token without rights shows even less.
         edition = max(
             _LISTED,
-            key=lambda item: (
-                item is before,
-                _likeness(item, specification),
-                -_contradictions(item, proof),
+            key=lambda candidate: (
+                candidate is before,
+                _likeness(candidate, specification),
+                -_contradictions(candidate, proof),
             ),
         )
         if edition is before:
@@ -109,19 +109,19 @@ def judge(
         basis = "the served specification" if specification else "that"
         return edition, f"no read succeeded; {basis} fits this edition best{hint}"
     fitting = [
-        item
-        for item in _LISTED
-        if all(operation(found).is_offered_in(item) for found in proof.found)
+        candidate
+        for candidate in _LISTED
+        if all(operation(proven).is_part_of(candidate) for proven in proof.found)
     ]
     found = f"reads succeed of {_named(proof.found)}"
     if not fitting:
         return Edition.OPEN, f"{found}, which no single edition has together{hint}"
     edition = max(
         fitting,
-        key=lambda item: (
-            -_contradictions(item, proof),
-            item is before,
-            _likeness(item, specification),
+        key=lambda candidate: (
+            -_contradictions(candidate, proof),
+            candidate is before,
+            _likeness(candidate, specification),
         ),
     )
     refused = f"; refused are {_named(proof.refused)}" if proof.refused else ""
@@ -132,12 +132,12 @@ def _hint(specification: Specification) -> str:
     """Describe what the served specification shows; it may show more than the token may use."""
     if not specification:
         return ""
-    nearest = max((*_LISTED, Edition.OPEN), key=lambda item: _likeness(item, specification))
+    nearest = max((*_LISTED, Edition.OPEN), key=lambda edition: _likeness(edition, specification))
     return f"; the served specification ({len(specification)} operations) is most like {nearest}"
 
 
 def _contradictions(edition: Edition, proof: Proof) -> int:
-    return sum(operation(item).is_offered_in(edition) for item in proof.refused)
+    return sum(operation(refused).is_part_of(edition) for refused in proof.refused)
 
 
 def _likeness(edition: Edition, specification: Specification) -> int:
@@ -147,7 +147,7 @@ def _likeness(edition: Edition, specification: Specification) -> int:
     offered = {
         (operation.method, operation.path)
         for operation in operations()
-        if operation.is_offered_in(edition)
+        if operation.is_part_of(edition)
     }
     return -len(offered ^ specification)
 
@@ -173,7 +173,7 @@ async def _prove(client: WorkspaceClient) -> Proof:
     failure: WorkspaceError | None = None
     for operation_id in _READS:
         try:
-            is_offered = await _is_offered(client, operation_id)
+            is_offered = await _is_available(client, operation_id)
         except TryLaterError as error:
             if not is_about_the_object(error):
                 raise
@@ -209,7 +209,7 @@ async def _ask_again(client: WorkspaceClient, operation_ids: Iterable[str]) -> N
                 raise
 
 
-async def _is_offered(client: WorkspaceClient, operation_id: str) -> bool:
+async def _is_available(client: WorkspaceClient, operation_id: str) -> bool:
     query = {"limit": 1} if "limit" in operation(operation_id).query else None
     try:
         await client.requester.request(operation_id, query=query, priority=Priority.CHANGES)

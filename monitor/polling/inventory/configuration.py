@@ -13,7 +13,7 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import NoSuchObjectError, NotAvailableError, RequestRejectedError
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
-from monitor.polling.inventory.masking import held_settings, secret_names_in
+from monitor.polling.inventory.masking import secret_names_in, tracked_settings
 from monitor.polling.poll import Poll
 from monitor.tracking.workspace_changes import TrackedValue
 
@@ -59,7 +59,7 @@ class ConfigurationWatch:
         # First what is secret: a failure here must not show what it would have hidden.
         masking = await self._known_masking()
         configuration = await context.client.inventory.configuration()
-        settings = held_settings(
+        settings = tracked_settings(
             configuration, secret_names=masking.secret_names, salt=masking.salt
         )
         changed = await context.observer.changes.learn_many(

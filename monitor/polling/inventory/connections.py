@@ -15,7 +15,7 @@ from monitor.model.inventory import ConnectionKnown
 from monitor.polling.context import PollContext
 from monitor.polling.inventory.inventory_poll import inventory_poll
 from monitor.polling.poll import Poll
-from monitor.polling.running.failures import is_about_the_object
+from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.priority import Priority
 
@@ -64,13 +64,15 @@ class Connections:
             if is_up is not None
         )
         context.update_inventory(connections=known)
-        held = {status.id: _held(is_up=status.is_up) for status in known}
+        values = {status.id: _tracked(is_up=status.is_up) for status in known}
         changed = await context.observer.changes.learn_many(
-            context.name, CONNECTION, held, unread=names.keys() - held.keys()
+            context.name, CONNECTION, values, unread=names.keys() - values.keys()
         )
-        for item in changed:
-            state = held[item].shown
-            log.info("connection changed", workspace=context.name, connection=item, now=state)
+        for connection_id in changed:
+            state = values[connection_id].shown
+            log.info(
+                "connection changed", workspace=context.name, connection=connection_id, now=state
+            )
         if self._failure is not None:
             raise self._failure
 
@@ -112,9 +114,9 @@ class Connections:
         self._left_out = count
 
 
-def _held(*, is_up: bool) -> TrackedValue:
+def _tracked(*, is_up: bool) -> TrackedValue:
     word = "up" if is_up else "down"
-    return TrackedValue(held=word, shown=word)
+    return TrackedValue(stored=word, shown=word)
 
 
 def _by_number(connection_id: str) -> tuple[int, str]:

@@ -42,13 +42,13 @@ _SECRET_VALUES = re.compile(
 _RANDOM_LOOKING = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/_=-]{24,}")
 
 
-def held_settings(
+def tracked_settings(
     configuration: dict[str, Any], *, secret_names: Collection[str], salt: bytes
 ) -> dict[str, TrackedValue]:
     """Return every single setting under its whole name, as it may be stored and shown.
 
     ``secret_names`` are those that the workspace itself calls secret. Of what is hidden only a
-    keyed digest is held, by which a change is noticed; without ``salt`` it reveals nothing.
+    keyed digest is stored, by which a change is noticed; without ``salt`` it reveals nothing.
     """
     found: dict[str, TrackedValue] = {}
     for path, value in _leaves((), configuration):
@@ -56,9 +56,9 @@ def held_settings(
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if is_secret(path, value) or _is_named(path, secret_names):
             digest = hmac.new(salt, text.encode(errors="replace"), hashlib.sha256).hexdigest()
-            found[name] = TrackedValue(held=digest, shown=MASK, is_hidden=True)
+            found[name] = TrackedValue(stored=digest, shown=MASK, is_hidden=True)
         else:
-            found[name] = TrackedValue(held=_digest(text), shown=text[:_LONGEST_SHOWN])
+            found[name] = TrackedValue(stored=_digest(text), shown=text[:_LONGEST_SHOWN])
     return found
 
 
@@ -86,17 +86,17 @@ def _marked(name: str, schema: object, depth: int) -> Iterator[str]:
     if depth > _DEEPEST:
         return
     if isinstance(schema, list):
-        for item in schema:
-            yield from _marked(name, item, depth + 1)
+        for member in schema:
+            yield from _marked(name, member, depth + 1)
     elif isinstance(schema, dict):
         own = next((schema[key] for key in ("key", "name") if isinstance(schema.get(key), str)), "")
         marks = (schema.get(key) for key in ("secret", "isSecret", "sensitive", "encrypted"))
         kinds = {str(schema.get(key)).lower() for key in ("type", "format")}
         if any(mark is True for mark in marks) or kinds & {"password", "secret"}:
             yield own or name
-        for key, item in schema.items():
-            if isinstance(item, dict | list):
-                yield from _marked(key, item, depth + 1)
+        for key, member in schema.items():
+            if isinstance(member, dict | list):
+                yield from _marked(key, member, depth + 1)
 
 
 def _is_named(path: tuple[str, ...], secret_names: Collection[str]) -> bool:
@@ -111,12 +111,12 @@ def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
     if isinstance(value, dict) and (named := _named_value(value)) is not None:
         yield from _leaves((*path, named[0]), named[1])
     elif len(path) < _DEEPEST and isinstance(value, dict) and value:
-        for key, item in value.items():
-            yield from _leaves((*path, str(key)), item)
+        for key, member in value.items():
+            yield from _leaves((*path, str(key)), member)
     elif len(path) < _DEEPEST and isinstance(value, list) and value:
-        for place, item in enumerate(value):
-            is_named = isinstance(item, dict) and _named_value(item) is not None
-            yield from _leaves(path if is_named else (*path, str(place)), item)
+        for index, member in enumerate(value):
+            is_named = isinstance(member, dict) and _named_value(member) is not None
+            yield from _leaves(path if is_named else (*path, str(index)), member)
     elif value in ({}, []):
         yield path, None
     else:

@@ -14,7 +14,7 @@ from monitor.model.errors import MonitorError, NotAvailableError
 from monitor.model.runs import PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, every
-from monitor.polling.running.failures import attempt_each
+from monitor.polling.poll_loop.failures import attempt_each
 from monitor.polling.runs.plans import Plans
 from monitor.workspace.payloads import FlowRow, PlanRow
 from monitor.workspace.priority import Priority
@@ -174,7 +174,9 @@ class PipelineNames:
         for _, pipeline_id in gone:
             await context.observer.forget_pipeline(context.name, kind, pipeline_id)
         # Once is no proof: a list may be a moment behind, or a right withdrawn for a while.
-        self._missing = {item for item in self._missing if item[0] is not kind} | (absent - gone)
+        self._missing = {pipeline for pipeline in self._missing if pipeline[0] is not kind} | (
+            absent - gone
+        )
         await self._keep(
             kind, frozenset(names) | before & {pipeline_id for _, pipeline_id in absent - gone}
         )
@@ -186,14 +188,14 @@ class PipelineNames:
         since = context.workspace_now() - _UNLISTED_KEPT
         if status.followed_since is not None:
             since = max(since, status.followed_since)  # what ended before that is history
-        held = context.observer.busy(context.name, since=since)
-        held |= {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
+        used = context.observer.busy(context.name, since=since)
+        used |= {(of.kind, of.id) for schedule in status.schedules for of in schedule.starts}
         return {
             named_pipeline.id
             for named_pipeline in context.live_state.named_pipelines()
             if named_pipeline.workspace == context.name
             and named_pipeline.kind is kind
-            and (kind, named_pipeline.id) not in held
+            and (kind, named_pipeline.id) not in used
         }
 
     async def _keep(self, kind: PipelineKind, listed: frozenset[str]) -> None:

@@ -12,7 +12,7 @@ from monitor.model.live_state import ScheduleKnown
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, every
-from monitor.polling.running.failures import is_about_the_object
+from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.tracking.workspace_changes import TrackedValue
 from monitor.workspace.payloads import BadRow, ScheduleRow
 from monitor.workspace.priority import Priority
@@ -102,13 +102,13 @@ class Schedules:
 
     async def _publish(self, known: Iterable[ScheduleKnown], *, unread: Collection[str]) -> None:
         context = self._context
-        held = {schedule_known.id: _held(schedule_known) for schedule_known in known}
+        values = {schedule_known.id: _tracked(schedule_known) for schedule_known in known}
         changed = await context.observer.changes.learn_many(
-            context.name, SCHEDULE, held, unread=unread
+            context.name, SCHEDULE, values, unread=unread
         )
-        for item in changed:
-            state = held[item].shown
-            log.info("schedule changed", workspace=context.name, schedule=item, now=state)
+        for schedule_id in changed:
+            state = values[schedule_id].shown
+            log.info("schedule changed", workspace=context.name, schedule=schedule_id, now=state)
 
     def _name(self, pipelines: Iterable[Pipeline]) -> None:
         """Name the pipelines that no list of flows and plans has shown.
@@ -126,15 +126,15 @@ class Schedules:
         self._named = frozenset(named)
 
 
-def _held(schedule_known: ScheduleKnown) -> TrackedValue:
+def _tracked(schedule_known: ScheduleKnown) -> TrackedValue:
     if schedule_known.is_enabled:
-        return TrackedValue(held=_ENABLED, shown=_ENABLED)
+        return TrackedValue(stored=_ENABLED, shown=_ENABLED)
     reason = (
         f": {schedule_known.disable_reason[:_LONGEST_REASON]}"
         if schedule_known.disable_reason
         else ""
     )
-    return TrackedValue(held=_DISABLED, shown=f"{_DISABLED}{reason}")
+    return TrackedValue(stored=_DISABLED, shown=f"{_DISABLED}{reason}")
 
 
 def _known(row: ScheduleRow) -> ScheduleKnown:

@@ -10,7 +10,7 @@ from monitor.model.errors import TryLaterError
 from monitor.model.runs import RunKind, Source
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Interval, Poll
-from monitor.polling.running.intervals import ChangeInterval
+from monitor.polling.poll_loop.intervals import ChangeInterval
 from monitor.polling.runs.flow_runs import FlowRuns
 from monitor.polling.runs.job_groups import JobGroups
 from monitor.polling.runs.refetch_queue import RefetchQueue

@@ -53,8 +53,8 @@ class DetailQueue:
 
     def ask(self, observation: Observation, priority: Priority) -> DetailRequest | None:
         """Return the request for this job group, None where the queue is full."""
-        if (held := self._requests.get(observation.key)) is not None:
-            return held
+        if (queued := self._requests.get(observation.key)) is not None:
+            return queued
         if len(self._requests) >= self._bound:
             return None
         request = DetailRequest(

@@ -13,9 +13,9 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import RunKey, RunKind, RunState
 from monitor.polling.context import PollContext
-from monitor.polling.running.bounded_memory import BoundedMemory
-from monitor.polling.running.failures import is_about_the_object
-from monitor.polling.running.for_each import for_each
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
+from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.for_each import for_each
 from monitor.polling.runs.recipes import RecipeNames
 from monitor.polling.runs.run_observations import has_ended
 from monitor.workspace.payloads import JobGroupRow

@@ -21,10 +21,10 @@ from monitor.model.runs import RunKey, RunKind, RunState, Source, Trigger
 from monitor.model.waits import backoff_seconds
 from monitor.polling.context import PollContext
 from monitor.polling.poll import Poll, WhenDue
-from monitor.polling.running.bounded_memory import BoundedMemory
-from monitor.polling.running.failures import is_about_the_object
-from monitor.polling.running.for_each import for_each
-from monitor.polling.running.wake_signal import WakeSignal
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
+from monitor.polling.poll_loop.failures import is_about_the_object
+from monitor.polling.poll_loop.for_each import for_each
+from monitor.polling.poll_loop.wake_signal import WakeSignal
 from monitor.polling.runs.run_observations import flow_run_begun, flow_run_observation, has_ended
 from monitor.workspace.payloads import FlowRunRow, JobGroupRow
 from monitor.workspace.priority import Priority
@@ -135,11 +135,13 @@ class FlowRuns:
 
     def knows_all_ends(self) -> bool:
         """True where the last read of each flow run that may have ended brought an answer."""
-        return not any(item.is_failing and not item.is_old for item in self._tracked.values())
+        return not any(
+            tracked.is_failing and not tracked.is_old for tracked in self._tracked.values()
+        )
 
     def seconds_until_due(self) -> float | None:
         """Return when `poll` has something to do; None where nothing is waited for."""
-        due_at = min((item.due_at for item in self._tracked.values()), default=_NEVER)
+        due_at = min((tracked.due_at for tracked in self._tracked.values()), default=_NEVER)
         if due_at == _NEVER:
             return None
         return max(0.0, due_at - self._context.clock.monotonic())
@@ -152,9 +154,9 @@ class FlowRuns:
         """
         now = self._context.clock.monotonic()
         due = sorted(
-            (item.is_old, item.due_at, flow_run_id)
-            for flow_run_id, item in self._tracked.items()
-            if item.due_at <= now
+            (tracked.is_old, tracked.due_at, flow_run_id)
+            for flow_run_id, tracked in self._tracked.items()
+            if tracked.due_at <= now
         )
 
         async def read(flow_run_id: str) -> MonitorError | None:
@@ -192,7 +194,7 @@ class FlowRuns:
         return all(key in states and states[key].historical for key in keys)
 
     def _has_no_room(self) -> bool:
-        return sum(item.is_old for item in self._tracked.values()) >= _OLD_AT_MOST
+        return sum(tracked.is_old for tracked in self._tracked.values()) >= _OLD_AT_MOST
 
     def _plan_next_read(self, tracked: _Tracked) -> None:
         self._close_ended(tracked)

@@ -8,7 +8,7 @@ from datetime import datetime
 from monitor.model.observations import Observation, ObservationOutcome
 from monitor.model.runs import Source
 from monitor.polling.context import PollContext
-from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.polling.runs.details import Details
 from monitor.polling.runs.enrichment import Enrichment
 from monitor.polling.runs.flow_runs import FlowRuns, Observed

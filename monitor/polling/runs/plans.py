@@ -10,8 +10,8 @@ from monitor.catalogue.capabilities import Capability
 from monitor.model.errors import TryLaterError, UnauthorizedError, WorkspaceError
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
-from monitor.polling.running.bounded_memory import BoundedMemory
-from monitor.polling.running.failures import is_about_the_object
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
+from monitor.polling.poll_loop.failures import is_about_the_object
 from monitor.workspace.payloads import PlanRow, PlanRunRow
 from monitor.workspace.priority import Priority
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from monitor.bus.contract import StateEntry, decode_entries
 from monitor.model.runs import Pipeline, PipelineKind
 from monitor.polling.context import PollContext
-from monitor.polling.running.bounded_memory import BoundedMemory
+from monitor.polling.poll_loop.bounded_memory import BoundedMemory
 from monitor.workspace.payloads import JobGroupRow
 
 RECIPE = "recipe"  # topic of their state entries

@@ -65,7 +65,7 @@ class FaultyAnswers:
     def is_lost(self, operation: Operation) -> bool:
         """True from the moment on that ``lose`` or ``renewal`` names for this operation."""
         afters = [self._options.lose.get(operation.operation_id)]
-        if not operation.is_offered_in(Edition.PC):
+        if not operation.is_part_of(Edition.PC):
             afters.append(self._options.renewal)
         passed = self._world.clock.monotonic() - self._began
         return any(after is not None and passed >= after for after in afters)

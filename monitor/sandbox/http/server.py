@@ -151,7 +151,7 @@ class Front:
         if (
             found is None
             or found[0].operation_id not in HANDLERS
-            or not found[0].is_offered_in(self._services.edition)
+            or not found[0].is_part_of(self._services.edition)
             or self._faults.is_lost(found[0])
         ):
             raise route_not_found(method, path)

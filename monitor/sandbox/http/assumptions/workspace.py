@@ -68,7 +68,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         operations=(*COMPUTE, *USERS),
         says=(
             "`:from` and `:to` are dates, instants or epoch milliseconds, in UTC where no zone "
-            "is told. The period ends before `:to`, but a date there includes its day. A job "
+            "is given. The period ends before `:to`, but a date there includes its day. A job "
             "counts where it began, once it is over. Runs that the workspace has forgotten do "
             "not count. Everybody may read usage."
         ),

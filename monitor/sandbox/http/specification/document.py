@@ -32,7 +32,7 @@ _QUOTA_HEADERS = tuple(
 @functools.cache
 def document(edition: Edition, base_url: str) -> dict[str, Json]:
     """Return the OpenAPI 3.0 document of an edition's operations."""
-    listed = [operation for operation in operations() if operation.is_offered_in(edition)]
+    listed = [operation for operation in operations() if operation.is_part_of(edition)]
     paths: dict[str, dict[str, Json]] = {}
     for item in listed:
         path = re.sub(r":(\w+)", r"{\1}", item.path)

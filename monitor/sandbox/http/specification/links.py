@@ -29,7 +29,7 @@ def links_of(operation: Operation, edition: Edition) -> dict[str, Json]:
             "parameters": {item.parameters[0]: expression},
         }
         for item in _taking_ids().get(root, ())
-        if item.is_offered_in(edition)
+        if item.is_part_of(edition)
     }
 
 

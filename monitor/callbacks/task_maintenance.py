@@ -1,0 +1,206 @@
+"""Makes, adopts, verifies and removes the webhook task of one flow, by requests each time."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+
+import msgspec
+import structlog
+
+from monitor.bus.contract import EventBus
+from monitor.callbacks import own_tasks
+from monitor.callbacks.bodies import TEST_FIELD, template
+from monitor.callbacks.listener import SECRET_HEADER
+from monitor.callbacks.own_tasks import OwnTask
+from monitor.callbacks.settings import CallbackSettings
+from monitor.model.clock import Clock
+from monitor.model.errors import NoSuchObjectError, RequestRejectedError
+from monitor.model.secrets import Secret
+from monitor.workspace.client import WorkspaceClient
+from monitor.workspace.payloads import WebhookTaskRow, WebhookTest
+from monitor.workspace.priority import Priority
+
+log = structlog.get_logger()
+
+TASK_NAME = "dataprep-monitor"
+TASKS_PER_FLOW = 50  # the product's own bound for all tasks of one flow
+# Nobody waits for these requests, so they may wait for their turn.
+_BUDGET_WAIT_SECONDS = 120.0
+# The workspace's time is known to the second.
+_RESOLUTION = timedelta(seconds=1)
+
+
+class TaskMaintenance:
+    """Knows the tasks that are ours and does the work for one flow at a time.
+
+    Every method that asks the workspace may raise `WorkspaceError`, every method that remembers
+    may raise `BusUnavailableError`; either way the work can be done again.
+    """
+
+    def __init__(
+        self,
+        client: WorkspaceClient,
+        *,
+        settings: CallbackSettings,
+        bus: EventBus,
+        clock: Clock,
+        instance: str,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._bus = bus
+        self._clock = clock
+        # Two daemons may watch one workspace; each knows its own tasks by this name.
+        self._task_name = f"{TASK_NAME} {instance}"
+        self._own: dict[str, OwnTask] | None = None
+
+    async def own(self) -> dict[str, OwnTask]:
+        """Return the tasks that are ours by flow id, read from the store once."""
+        if self._own is None:
+            self._own = await own_tasks.own_tasks(self._bus, self._client.name)
+        return self._own
+
+    def is_current(self, task: OwnTask) -> bool:
+        """True where the task was made with the settings that are in force."""
+        return task.fingerprint == self._fingerprint(task.flow_id)
+
+    async def still_exists(self, task: OwnTask) -> bool:
+        try:
+            row = await self._client.webhook_tasks.read(
+                task.task_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
+            )
+        except NoSuchObjectError:
+            return False
+        return row.flow_id in (None, task.flow_id)
+
+    async def make(self, flow_id: str) -> OwnTask | None:
+        """Adopt the task of an earlier life or make a new one; any other of ours goes.
+
+        None: the flow holds as many tasks of others as the product allows.
+        """
+        former = (await self.own()).get(flow_id)
+        if former is not None and not self.is_current(former):
+            await self.remove(former)
+        theirs = await self._tasks_of(flow_id)
+        ours = [task for task in theirs if task.name == self._task_name]
+        adopted = next((task for task in ours if self._matches_settings(task, flow_id)), None)
+        for task in ours:
+            if task is not adopted:
+                await self._delete(task.id)
+        if adopted is not None:
+            return await self._remember(flow_id, adopted.id, adopted.created_at or self._now())
+        if len(theirs) - len(ours) >= TASKS_PER_FLOW:
+            return None
+        return await self._create(flow_id)
+
+    async def remove(self, task: OwnTask) -> None:
+        """Delete the task; one that is gone already counts as deleted."""
+        await self._delete(task.task_id)
+        await self.forget(task.flow_id)
+
+    async def forget(self, flow_id: str) -> None:
+        """Forget the flow's task, whether or not it still exists."""
+        await own_tasks.forget(self._bus, self._client.name, flow_id)
+        (await self.own()).pop(flow_id, None)
+
+    async def test(self) -> WebhookTest:
+        """Let the workspace call our listener once, without any job."""
+        tested = await self._client.webhook_tasks.test(
+            url=self._url(),
+            body=msgspec.json.encode({TEST_FIELD: self._client.name}).decode(),
+            headers=self._headers(),
+            secret_key=self._settings.signing_secret,
+            priority=Priority.INVENTORY,
+        )
+        # Its words may repeat the request, which held our secrets.
+        return msgspec.structs.replace(tested, error=self._without_secrets(tested.error))
+
+    async def _tasks_of(self, flow_id: str) -> tuple[WebhookTaskRow, ...]:
+        try:
+            return await self._client.webhook_tasks.of_flow(
+                flow_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
+            )
+        except RequestRejectedError as exc:
+            # That a flow shows its tasks is an assumption; without it only our entries know ours.
+            log.info("webhook tasks of flow not listed", flow=flow_id, reason=str(exc))
+            return ()
+
+    def _matches_settings(self, task: WebhookTaskRow, flow_id: str) -> bool:
+        """True where the task is what we would make now: its body's key covers every setting."""
+        shown = {name.lower(): value for name, value in task.headers.items()}
+        secret = shown.get(SECRET_HEADER.lower())
+        return (
+            task.body == self._body(flow_id)
+            and task.url.matches(self._url())
+            and (secret is None or secret == self._settings.secret)
+        )
+
+    async def _create(self, flow_id: str) -> OwnTask:
+        task_id = await self._client.webhook_tasks.create(
+            flow_id=flow_id,
+            name=self._task_name,
+            url=self._url(),
+            body=self._body(flow_id),
+            headers=self._headers(),
+            secret_key=self._settings.signing_secret,
+            priority=Priority.INVENTORY,
+            wait_seconds=_BUDGET_WAIT_SECONDS,
+        )
+        # Taken behind the answer: only runs created from here on must call back.
+        return await self._remember(flow_id, task_id, self._now() + _RESOLUTION)
+
+    async def _remember(self, flow_id: str, task_id: str, created_at: datetime) -> OwnTask:
+        task = OwnTask(
+            flow_id=flow_id,
+            task_id=task_id,
+            task_key=self._key(flow_id),
+            created_at=created_at,
+            fingerprint=self._fingerprint(flow_id),
+        )
+        await own_tasks.remember(self._bus, self._client.name, task)
+        (await self.own())[flow_id] = task
+        return task
+
+    async def _delete(self, task_id: str) -> None:
+        await self._client.webhook_tasks.delete(
+            task_id, priority=Priority.INVENTORY, wait_seconds=_BUDGET_WAIT_SECONDS
+        )
+
+    def _now(self) -> datetime:
+        return self._client.workspace_now() or self._clock.now()
+
+    def _url(self) -> str:
+        return f"{(self._settings.public_url or '').rstrip('/')}/hooks/{self._client.name}"
+
+    def _headers(self) -> dict[str, Secret | str]:
+        secret = self._settings.secret
+        headers: dict[str, Secret | str] = {"Content-Type": "application/json"}
+        return {**headers, SECRET_HEADER: secret} if secret is not None else headers
+
+    def _body(self, flow_id: str) -> str:
+        return template(workspace=self._client.name, flow_id=flow_id, task_key=self._key(flow_id))
+
+    def _key(self, flow_id: str) -> str:
+        return self._fingerprint(flow_id)[:16]
+
+    def _fingerprint(self, flow_id: str) -> str:
+        """Return a digest of everything that a task of ours contains, secrets included."""
+        digest = hashlib.sha256()
+        signing = self._settings.signing_secret
+        secret = self._settings.secret
+        for part in (
+            self._task_name,
+            self._url(),
+            template(workspace=self._client.name, flow_id=flow_id, task_key=""),
+            secret.reveal() if secret is not None else "",
+            signing.reveal() if signing is not None else "",
+        ):
+            digest.update(part.encode() + b"\0")
+        return digest.hexdigest()
+
+    def _without_secrets(self, text: str | None) -> str | None:
+        for secret in (self._settings.secret, self._settings.signing_secret):
+            if text is not None and secret:
+                text = text.replace(secret.reveal(), "***")
+        return text

@@ -1,0 +1,31 @@
+"""What an HTTP server's library logs about requests, reduced to what an operator needs."""
+
+from __future__ import annotations
+
+import structlog
+
+log = structlog.get_logger()
+
+
+class RequestErrors:
+    """Stands where the library of a server expects a logger.
+
+    Anybody can send any bytes, or hang up at any time, so ``harmless`` exceptions must not fill the
+    log with traces; their texts may hold a secret and are not repeated. Any other exception is a
+    bug of ours and is logged with its trace.
+    """
+
+    def __init__(self, *, harmless: tuple[type[BaseException], ...]) -> None:
+        self._harmless = harmless
+
+    def debug(self, message: str, *_: object, **__: object) -> None:
+        """Drop what the library calls a detail."""
+
+    def exception(
+        self, message: str, *_: object, exc_info: BaseException | None = None, **__: object
+    ) -> None:
+        if isinstance(exc_info, self._harmless):
+            log.debug("request invalid or aborted", error=type(exc_info).__name__)
+            return
+        # The message without its values: they are the sender's words, with a query perhaps.
+        log.error("request failed", exc_info=exc_info, reason=message)

@@ -1,0 +1,127 @@
+"""The shapes of the CloudEvents that go out: what bytes and JSON Schemas are made from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from monitor.model.alerts import AlertState
+from monitor.model.runs import PipelineKind, RunKind, Source, Status, Trigger
+
+
+class PipelineData(Struct, frozen=True, kw_only=True, gc=False):
+    """The flow or plan that ran; ``id`` is ``unknown`` where it was not reported."""
+
+    kind: PipelineKind | None
+    id: str
+    name: str | None
+
+
+class RunData(Struct, frozen=True, kw_only=True, gc=False):
+    """One run as of this transition.
+
+    A time that the workspace did not report is null; ``approximate`` names those that it reported
+    only indirectly. ``native_status`` is the workspace's own word.
+    """
+
+    id: str
+    kind: RunKind
+    status: Status
+    native_status: str | None
+    created: datetime | None
+    started: datetime | None
+    finished: datetime | None
+    approximate: tuple[str, ...]
+    duration_seconds: float | None
+    trigger: Trigger
+    owner: str | None
+    error: str | None
+    url: str | None
+
+
+class ParentsData(Struct, frozen=True, kw_only=True, gc=False):
+    """Ids of the runs that this run is a part of, as far as the workspace reports."""
+
+    flow_run: str | None
+    plan_run: str | None
+
+
+class RunEventData(Struct, frozen=True, kw_only=True, gc=False):
+    """The data of a run's event. ``before`` is the status that the run was last known to have."""
+
+    workspace: str
+    pipeline: PipelineData
+    run: RunData
+    parents: ParentsData
+    before: Status | None
+    observed_by: Source
+
+
+class WorkspaceEventData(Struct, frozen=True, kw_only=True, gc=False):
+    """What changed about a workspace: ``what`` went from ``before`` to ``after``."""
+
+    workspace: str
+    what: str
+    number: int
+    before: str | None
+    after: str | None
+
+
+class AlertEventData(Struct, frozen=True, kw_only=True, gc=False, rename="camel"):
+    """One alert as of this transition, under Alertmanager's names.
+
+    ``evidence`` are ids of events; ``number`` counts reminders and silences from 1, else 0.
+    """
+
+    status: AlertState
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    starts_at: datetime
+    ends_at: datetime | None
+    fingerprint: str
+    evidence: tuple[str, ...]
+    facts: dict[str, str | float | None]
+    muted_by: tuple[str, ...]
+    preexisting: bool
+    is_flapping: bool
+    number: int
+
+
+class Envelope(Struct, frozen=True, kw_only=True, gc=False):
+    """The attributes that all events share. ``time`` is the workspace's, absent if unknown."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    subject: str
+    time: datetime | msgspec.UnsetType = msgspec.UNSET
+    recordedtime: datetime
+    partitionkey: str
+    sequence: str
+    severitytext: str
+    datacontenttype: str = "application/json"
+    dataschema: str
+
+
+class RunMessage(Envelope, frozen=True, kw_only=True, gc=False):
+    """An event of a run, ready to be sent."""
+
+    data: RunEventData
+
+
+class WorkspaceMessage(Envelope, frozen=True, kw_only=True, gc=False):
+    """An event of a workspace, ready to be sent."""
+
+    data: WorkspaceEventData
+
+
+class AlertMessage(Envelope, frozen=True, kw_only=True, gc=False):
+    """An event of an alert, ready to be sent."""
+
+    data: AlertEventData
+
+
+Message = RunMessage | WorkspaceMessage | AlertMessage

@@ -1,0 +1,155 @@
+"""One attempt of one poll: timed, counted, shown and, when its outcome changes, logged."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from monitor.model.errors import (
+    BudgetExhaustedError,
+    BusError,
+    MonitorError,
+    NoSuchObjectError,
+    NotAvailableError,
+    RequestRejectedError,
+    ThrottledError,
+    TryLaterError,
+    UnauthorizedError,
+    UnreadableAnswerError,
+    WorkspaceUnreachableError,
+)
+from monitor.model.live_state import PollStatus
+from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.metrics import PollMetrics
+from monitor.polling.poll_loop.reachability import ReachabilityJudge
+
+log = structlog.get_logger()
+
+OK = "ok"
+IDLE = "idle"  # there was nothing to ask for
+# The first that fits names the outcome.
+_OUTCOMES: tuple[tuple[type[MonitorError], str], ...] = (
+    (WorkspaceUnreachableError, "unreachable"),
+    (ThrottledError, "throttled"),
+    (BudgetExhaustedError, "budget"),
+    (TryLaterError, "incomplete"),
+    (UnauthorizedError, "unauthorized"),
+    (NotAvailableError, "not_available"),
+    (NoSuchObjectError, "no_such_object"),
+    (RequestRejectedError, "rejected"),
+    (UnreadableAnswerError, "unreadable"),
+    (BusError, "store"),
+)
+# A poll may take this much longer than its interval before it counts as late.
+_GRACE_SECONDS = 60.0
+
+
+def outcome_of(error: MonitorError) -> str:
+    """Return the label ``outcome`` of ``polls_total`` for a failure."""
+    return next((name for kind, name in _OUTCOMES if isinstance(error, kind)), "failed")
+
+
+class PollAttempts:
+    """Runs the polls of one workspace, so that a failing one never stops another."""
+
+    def __init__(self, context: PollContext, registry: CollectorRegistry) -> None:
+        self._context = context
+        self._metrics = PollMetrics.of(registry)
+        self.reachability = ReachabilityJudge(context)
+        self._failures: dict[str, int] = {}
+        self._logged: dict[str, str] = {}  # outcome that the log shows last
+
+    def failures(self, poll: str) -> int:
+        """Return how often the poll has failed in a row."""
+        return self._failures.get(poll, 0)
+
+    async def attempt(
+        self, name: str, poll: Callable[[], Awaitable[object]], *, again_seconds: float | None
+    ) -> MonitorError | None:
+        """Run one poll and return its failure, None for success.
+
+        A poll that returns False has asked the workspace nothing, so it shows nothing about it.
+        ``again_seconds`` is when it will run next, None where that is not known. A cancelled call
+        records nothing.
+        """
+        began = self._context.clock.monotonic()
+        failure: MonitorError | None = None
+        was_asked = True
+        try:
+            was_asked = await poll() is not False
+        except MonitorError as error:
+            failure = error
+        self._metrics.duration.labels(name).observe(self._context.clock.monotonic() - began)
+        self._record(name, failure, was_asked=was_asked, again_seconds=again_seconds)
+        return failure
+
+    def _record(
+        self,
+        name: str,
+        failure: MonitorError | None,
+        *,
+        was_asked: bool,
+        again_seconds: float | None,
+    ) -> None:
+        context, now = self._context, self._context.clock.now()
+        outcome = OK if failure is None else outcome_of(failure)
+        before = context.live_state.polls.get((context.name, name))
+        succeeded_at = before.last_success_at if before is not None else None
+        is_lost = self._is_unavailable(failure)
+        if failure is None:
+            succeeded_at = now
+            self._failures.pop(name, None)
+            if was_asked:
+                self.reachability.succeeded(name)
+        elif is_lost:
+            # It answers; what it does not offer any more shows in the capabilities.
+            self._failures.pop(name, None)
+            self.reachability.dropped(name)
+        else:
+            self._failures[name] = self.failures(name) + 1
+            self.reachability.failed(name, failure)
+        counted = outcome if was_asked else IDLE
+        self._metrics.polls.labels(context.name, name, counted).inc()
+        expected_by = None if is_lost else self._expected_by(before, failure, again_seconds)
+        context.live_state.record_poll(
+            PollStatus(
+                workspace=context.name,
+                poll=name,
+                last_attempt_at=now,
+                last_success_at=succeeded_at,
+                last_outcome=outcome,
+                is_expected_by=expected_by,
+            )
+        )
+        if was_asked:
+            self._log(name, OK if is_lost else outcome, failure)
+
+    def _is_unavailable(self, failure: MonitorError | None) -> bool:
+        return (
+            isinstance(failure, NotAvailableError)
+            and failure.operation_id in self._context.client.requester.unavailable
+        )
+
+    def _expected_by(
+        self, before: PollStatus | None, failure: MonitorError | None, again_seconds: float | None
+    ) -> datetime | None:
+        if again_seconds is None:
+            return None
+        # A failed attempt does not move the moment by which a success is due.
+        if failure is not None and before is not None and before.is_expected_by is not None:
+            return before.is_expected_by
+        wait = timedelta(seconds=2 * again_seconds + _GRACE_SECONDS)
+        return self._context.clock.now() + wait
+
+    def _log(self, name: str, outcome: str, failure: MonitorError | None) -> None:
+        if outcome == self._logged.get(name, OK):
+            return
+        self._logged[name] = outcome
+        fields = {"workspace": self._context.name, "poll": name}
+        if failure is None:
+            log.info("poll recovered", **fields)
+        elif outcome != OK:
+            log.warning("poll failed", **fields, outcome=outcome, reason=str(failure))

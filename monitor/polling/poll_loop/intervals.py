@@ -1,0 +1,58 @@
+"""How long the change polls wait, so that the budget also reads what they find.
+
+They come first in the order of spending: without a wait of their own, a small budget would go
+to them alone, and no run's end and no job records would ever be read.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from monitor.polling.context import PollContext
+from monitor.polling.poll_loop.wake_signal import WakeSignal
+
+_CHANGE_SHARE = 0.75  # of the budget; the rest is for all that comes behind in the order
+_CHANGE_LISTS = 2  # job groups and plan runs
+# How long after a callback the interval stays short, whatever is known to run.
+_SHORT_AFTER_WAKE_SECONDS = 30.0
+
+
+class ChangeInterval:
+    """The interval of the change polls: short while something runs and after a callback."""
+
+    def __init__(self, context: PollContext) -> None:
+        self._context = context
+        self.job_groups = WakeSignal(context.clock)
+        self.plan_runs = WakeSignal(context.clock)
+
+    def wake(self) -> None:
+        """Run the change polls soon."""
+        self.job_groups.set()
+        self.plan_runs.set()
+
+    def seconds(self) -> float:
+        settings = self._context.settings
+        woken = self.job_groups.seconds_since()
+        is_woken = woken is not None and woken < _SHORT_AFTER_WAKE_SECONDS
+        is_active = is_woken or self._context.has_active_runs()
+        seconds = settings.active_seconds if is_active else settings.idle_seconds
+        per_minute = self._context.client.settings.requests_per_minute
+        return max(seconds, wait_between_lists(per_minute, lists=_CHANGE_LISTS))
+
+
+def wait_between_lists(requests_per_minute: float, *, lists: int) -> float:
+    """Return the least seconds between two polls of so many lists side by side.
+
+    A poll that finds nothing new costs one request.
+    """
+    return lists * 60.0 / (requests_per_minute * _CHANGE_SHARE)
+
+
+def wait_after_reads(requests_per_minute: float, *, reads: int) -> float:
+    """Return the least seconds after a poll of so many reads, which take the whole budget."""
+    return reads * 60.0 / requests_per_minute * (1 - _CHANGE_SHARE) / _CHANGE_SHARE
+
+
+def jittered(seconds: float, *, share: float, random: Random) -> float:
+    """Return ``seconds``, more or less by that share at most."""
+    return seconds * (1 + share * (2 * random.random() - 1))

@@ -1,1 +1,0 @@
-"""How every poll runs: its attempts and intervals, and what its failures show."""

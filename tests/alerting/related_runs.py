@@ -1,0 +1,111 @@
+"""A plan, a flow that it runs, and when their runs fail and are linked to each other."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from monitor.bus.contract import Change
+from monitor.model.events import STATUS_EVENTS, RunEvent, run_event_id
+from monitor.model.live_state import ActiveRun
+from monitor.model.runs import (
+    Parents,
+    Pipeline,
+    PipelineKind,
+    RunKey,
+    RunKind,
+    RunState,
+    Source,
+    Status,
+    Trigger,
+)
+from tests.alerting.engine_scene import WORKSPACE, EngineScene
+
+PLAN = Pipeline(kind=PipelineKind.PLAN, id="70", name="nightly")
+FLOW = Pipeline(kind=PipelineKind.FLOW, id="7", name="orders")
+OTHER = Pipeline(kind=PipelineKind.FLOW, id="8", name="returns")
+_CAPABILITIES = frozenset({"follow_flow_runs", "list_plan_runs"})
+
+
+class Family:
+    """One plan run with one flow run inside, whose link is not known at first."""
+
+    def __init__(self, engine_scene: EngineScene, number: int = 1) -> None:
+        self.engine_scene = engine_scene
+        now = engine_scene.clock.now()
+        self._began_at = now - timedelta(seconds=20)
+        self.plan_run = _run(RunKind.PLAN_RUN, f"p{number}", PLAN, now - timedelta(seconds=60))
+        flow_run = _run(RunKind.FLOW_RUN, f"f{number}", FLOW, now - timedelta(seconds=30))
+        self.flow_run = msgspec.structs.replace(flow_run, trigger=Trigger.PLAN)
+        engine_scene.live_state.update_workspace(WORKSPACE, capabilities=_CAPABILITIES)
+
+    def _run_of(self, run: RunState) -> RunEvent:
+        return RunEvent(
+            id=run_event_id(run.key, STATUS_EVENTS[run.status]),
+            type=STATUS_EVENTS[run.status],
+            run=run,
+            before=Status.RUNNING,
+            occurred_at=run.finished_at,
+            recorded_at=self.engine_scene.clock.now(),
+            observed_by=Source.POLL,
+        )
+
+    async def child_ends(self, status: Status = Status.FAILED, *, error: str | None = None) -> None:
+        self.flow_run = msgspec.structs.replace(self.flow_run, error=error)
+        self.flow_run = await self._ends(self.flow_run, status)
+
+    async def part_of_child_fails(self) -> None:
+        """Let a job group inside the flow run fail, which goes on for now."""
+        job_group = _run(RunKind.JOB_GROUP, f"j-{self.flow_run.key.id}", FLOW, self._began_at)
+        parents = Parents(flow_run=self.flow_run.key.id)
+        job_group = msgspec.structs.replace(job_group, parents=parents, trigger=Trigger.PLAN)
+        await self._ends(job_group, Status.FAILED)
+
+    async def another_child_fails(self) -> None:
+        """Let a run of another flow fail, which is known to be a part of the plan run."""
+        run = _run(RunKind.FLOW_RUN, f"o-{self.plan_run.key.id}", OTHER, self._began_at)
+        parents = Parents(plan_run=self.plan_run.key.id)
+        await self._ends(
+            msgspec.structs.replace(run, parents=parents, trigger=Trigger.PLAN), Status.FAILED
+        )
+
+    def begin(self) -> None:
+        """Let both be known to run."""
+        for run in (self.plan_run, self.flow_run):
+            self.engine_scene.live_state.active[run.key] = ActiveRun(
+                run=run, confirmed_at=self._began_at, confirmed_by=Source.POLL
+            )
+
+    async def plan_ends(self, status: Status = Status.FAILED) -> None:
+        self.plan_run = await self._ends(self.plan_run, status)
+
+    async def link(self) -> None:
+        """Let it become known that the flow run was a part of the plan run; no event says so."""
+        parents = Parents(plan_run=self.plan_run.key.id)
+        self.flow_run = msgspec.structs.replace(self.flow_run, parents=parents)
+        await self._keep(Change(runs=(self.flow_run,)))
+        if self.flow_run.key in self.engine_scene.live_state.active:
+            self.begin()
+
+    async def _ends(self, run: RunState, status: Status) -> RunState:
+        now = self.engine_scene.clock.now()
+        run = msgspec.structs.replace(run, status=status, finished_at=now)
+        self.engine_scene.live_state.active.pop(run.key, None)
+        await self._keep(Change(runs=(run,), events=(self._run_of(run),)))
+        return run
+
+    async def _keep(self, change: Change) -> None:
+        await self.engine_scene.bus.commit(change, timeout_seconds=10)
+
+
+def _run(kind: RunKind, run_id: str, pipeline: Pipeline, created_at: datetime) -> RunState:
+    return RunState(
+        key=RunKey(WORKSPACE, kind, run_id),
+        status=Status.RUNNING,
+        created_at=created_at,
+        started_at=created_at,
+        pipeline=pipeline,
+        confirmed_at=created_at,
+        confirmed_by=Source.POLL,
+    )

@@ -1,0 +1,184 @@
+"""The subject of an alert is removed: the alert ends, and nothing of the subject is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from monitor.alerting.rules.rule_settings import Match, RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
+from monitor.model.live_state import PollStatus, ScheduleKnown
+from monitor.model.runs import Pipeline, PipelineKind, RunKind, Status
+from monitor.model.triggers import HourlyTrigger
+from tests.alerting.engine_scene import WORKSPACE, EngineScene, engine_scene
+
+
+def list_flows(scene: EngineScene, *flows: int) -> None:
+    """Let the inventory have been read, with these flows in it."""
+    now = scene.clock.now()
+    scene.live_state.update_workspace(WORKSPACE, capabilities=frozenset({"list_flows"}))
+    for flow in flows:
+        scene.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, str(flow), f"flow {flow}")
+    scene.live_state.record_poll(
+        PollStatus(
+            workspace=WORKSPACE,
+            poll="names",
+            last_attempt_at=now,
+            last_success_at=now,
+            last_outcome="ok",
+        )
+    )
+
+
+async def ended(scene: EngineScene) -> list[object]:
+    """Return why alerts ended."""
+    for _ in range(60):
+        await scene.round()
+    return [event.alert.facts.get("reason") for event in await scene.told() if event.alert.ends_at]
+
+
+async def remembered(scene: EngineScene) -> set[str]:
+    state = await scene.bus.consumer_state("alerting")
+    return {key for key in state if key.startswith(("m:", "b:")) and ":pipeline:" in key}
+
+
+async def test_a_deleted_flow_fails_no_more(tmp_path: Path) -> None:
+    """The workspace lists it no more: over, and what was learned of it is dropped."""
+    async with engine_scene(tmp_path) as scene:
+        list_flows(scene, 1, 2)
+        await scene.end_runs([1, 2], Status.SUCCEEDED)
+        await scene.end_runs([1, 2])
+        await scene.round()
+        scene.live_state.forget_pipeline(WORKSPACE, PipelineKind.FLOW, "1")
+
+        assert await ended(scene) == ["pipeline removed"]
+        assert await scene.words() == ["fired", "fired", "resolved"]
+        assert not any(":1:" in key for key in await remembered(scene))
+        assert any(":2:" in key for key in await remembered(scene))
+
+
+async def test_a_workspace_that_is_watched_no_more_has_no_alerts(tmp_path: Path) -> None:
+    """Its alerts are over with the reload that takes it out."""
+    async with engine_scene(tmp_path) as scene:
+        await scene.end_runs([1, 2])
+        await scene.round()
+        scene.live_state.remove_workspace(WORKSPACE)
+
+        assert await ended(scene) == ["workspace removed", "workspace removed"]
+
+
+def list_schedules(scene: EngineScene, *ids: str) -> None:
+    """Let these have been read just now; one starts nothing that the inventory knows."""
+    scene.live_state.update_workspace(
+        WORKSPACE,
+        schedules=tuple(
+            ScheduleKnown(id=name, name=name, is_enabled=True, triggers=(), pipelines=())
+            for name in ids
+        ),
+        schedules_read_at=scene.clock.now(),
+    )
+
+
+def read_schedule(scene: EngineScene, *, is_enabled: bool, is_deleted: bool) -> None:
+    """Let a schedule that starts flow 1 every hour have been read just now."""
+    flow = Pipeline(kind=PipelineKind.FLOW, id="1", name="flow 1")
+    now = scene.clock.now()
+    schedule = ScheduleKnown(
+        id="5",
+        name="hourly",
+        is_enabled=is_enabled,
+        triggers=(HourlyTrigger(minute_of_hour=30),),
+        pipelines=(flow,),
+        deleted=(flow,) if is_deleted else (),
+    )
+    scene.live_state.update_workspace(
+        WORKSPACE,
+        schedules=(schedule,),
+        schedules_read_before=scene.live_state.workspaces[WORKSPACE].schedules_read_at,
+        schedules_read_at=now,
+    )
+    scene.live_state.confirm(WORKSPACE, RunKind.JOB_GROUP, now, complete_at=now)
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+async def test_of_a_deleted_flow_no_start_is_missed(tmp_path: Path, *, is_enabled: bool) -> None:
+    """Its alert ends with that reason; its schedule stays, and nothing fires."""
+    async with engine_scene(tmp_path) as scene:
+        list_flows(scene, 1)
+        for _ in range(10):  # two hours in which nothing starts
+            read_schedule(scene, is_enabled=True, is_deleted=False)
+            await scene.round(720)
+        assert await scene.words("schedule_missed") == ["fired"]
+        for _ in range(20):
+            read_schedule(scene, is_enabled=is_enabled, is_deleted=True)
+            await scene.round(720)
+
+        assert await scene.words("schedule_missed") == ["fired", "resolved"]
+        assert (await scene.told())[-1].alert.facts["reason"] == "pipeline removed"
+        assert await scene.words("schedule_disabled") == []
+
+
+async def schedules_remembered(scene: EngineScene) -> set[str]:
+    state = await scene.bus.consumer_state("alerting")
+    return {key.rpartition(":")[2] for key in state if key.startswith("m:schedule_disabled:")}
+
+
+async def test_nothing_is_remembered_of_a_schedule_that_was_deleted(tmp_path: Path) -> None:
+    """It goes with the first reading that lists it no more, also while the daemon was stopped."""
+    async with engine_scene(tmp_path) as scene:
+        list_schedules(scene, "1", "2", "3")
+        await scene.round()
+        assert await schedules_remembered(scene) == {"1", "2", "3"}
+        list_schedules(scene, "2", "3")
+        await scene.round()
+        assert await schedules_remembered(scene) == {"2", "3"}
+
+        later = await scene.restarted()
+        await later.round(120)
+        assert await schedules_remembered(scene) == {"2", "3"}
+        list_schedules(later, "3")
+        await later.round(120)
+        assert await schedules_remembered(scene) == {"3"}
+
+
+async def test_what_no_list_can_show_is_not_taken_as_removed(tmp_path: Path) -> None:
+    """Flows that only runs have named, and lists that were not read: alerts stay."""
+    async with engine_scene(tmp_path) as scene:
+        await scene.end_runs([1])
+
+        assert await ended(scene) == []
+        assert await scene.words() == ["fired"]
+
+
+async def test_a_flow_with_a_name_that_its_rule_does_not_take_fails_no_more(tmp_path: Path) -> None:
+    """The rule would not match its next success either; another new name changes nothing."""
+    failed = default_rule(RuleKind.RUN_FAILED)
+    rule = msgspec.structs.replace(failed, match=Match(pipeline=("flow*",)))
+    async with engine_scene(tmp_path, AlertingSettings(rules=(rule,))) as scene:
+        list_flows(scene, 1, 2, 3)
+        await scene.end_runs([1, 2, 3])
+        await scene.round()
+        scene.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, "1", "money")
+        scene.live_state.name_pipeline(WORKSPACE, PipelineKind.FLOW, "2", "flow of money")
+
+        assert await ended(scene) == ["pipeline renamed"]
+
+
+async def test_alerts_of_a_removed_rule_are_shown_for_a_while_only(tmp_path: Path) -> None:
+    """As long as every other alert that is over, so that pages and topics do not fill."""
+    async with engine_scene(tmp_path) as scene:
+        await scene.end_runs([1])
+        await scene.round()
+        rules = (default_rule(RuleKind.CANCELED),)
+        await scene.engine.reconfigure(AlertingSettings(rules=rules, resolved_kept_seconds=300))
+        await scene.round()
+        assert [alert.ends_at is None for alert in scene.engine.snapshot().alerts] == [False]
+
+        for _ in range(61):  # one cycle in thirty evaluation for what is removed
+            await scene.round(6)
+
+        assert scene.engine.snapshot().alerts == ()
+        assert await scene.words() == ["fired", "resolved"]

@@ -1,0 +1,97 @@
+"""What is shown of what alerting remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from monitor.alerting.alerts.pending_step import LEARNED, MEMORY, PendingStep, Tables, empty_tables
+from monitor.alerting.engine.evaluation import Evaluator
+from monitor.alerting.engine.rule_set import RuleSet
+from monitor.alerting.engine.snapshots import Snapshots
+from monitor.alerting.rules.awaited_starts import AwaitedStarts
+from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.table import default_rule
+from monitor.alerting.settings import AlertingSettings
+from monitor.model.alerts import AlertingSnapshot
+from monitor.model.runs import RunKind
+from tests.alerting.engine_scene import guard
+from tests.clocks import ManualClock
+
+BEGAN = datetime(2026, 11, 21, 10, tzinfo=UTC)
+FLOW = ("marketing", RunKind.FLOW_RUN, "1")
+
+
+class Shown:
+    """Two rules that await the starts of one flow, and what is shown of them."""
+
+    def __init__(self, *names: str) -> None:
+        self.tables: Tables = empty_tables()
+        self.pictures = Snapshots()
+        self.evaluator = Evaluator(guard)
+        self.keep_rules(names)
+
+    def keep_rules(self, names: Iterable[str]) -> None:
+        """Judge by these from now on."""
+        missed = default_rule(RuleKind.SCHEDULE_MISSED)
+        rules = tuple(msgspec.structs.replace(missed, name=name) for name in names)
+        self.rules = RuleSet.of(AlertingSettings(rules=rules))
+
+    def remember(self, rule: str, hours: int | None, *, missed: int = 0) -> None:
+        """Let a rule await a start in so many hours; None: it awaits nothing any more."""
+        pending = PendingStep(self.tables, wall_now=BEGAN)
+        waiting = AwaitedStarts(judged_until=BEGAN, read_at=BEGAN, count=missed)
+        if hours is not None:
+            waiting = msgspec.structs.replace(waiting, next_at=BEGAN + timedelta(hours=hours))
+        value = None if hours is None else msgspec.json.encode(waiting)
+        pending.put(MEMORY, f"{rule}:flow_or_plan:marketing:flow_run:1:", value)
+        pending.apply()
+        self.pictures.committed(pending, self.rules.compiled.rules)
+
+    def now(self) -> AlertingSnapshot:
+        return self.pictures.of(self.tables, self.rules, self.evaluator)
+
+
+def test_of_two_rules_that_await_one_flow_the_nearer_start_is_shown() -> None:
+    """And when one of them awaits it no more, that of the other."""
+    shown = Shown("early", "late")
+    shown.remember("early", 1, missed=2)
+    shown.remember("late", 3, missed=5)
+    assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=1)}
+    assert shown.now().missed == {FLOW: 5}
+
+    shown.remember("early", None)
+    assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=3)}
+    assert shown.now().missed == {FLOW: 5}
+
+
+def test_a_removed_rule_awaits_nothing() -> None:
+    """What it awaited goes with it, or a time that is over would be shown for ever."""
+    shown = Shown("schedule_missed")
+    shown.remember("schedule_missed", 1)
+    shown.keep_rules(())
+    shown.remember("schedule_missed", None)
+
+    assert shown.now().expected == {}
+    assert shown.now().missed == {}
+
+
+async def test_what_is_shown_while_all_is_read_anew_does_not_stay() -> None:
+    """Somebody reads it in between: half of it is shown then, and all of it afterwards."""
+    shown = Shown("schedule_missed")
+    shown.remember("schedule_missed", 1)
+    shown.tables[LEARNED].update(
+        dict.fromkeys((f"pipeline:m:flow_run:{n}:" for n in range(50)), b"{}")
+    )
+
+    class Looker(ManualClock):
+        async def sleep(self, seconds: float) -> None:
+            await super().sleep(seconds)
+            assert shown.now().expected == {}
+
+    rules = shown.rules.compiled.rules
+    await shown.pictures.learn_all(shown.tables, rules, Looker())
+
+    assert shown.now().expected == {FLOW: BEGAN + timedelta(hours=1)}

@@ -1,0 +1,199 @@
+"""Callbacks over HTTP from whoever knows the secret: true, forged, contrary and useless ones."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import pytest
+
+from monitor.callbacks.inbox import InboxReader
+from monitor.callbacks.listener import CallbackListener
+from monitor.callbacks.settings import CallbackSettings, ListenerSettings
+from monitor.model.runs import Source
+from monitor.model.secrets import Secret
+from monitor.sandbox.engine.engine import Outcome
+from monitor.sandbox.records.runs import SAMPLING_LIKE
+from monitor.sandbox.settings import WorldOptions
+from tests.decisions.followed import ALL, Followed, following
+from tests.polling.conftest import NAME, asleep
+
+SETTINGS = CallbackSettings(secret=Secret("known to the workspace alone"))
+
+
+class Door:
+    """The listener of a followed workspace, and the reader behind it, which the test moves."""
+
+    def __init__(self, it: Followed) -> None:
+        self._it = it
+        scene = it.scene
+        self.reader = InboxReader(
+            NAME,
+            settings=SETTINGS,
+            bus=scene.bus,
+            observer=scene.observer,
+            clock=scene.clock,
+            follower=it.poller,
+        )
+        self.listener = CallbackListener(
+            settings=ListenerSettings(port=0),
+            workspaces={NAME: SETTINGS},
+            bus=scene.bus,
+            clock=scene.clock,
+            registry=scene.registry,
+            on_stored=lambda _: self.reader.notify(),
+        )
+        self.port = 0
+
+    async def say(self, run_id: int, status: str) -> int:
+        """Send one callback, let it be taken, and return the answer's status."""
+        url = f"http://127.0.0.1:{self.port}/hooks/{NAME}"
+        body = msgspec.json.encode({"job_id": str(run_id), "status": status})
+        headers = {
+            "X-Monitor-Secret": "known to the workspace alone",
+            "Content-Type": "application/json",
+        }
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, data=body, headers=headers) as answer,
+        ):
+            code = answer.status
+        await self.reader.take_all()
+        return code
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass, in which polls go on and what is unknown is asked for."""
+        while seconds > 0:
+            await self._it.pass_time(10)
+            await self.reader.take_all()
+            while await self.reader.ask_one():
+                pass
+            seconds -= 10
+
+    async def waiting(self) -> int:
+        return len(await self._it.scene.bus.inbox(NAME, limit=1_000))
+
+
+@contextlib.asynccontextmanager
+async def opened(it: Followed) -> AsyncIterator[Door]:
+    door = Door(it)
+    door.port = await door.listener.start()
+    try:
+        yield door
+    finally:
+        await door.listener.stop()
+
+
+async def test_a_forged_run_id(tmp_path: Path) -> None:
+    """An id that the workspace denies is answered 204, asked for once, and never becomes a run.
+
+    Whoever believes every callback alarms about runs that never were.
+    """
+    async with following(tmp_path) as it, opened(it) as door:
+        asked: list[str] = []
+        it.sandbox.on_request(lambda operation_id, _: asked.append(operation_id))
+        answers = [await door.say(number, "Failed") for number in (90_000_001, 90_000_002)]
+        assert answers == [204, 204]
+        assert await it.all_transitions() == []
+        await door.wait(60)
+
+        assert await it.all_transitions() == []
+        assert await door.waiting() == 0
+        assert asked.count("getJobGroup") == 2
+        labels = {"source": "callback", "outcome": "unconfirmed"}
+        assert it.scene.sample("dataprep_monitor_observations_total", **labels) == 2
+
+
+async def test_a_callback_that_is_earlier_than_every_poll(tmp_path: Path) -> None:
+    """A run that no list shows yet is published as soon as the workspace confirms it by its id.
+
+    Dropped because it is unknown, a true callback would be lost.
+    """
+    options = WorldOptions(late_rows=1.0, late_seconds=4_000.0)
+    async with following(tmp_path, options=options) as it, opened(it) as door:
+        group = it.run_job_group(Outcome.FAILED)
+        await it.pass_time(30)
+        assert await door.say(group.id, "Failed") == 204
+        assert await it.transitions(group.id) == []
+        await door.wait(30)
+
+        assert await it.transitions(group.id) == ["queued", "started", "failed"]
+        assert await door.waiting() == 0
+
+
+@pytest.mark.parametrize(("said", "first"), [("Failed", "failed"), ("Complete", "succeeded")])
+async def test_a_contradiction(tmp_path: Path, said: str, first: str) -> None:
+    """When the API later shows another end than a callback reported, the first stands, once.
+
+    A second end would page somebody twice for one run, or take back what was acted upon.
+    """
+    truth = Outcome.COMPLETE if said == "Failed" else Outcome.FAILED
+    async with following(tmp_path) as it, opened(it) as door:
+        group = it.run_job_group(truth, work_seconds=120)
+        await it.pass_time(45)
+        assert await door.say(group.id, said) == 204
+        assert await it.transitions(group.id) == ["queued", "started", first]
+        await it.pass_time(600)
+        assert await door.say(group.id, str(group.status)) == 204
+        await it.pass_time(60)
+
+        assert await it.transitions(group.id) == ["queued", "started", first]
+        assert (await it.events(group.id))[-1].observed_by is Source.CALLBACK
+        assert it.scene.sample("dataprep_monitor_contradictions_total", workspace=NAME) == 1
+
+
+@pytest.mark.parametrize("rows", ["with_flow", "bare"])
+async def test_a_sample_that_a_callback_names(tmp_path: Path, rows: str) -> None:
+    """What only samples or refreshes becomes no run by a callback either, and waits for nothing.
+
+    Confirming that the id exists is not enough: samples exist.
+    """
+    options = WorldOptions(library_rows=rows)  # type: ignore[arg-type]  # one of its words
+    async with following(tmp_path, options=options) as it, opened(it) as door:
+        samples = [it.run_job_group(ran_for=item) for item in sorted(SAMPLING_LIKE)]
+        await it.world_clock.advance(30)
+        for sample in samples:
+            assert await door.say(sample.id, "Complete") == 204
+        await door.wait(120)
+
+        assert await it.all_transitions() == []
+        assert await door.waiting() == 0
+
+
+async def test_a_burst_of_callbacks(tmp_path: Path) -> None:
+    """Fifty ends within a second are published at once and cost one poll, not fifty.
+
+    A read for each callback would spend the budget of half a minute.
+    """
+    async with following(tmp_path) as it, opened(it) as door:
+        groups = it.run_job_groups(50, work_seconds=600)
+        await it.pass_time(30)
+        asked: list[str] = []
+        it.on_list(lambda query: asked.append(query.get("offset", "0")))
+        for group in groups:
+            assert await door.say(group.id, "Complete") == 204
+        await it.clock.advance(0.5)
+        await asleep(it.clock)
+
+        assert [await it.transitions(group.id) for group in groups] == [ALL] * 50
+        assert len(asked) <= 1
+
+
+async def test_without_the_secret_nothing_is_believed(tmp_path: Path) -> None:
+    """A true statement about a run that exists is refused when the secret is not the right one."""
+    async with following(tmp_path) as it, opened(it) as door:
+        group = it.run_job_group(work_seconds=600)
+        await it.pass_time(30)
+        url = f"http://127.0.0.1:{door.port}/hooks/{NAME}/known-to-everybody"
+        body = msgspec.json.encode({"job_id": str(group.id), "status": "Failed"})
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, data=body, headers={"Content-Type": "application/json"}) as answer,
+        ):
+            assert answer.status == 404
+        await door.wait(30)
+
+        assert await it.transitions(group.id) == ["queued", "started"]

@@ -1,0 +1,87 @@
+"""The backoff, and a wait that a time limit ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.model.waits import backoff_seconds, happens_within
+from tests.clocks import ManualClock
+
+
+def test_the_backoff_doubles_up_to_its_cap() -> None:
+    """Attempts count from 1; the first wait is the base."""
+    waits = [backoff_seconds(n, base_seconds=1.0, cap_seconds=5.0) for n in range(1, 6)]
+    assert waits == [1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+@given(
+    attempt=st.integers(-10, 10**9),
+    base_seconds=st.floats(0.001, 100),
+    cap_seconds=st.floats(0.001, 1e6),
+)
+def test_a_backoff_is_within_its_limits(
+    attempt: int, base_seconds: float, cap_seconds: float
+) -> None:
+    """However many attempts failed, no wait overflows, is negative or passes the cap."""
+    seconds = backoff_seconds(attempt, base_seconds=base_seconds, cap_seconds=cap_seconds)
+    assert min(base_seconds, cap_seconds) <= seconds <= cap_seconds
+
+
+async def test_what_happens_in_time_is_true() -> None:
+    """The wait ends with the event, and the clock is not awaited any further."""
+    clock, happened = ManualClock(), asyncio.Event()
+    waiting = asyncio.create_task(
+        happens_within(happened.wait(), clock=clock, seconds=10, name="test")
+    )
+    await clock.advance(9)
+    assert not waiting.done()
+    happened.set()
+    assert await waiting is True
+
+
+async def test_a_wait_that_runs_out_is_false_and_cancels_what_it_waited_for() -> None:
+    """Nothing is left running once the time is over."""
+    clock, ended = ManualClock(), asyncio.Event()
+    waiting = asyncio.create_task(
+        happens_within(until_cancelled(ended), clock=clock, seconds=10, name="test")
+    )
+    await clock.advance(10)
+    assert await waiting is False
+    assert ended.is_set()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_cancelled_wait_leaves_no_task_behind() -> None:
+    """Both the event and the timer end with the caller."""
+    clock, ended = ManualClock(), asyncio.Event()
+    waiting = asyncio.create_task(
+        happens_within(until_cancelled(ended), clock=clock, seconds=10, name="test")
+    )
+    await clock.advance(1)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert ended.is_set()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_what_the_event_raises_is_raised() -> None:
+    """A failure is neither True nor False, and no exception group hides it."""
+
+    async def fail() -> None:
+        raise LookupError("made up")
+
+    with pytest.raises(LookupError, match="made up"):
+        await happens_within(fail(), clock=ManualClock(), seconds=10, name="test")
+
+
+async def until_cancelled(ended: asyncio.Event) -> None:
+    """Wait for ever; set ``ended`` when cancelled."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        ended.set()

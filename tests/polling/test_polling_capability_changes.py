@@ -1,0 +1,260 @@
+"""A workspace that loses operations while it is followed, beside a real one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+
+from monitor.catalogue.capabilities import Capability, capabilities_of
+from monitor.catalogue.operations import Edition
+from monitor.model.clock import SystemClock
+from monitor.model.errors import NotAvailableError
+from monitor.model.inventory import Figures
+from monitor.model.live_state import Reachability
+from monitor.model.secrets import Secret
+from monitor.polling.discovery.capability_discovery import CapabilityDiscovery
+from monitor.polling.poll_loop.attempts import PollAttempts
+from monitor.polling.settings import PollSettings
+from monitor.sandbox.records.objects import WebhookFlowTask
+from monitor.sandbox.sandbox import Sandbox
+from monitor.sandbox.settings import SandboxSettings
+from monitor.workspace.priority import Priority
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+
+LINE = "workspace capabilities changed"
+
+
+class Followed:
+    """A sandbox that is followed by hand: one poll, one probe at a time."""
+
+    def __init__(self, scene: Scene, sandbox: Sandbox) -> None:
+        self.scene = scene
+        self.sandbox = sandbox
+        self.attempts = PollAttempts(scene.context, CollectorRegistry())
+        self.capability_discovery = CapabilityDiscovery(scene.context, self.attempts.reachability)
+
+    async def poll(self) -> None:
+        """Read the schedules as a running poller does, and switch off what was refused."""
+        if self.scene.context.can(Capability.READ_SCHEDULES):
+            poll = self.scene.declared["schedules"].run
+            await self.attempts.attempt("schedules", poll, again_seconds=60)
+        await self.capability_discovery.switch_off_refused()
+
+    async def published(self, since: int) -> list[tuple[str, str | None]]:
+        return [(what, after) for what, _, after in (await self.scene.changes())[since:]]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(params=[None, Edition.RL], ids=["auto", "configured"])
+def configured(request: pytest.FixtureRequest) -> Edition | None:
+    found: Edition | None = request.param
+    return found
+
+
+@pytest.fixture
+async def followed(
+    clock: ManualClock, tmp_path: Path, configured: Edition | None
+) -> AsyncIterator[Followed]:
+    sandbox = Sandbox(SandboxSettings(edition=Edition.RL, is_busy_at_once=False), SystemClock())
+    scene = Scene(
+        clock=clock,
+        folder=tmp_path,
+        url=await sandbox.start(),
+        settings=PollSettings(),
+        edition=configured,
+        token=Secret(sandbox.token),
+    )
+    await scene.open()
+    made = Followed(scene, sandbox)
+    await made.capability_discovery.discover()
+    await scene.observer.open(NAME)
+    await clock.advance(3_600)
+    yield made
+    await scene.close()
+    await sandbox.stop()
+
+
+def loud(lines: Sequence[MutableMapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return what an operator sees: everything above debug."""
+    return [line for line in lines if line["log_level"] != "debug"]
+
+
+async def test_a_lost_operation_is_published_by_one_line_and_one_event(
+    followed: Followed, clock: ManualClock
+) -> None:
+    """Its capability is off, the workspace is as well as before; and on again when it returns."""
+    await followed.poll()
+    before = len(await followed.scene.changes())
+    followed.sandbox.world.options.lose["listSchedules"] = 0.0
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(3):
+            await followed.poll()
+            await clock.advance(60)
+    status = followed.scene.live_state.workspaces[NAME]
+
+    assert [(line["event"], line["lost"]) for line in loud(lines)] == [(LINE, ["read_schedules"])]
+    assert await followed.published(before) == [("capability:read_schedules", "unavailable")]
+    assert Capability.READ_SCHEDULES not in status.capabilities
+    assert status.reachability is Reachability.REACHABLE
+    # Nobody waits for a success of what is not asked any more.
+    assert followed.scene.live_state.polls[NAME, "schedules"].is_expected_by is None
+
+    del followed.sandbox.world.options.lose["listSchedules"]
+    await clock.advance(followed.capability_discovery.seconds_until_due())
+    with structlog.testing.capture_logs() as lines:
+        await followed.capability_discovery.discover()
+        await followed.poll()
+    assert [(line["event"], line["regained"]) for line in loud(lines)] == [
+        (LINE, ["read_schedules"])
+    ]
+    assert (await followed.published(before))[1:] == [("capability:read_schedules", "available")]
+
+
+async def test_a_second_loss_does_not_put_off_the_probe(
+    followed: Followed, clock: ManualClock
+) -> None:
+    """What is lost just after a probe is probed within a minute, however much follows."""
+    await followed.capability_discovery.discover()
+    followed.sandbox.world.options.lose.update({"listSchedules": 0.0, "listPlans": 0.0})
+    await followed.poll()
+    first = followed.capability_discovery.seconds_until_due()
+    await clock.advance(20)
+    with pytest.raises(NotAvailableError):
+        await followed.scene.client.requester.request("listPlans", priority=Priority.CHANGES)
+    await followed.capability_discovery.switch_off_refused()
+
+    assert first <= 60
+    assert followed.capability_discovery.seconds_until_due() == first - 20
+
+
+async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> None:
+    """Figures and schedules of a lost ability are not shown until they grow old; others stay."""
+    context = followed.scene.context
+    figures = Figures(values={"flow": 8.0}, until=context.clock.now())
+    context.update_inventory(objects=figures, usage=figures)
+    await followed.poll()
+    held = followed.scene.live_state.workspaces[NAME].schedules
+    lose = followed.sandbox.world.options.lose
+    lose.update({"countOutputObjects": 0.0, "listSchedules": 0.0})
+    await followed.poll()
+    status = followed.scene.live_state.workspaces[NAME]
+
+    assert held
+    assert not status.schedules
+    assert status.inventory.objects is None
+    assert status.inventory.usage is None  # this edition has none
+
+    lose.clear()
+    await followed.capability_discovery.discover()
+    context.update_inventory(objects=figures)
+    lose["listSchedules"] = 0.0
+    await followed.poll()
+    assert followed.scene.live_state.workspaces[NAME].inventory.objects == figures
+
+
+async def test_a_loss_is_probed_at_least_four_times_an_hour(
+    followed: Followed, clock: ManualClock
+) -> None:
+    """However long it lasts; where nothing was lost, every six hours is enough."""
+    idle = followed.capability_discovery.seconds_until_due()
+    followed.sandbox.world.options.lose["listSchedules"] = 0.0
+    await followed.poll()
+    waits = []
+    for _ in range(6):
+        waits.append(followed.capability_discovery.seconds_until_due())
+        await clock.advance(waits[-1])
+        await followed.capability_discovery.discover()
+
+    assert idle == 21_600 - 3_600
+    assert max(waits) <= 900
+    assert len(await followed.published(0)) == 1
+
+
+async def test_a_renewal_is_logged_in_one_line(
+    followed: Followed, configured: Edition | None
+) -> None:
+    """All that went is named together, with an event for each; the edition is found anew."""
+    before = len(await followed.scene.changes())
+    followed.sandbox.world.options.renewal = 0.0
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(2):
+            await followed.poll()
+    published = dict(await followed.published(before))
+
+    (line,) = loud(lines)
+    gone = {item for item, after in published.items() if after == "unavailable"}
+    assert {f"capability:{item}" for item in line["lost"]} == gone
+    assert {"capability:list_changes", "capability:list_plan_runs"} <= gone
+    if configured is None:
+        assert published.pop("edition") == "PC"
+        assert followed.scene.live_state.workspaces[NAME].capabilities == capabilities_of(
+            Edition.PC
+        )
+    assert published.keys() == gone
+    assert not {"capability:follow_by_id", "capability:read_profiles"} - gone
+
+    followed.sandbox.world.options.renewal = None
+    await followed.capability_discovery.discover()
+    offered = followed.scene.live_state.workspaces[NAME]
+    assert (offered.edition, offered.capabilities) == ("RL", capabilities_of(Edition.RL))
+
+
+@pytest.mark.parametrize(
+    ("operation_id", "capability"),
+    [
+        ("getFlowRunStatus", Capability.FOLLOW_FLOW_RUNS),
+        ("createWebhookFlowTask", Capability.CREATE_WEBHOOK_TASKS),
+        ("deleteWebhookFlowTask", Capability.CREATE_WEBHOOK_TASKS),
+        ("testWebhook", Capability.TEST_WEBHOOKS),
+        ("getConnectionStatus", Capability.READ_CONNECTIONS),
+    ],
+)
+async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
+    followed: Followed, clock: ManualClock, operation_id: str, capability: Capability
+) -> None:
+    """A probe neither takes it for returned while it is gone, nor makes or deletes anything."""
+    tasks = len(list(followed.sandbox.world.shelf(WebhookFlowTask).live()))
+    followed.sandbox.world.options.lose[operation_id] = 0.0
+    client = followed.scene.client
+    body: object = {} if operation_id in ("createWebhookFlowTask", "testWebhook") else None
+    values = () if body is not None else ("1",)
+    with pytest.raises(NotAvailableError):
+        await client.requester.request(operation_id, *values, body=body, priority=Priority.CHANGES)
+    for _ in range(3):
+        await followed.capability_discovery.switch_off_refused()
+        await clock.advance(followed.capability_discovery.seconds_until_due())
+        await followed.capability_discovery.discover()
+    assert await followed.published(0) == [(f"capability:{capability}", "unavailable")]
+
+    followed.sandbox.world.options.lose.clear()
+    await followed.capability_discovery.discover()
+    assert (await followed.published(0))[1:] == [(f"capability:{capability}", "available")]
+    assert len(list(followed.sandbox.world.shelf(WebhookFlowTask).live())) == tasks
+
+
+async def test_an_outage_in_the_middle_of_a_loss_still_switches_off(
+    followed: Followed, clock: ManualClock
+) -> None:
+    """The probe that would show more fails; what is known already is published."""
+    followed.sandbox.world.options.lose["listSchedules"] = 0.0
+    poll = followed.scene.declared["schedules"].run
+    await followed.attempts.attempt("schedules", poll, again_seconds=60)
+    followed.sandbox.world.options.status_503 = 1.0
+    await followed.capability_discovery.switch_off_refused()
+    assert not followed.scene.context.can(Capability.READ_SCHEDULES)
+
+    followed.sandbox.world.options.status_503 = 0.0
+    followed.sandbox.world.options.lose.clear()
+    await clock.advance(followed.capability_discovery.seconds_until_due())
+    await followed.capability_discovery.discover()
+    assert followed.scene.context.can(Capability.READ_SCHEDULES)

@@ -1,0 +1,158 @@
+"""What no list shows is forgotten, and old runs do not bring it back; runs themselves stay."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from monitor.model.errors import TryLaterError
+from monitor.model.live_state import ScheduleKnown
+from monitor.model.runs import Pipeline, PipelineKind
+from tests.clocks import ManualClock
+from tests.polling.conftest import NAME, Scene
+from tests.polling.tiny_workspace import OVERLOADED, TinyWorkspace, stamp
+
+SALES = (PipelineKind.FLOW, "11")
+_TIMES = 3  # a list that shows it, or may be a moment behind, and two that do not
+
+
+def knows(scene: Scene) -> bool:
+    return scene.live_state.knows(NAME, Pipeline(kind=PipelineKind.FLOW, id="11"))
+
+
+async def list_all(scene: Scene, times: int = _TIMES) -> None:
+    for _ in range(times):
+        await scene.polls.pipeline_names.poll()
+
+
+async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Neither the hourly list of the last day does, nor a late detail, nor a restart."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
+    await scene.polls.pipeline_names.poll()
+    workspace.put_job_group(1, "Failed")
+    await scene.polls.changes.poll()
+    del workspace.tables["flows"][11]
+    await list_all(scene)
+    assert not knows(scene)
+
+    await clock.advance(600)
+    await scene.poll("relist")
+    assert not knows(scene)
+    workspace.put_job_group(1, "Failed", ranfrom="schedule")  # written once more
+    await scene.polls.changes.poll()
+    assert not knows(scene)
+    assert scene.live_state.view.pipeline_health() == ()
+    await scene.restart()
+    await scene.polls.changes.poll()
+    await scene.poll("relist")
+    assert not knows(scene)
+    state = await scene.state(1)
+    assert state is not None
+    assert state.pipeline is not None
+    assert state.pipeline.id == "11"
+
+
+async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """What runs is known for as long as it does, and its end is published."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
+    await scene.polls.pipeline_names.poll()
+    workspace.put_job_group(1)
+    await scene.polls.changes.poll()
+    del workspace.tables["flows"][11]
+    await list_all(scene)
+    assert knows(scene)
+
+    workspace.put_job_group(1, "Failed")
+    await scene.polls.changes.poll()
+    assert await scene.run_events() == ["1:queued", "1:started", "1:failed"]
+    await list_all(scene, 1)
+    assert not knows(scene)
+    assert scene.live_state.view.pipeline_health() == ()
+
+
+async def test_what_only_history_has_named_is_forgotten(
+    unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """The initial poll shows runs of flows that were deleted before anybody followed them."""
+    old = stamp(workspace.now() - timedelta(hours=2))
+    workspace.put_job_group(1, "Failed", createdAt=old, updatedAt=old)
+    await unbegun.begin()
+    await unbegun.polls.changes.poll()
+    assert knows(unbegun)
+    await list_all(unbegun, 1)
+    assert knows(unbegun)  # one list is no proof
+    await list_all(unbegun, 1)
+    assert not knows(unbegun)
+    assert unbegun.live_state.view.pipeline_health() == ()
+
+    await unbegun.restart()
+    await unbegun.polls.changes.poll()
+    await unbegun.poll("relist")
+    assert not knows(unbegun)
+    await clock.advance(60)
+    workspace.put_job_group(2)  # it is there after all
+    await unbegun.polls.changes.poll()
+    assert knows(unbegun)
+
+
+async def test_what_was_never_listed_is_forgotten_a_month_after_its_newest_run(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """It may be somebody else's, or may have come and gone between two lists."""
+    workspace.put_job_group(1, "Failed")
+    await scene.polls.changes.poll()
+    await clock.advance(29 * 86_400)
+    await list_all(scene)
+    assert knows(scene)
+
+    await clock.advance(2 * 86_400)
+    await list_all(scene)
+    assert not knows(scene)
+
+
+async def test_what_a_schedule_names_stays(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """A schedule that the token may see can start it any time, though no list shows it."""
+    flow = Pipeline(kind=PipelineKind.FLOW, id="11")
+    schedule = ScheduleKnown(id="5", name="s", is_enabled=True, triggers=(), pipelines=(flow,))
+    scene.live_state.update_workspace(NAME, schedules=(schedule,))
+    workspace.put_job_group(1, "Failed")
+    await scene.polls.changes.poll()
+    await clock.advance(100_000)
+    await list_all(scene)
+
+    assert knows(scene)
+
+
+async def test_where_no_inventory_is_offered_nothing_is_forgotten(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """What runs have named is all there is to know then."""
+    scene.live_state.update_workspace(NAME, capabilities=frozenset({"list_changes"}))
+    workspace.put_job_group(1, "Failed")
+    await scene.polls.changes.poll()
+    await clock.advance(100_000)
+    await list_all(scene)
+
+    assert knows(scene)
+
+
+async def test_a_list_that_fails_forgets_nothing_that_runs_have_named(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """Only a complete list shows what is not there."""
+    workspace.put_job_group(1, "Failed")
+    await scene.polls.changes.poll()
+    await clock.advance(100_000)
+    workspace.faults["flows"] = OVERLOADED
+    for _ in range(_TIMES):
+        with pytest.raises(TryLaterError):
+            await scene.polls.pipeline_names.poll()
+
+    assert knows(scene)

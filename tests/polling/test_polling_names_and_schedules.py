@@ -1,0 +1,250 @@
+"""Names and schedules: a slow refresh that forgets only what is really gone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from monitor.model.errors import TryLaterError
+from monitor.model.runs import PipelineKind
+from monitor.workspace.priority import Priority
+from tests.clocks import ManualClock
+from tests.polling.conftest import Scene
+from tests.polling.tiny_workspace import NO_ROUTE, OVERLOADED, Row, TinyWorkspace
+
+
+def names(scene: Scene) -> set[tuple[str, str | None]]:
+    return {(pipeline.id, pipeline.name) for pipeline in scene.live_state.view.pipelines()}
+
+
+async def test_names_follow_a_rename(scene: Scene, workspace: TinyWorkspace) -> None:
+    """Flows and plans carry the names that the workspace shows now."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "Sales"}}
+    workspace.tables["plans"] = {13: {"id": 13, "name": "Nightly"}}
+    await scene.polls.pipeline_names.poll()
+    workspace.tables["flows"][11]["name"] = "Revenue"
+    await scene.polls.pipeline_names.poll()
+
+    assert names(scene) == {("11", "Revenue"), ("13", "Nightly")}
+
+
+async def test_a_deleted_pipeline_is_forgotten_after_two_lists(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """One short list forgets nothing, the second does, also when a restart lay between."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "A"}, 12: {"id": 12, "name": "B"}}
+    await scene.polls.pipeline_names.poll()
+    del workspace.tables["flows"][12]
+    await scene.polls.pipeline_names.poll()
+    assert ("12", "B") in names(scene)
+
+    await scene.polls.pipeline_names.poll()
+    assert names(scene) == {("11", "A")}
+
+
+async def test_a_schedule_does_not_bring_a_deleted_flow_back(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """It names a flow that no list shows, and one that was deleted no more."""
+    workspace.tables["flows"] = {12: {"id": 12, "name": "B"}}
+    workspace.tables["schedules"][5] = {
+        "id": 5,
+        "name": "every night",
+        "triggers": [{"timeBased": {"hourly": {"minuteOfHour": 15}, "timezone": "UTC"}}],
+        "tasks": [{"runFlow": {"flowId": 12}}, {"runFlow": {"flowId": 13}}],
+    }
+    for _ in range(2):
+        await scene.polls.pipeline_names.poll()
+        await scene.poll("schedules")
+    assert names(scene) == {("12", "B"), ("13", None)}
+    del workspace.tables["flows"][12]
+    for _ in range(3):
+        await scene.polls.pipeline_names.poll()
+        await scene.poll("schedules")
+    assert names(scene) == {("13", None)}
+
+    gone = {"flowId": 12, "id": 12, "name": "B", "deleted_at": "2026-11-21T10:00:00.000Z"}
+    workspace.tables["schedules"][5]["tasks"] = [{"runFlow": gone}]
+    await scene.restart()
+    await scene.poll("schedules")
+    assert names(scene) == set()
+
+
+async def test_folders_that_cannot_be_listed_hold_up_no_owner(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Flows get their owners, and keep the folder names that are known; the poll still fails."""
+    owner = {"email": "ada@example.org"}
+    workspace.tables["flows"] = {
+        11: {"id": 11, "name": "A", "folder": {"id": 3}, "creator": owner},
+    }
+    workspace.documents["folders"] = {"data": [{"id": 3, "name": "Finance"}]}
+    await scene.polls.pipeline_names.poll()
+    workspace.faults["folders"] = OVERLOADED
+    workspace.tables["flows"][12] = {
+        "id": 12, "name": "B", "folder": {"id": 4}, "creator": owner,
+    }  # fmt: skip
+    with pytest.raises(TryLaterError):
+        await scene.polls.pipeline_names.poll()
+
+    placed = {
+        pipeline.id: (pipeline.folder, pipeline.owner)
+        for pipeline in scene.live_state.view.pipelines()
+    }
+    assert placed == {"11": ("Finance", "ada@example.org"), "12": (None, "ada@example.org")}
+
+
+async def test_a_failed_list_forgets_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
+    """An outage is not a deletion."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "A"}}
+    await scene.polls.pipeline_names.poll()
+    workspace.faults["flows"] = OVERLOADED
+    for _ in range(3):
+        with pytest.raises(TryLaterError):
+            await scene.polls.pipeline_names.poll()
+
+    assert names(scene) == {("11", "A")}
+
+
+async def test_a_pipeline_that_was_never_listed_stays(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Somebody else's flow, which runs but which the list does not show, keeps its name."""
+    workspace.put_job_group(1, "Complete")
+    await scene.polls.changes.poll()
+    for _ in range(3):
+        await scene.polls.pipeline_names.poll()
+
+    assert scene.live_state.name_of("marketing", PipelineKind.FLOW, "11") == "Sales"
+
+
+async def test_schedules_are_known_with_what_they_start(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """A schedule's triggers, state and pipelines are overwritten by each complete list."""
+    daily = {"hourOfDay": 3, "minuteOfHour": 15, "onlyWorkingDays": False}
+    workspace.tables["schedules"][5] = {
+        "id": 5,
+        "name": "every night",
+        "enabled": False,
+        "disableReason": "owner left",
+        "triggers": [{"timeBased": {"daily": daily, "timezone": "Europe/Berlin"}}],
+        "tasks": [{"runFlow": {"flowId": 11}}],
+        "status": "",
+    }
+    await scene.poll("schedules")
+    (known,) = scene.live_state.workspaces["marketing"].schedules
+    workspace.tables["schedules"].clear()
+    await scene.poll("schedules")
+
+    assert (known.name, known.is_enabled, known.disable_reason) == (
+        "every night",
+        False,
+        "owner left",
+    )
+    assert [pipeline.id for pipeline in known.pipelines] == ["11"]
+    assert scene.live_state.workspaces["marketing"].schedules == ()
+
+
+def place(scene: Scene, pipeline_id: str) -> tuple[str | None, str | None]:
+    (one,) = (
+        pipeline for pipeline in scene.live_state.view.pipelines() if pipeline.id == pipeline_id
+    )
+    return one.folder, one.owner
+
+
+async def test_a_flow_has_its_folders_name_and_its_owner(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """Where the list shows a folder's id alone, one list of folders names them all."""
+    ann = {"id": 1, "email": "ann@example.com"}
+    workspace.tables["flows"] = {
+        11: {"id": 11, "name": "A", "folder": {"id": 5}, "creator": ann},
+        12: {"id": 12, "name": "B", "folder": {"id": 6, "name": "Told"}},
+        13: {"id": 13, "name": "C", "folder": {"id": 7}},
+        14: {"id": 14, "name": "D", "folder": None},
+        15: {"id": 15, "name": "E", "folder": 5},
+    }
+    workspace.tables["folders"] = {5: {"id": 5, "name": "Finance"}}
+    workspace.tables["plans"] = {16: {"id": 16, "name": "P", "creator": ann}}
+    await scene.polls.pipeline_names.poll()
+
+    assert place(scene, "11") == ("Finance", "ann@example.com")
+    assert place(scene, "12") == ("Told", None)
+    assert place(scene, "13") == ("7", None)
+    assert place(scene, "14") == (None, None)
+    assert place(scene, "15") == ("Finance", None)
+    assert place(scene, "16") == (None, "ann@example.com")
+    assert workspace.count("folders") == 1
+
+
+async def test_folders_are_asked_for_only_where_they_are_needed(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """No flow in a folder: no list of folders. No such list: the id stands for the name."""
+    workspace.tables["flows"] = {11: {"id": 11, "name": "A", "folder": None}}
+    await scene.polls.pipeline_names.poll()
+    assert workspace.count("folders") == 0
+
+    workspace.faults["folders"] = NO_ROUTE
+    workspace.tables["flows"][11]["folder"] = {"id": 5}
+    await scene.polls.pipeline_names.poll()
+    assert place(scene, "11") == ("5", None)
+
+
+async def test_a_reading_of_schedules_shows_when_it_began_and_their_owner(
+    scene: Scene, workspace: TinyWorkspace, clock: ManualClock
+) -> None:
+    """What was written before that instant is in it; a failed reading moves nothing."""
+    workspace.offset = timedelta(minutes=30)
+    workspace.documents["people/current"] = {"id": 1, "email": "ann@example.com"}
+    workspace.tables["schedules"] = {
+        1: {
+            "id": 1,
+            "name": "nightly",
+            "enabled": True,
+            "createdBy": 1,
+            "updatedAt": "2026-11-01T10:00:00.000Z",
+            "triggers": [],
+            "tasks": [],
+        }
+    }
+    await scene.client.requester.request("getOpenApiSpec", priority=Priority.CHANGES)
+    before = scene.context.workspace_now()
+    await scene.poll("schedules")
+    status = scene.live_state.workspaces["marketing"]
+    (known,) = status.schedules
+
+    assert status.schedules_read_at == before
+    assert status.schedules_of == "ann@example.com"
+    assert (known.owner_id, known.updated_at) == ("1", datetime(2026, 11, 1, 10, tzinfo=UTC))
+
+    await clock.advance(300)
+    workspace.faults["schedules"] = OVERLOADED
+    with pytest.raises(TryLaterError):
+        await scene.poll("schedules")
+    assert scene.live_state.workspaces["marketing"].schedules_read_at == before
+    assert workspace.count("people/current") == 1
+
+
+async def test_a_schedule_that_cannot_be_read_is_not_gone(
+    scene: Scene, workspace: TinyWorkspace
+) -> None:
+    """A row that makes no sense keeps what was known of it; one that is missing is gone."""
+    rows: dict[int, Row] = {
+        number: {"id": number, "name": f"s{number}", "triggers": [], "tasks": []}
+        for number in (1, 2)
+    }
+    workspace.tables["schedules"] = rows
+    await scene.poll("schedules")
+    rows[1]["name"] = {"no": "name"}
+    await scene.poll("schedules")
+    assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {
+        "1",
+        "2",
+    }
+
+    del rows[1]
+    await scene.poll("schedules")
+    assert {schedule.id for schedule in scene.live_state.workspaces["marketing"].schedules} == {"2"}

@@ -168,10 +168,12 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         ): path
         for path in modules()
     }
-    imports = {
-        name: {target for target in imports_of(path) if target in by_name and target != name}
-        for name, path in by_name.items()
-    }
+    imports: dict[str, set[str]] = {name: set() for name in by_name}
+    for name, path in by_name.items():
+        for target in imports_of(path):  # a module, or a name in one
+            module = target if target in by_name else target.rpartition(".")[0]
+            if module in by_name and module != name:
+                imports[name].add(module)
     circles = TopologicalSorter(imports)
     try:
         circles.prepare()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
 from monitor.alerting.alerts.lifecycle import (
-    EvaluationMoment,
+    EvaluationTime,
     LifecycleLimits,
     advance,
     end,
@@ -118,8 +118,8 @@ class Story:
         moment = self._moment(as_of=self.now, is_event=is_event)
         return self._took(advance(self.held, result, fresh, self.rule, moment))
 
-    def _moment(self, *, as_of: datetime | None, is_event: bool = False) -> EvaluationMoment:
-        return EvaluationMoment(
+    def _moment(self, *, as_of: datetime | None, is_event: bool = False) -> EvaluationTime:
+        return EvaluationTime(
             now=self.now, as_of=as_of, muted_by=self.muted_by, is_event=is_event, limits=PACE
         )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory
-from monitor.alerting.alerts.lifecycle import EvaluationMoment, next_timer_at, pass_time
+from monitor.alerting.alerts.lifecycle import EvaluationTime, next_timer_at, pass_time
 from monitor.alerting.alerts.outcome import LifecycleOutcome
 from monitor.model.alerts import AlertState
 from tests.alerting.lifecycle_story import PACE, SILENCED, Story
@@ -62,7 +62,7 @@ class AnyStory(RuleBasedStateMachine):
         told = self.story.told.open_start()
         held = self.story.held
         is_open = isinstance(held, AlertInstance) and held.alert.state is AlertState.FIRING
-        owes = isinstance(held, AlertInstance) and held.alert.is_told and is_open
+        owes = isinstance(held, AlertInstance) and held.alert.is_notified and is_open
         assert (told is not None) == owes
 
     @invariant()
@@ -91,8 +91,8 @@ class AnyStory(RuleBasedStateMachine):
         )
 
 
-def _moment(at: datetime) -> EvaluationMoment:
-    return EvaluationMoment(now=at, as_of=at + timedelta(days=1), limits=PACE)
+def _moment(at: datetime) -> EvaluationTime:
+    return EvaluationTime(now=at, as_of=at + timedelta(days=1), limits=PACE)
 
 
 TestAnyStory = AnyStory.TestCase

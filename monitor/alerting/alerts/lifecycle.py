@@ -25,7 +25,7 @@ class LifecycleLimits(Struct, frozen=True, kw_only=True):
     resolved_kept_seconds: float = 3_600.0
 
 
-class EvaluationMoment(Struct, frozen=True, kw_only=True):
+class EvaluationTime(Struct, frozen=True, kw_only=True):
     """When an alert takes a step, and what suppresses it then.
 
     ``now`` is our steady clock, which no jump of the wall clock moves. ``as_of`` is until when
@@ -46,7 +46,7 @@ def advance(
     result: EvaluationResult,
     fresh: Alert,
     rule: RuleSettings,
-    moment: EvaluationMoment,
+    moment: EvaluationTime,
 ) -> LifecycleOutcome:
     """``fresh`` is the alert as it would begin now, its start taken from the evidence."""
     if isinstance(result, Firing):
@@ -65,7 +65,7 @@ def without_alert(state: FingerprintHistory, result: Ok | Unknown) -> LifecycleO
 
 
 def pass_time(
-    instance: AlertInstance, rule: RuleSettings, moment: EvaluationMoment
+    instance: AlertInstance, rule: RuleSettings, moment: EvaluationTime
 ) -> LifecycleOutcome:
     """What time alone changes: pending to firing, reminders, ends of silences and of flapping."""
     instance = _not_of_the_future(instance, moment.now)
@@ -97,13 +97,13 @@ def next_timer_at(
     if alert.state is AlertState.PENDING:
         lasting = timedelta(seconds=rule.for_seconds)
         return instance.since + lasting if instance.is_met else None
-    if alert.muted_by or (instance.is_met and not alert.is_told):
+    if alert.muted_by or (instance.is_met and not alert.is_notified):
         return instance.since
     times: list[datetime] = []
     if instance.quiet_since is not None and instance.clear_since is not None:
         times.append(instance.quiet_since + timedelta(seconds=limits.flap_seconds / 2))
     if instance.is_met and rule.repeat_seconds > 0:
-        times.append((alert.told_at or instance.since) + timedelta(seconds=rule.repeat_seconds))
+        times.append((alert.notified_at or instance.since) + timedelta(seconds=rule.repeat_seconds))
     return min(times, default=None)
 
 
@@ -121,7 +121,7 @@ def end(
         alert, state=AlertState.RESOLVED, ends_at=max(at, alert.starts_at), facts=facts
     )
     past = FingerprintHistory(last_end=alert.ends_at, starts=instance.past.starts)
-    if not alert.is_told:
+    if not alert.is_notified:
         return LifecycleOutcome(state=past, step=StepWord.ENDED_UNNOTIFIED)
     return _published(
         AlertInstance(alert=alert, since=now, past=past, is_met=False),
@@ -173,7 +173,7 @@ def is_silenced(muted_by: tuple[str, ...]) -> bool:
     return any(text.startswith(_SILENCE) for text in muted_by)
 
 
-def _ok(state: FingerprintState, result: Ok, moment: EvaluationMoment) -> LifecycleOutcome:
+def _ok(state: FingerprintState, result: Ok, moment: EvaluationTime) -> LifecycleOutcome:
     if isinstance(state, FingerprintHistory):
         return without_alert(state, result)
     is_flapping = state.alert.state is AlertState.FIRING and state.alert.is_flapping
@@ -191,7 +191,7 @@ def _firing(
     result: Firing,
     fresh: Alert,
     rule: RuleSettings,
-    moment: EvaluationMoment,
+    moment: EvaluationTime,
 ) -> LifecycleOutcome:
     if isinstance(state, FingerprintHistory):
         instance = _pending(state, fresh, moment.now)
@@ -200,7 +200,7 @@ def _firing(
     else:
         instance = _pending(state.past, fresh, moment.now)
     if instance.alert.state is AlertState.FIRING:
-        step = StepWord.DEDUPLICATED if instance.alert.is_told else StepWord.MUTED
+        step = StepWord.DEDUPLICATED if instance.alert.is_notified else StepWord.MUTED
         return LifecycleOutcome(state=instance, step=step)
     if rule.for_seconds > 0 and not _has_lasted(instance, rule, moment):
         return LifecycleOutcome(state=instance, step=StepWord.PENDING)
@@ -221,7 +221,7 @@ def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInst
     return AlertInstance(alert=alert, since=now, past=past)
 
 
-def _has_lasted(instance: AlertInstance, rule: RuleSettings, moment: EvaluationMoment) -> bool:
+def _has_lasted(instance: AlertInstance, rule: RuleSettings, moment: EvaluationTime) -> bool:
     """True once it has lasted `for_seconds`, by our clock and by what is known of the subject's."""
     if rule.for_seconds <= 0:
         return True
@@ -232,7 +232,7 @@ def _has_lasted(instance: AlertInstance, rule: RuleSettings, moment: EvaluationM
     return moment.is_ours or is_known
 
 
-def _fire(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+def _fire(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     starts_at = instance.alert.starts_at
     since = starts_at - timedelta(seconds=moment.limits.flap_seconds)
     # By starts and not by now, so that a repeated step decides alike.
@@ -248,7 +248,7 @@ def _fire(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome
 
 
 def _suppressed_or_reminded(
-    instance: AlertInstance, rule: RuleSettings, moment: EvaluationMoment
+    instance: AlertInstance, rule: RuleSettings, moment: EvaluationTime
 ) -> LifecycleOutcome:
     alert = instance.alert
     if moment.muted_by and moment.muted_by != alert.muted_by:
@@ -259,16 +259,16 @@ def _suppressed_or_reminded(
         instance = msgspec.structs.replace(instance, alert=alert)
     if moment.muted_by or not instance.is_met:
         return LifecycleOutcome(state=instance)
-    if not alert.is_told:
+    if not alert.is_notified:
         return _notified(instance, moment)
-    told_at = alert.told_at or instance.since
-    is_time = 0 < rule.repeat_seconds <= (moment.now - told_at).total_seconds()
+    notified_at = alert.notified_at or instance.since
+    is_time = 0 < rule.repeat_seconds <= (moment.now - notified_at).total_seconds()
     if was_silenced or is_time:
         return _reminded(instance, moment)
     return LifecycleOutcome(state=instance)
 
 
-def _muted(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+def _muted(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     """Keep what suppresses it. The start of a silence is published, once for each start."""
     begins = is_silenced(moment.muted_by) and not is_silenced(instance.alert.muted_by)
     alert = msgspec.structs.replace(instance.alert, muted_by=moment.muted_by)
@@ -279,15 +279,17 @@ def _muted(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcom
     return _published(instance, StepWord.SILENCED, moment.as_of, number=number)
 
 
-def _notified(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+def _notified(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     word = StepWord.FLAPPING if instance.alert.is_flapping else StepWord.FIRED
-    alert = msgspec.structs.replace(instance.alert, is_told=True, told_at=moment.now, muted_by=())
+    alert = msgspec.structs.replace(
+        instance.alert, is_notified=True, notified_at=moment.now, muted_by=()
+    )
     return _published(msgspec.structs.replace(instance, alert=alert), word, alert.starts_at)
 
 
-def _reminded(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+def _reminded(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     number = instance.alert.reminders + 1
-    alert = msgspec.structs.replace(instance.alert, told_at=moment.now, reminders=number)
+    alert = msgspec.structs.replace(instance.alert, notified_at=moment.now, reminders=number)
     instance = msgspec.structs.replace(instance, alert=alert)
     return _published(instance, StepWord.REMINDED, moment.as_of, number=number)
 
@@ -301,9 +303,9 @@ def _published(
 
 def _not_of_the_future(instance: AlertInstance, now: datetime) -> AlertInstance:
     """Count from now what was stored under a clock that was set back over a restart."""
-    told_at = instance.alert.told_at
-    if told_at is not None and told_at > now:
-        alert = msgspec.structs.replace(instance.alert, told_at=now)
+    notified_at = instance.alert.notified_at
+    if notified_at is not None and notified_at > now:
+        alert = msgspec.structs.replace(instance.alert, notified_at=now)
         instance = msgspec.structs.replace(instance, alert=alert)
     if instance.quiet_since is not None and instance.quiet_since > now:
         instance = msgspec.structs.replace(instance, quiet_since=now)

@@ -7,7 +7,7 @@ import msgspec
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.content import bounded, new_alert, subject_of
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
-from monitor.alerting.alerts.lifecycle import EvaluationMoment
+from monitor.alerting.alerts.lifecycle import EvaluationTime
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import MEMORY
 from monitor.alerting.attribution.attribution import Correlation, RuleTarget
@@ -68,7 +68,7 @@ class Advancer:
         if instance.is_open:
             wall_now = context.facts.wall_now
             muted_by = context.suppression.reasons(instance.alert, rule.mute, at=wall_now)
-        moment = self._moment(context, target, muted_by)
+        moment = self._evaluation_time(context, target, muted_by)
         outcome = lifecycle.pass_time(instance, rule.settings, moment)
         context.pending.advance(key, instance, outcome)
         if outcome.step:
@@ -142,7 +142,7 @@ class Advancer:
         if not isinstance(result, Firing):
             if isinstance(state, FingerprintHistory):
                 return lifecycle.without_alert(state, result)
-            moment = self._moment(context, target)
+            moment = self._evaluation_time(context, target)
             return lifecycle.advance(state, result, state.alert, rule.settings, moment)
         is_first = event is None and first_evaluated_at(context, rule, target.subject) is None
         if target.preexisting or is_first:
@@ -166,17 +166,17 @@ class Advancer:
         if not isinstance(state, AlertInstance) or state.alert.state is not AlertState.FIRING:
             wall_now = context.facts.wall_now
             muted_by = context.suppression.reasons(fresh, rule.mute, at=wall_now)
-        moment = self._moment(context, target, muted_by)
+        moment = self._evaluation_time(context, target, muted_by)
         return lifecycle.advance(state, result, fresh, rule.settings, moment)
 
     def _url_of(self, run: RunKey | None) -> str | None:
         active = self._view.active_run(run) if run is not None else None
         return active.run.url if active is not None else None
 
-    def _moment(
+    def _evaluation_time(
         self, context: EvaluationContext, target: RuleTarget, muted_by: tuple[str, ...] = ()
-    ) -> EvaluationMoment:
-        return EvaluationMoment(
+    ) -> EvaluationTime:
+        return EvaluationTime(
             now=context.facts.now,
             as_of=context.facts.as_of(target.subject),
             is_ours=target.subject.subject_kind in OURS,

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
+    OUTAGES,
     EvaluationResult,
     EventInput,
     Facts,
@@ -20,11 +23,13 @@ from monitor.alerting.rules.contract import (
     Ok,
     PipelineFacts,
     RuleAnswer,
+    RuleDefinition,
     StateInput,
+    SubjectKind,
     Unknown,
 )
-from monitor.alerting.rules.rule_settings import RuleSettings
-from monitor.model.events import STATUS_EVENTS, run_event_id
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
+from monitor.model.events import STATUS_EVENTS, EventType, run_event_id
 from monitor.model.runs import RunKey, RunKind, RunState
 
 END_EVENTS = tuple(event for status, event in STATUS_EVENTS.items() if status.is_terminal)
@@ -62,29 +67,63 @@ class DueRun(Struct, frozen=True, kw_only=True):
     progress: JobProgress | None = None
 
 
-_RunCheck = Callable[
-    [RunState, datetime, StateInput[PipelineFacts], LateRuns, RuleSettings], DueRun | None
-]
+class ActiveRunInput(Struct, frozen=True, kw_only=True):
+    """One active run of a subject as of ``as_of``, and what is remembered of it."""
+
+    run: RunState
+    as_of: datetime
+    facts: PipelineFacts
+    is_root: bool  # False: it is a part of a run of the subject
+    late_since: datetime | None
+    progress: JobProgress | None
 
 
-def evaluate_late_runs(
+LateRunCheck = Callable[[ActiveRunInput, RuleSettings], DueRun | None]  # None: it does not apply
+
+
+def late_run_rule(
+    rule: RuleKind,
+    check: LateRunCheck,
+    *,
+    event_types: tuple[EventType, ...] = END_EVENTS,
+    **definition: Any,
+) -> RuleDefinition[LateRuns, PipelineFacts]:
+    """Return a rule that checks each active run, with what is its own of the definition."""
+    return RuleDefinition(
+        rule=rule,
+        subject_kind=SubjectKind.PIPELINE,
+        memory=LateRuns,
+        event_types=event_types,
+        on_event=on_end_event,
+        evaluate=partial(_evaluate, check=check),
+        inhibited_by=OUTAGES,
+        **definition,
+    )
+
+
+def _evaluate(
     state: StateInput[PipelineFacts],
     memory: LateRuns | None,
     rule: RuleSettings,
-    check: _RunCheck,
+    check: LateRunCheck,
 ) -> RuleAnswer[LateRuns]:
-    """Evaluate every active run by ``check``, which returns None where it does not apply."""
     as_of = state.as_of
     if as_of is None:
         return RuleAnswer(Unknown("nothing was read completely yet"), memory)
     before = memory or LateRuns()
-    active = {run_name(active.run.key): active.run for active in state.facts.active}
-    due = {
-        name: due_run
-        for name, run in active.items()
-        if name not in before.over
-        if (due_run := check(run, as_of, state, before, rule)) is not None
-    }
+    active = {_name(active.run.key): active.run for active in state.facts.active}
+    due: dict[str, DueRun] = {}
+    for name, run in active.items():
+        run_input = ActiveRunInput(
+            run=run,
+            as_of=as_of,
+            facts=state.facts,
+            is_root=run.key.kind is state.subject.kind,
+            late_since=before.since.get(name),
+            progress=before.progress.get(name),
+        )
+        if name not in before.over and (due_run := check(run_input, rule)) is not None:
+            due[name] = due_run
     late = {name: run.due for name, run in due.items() if run.due and run.as_of >= run.due}
     undecided = {
         name: before.since[name]
@@ -127,7 +166,7 @@ def on_end_event(
     event_input: EventInput, memory: LateRuns | None, _: RuleSettings
 ) -> RuleAnswer[LateRuns]:
     """Remove a late run that the event reports as ended, or as started."""
-    ended = run_name(event_input.event.run.key)
+    ended = _name(event_input.event.run.key)
     if memory is None or ended not in memory.since:
         return RuleAnswer(None, memory)
     after = LateRuns(
@@ -139,7 +178,7 @@ def on_end_event(
     return RuleAnswer(result, after)
 
 
-def run_name(key: RunKey) -> str:
+def _name(key: RunKey) -> str:
     return f"{key.kind}:{key.id}"
 
 

@@ -51,7 +51,7 @@ def test_a_default_is_within_its_own_limits(kind: RuleKind) -> None:
     definition = RULE_DEFINITIONS[kind]
     for quantity in (definition.threshold, definition.window, definition.minimum):
         if quantity is not None and quantity.default is not None:
-            assert quantity.accepts(quantity.default)
+            assert quantity.problem(quantity.default) is None
     assert set(definition.match_fields) <= set(Match.__struct_fields__)
 
 

@@ -226,13 +226,13 @@ class Quantity(Struct, frozen=True, kw_only=True):
     most: float
     is_count: bool = False  # from 1 on; a value below is a ratio
 
-    def accepts(self, value: float) -> bool:
-        is_whole = not self.counts(value) or value == int(value)
-        return self.least <= value <= self.most and is_whole
-
-    def counts(self, value: float) -> bool:
-        """True where the value is a number of things."""
-        return self.is_count and value >= 1
+    def problem(self, value: float) -> str | None:
+        """Return what the value must be; None where it is valid."""
+        if not self.least <= value <= self.most:
+            return f"must be {self.least:,.10g} to {self.most:,.10g}"
+        if self.is_count and value >= 1 and value != int(value):
+            return f"must be whole from 1 on, such as {round(value)},"
+        return None
 
 
 def seconds(about: str, default: float | None, *, most: float = 30 * DAY) -> Quantity:

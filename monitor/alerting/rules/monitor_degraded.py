@@ -12,7 +12,7 @@ from msgspec import Struct
 from monitor.alerting.rules.contract import (
     MINUTE,
     DaemonFacts,
-    Facts,
+    EvaluationResult,
     Firing,
     Ok,
     RuleAnswer,
@@ -65,68 +65,62 @@ def evaluate(
         return RuleAnswer(Unknown("the daemon has just started"), memory)
     kind, _, name = state.subject.thing.partition(":")
     if kind == STORE:
-        return _evaluate_store(facts, now)
+        return RuleAnswer(_store(facts, now))
     consumer = next((status for status in facts.bus.consumers if status.consumer == name), None)
     if consumer is None:
         return RuleAnswer(Ok(at=now))  # it is no longer configured
-    if kind == DEAD_LETTERS:
-        count = consumer.dead_letters
-        reason = f"{name} refuses events for good; {count:,} are kept aside"
-        return _evaluate_losses(name, count, reason, memory, now)
+    if kind == BACKLOG:
+        return RuleAnswer(_backlog(consumer, facts.wall_now or now, now, rule.threshold))
+    count = consumer.dead_letters
+    reason = f"{name} refuses events for good; {count:,} are kept aside"
     if kind == LOST:
         count = consumer.lost
         reason = f"{count:,} events went from the full store before {name} had read them"
-        return _evaluate_losses(name, count, reason, memory, now)
-    return _evaluate_backlog(consumer, facts.wall_now or now, now, rule.threshold)
+    memory = _losses(memory, count, now)
+    if memory.since is None:
+        return RuleAnswer(Ok(at=now), memory)
+    return RuleAnswer(_firing(memory.since, now, what=name, reason=reason), memory)
 
 
-def _evaluate_store(facts: DaemonFacts, now: datetime) -> RuleAnswer[Losses]:
+def _store(facts: DaemonFacts, now: datetime) -> EvaluationResult:
     stored = facts.bus.newest_position - facts.bus.oldest_position + 1
     cap = facts.retention.events_hard_cap
     if stored >= _STORE_FULL * cap:
         reason = f"{stored:,} events are stored, and from {cap:,} on they are lost unread"
-        return RuleAnswer(Firing(since=now, as_of=now, facts={"what": STORE, "reason": reason}))
+        return _firing(now, now, what=STORE, reason=reason)
     if stored > _STORE_OK * cap:
-        return RuleAnswer(Unknown("the store is between ok and full"))
-    return RuleAnswer(Ok(at=now))
+        return Unknown("the store is between ok and full")
+    return Ok(at=now)
 
 
-def _evaluate_backlog(
+def _backlog(
     consumer: ConsumerStatus, wall_now: datetime, now: datetime, most_seconds: float
-) -> RuleAnswer[Losses]:
-    lag_seconds = 0.0
+) -> EvaluationResult:
+    lag_seconds, name = 0.0, consumer.consumer
     if consumer.backlog and consumer.oldest_at is not None:
         # Both instants are of the wall clock, so a jump moves at most what waited through it.
         lag_seconds = (wall_now - consumer.oldest_at).total_seconds()
     if lag_seconds >= most_seconds:
-        reason = (
-            f"{consumer.backlog:,} events wait for {consumer.consumer}, "
-            f"the oldest for {lag_seconds:.0f} s"
-        )
+        reason = f"{consumer.backlog:,} events wait for {name}, the oldest for {lag_seconds:.0f} s"
         since = now - timedelta(seconds=lag_seconds - most_seconds)
-        facts: Facts = {"what": consumer.consumer, "reason": reason}
-        return RuleAnswer(Firing(since=since, as_of=now, facts=facts))
+        return _firing(since, now, what=name, reason=reason)
     if lag_seconds > most_seconds / 2:
-        return RuleAnswer(Unknown(f"{consumer.consumer} catches up or falls behind"))
-    return RuleAnswer(Ok(at=now))
+        return Unknown(f"{name} catches up or falls behind")
+    return Ok(at=now)
 
 
-def _evaluate_losses(
-    name: str, count: int, reason: str, memory: Losses | None, now: datetime
-) -> RuleAnswer[Losses]:
-    if memory is None:
-        # Those from before the first evaluation are not reported.
-        return RuleAnswer(Ok(at=now), Losses(count=count))
+def _losses(memory: Losses | None, count: int, now: datetime) -> Losses:
+    # Those from before the first evaluation are not reported.
+    memory = memory or Losses(count=count)
     if count > memory.count:
-        memory = Losses(count=count, since=memory.since or now, grew_at=now)
-    elif count < memory.count:
-        memory = Losses(count=count, since=memory.since, grew_at=memory.grew_at)
-    if memory.since is None or memory.grew_at is None:
-        return RuleAnswer(Ok(at=now), memory)
-    if now - memory.grew_at >= _LOSS_SHOWN:
-        return RuleAnswer(Ok(at=now), Losses(count=count))
-    result = Firing(since=memory.since, as_of=now, facts={"what": name, "reason": reason})
-    return RuleAnswer(result, memory)
+        return Losses(count=count, since=memory.since or now, grew_at=now)
+    if memory.grew_at is not None and now - memory.grew_at >= _LOSS_SHOWN:
+        return Losses(count=count)
+    return Losses(count=count, since=memory.since, grew_at=memory.grew_at)
+
+
+def _firing(since: datetime, now: datetime, *, what: str, reason: str) -> Firing:
+    return Firing(since=since, as_of=now, facts={"what": what, "reason": reason})
 
 
 DEFINITION = RuleDefinition(

@@ -193,11 +193,7 @@ class EvaluationFacts:
         if rule.settings.rule is RuleKind.RUN_OVERDUE and active:
             learned = self._learned_of(subject.workspace, subject.kind, subject.pipeline)
             limit = limit_seconds(learned, minimum_runs=rule.settings.minimum)
-        return PipelineFacts(
-            pipeline_health=self._health_of(subject),
-            active=active,
-            limit=limit,
-        )
+        return PipelineFacts(active=active, limit=limit)
 
     def _flow_or_plan(
         self, rule: Rule, workspace: WorkspaceStatus, pipeline: Pipeline, *, is_event: bool

@@ -92,12 +92,10 @@ class Subject(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PipelineFacts(Struct, frozen=True, kw_only=True):
-    """One pipeline and kind of run. ``limit`` and ``cadence`` are seconds, learned, or None."""
+    """One pipeline and kind of run."""
 
-    pipeline_health: tuple[PipelineHealth, ...] = ()  # one per recipe for job groups
     active: tuple[ActiveRun, ...] = ()  # the runs of this subject that have not ended
-    limit: float | None = None
-    cadence: float | None = None
+    limit: float | None = None  # seconds that a run may take, learned
 
 
 class FlowOrPlanFacts(Struct, frozen=True, kw_only=True):

@@ -124,7 +124,7 @@ def test_why_not_names_a_field_that_really_does_not_fit(match: Match, traits: Tr
     index = compiled(rule("one", match))
     (only,) = index.rules
 
-    reason = index.why_not(only, traits)
+    reason = only.why_not(traits)
 
     assert (reason is None) == is_naive_match(match, traits)
     if reason is not None:
@@ -138,12 +138,10 @@ def test_why_not_names_glob_and_value() -> None:
     (only,) = index.rules
     orders = Traits(workspace="marketing", pipeline="orders", pipeline_id="7")
 
-    assert index.why_not(only, orders) == ("pipeline: 'orders' and '7' fits none of 'sales*', '12'")
-    assert index.why_not(only, Traits(workspace="")) == (
-        "workspace: not known fits none of 'marketing'"
-    )
+    assert only.why_not(orders) == ("pipeline: 'orders' and '7' fits none of 'sales*', '12'")
+    assert only.why_not(Traits(workspace="")) == ("workspace: not known fits none of 'marketing'")
     index = compiled(rule("plans", Match(kind=("plan_run",))))
-    assert index.why_not(index.rules[0], Traits(kind=RunKind.FLOW_RUN)) == (
+    assert index.rules[0].why_not(Traits(kind=RunKind.FLOW_RUN)) == (
         "kind: 'flow_run' fits none of 'plan_run'"
     )
 
@@ -174,7 +172,7 @@ def test_why_not_names_what_excludes() -> None:
     index = compiled(rule("one", Match(pipeline=("*", "!Sales", "!Month end*"))))
     (only,) = index.rules
 
-    assert index.why_not(only, Traits(pipeline="Month end 4", pipeline_id="4")) == (
+    assert only.why_not(Traits(pipeline="Month end 4", pipeline_id="4")) == (
         "pipeline: 'Month end 4' and '4' is excluded by '!Month end*'"
     )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from monitor.alerting.rules.contract import AnyRuleDefinition, SubjectKind
-from monitor.alerting.rules.globs import EXCLUDES, Globs, parse_globs
+from monitor.alerting.rules.globs import Globs, parse_globs
 from monitor.alerting.rules.muting import MuteWindow, parse_mute_window
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import RULE_DEFINITIONS
@@ -48,29 +48,6 @@ class Traits(Struct, frozen=True, kw_only=True, gc=False):
 _BY_SELECTIVITY = ("pipeline", "folder", "owner", "workspace", "trigger", "kind")
 
 
-class MatchField(Struct, frozen=True, kw_only=True):
-    """One field of ``match``."""
-
-    name: str
-    globs: Globs
-
-    def matches(self, traits: Traits) -> bool:
-        words = traits.of(self.name)
-        return words is None or self.globs.match(words)
-
-    def why_not(self, traits: Traits) -> str:
-        """Return why the traits do not fit; call only where they do not."""
-        # The repr of a kind or trigger is that of an enum, which nobody has written.
-        words = [str(word) for word in traits.of(self.name) or () if word]
-        known = " and ".join(repr(word) for word in words) or "not known"
-        excluding = [
-            glob for glob in self.globs.excluded if not parse_globs([f"!{glob}"]).match(words)
-        ]
-        if excluding:
-            return f"{self.name}: {known} is excluded by {f'{EXCLUDES}{excluding[0]}'!r}"
-        return f"{self.name}: {known} fits none of {', '.join(map(repr, self.globs.included))}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule, parsed. Two are equal where their settings are."""
@@ -79,7 +56,7 @@ class Rule:
     definition: AnyRuleDefinition = field(compare=False)
     annotations: Mapping[str, Template] = field(compare=False)
     mute: tuple[MuteWindow, ...] = field(compare=False)
-    match_fields: tuple[MatchField, ...] = field(compare=False)
+    globs: Mapping[str, Globs] = field(compare=False)  # by the fields of ``match``
 
     def __hash__(self) -> int:
         return hash(self.settings.name)
@@ -94,7 +71,19 @@ class Rule:
         return bool(self.settings.match.kind)
 
     def matches(self, traits: Traits) -> bool:
-        return all(field.matches(traits) for field in self.match_fields)
+        return all(self.fits(name, traits) for name in self.globs)
+
+    def fits(self, name: str, traits: Traits) -> bool:
+        """True where one field of ``match`` fits, is not set, or does not apply."""
+        globs, words = self.globs.get(name), traits.of(name)
+        return globs is None or words is None or globs.match(words)
+
+    def why_not(self, traits: Traits) -> str | None:
+        """Return the first field of ``match`` that does not fit, as a sentence; None if all do."""
+        for name, globs in self.globs.items():
+            if not self.fits(name, traits):
+                return f"{name}: {globs.why_not(traits.of(name) or ())}"
+        return None
 
 
 class Compiled:
@@ -133,11 +122,6 @@ class Compiled:
         """Return the rules that are matched with an event of that type, whether or not they do."""
         return self._by_event[event_type].candidates(traits)
 
-    def why_not(self, rule: Rule, traits: Traits) -> str | None:
-        """Return the first field of ``match`` that does not fit, as a sentence; None if all do."""
-        misfits = (field for field in rule.match_fields if not field.matches(traits))
-        return next((field.why_not(traits) for field in misfits), None)
-
 
 def _parsed(settings: RuleSettings, definition: AnyRuleDefinition) -> Rule:
     fields = definition.annotation_fields
@@ -148,11 +132,11 @@ def _parsed(settings: RuleSettings, definition: AnyRuleDefinition) -> Rule:
             name: parse_template(text, fields) for name, text in settings.annotations.items()
         },
         mute=tuple(parse_mute_window(text) for text in settings.mute),
-        match_fields=tuple(
-            MatchField(name=name, globs=parse_globs(globs))
+        globs={
+            name: parse_globs(globs)
             for name in Match.__struct_fields__
             if (globs := getattr(settings.match, name))
-        ),
+        },
     )
 
 
@@ -173,9 +157,8 @@ class _Index:
 
     def add(self, number: int, rule: Rule) -> None:
         self._rules[number] = rule
-        included = {field.name: field.globs.included for field in rule.match_fields}
         for name in _BY_SELECTIVITY:
-            globs = included.get(name, ())
+            globs = rule.globs[name].included if name in rule.globs else ()
             # A glob without a literal part fits anything.
             if globs and all(any(_WILD.split(glob)) for glob in globs):
                 index = self._fields.setdefault(name, _FieldIndex())

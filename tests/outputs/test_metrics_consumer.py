@@ -38,7 +38,7 @@ DAILY = Identity("one", RunKind.PLAN_RUN, "7")
 
 
 class Workshop:
-    """A store, and consumers made over it as a restart makes them."""
+    """A store, and consumers built over it as a restart builds them."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock) -> None:
         self.bus = bus
@@ -83,22 +83,22 @@ def ended(consumer: MetricsConsumer, identity: Identity = DAILY) -> dict[Status,
 
 def runs(count: int, *, first: int = 0) -> list[Event]:
     return [
-        item
+        run_event
         for number in range(first, first + count)
-        for item in history(run(number, Status.SUCCEEDED, pipeline=plan(7, "daily")))
+        for run_event in history(run(number, Status.SUCCEEDED, pipeline=plan(7, "daily")))
     ]
 
 
 async def test_a_new_consumer_begins_with_the_oldest_event(workshop: Workshop) -> None:
-    """What happened before the consumer was first started is counted too."""
+    """Events from before the consumer's first start are counted too."""
     await workshop.append(runs(4))
     consumer = workshop.consumer()
     await drain(consumer)
     assert ended(consumer) == {Status.SUCCEEDED: 4}
 
 
-async def test_a_restart_goes_on_where_the_store_stands(workshop: Workshop) -> None:
-    """A consumer made anew has the same counts, and counts only what is new."""
+async def test_a_restart_continues_from_the_stored_position(workshop: Workshop) -> None:
+    """A consumer after a restart has the same counts, and counts only new events."""
     await workshop.append(runs(4))
     first = workshop.consumer()
     await drain(first)
@@ -113,7 +113,7 @@ async def test_a_restart_goes_on_where_the_store_stands(workshop: Workshop) -> N
 async def test_a_consumer_that_stops_between_batches_counts_nothing_twice(
     workshop: Workshop,
 ) -> None:
-    """Counts and position are one step: any number of restarts gives the same sums."""
+    """Counts and position are one commit: any number of restarts gives the same sums."""
     await workshop.append(runs(10))
     for _ in range(40):
         consumer = workshop.consumer(batch_size=1)
@@ -126,7 +126,7 @@ async def test_a_consumer_that_stops_between_batches_counts_nothing_twice(
 async def test_kill_9_counts_nothing_twice_and_loses_nothing(
     workshop: Workshop, tmp_path: Path
 ) -> None:
-    """Processes that are killed while they count leave exactly the true counts behind."""
+    """Processes that are killed while they count store exactly the true counts."""
     await workshop.append(runs(40))
     await workshop.bus.close()
     store = tmp_path / "state.db"
@@ -147,21 +147,21 @@ async def test_kill_9_counts_nothing_twice_and_loses_nothing(
 
 
 def _count_and_kill(store: Path, lines: int | None) -> str:
-    """Let a process count for some batches, or until it is done; return what it said last."""
+    """Let a process count some batches, or until it is done; return the last line it printed."""
     command = [sys.executable, "-m", "tests.outputs.metrics_counting_process", str(store)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = ""
+        last_line = ""
         for number, line in enumerate(process.stdout, start=1):
-            said = line.strip()
-            if said == "done" or number == lines:
+            last_line = line.strip()
+            if last_line == "done" or number == lines:
                 break
         process.kill()
-        return said
+        return last_line
 
 
 async def test_what_is_shown_is_durable(workshop: Workshop) -> None:
-    """A step that the store refuses changes nothing that is shown, and is taken again whole."""
+    """A commit that the store refuses changes nothing on the page, and is repeated whole."""
     await workshop.append(runs(1))
     consumer = workshop.consumer()
     await drain(consumer)
@@ -173,10 +173,10 @@ async def test_what_is_shown_is_durable(workshop: Workshop) -> None:
     assert (consumer.rows, consumer.position) == (rows, position)
 
 
-async def test_counting_goes_on_by_itself_when_the_store_does_not_answer(
+async def test_counting_continues_by_itself_when_the_store_does_not_answer(
     workshop: Workshop,
 ) -> None:
-    """While the store is gone the task stays alive and asks again, with growing waits."""
+    """While the store is gone the task stays alive and retries, with growing waits."""
     await workshop.bus.close()
     consumer = workshop.consumer()
     task = asyncio.create_task(consumer.run())
@@ -190,7 +190,7 @@ async def test_counting_goes_on_by_itself_when_the_store_does_not_answer(
 
 
 async def test_a_running_consumer_counts_what_is_appended(workshop: Workshop) -> None:
-    """The task is woken by the log and needs no second push."""
+    """New events wake the task; nothing else needs to."""
     consumer = workshop.consumer()
     task = asyncio.create_task(consumer.run())
     await workshop.append(runs(3))
@@ -204,7 +204,7 @@ async def test_a_running_consumer_counts_what_is_appended(workshop: Workshop) ->
 
 
 async def test_a_gap_is_stepped_over(workshop: Workshop) -> None:
-    """Events that retention took before they were counted do not hold the consumer."""
+    """Events that retention removed before they were counted do not stop the consumer."""
     await workshop.append(runs(2))
     consumer = workshop.consumer()
     await consumer.restore()
@@ -213,13 +213,15 @@ async def test_a_gap_is_stepped_over(workshop: Workshop) -> None:
     await drain(consumer)
     status = await workshop.bus.status()
     mine = next(
-        other_consumer for other_consumer in status.consumers if other_consumer.consumer == CONSUMER
+        consumer_status
+        for consumer_status in status.consumers
+        if consumer_status.consumer == CONSUMER
     )
     assert (mine.backlog, mine.lost > 0) == (0, True)
 
 
 async def test_a_damaged_row_begins_anew_and_the_others_stay(workshop: Workshop) -> None:
-    """One unreadable row costs its own count only."""
+    """An unreadable row loses its own count only."""
     await workshop.append([*runs(1), *history(run(9, Status.FAILED, pipeline=plan(8)))])
     await drain(workshop.consumer())
     damage = Step(consumer=CONSUMER, state={DAILY.key: b"{"})
@@ -233,7 +235,7 @@ async def test_a_damaged_row_begins_anew_and_the_others_stay(workshop: Workshop)
 async def test_a_smaller_budget_is_applied_at_the_start_and_is_durable(
     workshop: Workshop,
 ) -> None:
-    """After a restart with fewer places the rows fit them, and no count is lost."""
+    """After a restart with fewer series the rows fit them, and no count is lost."""
     for number in range(4):
         await workshop.append(history(run(number, Status.SUCCEEDED, pipeline=plan(number))))
     await drain(workshop.consumer())
@@ -286,7 +288,7 @@ async def test_other_bounds_reset_the_histograms_and_no_counter(workshop: Worksh
 
 
 async def test_as_many_other_bounds_reset_the_histogram_too(workshop: Workshop) -> None:
-    """The bounds are compared, not only their number: no count lands in a bucket it never had."""
+    """The bounds are compared, not only their number: no count gets into a foreign bucket."""
     await workshop.append(runs(2))
     await drain(workshop.consumer())
     stored = (await workshop.bus.consumer_state(CONSUMER))[DAILY.key]

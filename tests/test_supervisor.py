@@ -16,7 +16,7 @@ from tests.clocks import ManualClock
 
 
 class Worker:
-    """A task that fails as often as it is told to, then runs until it is cancelled."""
+    """A task that fails a number of times, then runs until it is cancelled."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)
@@ -57,7 +57,7 @@ class House:
 
 @pytest.fixture
 async def house() -> AsyncIterator[House]:
-    """Hand out a supervisor and cancel its tasks at the end."""
+    """Yield a supervisor and cancel its tasks at the end."""
     house = House()
     yield house
     for task in house.tasks:
@@ -128,7 +128,7 @@ async def test_jitter_shortens_a_wait_by_at_most_half() -> None:
 
 
 async def test_one_failure_does_not_touch_the_others(house: House) -> None:
-    """The task beside a failed one goes on."""
+    """The task beside a failed one continues."""
     healthy = Worker()
     await house.start("workspace a", Worker(RuntimeError("broken")))
     task = await house.start("workspace b", healthy)
@@ -151,7 +151,7 @@ async def test_a_vital_failure_ends_the_daemon(house: House) -> None:
 
 
 async def test_a_failure_cancels_the_siblings_in_a_group(house: House) -> None:
-    """In the daemon's task group, a vital failure takes the rest down."""
+    """In the daemon's task group, a vital failure ends the other tasks."""
     with pytest.RaisesGroup(BusUnavailableError):
         async with asyncio.TaskGroup() as group:
             vital = Worker(BusUnavailableError("no space"))
@@ -199,7 +199,7 @@ async def test_cancellation_passes_and_leaves_nothing_behind(house: House) -> No
 
 
 async def test_the_reason_shows_no_foreign_text(house: House) -> None:
-    """A library's error may hold anything, so only its type is shown outside the log."""
+    """A library's error may contain anything, so only its type is shown outside the log."""
     await house.start("mqtt", Worker(ValueError("password is hunter22")))
     assert house.supervisor.status()["mqtt"].reason == "ValueError, see the log"
 
@@ -214,25 +214,25 @@ async def test_the_trace_is_logged(house: House) -> None:
 
 
 async def test_the_store_needs_no_trace(house: House) -> None:
-    """What is wrong with the store is one sentence with each restart."""
+    """A failure of the store is one sentence with each restart."""
     with structlog.testing.capture_logs() as logged:
         await house.start("metrics", Worker(BusSchemaError("an event cannot be understood")))
     assert (logged[0]["reason"], logged[0]["exc_info"]) == ("an event cannot be understood", False)
 
 
 async def test_a_part_that_fails_is_left_out(house: House) -> None:
-    """Its failure is logged with its trace once, said on request, and stops nobody."""
-    said: list[str] = []
+    """Its failure is logged with its trace once, returned on request, and stops nobody."""
+    reasons: list[str] = []
 
     def break_down() -> int:
         raise ValueError("password is hunter22")
 
     with structlog.testing.capture_logs() as logged:
-        answers = [house.supervisor.contain("rule x", break_down, said.append) for _ in range(3)]
-        answers.append(house.supervisor.contain("rule y", lambda: 7, said.append))
+        answers = [house.supervisor.contain("rule x", break_down, reasons.append) for _ in range(3)]
+        answers.append(house.supervisor.contain("rule y", lambda: 7, reasons.append))
 
     assert answers == [None, None, None, 7]
-    assert said == ["ValueError, see the log"] * 3
+    assert reasons == ["ValueError, see the log"] * 3
     assert [line["part"] for line in logged] == ["rule x"]
 
 

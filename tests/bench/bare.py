@@ -1,4 +1,4 @@
-"""What ours is held against: servers that do the least that anybody could do.
+"""The servers that ours is compared with: they do the least possible.
 
 ``python -m tests.bench.bare handler`` only reads the body; ``... bare bridge PORT`` also publishes
 it at QoS 1 and answers when the broker has acknowledged. Neither checks or stores anything. Each

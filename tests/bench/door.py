@@ -22,7 +22,7 @@ _INBOX_BOUND = 10_000_000  # nobody reads it
 
 
 async def main(path: str, secret: str, signing_key: str) -> None:
-    """Take callbacks until cancelled."""
+    """Accept callbacks until cancelled."""
     logs.configure(level="warning")
     clock, registry = SystemClock(), CollectorRegistry()
     bus = await SqliteBus.open(Path(path), clock=clock, registry=registry)

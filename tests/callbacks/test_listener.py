@@ -1,4 +1,4 @@
-"""The door for callbacks: what is let in is durable, and nothing else gets an answer."""
+"""The listener for callbacks: accepted callbacks are durable, other requests get no content."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SIGNING = "a key for signatures"
 
 
 async def test_an_accepted_callback_is_in_the_inbox(door: Door, bus: SqliteBus) -> None:
-    """204 means that the callback is durable, and the daemon is told."""
+    """204 means that the callback is durable, and the daemon is woken."""
     response = await door.post(BODY)
 
     assert (response.status, response.body) == (204, b"")
-    assert [item.run_id for item in await bus.inbox("acme", limit=10)] == ["9"]
+    assert [stored.run_id for stored in await bus.inbox("acme", limit=10)] == ["9"]
     assert door.stored == ["acme"]
     assert door.count("accepted") == 1
 
 
 async def test_a_repeated_callback_is_counted_and_not_kept(door: Door, bus: SqliteBus) -> None:
-    """The same statement again is answered 204 and stored once."""
+    """The same callback again is answered 204 and stored once."""
     statuses = [(await door.post(BODY)).status for _ in range(3)]
 
     assert statuses == [204, 204, 204]
@@ -38,7 +38,7 @@ async def test_a_repeated_callback_is_counted_and_not_kept(door: Door, bus: Sqli
 
 
 async def test_a_secret_in_the_path_serves_tasks_made_by_hand(door: Door) -> None:
-    """Who cannot set headers may put the secret into the path."""
+    """A sender that cannot set headers may put the secret into the path."""
     path = "/hooks/acme/" + SECRET.replace(" ", "%20")
 
     assert (await door.post(BODY, path=path, secret=None)).status == 204
@@ -72,7 +72,7 @@ async def test_a_stranger_finds_nothing(
         (b'{"job_id":"$jobId"}', "application/json", 400, "bad_payload"),
     ],
 )
-async def test_what_cannot_be_taken_is_refused_without_an_echo(
+async def test_what_cannot_be_accepted_is_refused_without_an_echo(
     door: Door, bus: SqliteBus, body: bytes, content_type: str, status: int, outcome: str
 ) -> None:
     """Each refusal has its status and its count; the body is never echoed or stored."""
@@ -95,14 +95,14 @@ async def test_a_closed_store_is_overload_not_success(door: Door, bus: SqliteBus
 
 
 async def test_the_registrars_test_is_answered_and_not_stored(door: Door, bus: SqliteBus) -> None:
-    """Trying whether the listener can be reached leaves nothing behind."""
+    """The registrar's test of the listener stores nothing."""
     assert (await door.post(b'{"dataprep_monitor_test":"acme"}')).status == 204
     assert await bus.inbox("acme", limit=10) == []
     assert door.count("test") == 1
 
 
 async def test_a_burst_is_stored_whole(door: Door, bus: SqliteBus) -> None:
-    """Two hundred callbacks at once are all answered 204 and all there."""
+    """Two hundred concurrent callbacks are all answered 204 and all stored."""
     bodies = [b'{"job_id":"%d","job_status":"Complete"}' % number for number in range(200)]
     answers = await asyncio.gather(*(door.post(body) for body in bodies))
 
@@ -122,7 +122,7 @@ class TestSignatures:
     async def test_a_wrong_signature_is_refused_only_where_required(
         self, door: Door, callback_settings: CallbackSettings
     ) -> None:
-        """Off ignores, observe counts and takes, require answers 401."""
+        """Off ignores, observe counts and accepts, require answers 401."""
         status = (await door.post(BODY, headers={"X-Webhook-Signature": "t=1,sha256=00"})).status
         mode = callback_settings.signature
 

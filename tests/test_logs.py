@@ -52,7 +52,7 @@ def set_up(**changes: Any) -> io.StringIO:
     return stream
 
 
-def test_a_line_is_json_where_nobody_watches() -> None:
+def test_a_line_is_json_without_a_terminal() -> None:
     """Without a terminal each event is one JSON object with time, level and values."""
     stream = set_up()
     structlog.get_logger().info("run ended", run="7", seconds=1.5)
@@ -86,7 +86,7 @@ def _logged(stream: io.StringIO) -> io.StringIO:
     return stream
 
 
-def test_what_is_below_the_level_is_left_out() -> None:
+def test_lines_below_the_level_are_left_out() -> None:
     """The level applies to us and to libraries, and a second set-up changes it."""
     stream = set_up(level="warning")
     logger = structlog.get_logger()

@@ -37,15 +37,15 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return both rates and their ratio."""
     sizes = sizes or Sizes()
     ours: list[float] = []
-    bare: list[float] = []
+    minimal: list[float] = []
     busy: list[float] = []
     with TemporaryDirectory() as folder:
         async with (
-            serving("bare", "handler") as bare_port,
-            serving("door", str(Path(folder) / "state.db"), _SECRET, _KEY) as our_port,
+            serving("minimal_servers", "handler") as minimal_port,
+            serving("listener_process", str(Path(folder) / "state.db"), _SECRET, _KEY) as our_port,
         ):
             for number in range(-1, sizes.repetitions):
-                for port, rates in ((bare_port, bare), (our_port, ours)):
+                for port, rates in ((minimal_port, minimal), (our_port, ours)):
                     order = Order(
                         port=port,
                         first_id=(number + 2) * 10_000_000,
@@ -59,11 +59,11 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
                         rates.append(report.per_second)
                         busy.append(report.busy_share)
     us = Figure(name="ours", values=tuple(ours), unit="/s", better="higher")
-    them = Figure(name="bare handler", values=tuple(bare), unit="/s", better="higher")
+    them = Figure(name="minimal handler", values=tuple(minimal), unit="/s", better="higher")
     return [
         us,
         them,
-        ratios("ours over bare", us, them, target=0.5),
+        ratios("ours over minimal", us, them, target=0.5),
         Figure(name="core taken by the sender", values=tuple(busy)),
     ]
 

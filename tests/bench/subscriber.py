@@ -58,11 +58,13 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
                 detail_wait_seconds=0.0,
             )
         )
-        bridge = await stack.enter_async_context(serving("bare", "bridge", str(broker.port)))
+        bridge = await stack.enter_async_context(
+            serving("minimal_servers", "bridge", str(broker.port))
+        )
         for number in range(-1, sizes.repetitions):
             first_id = _FIRST_ID + (number + 1) * each
             for name, port, topics in (
-                (_BRIDGE, bridge, ("bare/#",)),
+                (_BRIDGE, bridge, ("minimal/#",)),
                 (_OURS, ours.callbacks_port, TOPICS),
             ):
                 report = await send_callbacks(_order(sizes, port, broker.port, topics, first_id))
@@ -116,8 +118,8 @@ def _figures(reports: dict[str, list[Report]]) -> list[Figure]:
         made.append(Figure(name=f"{name}: p50", values=p50, unit="ms"))
         made.append(Figure(name=f"{name}: p99", values=p99, unit="ms"))
     by_name = {figure.name: figure for figure in made}
-    ours, bare = by_name[f"{_OURS}: p99"], by_name[f"{_BRIDGE}: p99"]
-    return [*made, ratios("p99, ours over the bridge's", ours, bare, target=3.0)]
+    ours, minimal = by_name[f"{_OURS}: p99"], by_name[f"{_BRIDGE}: p99"]
+    return [*made, ratios("p99, ours over the bridge's", ours, minimal, target=3.0)]
 
 
 if __name__ == "__main__":

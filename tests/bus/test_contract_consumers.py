@@ -150,7 +150,7 @@ async def test_a_step_is_durable_as_a_whole(open_bus: OpenBus) -> None:
     assert await bus.dead_letters("metrics", limit=9) == [letter(1)]
 
 
-async def test_a_step_of_a_stranger_stores_nothing(bus: EventBus) -> None:
+async def test_a_step_without_a_subscription_stores_nothing(bus: EventBus) -> None:
     """A consumer that has not subscribed, or was dropped, is refused together with its events."""
     step = Step(consumer="nobody", position=1, state={"k": b"v"}, events=(event(1),))
     with pytest.raises(BusUnavailableError, match="nobody"):
@@ -160,7 +160,7 @@ async def test_a_step_of_a_stranger_stores_nothing(bus: EventBus) -> None:
     assert await bus.consumer_state("nobody") == {}
 
 
-async def test_a_strangers_step_spoils_no_other(bus: EventBus) -> None:
+async def test_a_step_without_a_subscription_spoils_no_other(bus: EventBus) -> None:
     """Writes that wait together with a refused one are stored."""
     results = await asyncio.gather(
         bus.commit(events(1), timeout_seconds=SOON),

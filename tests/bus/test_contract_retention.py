@@ -99,7 +99,7 @@ async def test_a_loss_is_counted_once(open_bus: OpenBus) -> None:
     assert (await bus.status()).consumers[0].lost == 4
 
 
-async def test_what_was_read_is_not_lost(bus: EventBus) -> None:
+async def test_events_that_were_read_are_not_lost(bus: EventBus) -> None:
     """A reader that is ahead of its stored position loses only what it has not read."""
     await fill(bus, 6)
     await bus.subscribe("ahead", start=Start.OLDEST)

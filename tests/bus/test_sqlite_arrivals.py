@@ -29,7 +29,7 @@ async def open_store(path: Path) -> SqliteBus:
 
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
-async def test_the_inbox_is_what_arrived_and_was_not_processed(
+async def test_the_inbox_has_the_unprocessed_callbacks(
     steps: list[tuple[str, int]],
 ) -> None:
     """The inbox reads the same from any id, before and after a restart."""
@@ -59,7 +59,7 @@ async def test_the_inbox_is_what_arrived_and_was_not_processed(
         await bus.close()
 
 
-async def test_what_came_too_long_ago_is_read_from_the_file() -> None:
+async def test_older_callbacks_are_read_from_the_file() -> None:
     """Memory has a bound, and reports where it ends."""
     recent = RecentCallbacks()
     count = arrivals.CALLBACKS_KEPT + 2

@@ -89,7 +89,7 @@ async def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path, clock: Manua
     assert reported["commit"]
 
 
-async def test_a_full_disk_keeps_exactly_what_was_acknowledged(
+async def test_a_full_disk_keeps_exactly_the_acknowledged_changes(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     """Refused changes store nothing, acknowledged ones stay, and with room writing continues."""

@@ -21,7 +21,7 @@ FEWEST_STEPS = 20  # five commits of several statements each
 
 
 @pytest.mark.parametrize("failure", ["kill", "full", "locked"])
-def test_every_event_comes_out_once_whichever_step_fails(tmp_path: Path, failure: str) -> None:
+def test_every_event_is_stored_once_whichever_step_fails(tmp_path: Path, failure: str) -> None:
     """Killed, full or locked at any statement: a retry publishes nothing twice."""
     child = subprocess.run(
         [sys.executable, "-m", "tests.bus.failing_child", str(tmp_path), failure],

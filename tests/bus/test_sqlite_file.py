@@ -94,7 +94,7 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     assert path.read_text().startswith("a letter")
 
 
-async def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+async def test_a_foreign_database_is_left_alone(tmp_path: Path) -> None:
     """An SQLite file of another program is refused and not changed by a byte."""
     path = tmp_path / "state.db"
     foreign = sqlite3.connect(path)

@@ -71,7 +71,7 @@ class Answer:
 
 
 @dataclass
-class Door:
+class ListenerScene:
     """The listener as a sender sees it, and how often it woke the daemon."""
 
     port: int
@@ -114,12 +114,12 @@ def callback_settings() -> CallbackSettings:
 
 
 @pytest.fixture
-async def door(
+async def scene(
     bus: SqliteBus,
     clock: ManualClock,
     registry: CollectorRegistry,
     callback_settings: CallbackSettings,
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[ListenerScene]:
     stored: list[str] = []
     listener = CallbackListener(
         settings=ListenerSettings(port=0),
@@ -131,7 +131,7 @@ async def door(
     )
     port = await listener.start()
     async with aiohttp.ClientSession() as session:
-        yield Door(port=port, session=session, registry=registry, stored=stored)
+        yield ListenerScene(port=port, session=session, registry=registry, stored=stored)
     await listener.stop()
 
 

@@ -57,7 +57,7 @@ def test_bodies_that_users_type_are_understood(
     assert (statement.kind, statement.run_id, statement.native_status) == (kind, run_id, status)
 
 
-def test_what_users_mean_by_our_optional_names_refuses_nothing() -> None:
+def test_users_values_of_our_optional_keys_refuse_nothing() -> None:
     """A task or flow that is given by its name is not an id, and no reason to refuse the run."""
     body = b'{"job_id":"9","status":"Complete","task":"Tell me: now!","flow_id":"Daily sales"}'
     statement = bodies.read(body)
@@ -82,7 +82,7 @@ def test_what_users_mean_by_our_optional_names_refuses_nothing() -> None:
         b"\xff\xfe{}",
     ],
 )
-def test_what_cannot_be_read_is_one_error_without_the_body(body: bytes) -> None:
+def test_an_unreadable_body_raises_one_error_without_the_body(body: bytes) -> None:
     """An unreadable body raises the one error, which never repeats the body."""
     with pytest.raises(PayloadError) as caught:
         bodies.read(body)

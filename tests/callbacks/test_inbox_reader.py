@@ -150,7 +150,7 @@ async def test_an_unknown_run_waits_for_the_poll(
     assert (await emitted(bus))[-1] == "acme:job_group:9:succeeded"
 
 
-async def test_what_nobody_confirms_is_given_up(
+async def test_an_unconfirmed_callback_is_given_up(
     reader: InboxReader, bus: SqliteBus, clock: ManualClock, workspace: Workspace
 ) -> None:
     """While the workspace fails a callback waits, with growing waits, up to a bound."""

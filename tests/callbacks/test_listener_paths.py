@@ -6,7 +6,7 @@ import pytest
 
 from monitor.callbacks.settings import CallbackSettings
 from monitor.model.secrets import Secret
-from tests.callbacks.conftest import Door
+from tests.callbacks.conftest import ListenerScene
 from tests.callbacks.test_listener_socket import Socket, status_of
 
 AWKWARD = "a/b%c{d}?e#f g"
@@ -19,8 +19,8 @@ def callback_settings() -> CallbackSettings:
 
 
 @pytest.fixture
-def socket(door: Door) -> Socket:
-    return Socket(port=door.port, registry=door.registry)
+def socket(scene: ListenerScene) -> Socket:
+    return Socket(port=scene.port, registry=scene.registry)
 
 
 async def send(socket: Socket, path: str, *, secret: str = "") -> bytes:
@@ -70,7 +70,9 @@ async def test_the_workspace_is_found_however_it_is_spelled(socket: Socket, path
         "/%0A",
     ],
 )
-async def test_every_other_path_gets_the_same_answer(door: Door, socket: Socket, path: str) -> None:
+async def test_every_other_path_gets_the_same_answer(
+    scene: ListenerScene, socket: Socket, path: str
+) -> None:
     """Another path is like a wrong secret: one empty answer, with the right secret or not."""
     answers = [
         await send(socket, path, secret=AWKWARD),
@@ -79,8 +81,8 @@ async def test_every_other_path_gets_the_same_answer(door: Door, socket: Socket,
 
     assert [status_of(answer) for answer in answers] == [404, 404]
     assert _without_date(answers[0]) == _without_date(answers[1])
-    assert door.count("wrong_secret") == 2
-    assert door.stored == []
+    assert scene.count("wrong_secret") == 2
+    assert scene.stored == []
 
 
 def _without_date(answer: bytes) -> list[bytes]:

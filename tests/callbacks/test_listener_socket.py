@@ -16,7 +16,7 @@ from monitor.bus.sqlite.store import SqliteBus
 from monitor.callbacks.listener import OUTCOMES, CallbackListener
 from monitor.callbacks.settings import CallbackSettings, ListenerSettings
 from monitor.model.secrets import Secret
-from tests.callbacks.conftest import SECRET, Door
+from tests.callbacks.conftest import SECRET, ListenerScene
 from tests.clocks import ManualClock
 
 BODY = b'{"job_id":"9","job_status":"Complete"}'
@@ -234,7 +234,7 @@ async def test_no_framing_is_a_failure(socket: Socket, framing: bytes) -> None:
     assert status_of(answer) in {*STATUSES, None}
 
 
-async def test_what_cannot_be_parsed_is_not_logged(
+async def test_an_unparsable_head_is_not_logged(
     socket: Socket, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A head that is broken next to the secret leaves neither secret nor trace in the log."""
@@ -247,9 +247,9 @@ async def test_what_cannot_be_parsed_is_not_logged(
     assert "Traceback" not in shown.out + shown.err
 
 
-async def test_a_number_of_thousands_of_digits_is_no_id(door: Door) -> None:
+async def test_a_number_of_thousands_of_digits_is_no_id(scene: ListenerScene) -> None:
     """A number that is too long to print is refused like any other invalid id."""
-    assert (await door.post(b'{"job_id":' + b"9" * 6_000 + b"}")).status == 400
+    assert (await scene.post(b'{"job_id":' + b"9" * 6_000 + b"}")).status == 400
 
 
 async def test_a_callback_in_work_is_answered_when_the_listener_stops(

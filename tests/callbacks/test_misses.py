@@ -162,7 +162,7 @@ async def test_a_callback_that_waits_for_its_run_is_not_missed(watched: Watched)
         {"key": RunKey("acme", RunKind.FLOW_RUN, "9")},
     ],
 )
-async def test_where_none_was_to_come_none_is_missed(
+async def test_an_unexpected_callback_is_not_missed(
     watched: Watched, changes: dict[str, object]
 ) -> None:
     """Canceled, of a flow without our task, in a plan, or no job group: nothing is expected."""

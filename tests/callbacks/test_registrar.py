@@ -122,7 +122,7 @@ async def test_where_nothing_can_be_tested_tasks_are_made_untested(rl: Scene) ->
     assert rl.flows_with_tasks() == rl.flow_ids()
 
 
-async def test_what_somebody_deleted_is_made_again(rl: Scene, clock: ManualClock) -> None:
+async def test_a_deleted_task_is_created_again(rl: Scene, clock: ManualClock) -> None:
     """A task that vanished from the workspace is back at the next verification."""
     settings = rl.settings("*", verify_seconds=60.0)
     registrar = rl.registrar(settings)
@@ -190,7 +190,7 @@ async def test_without_public_url_only_former_tasks_are_removed(rl: Scene) -> No
     assert await registered_at(rl.bus, "acme") == {}
 
 
-async def test_a_flow_full_of_others_tasks_is_left_alone(rl: Scene) -> None:
+async def test_a_flow_full_of_foreign_tasks_is_left_alone(rl: Scene) -> None:
     """At the product's bound no task is created; the other flows are served."""
     full, nearly = rl.flow_ids()[:2]
     rl.fill(full, count=50)

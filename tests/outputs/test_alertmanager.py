@@ -122,7 +122,7 @@ async def test_start_and_end_arrive_in_order(scene: OutputScene, receiver: PostR
     assert (scene.count("delivered"), scene.count("skipped")) == (2, 2)
 
 
-async def test_a_storm_takes_few_requests(scene: OutputScene, receiver: PostReceiver) -> None:
+async def test_a_storm_needs_few_requests(scene: OutputScene, receiver: PostReceiver) -> None:
     """Five hundred alerts are posted once each, at most 64 in a request."""
     await scene.emit(*[fired(number) for number in range(500)])
     await scene.start()

@@ -117,13 +117,13 @@ async def test_an_alert_that_is_posted_twice_notifies_once(
     tmp_path: Path, notified: Notified, alertmanager: Alertmanager
 ) -> None:
     """A daemon that was killed before its position was stored posts the alert again, unnoticed."""
-    one = range(1, 2)
+    numbers = range(1, 2)
     async with OutputScene(tmp_path, output_to(alertmanager.url)) as first:
         await first.start()
         await first.emit(fired(1))
-        await notified.until(lambda: notified.is_notified(one, "firing"))
+        await notified.until(lambda: notified.is_notified(numbers, "firing"))
         await first.emit(resolved(1))
-        await notified.until(lambda: notified.is_notified(one, "resolved"))
+        await notified.until(lambda: notified.is_notified(numbers, "resolved"))
     (tmp_path / "again").mkdir()
     async with OutputScene(tmp_path / "again", output_to(alertmanager.url)) as second:
         await second.emit(fired(1), resolved(1))
@@ -139,11 +139,11 @@ async def test_a_second_alert_of_one_fingerprint_notifies_anew(
     """The same alert an hour later is no repetition, and resolves by itself."""
     async with OutputScene(tmp_path, output_to(alertmanager.url)) as scene:
         await scene.start()
-        one = range(1, 2)
+        numbers = range(1, 2)
         await scene.emit(fired(1))
-        await notified.until(lambda: notified.is_notified(one, "firing"))
+        await notified.until(lambda: notified.is_notified(numbers, "firing"))
         await scene.emit(resolved(1))
-        await notified.until(lambda: notified.is_notified(one, "resolved"))
+        await notified.until(lambda: notified.is_notified(numbers, "resolved"))
         anew = {"starts_at": BEGAN + HOUR / 3}
         await scene.emit(fired(1, **anew))
         await notified.until(lambda: notified.counts["1", "firing"] == 2)

@@ -143,7 +143,7 @@ async def play(steps: list[Step], folder: Path) -> Story:
 @example(  # a lagging snapshot repeats the start of the alert before
     [Step("change"), Step("snapshot"), Step("wait"), Step("change"), Step("change")]
 )
-def test_what_was_posted_last_is_the_truth(steps: list[Step]) -> None:
+def test_the_last_post_has_the_true_state(steps: list[Step]) -> None:
     """After failures, kills and a lagging snapshot no resolved alert fires, and no end is early."""
     with tempfile.TemporaryDirectory() as folder:
         story = asyncio.run(play(steps, Path(folder)))

@@ -72,7 +72,7 @@ def test_a_failed_run_is_published_with_all_attributes() -> None:
     }
 
 
-def test_a_time_that_nobody_reported_is_not_invented() -> None:
+def test_an_unreported_time_is_absent() -> None:
     """Without the workspace's time the attribute is absent and the run's times are null."""
     event = run_event(created_at=None, started_at=None)
     event = msgspec.structs.replace(event, occurred_at=None)

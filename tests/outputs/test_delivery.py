@@ -255,7 +255,7 @@ async def test_events_that_retention_removed_are_counted_and_passed(scene: Scene
     assert scene.count("lost") == 3
 
 
-async def test_a_clean_stop_stores_what_was_acknowledged(scene: Scene) -> None:
+async def test_a_clean_stop_stores_the_acknowledged_position(scene: Scene) -> None:
     """The position is durable after the stop, without waiting for the next commit."""
     await scene.start()
     await scene.emit("1", "2")

@@ -52,11 +52,11 @@ def test_only_the_unbroken_prefix_is_processed() -> None:
 def test_a_pipeline_is_sent_again_from_its_first_failure_on() -> None:
     """Events acknowledged behind the failure are sent again; other pipelines are not."""
     window = window_of(("1", FLOW), ("2", OTHER_FLOW), ("3", FLOW), ("4", OTHER_FLOW))
-    one, two, three, four = send_all(window)
-    window.mark_failed(one, is_connection_lost=True)
-    for entry in (two, three):
+    first, second, third, fourth = send_all(window)
+    window.mark_failed(first, is_connection_lost=True)
+    for entry in (second, third):
         window.mark_processed(entry, reason=None)
-    window.mark_failed(four, is_connection_lost=True)
+    window.mark_failed(fourth, is_connection_lost=True)
     window.rewind(attempts=ATTEMPTS)
     assert positions(window) == [1, 3, 4]
 
@@ -64,15 +64,15 @@ def test_a_pipeline_is_sent_again_from_its_first_failure_on() -> None:
 def test_a_run_stays_in_order_when_its_pipeline_becomes_known() -> None:
     """Events of a run stay together although the first one had no pipeline."""
     window = window_of(("1", None), ("1", FLOW), ("2", FLOW))
-    one, two, three = send_all(window)
-    window.mark_failed(one, is_connection_lost=True)
-    window.mark_processed(two, reason=None)
-    window.mark_processed(three, reason=None)
+    first, second, third = send_all(window)
+    window.mark_failed(first, is_connection_lost=True)
+    window.mark_processed(second, reason=None)
+    window.mark_processed(third, reason=None)
     window.rewind(attempts=ATTEMPTS)
     assert positions(window) == [1, 2, 3]
 
 
-def test_an_event_that_others_overtake_is_given_up() -> None:
+def test_an_event_that_later_events_overtake_is_given_up() -> None:
     """A receiver that accepts later events is alive, so the event itself is the cause."""
     window = window_of(("1", FLOW), *[("2", OTHER_FLOW)] * ATTEMPTS)
     entries = list(window.waiting())

@@ -150,7 +150,7 @@ async def test_active_silences_are_distinguished_from_pending_ones(daemon: Daemo
     assert (page[active], page[pending]) == (1, 0)
 
 
-async def test_learned_limits_stand_under_the_pipelines_label(daemon: Daemon) -> None:
+async def test_learned_limits_have_the_pipelines_labels(daemon: Daemon) -> None:
     """A limit has the labels of the runs it applies to, so that both can be compared."""
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "nightly")
     daemon.live_state.name_pipeline("one", PipelineKind.FLOW, "3", "orders")
@@ -199,7 +199,7 @@ async def test_a_flow_and_a_plan_of_one_name_share_their_starts(daemon: Daemon) 
     assert page[series(MISSED, **daily)] == 3
 
 
-async def test_what_is_no_longer_configured_is_not_shown(daemon: Daemon) -> None:
+async def test_a_removed_workspace_is_not_shown(daemon: Daemon) -> None:
     """The limits and starts of a removed workspace are removed."""
     daemon.alerting = AlertingSnapshot(
         limits=(
@@ -215,7 +215,7 @@ async def test_what_is_no_longer_configured_is_not_shown(daemon: Daemon) -> None
     assert not named(page, EXPECTED)
 
 
-async def test_the_budget_holds_for_what_is_learned(tmp_path: Path) -> None:
+async def test_the_budget_holds_for_learned_limits(tmp_path: Path) -> None:
     """A pipeline without series of its own has no limit, and its misses are under __other__."""
     cost = sum(SERIES_OF_PIPELINE.values())
     settings = MetricsSettings(series_budget=len(RunKind) * 2 * cost + cost)

@@ -61,7 +61,7 @@ async def test_pipelines_beyond_the_budget_share_a_series(tmp_path: Path) -> Non
     assert samples(page)[worst] == 1
 
 
-async def test_what_was_put_together_stays_together(tmp_path: Path) -> None:
+async def test_pipelines_that_share_a_series_keep_sharing_it(tmp_path: Path) -> None:
     """No counter decreases, neither within a process nor over a restart."""
     async with a_daemon(tmp_path / "state.db", TIGHT) as daemon:
         await run_plans(daemon, range(1, 6))
@@ -115,7 +115,7 @@ async def test_the_budget_holds_and_its_cost_is_reported(tmp_path: Path) -> None
     assert named(second, "dataprep_monitor_series_dropped_total") == dropped
 
 
-async def test_pipelines_that_never_ran_take_only_what_is_left(tmp_path: Path) -> None:
+async def test_pipelines_that_never_ran_use_only_the_rest_of_the_budget(tmp_path: Path) -> None:
     """A pipeline that runs has its series, however many idle ones were shown before."""
     async with a_daemon(tmp_path / "state.db", TIGHT) as daemon:
         for number in range(1, 101):

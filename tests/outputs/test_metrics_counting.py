@@ -109,7 +109,7 @@ def test_a_job_group_waits_once_although_its_start_is_reported_twice() -> None:
     assert [sum(row.waits.counts) for row in waits] == [1]
 
 
-def test_the_duration_of_a_callback_s_end_comes_with_the_job_records() -> None:
+def test_the_duration_of_a_callbacks_end_follows_from_the_job_records() -> None:
     """An end without times is measured when the job records are read, and only once."""
     succeeded = run(1, Status.SUCCEEDED, kind=RunKind.JOB_GROUP, pipeline=flow(3), seconds=None)
     detailed = msgspec.structs.replace(succeeded, finished_at=NOON + timedelta(seconds=33))

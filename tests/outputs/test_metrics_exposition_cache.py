@@ -105,7 +105,7 @@ def test_a_cached_page_is_what_the_library_writes(accept: str, pages: list[list[
 
 @settings(max_examples=50, deadline=None)
 @given(pages=st.lists(st.lists(row_plans, max_size=4), min_size=1, max_size=4))
-def test_what_a_page_shows_is_read_back(pages: list[list[CounterRow]]) -> None:
+def test_a_cached_page_can_be_parsed(pages: list[list[CounterRow]]) -> None:
     """The parser finds each series of the page with its labels and its value, and no other."""
     encoder, _ = negotiate("")
     family_texts, shape = ExpositionCache(), families.LAST_DURATION
@@ -125,7 +125,7 @@ def test_what_a_page_shows_is_read_back(pages: list[list[CounterRow]]) -> None:
         }
 
 
-def test_only_what_the_last_page_showed_is_kept() -> None:
+def test_only_rows_of_the_last_page_are_cached() -> None:
     """Pipelines that come and go do not fill the memory."""
     family_texts = ExpositionCache()
     for number in range(100):

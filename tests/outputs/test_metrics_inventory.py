@@ -55,7 +55,7 @@ async def test_the_inventory_is_shown_as_reported(daemon: Daemon) -> None:
     assert shares == [0.9, 0.06, 0.04]
 
 
-async def test_what_could_not_be_read_again_is_not_repeated(daemon: Daemon) -> None:
+async def test_an_expired_figure_is_not_repeated(daemon: Daemon) -> None:
     """An expired figure is absent; the quality of a run's output stays valid."""
     update_inventory(daemon, full_inventory(SALES))
     await daemon.clock.advance(3_600)
@@ -89,7 +89,7 @@ async def test_an_output_without_values_has_no_quality(daemon: Daemon) -> None:
     assert named(await daemon.page(), FAMILIES[4]) == {}
 
 
-async def test_outputs_beyond_their_number_are_shown_as_one(daemon: Daemon) -> None:
+async def test_outputs_above_their_limit_are_shown_as_one(daemon: Daemon) -> None:
     """Five hundred outputs have series; the rest is one share over all their values."""
     many = [quality(SALES, number, f"out {number}", 1, 0, 0) for number in range(1, 500)]
     rest = [quality(SALES, number, f"out {number}", 1, 1, 2) for number in range(500, 510)]

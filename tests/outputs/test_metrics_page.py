@@ -171,7 +171,7 @@ async def test_active_runs_are_counted_until_they_are_unknown(daemon: Daemon) ->
     assert page[up] == 0
 
 
-async def test_runs_that_nobody_confirms_become_unknown(daemon: Daemon) -> None:
+async def test_unconfirmed_runs_become_unknown(daemon: Daemon) -> None:
     """A workspace that answers, but no longer lists its runs, does not repeat the old ones."""
     daemon.reachable()
     daemon.activate(run(1, Status.RUNNING, pipeline=plan(7, "daily"), seconds=None))
@@ -233,31 +233,33 @@ async def test_the_workspace_and_its_inventory_are_shown(daemon: Daemon) -> None
     """Schedules, capabilities, clock skew, polls, tasks and callbacks come from live state."""
     _update_inventory(daemon)
     page = samples(await daemon.page())
-    one = {"workspace": "one"}
+    labels = {"workspace": "one"}
     monitor = "dataprep_monitor"
     for expected, value in {
-        series("dataprep_schedule_enabled", **one, schedule="hourly"): 1,
-        series("dataprep_schedule_enabled", **one, schedule="hourly#10"): 0,
+        series("dataprep_schedule_enabled", **labels, schedule="hourly"): 1,
+        series("dataprep_schedule_enabled", **labels, schedule="hourly#10"): 0,
         series(
             "dataprep_pipeline_info",
-            **one,
+            **labels,
             pipeline="orders",
             pipeline_kind="flow",
             pipeline_id="3",
             schedule="hourly, hourly#10",
         ): 1,
-        series("dataprep_capability", **one, capability="list_changes"): 1,
-        series("dataprep_capability", **one, capability="list_plans"): 0,
-        series("dataprep_workspace_clock_skew_seconds", **one): -1.5,
-        series(f"{monitor}_webhook_tasks", **one, state="verified"): 2,
-        series(f"{monitor}_callbacks_missed_total", **one): 4,
-        series(f"{monitor}_callback_last_received_timestamp_seconds", **one): NOON.timestamp(),
+        series("dataprep_capability", **labels, capability="list_changes"): 1,
+        series("dataprep_capability", **labels, capability="list_plans"): 0,
+        series("dataprep_workspace_clock_skew_seconds", **labels): -1.5,
+        series(f"{monitor}_webhook_tasks", **labels, state="verified"): 2,
+        series(f"{monitor}_callbacks_missed_total", **labels): 4,
+        series(f"{monitor}_callback_last_received_timestamp_seconds", **labels): NOON.timestamp(),
         series(
-            f"{monitor}_poll_last_success_timestamp_seconds", **one, poll="changes"
+            f"{monitor}_poll_last_success_timestamp_seconds", **labels, poll="changes"
         ): NOON.timestamp(),
     }.items():
         assert page[expected] == value
-    never = series(f"{monitor}_poll_last_success_timestamp_seconds", **one, poll="reconciliation")
+    never = series(
+        f"{monitor}_poll_last_success_timestamp_seconds", **labels, poll="reconciliation"
+    )
     assert never not in page
 
 

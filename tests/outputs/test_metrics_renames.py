@@ -56,7 +56,7 @@ async def test_counters_follow_their_pipeline_through_every_name(daemon: Daemon)
     assert again == shown[-1]
 
 
-async def test_a_pipeline_that_is_gone_keeps_its_count_under_its_last_name(daemon: Daemon) -> None:
+async def test_a_removed_pipeline_keeps_its_count_under_its_last_name(daemon: Daemon) -> None:
     """The count stays with the id; another pipeline of that name begins at 0."""
     await daemon.emit(*history(run(1, Status.SUCCEEDED, pipeline=plan(7, "daily"))))
     daemon.live_state.name_pipeline("one", PipelineKind.PLAN, "7", "daily")

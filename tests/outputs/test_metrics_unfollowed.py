@@ -19,7 +19,7 @@ async def daemon(tmp_path: Path) -> AsyncIterator[Daemon]:
         yield made
 
 
-async def test_a_kind_of_run_that_nobody_lists_is_not_shown_as_idle(daemon: Daemon) -> None:
+async def test_an_unlisted_kind_of_run_is_not_shown_as_idle(daemon: Daemon) -> None:
     """Where flow runs cannot be followed, no flow has 0 of them active."""
     live_state = daemon.live_state
     live_state.update_workspace("one", reachability=Reachability.REACHABLE)

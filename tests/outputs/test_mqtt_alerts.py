@@ -132,7 +132,7 @@ async def test_alerts_about_the_daemon_have_topics_below_the_bridge(
     assert await until_retained(broker, set()) == {}
 
 
-async def test_what_ended_while_the_daemon_was_away_is_cleared(
+async def test_an_alert_that_ended_while_the_daemon_was_down_is_cleared(
     broker: Mosquitto, scene: MqttScene
 ) -> None:
     """After a restart the topics of alerts that no longer exist are deleted, and no others."""
@@ -147,9 +147,12 @@ async def test_what_ended_while_the_daemon_was_away_is_cleared(
 
 async def test_a_restart_of_the_broker_brings_them_back(tmp_path: Path) -> None:
     """A broker that lost its retained messages gets the states of alerts again."""
-    async with Mosquitto(tmp_path) as broker, MqttScene(tmp_path, settings_for(broker.url)) as one:
-        one.snapshot = snapshot_of(alert())
-        await one.start()
+    async with (
+        Mosquitto(tmp_path) as broker,
+        MqttScene(tmp_path, settings_for(broker.url)) as scene,
+    ):
+        scene.snapshot = snapshot_of(alert())
+        await scene.start()
         await until_retained(broker, {f"{TOPIC}/state"})
         await broker.stop(at_once=True)
         await broker.start()

@@ -259,7 +259,7 @@ async def test_nothing_is_cleared_before_the_workspace_has_answered(
     assert f"retained:{PIPELINE}" in await scene.bus.consumer_state("mqtt")
 
 
-async def test_only_what_we_published_is_cleared(scene: MqttScene, broker: Mosquitto) -> None:
+async def test_only_our_own_topics_are_cleared(scene: MqttScene, broker: Mosquitto) -> None:
     """Leftovers of a removed workspace are cleared; topics of other publishers stay."""
     gone, foreign = "dataprep/v1/gone/flow_run/3/state", "dataprep/v1/gone/flow_run/4/state"
     await scene.bus.subscribe("mqtt", start=Start.NEWEST)

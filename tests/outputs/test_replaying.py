@@ -97,7 +97,7 @@ async def test_all_events_since_then_are_sent_again_under_the_same_ids(scene: Sc
     ]
 
 
-async def test_what_is_older_is_left_out(scene: Scene) -> None:
+async def test_older_events_are_left_out(scene: Scene) -> None:
     """Only events recorded at the given time or later are sent again."""
     await scene.emit(fired(1), resolved(1))
     await scene.replay(seconds=(ENDED - BEGAN).total_seconds())
@@ -144,7 +144,7 @@ async def test_an_output_that_stays_away_ends_the_replay(scene: Scene, *, is_up:
     assert replayed.sent == (60 if is_up else 0)
 
 
-async def test_what_the_output_sends_meanwhile_is_sent_again(scene: Scene) -> None:
+async def test_events_delivered_during_a_replay_are_sent_again(scene: Scene) -> None:
     """An alert that resolves during a replay ends as resolved, not as firing."""
     scene.output.problems[fired(1).id] = [OutputUnavailableError("busy")]
     await scene.emit(fired(1))

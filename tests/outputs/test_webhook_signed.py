@@ -73,9 +73,7 @@ def ids(requests: list[ReceivedRequest]) -> list[str]:
     return [id_of(request.body) for request in requests]
 
 
-async def test_a_receiver_can_verify_what_it_gets(
-    scene: OutputScene, receiver: PostReceiver
-) -> None:
+async def test_a_receiver_can_verify_a_request(scene: OutputScene, receiver: PostReceiver) -> None:
     """The specification's own library accepts signature and age; the body is the CloudEvent."""
     await scene.start()
     await scene.emit(fired(1))
@@ -159,7 +157,7 @@ async def test_a_receiver_that_fails_is_retried(
 
 
 @pytest.mark.parametrize("status", [400, 409, 410, 413, 415, 422])
-async def test_what_is_refused_for_good_becomes_a_dead_letter(
+async def test_an_event_that_is_refused_for_good_becomes_a_dead_letter(
     scene: OutputScene, receiver: PostReceiver, status: int
 ) -> None:
     """The reason is the status alone; it has neither the address nor the text of the answer."""
@@ -210,7 +208,7 @@ async def test_a_silent_receiver_is_given_up_in_time(
         assert scene.count("failed") == 1
 
 
-async def test_a_wish_for_a_pause_is_granted_within_bounds(
+async def test_retry_after_is_respected_within_bounds(
     scene: OutputScene, receiver: PostReceiver
 ) -> None:
     """Retry-After is waited for before anything else is sent."""
@@ -239,7 +237,7 @@ async def test_an_alert_stays_in_order_while_many_are_sent(
     assert receiver.most_at_once > 1
 
 
-async def test_what_was_sent_but_not_acknowledged_comes_again(
+async def test_an_unacknowledged_event_is_sent_again(
     tmp_path: Path, receiver: PostReceiver
 ) -> None:
     """A daemon that is killed between request and answer sends it again, under the same id."""

@@ -1,6 +1,7 @@
 """The listener for callbacks over the durable store, as a process: nobody reads the inbox.
 
-``python -m tests.bench.door FILE SECRET SIGNING_KEY`` prints its port and serves until ended.
+``python -m tests.bench.listener_process FILE SECRET SIGNING_KEY`` prints its port and serves until
+ended.
 """
 
 from __future__ import annotations

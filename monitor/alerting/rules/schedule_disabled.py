@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from monitor.alerting.rules.contract import (
     PIPELINE_REMOVED,
-    Facts,
     Firing,
     Ok,
     RuleAnswer,
@@ -54,11 +53,11 @@ def evaluate(
         memory = _switched_off(schedule, memory, read_at)
     if memory.off_since is None:
         return RuleAnswer(None, memory)
-    facts: Facts = {
-        "schedule": schedule.name,
-        "reason": schedule.disable_reason,
-    }
-    firing = Firing(since=memory.off_since, as_of=read_at, facts=facts)
+    firing = Firing(
+        since=memory.off_since,
+        as_of=read_at,
+        facts={"schedule": schedule.name, "reason": schedule.disable_reason},
+    )
     return RuleAnswer(firing, memory)
 
 

@@ -11,7 +11,7 @@ from monitor.alerting.alerts.silences import (
     labels_to_match,
     silence_problems,
 )
-from monitor.alerting.rules.contract import AnyRuleDefinition, Quantity
+from monitor.alerting.rules.definition import AnyRuleDefinition, Quantity
 from monitor.alerting.rules.globs import EXCLUDES, parse_globs
 from monitor.alerting.rules.muting import parse_mute_window, zone_names
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings

@@ -13,7 +13,7 @@ from monitor.alerting.alerts.lifecycle import (
     pass_time,
 )
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord, Transition
-from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
+from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
 

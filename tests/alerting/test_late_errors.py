@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.alerting.rules.contract import Firing
 from monitor.alerting.rules.failing_repeatedly import DEFINITION as FAILING_REPEATEDLY
+from monitor.alerting.rules.results import Firing
 from monitor.alerting.rules.rule_settings import RuleKind
 from monitor.alerting.rules.run_failed import DEFINITION as RUN_FAILED
 from monitor.model.events import EventType

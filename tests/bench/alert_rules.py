@@ -1,7 +1,7 @@
-"""What it costs to hold an event against many rules, in processor time of this process.
+"""What it costs to evaluate an event by many rules, in processor time of this process.
 
 Failures of 10,000 pipelines, one after the other, go through what alerting does with an event
-before it is stored: the rules that match are found, asked, and what they remember is kept as it
+before it is stored: the rules that match are found and evaluated, and their memory is encoded as it
 is stored. With 10 rules and with 1,000 exactly one matches each event, so the two should cost the
 same; beside them 1,000 of which ten match.
 """
@@ -18,11 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.rules.compiled import Compiled, Traits
-from monitor.alerting.rules.contract import (
-    AnyRuleDefinition,
-    EventInput,
-    Firing,
-)
+from monitor.alerting.rules.contract import EventInput
+from monitor.alerting.rules.definition import AnyRuleDefinition
+from monitor.alerting.rules.results import Firing
 from monitor.alerting.rules.rule_settings import Match, RuleKind, RuleSettings
 from monitor.alerting.rules.table import default_rule
 from monitor.model.events import EventType, RunEvent, run_event_id
@@ -44,7 +42,7 @@ WORKSPACE = "acme"
 
 
 class Sizes(Struct, frozen=True, kw_only=True):
-    """How much is measured."""
+    """Sizes of the measurement."""
 
     repetitions: int = 5
     pipelines: int = 10_000
@@ -54,14 +52,12 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     """Return the cost of an event for each set of rules, and the ratio of many to few."""
     sizes = sizes or Sizes()
     kinds = {
-        "10 rules, one matches": Compiled(
-            failure_rules(f"{other_number}*" for other_number in range(10))
-        ),
+        "10 rules, one matches": Compiled(failure_rules(f"{literal}*" for literal in range(10))),
         "1,000 rules, one matches": Compiled(
-            failure_rules(f"{other_number:03d}*" for other_number in range(1_000))
+            failure_rules(f"{literal:03d}*" for literal in range(1_000))
         ),
         "1,000 rules, ten match": Compiled(
-            failure_rules(f"{other_number % 100:02d}*" for other_number in range(1_000))
+            failure_rules(f"{literal % 100:02d}*" for literal in range(1_000))
         ),
     }
     costs: dict[str, list[float]] = {name: [] for name in kinds}
@@ -69,7 +65,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
     for number in range(-1, sizes.repetitions):
         for name, compiled in kinds.items():
             cost = _cost(compiled, events)
-            if number >= 0:  # the first round only warms all up
+            if number >= 0:  # the first repetition only warms all up
                 costs[name].append(cost)
     few, many, ten = (
         Figure(name=name, values=tuple(values), unit="us") for name, values in costs.items()
@@ -83,7 +79,7 @@ async def measure(sizes: Sizes | None = None) -> list[Figure]:
 
 
 def failure_rules(globs: Iterable[str]) -> tuple[RuleSettings, ...]:
-    """Return one rule for each glob of pipelines' names."""
+    """Return a rule for each glob of pipelines' names."""
     return tuple(
         msgspec.structs.replace(
             default_rule(RuleKind.RUN_FAILED), name=f"rule-{number}", match=Match(pipeline=(glob,))
@@ -95,14 +91,14 @@ def failure_rules(globs: Iterable[str]) -> tuple[RuleSettings, ...]:
 def _cost(compiled: Compiled, events: list[RunEvent]) -> float:
     """Return microseconds for one event."""
     memories: dict[tuple[str, str], bytes] = {}
-    verdicts = 0
+    firing = 0
     began = time.process_time()
     for event in events:
-        verdicts += _on_event(compiled, event, memories)
-    took = time.process_time() - began
-    if verdicts < len(events):
-        raise RuntimeError(f"{verdicts} verdicts on {len(events)} failures")
-    return 1e6 * took / len(events)
+        firing += _on_event(compiled, event, memories)
+    seconds = time.process_time() - began
+    if firing < len(events):
+        raise RuntimeError(f"{firing} firing of {len(events)} failures")
+    return 1e6 * seconds / len(events)
 
 
 def _on_event(compiled: Compiled, event: RunEvent, memories: dict[tuple[str, str], bytes]) -> int:
@@ -121,12 +117,12 @@ def _on_event(compiled: Compiled, event: RunEvent, memories: dict[tuple[str, str
     )
     event_input = EventInput(event=event, root_run=run.key)
     return sum(
-        _ask(rule.settings, rule.definition, event_input, memories)
+        _evaluate(rule.settings, rule.definition, event_input, memories)
         for rule in compiled.rules_for_event(event.type, traits)
     )
 
 
-def _ask(
+def _evaluate(
     settings: RuleSettings,
     definition: AnyRuleDefinition,
     event_input: EventInput,
@@ -134,17 +130,17 @@ def _ask(
 ) -> bool:
     if definition.on_event is None:
         return False
-    place = (settings.name, event_input.root_run.id)
-    held = memories.get(place)
-    memory = None if held is None else msgspec.json.decode(held, type=definition.memory)
-    judged = definition.on_event(event_input, memory, settings)
-    if judged.memory is not None:
-        memories[place] = msgspec.json.encode(judged.memory)
-    return isinstance(judged.result, Firing)
+    key = (settings.name, event_input.root_run.id)
+    stored = memories.get(key)
+    memory = None if stored is None else msgspec.json.decode(stored, type=definition.memory)
+    evaluation = definition.on_event(event_input, memory, settings)
+    if evaluation.memory is not None:
+        memories[key] = msgspec.json.encode(evaluation.memory)
+    return isinstance(evaluation.result, Firing)
 
 
 def failure(number: int, *, pipeline: int) -> RunEvent:
-    """Return how run ``number`` of that pipeline failed, ``number`` seconds into the story."""
+    """Return the failure of run ``number`` of that pipeline, at ``number`` seconds."""
     key = RunKey(WORKSPACE, RunKind.JOB_GROUP, str(number))
     finished_at = _BEGAN + timedelta(seconds=number)
     run = RunState(

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import Firing, Subject, SubjectKind
+from monitor.alerting.rules.contract import Subject, SubjectKind
+from monitor.alerting.rules.results import Firing
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
 from monitor.tracking.live_state import LiveStateView

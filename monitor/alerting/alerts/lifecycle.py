@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord, Transition
-from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
+from monitor.alerting.rules.results import EvaluationResult, Firing, Ok, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
 

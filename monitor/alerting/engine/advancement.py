@@ -22,7 +22,7 @@ from monitor.alerting.engine.evaluation_facts import OURS
 from monitor.alerting.engine.history import EvaluationHistory, EvaluationRecord
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import EvaluationResult, Firing, Unknown
+from monitor.alerting.rules.results import EvaluationResult, Firing, Unknown
 from monitor.model.alerts import AlertState
 from monitor.model.runs import RunKey
 from monitor.tracking.live_state import LiveStateView

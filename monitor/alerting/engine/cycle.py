@@ -23,7 +23,8 @@ from monitor.alerting.engine.routing import EventRouter
 from monitor.alerting.engine.rule_removal import end_removed
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.timeline import VITAL_KINDS, Timeline
-from monitor.alerting.rules.contract import RuleAnswer, Subject, SubjectKind
+from monitor.alerting.rules.contract import Subject, SubjectKind
+from monitor.alerting.rules.results import RuleAnswer
 from monitor.alerting.store import Store
 from monitor.model.clock import Clock
 from monitor.tracking.live_state import LiveStateView

@@ -18,7 +18,8 @@ from monitor.alerting.attribution.attribution import RuleTarget
 from monitor.alerting.attribution.subjects import fingerprint_of, first_key, memory_key
 from monitor.alerting.engine.evaluation_facts import EvaluationFacts, domain_of
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import EventInput, RuleAnswer, StateInput, Subject
+from monitor.alerting.rules.contract import EventInput, StateInput, Subject
+from monitor.alerting.rules.results import RuleAnswer
 
 log = structlog.get_logger()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import FlowOrPlanFacts, Ok
+from monitor.alerting.rules.contract import FlowOrPlanFacts
 from monitor.alerting.rules.expected_starts import (
     ExpectedStart,
     ScheduleDefinition,
@@ -20,8 +20,10 @@ from monitor.alerting.rules.expected_starts import (
     without_history,
 )
 from monitor.alerting.rules.observed_starts import EARLY, ObservedStart, assigned, start_of
+from monitor.alerting.rules.results import Ok
 from monitor.alerting.rules.rule_settings import RuleSettings
-from monitor.model.live_state import ActiveRun
+from monitor.model.events import RunEvent
+from monitor.model.runs import RunState
 from monitor.model.triggers import CronTrigger
 
 _AT_ONCE = 500  # expected times in one evaluation; more of them wait for the next
@@ -142,13 +144,12 @@ def with_start(memory: AwaitedStarts, start: ObservedStart) -> AwaitedStarts:
     return msgspec.structs.replace(memory, starts=starts[1:], judged_until=forgotten)
 
 
-def with_active(memory: AwaitedStarts, active: Iterable[ActiveRun]) -> AwaitedStarts:
-    """Add active runs: their pipeline or trigger may have become known after their last event."""
-    for active_run in active:
-        start = start_of(active_run.run)
-        if start is not None:
-            memory = with_start(memory, start)
-    return memory
+def with_run(
+    memory: AwaitedStarts, run: RunState, *, event: RunEvent | None = None
+) -> AwaitedStarts:
+    """Keep the start that a run stands for, where it may be an awaited one."""
+    start = start_of(run, event=event)
+    return memory if start is None else with_start(memory, start)
 
 
 def match_starts(memory: AwaitedStarts, *, as_of: datetime, due_at: datetime) -> AwaitedOutcome:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from monitor.alerting.rules.contract import EventInput, RuleAnswer, RuleDefinition, SubjectKind
+from monitor.alerting.rules.contract import EventInput, SubjectKind
+from monitor.alerting.rules.definition import RuleDefinition
 from monitor.alerting.rules.failed_parts import FailedParts, firing, recovered, with_failed
+from monitor.alerting.rules.results import RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.events import EventType

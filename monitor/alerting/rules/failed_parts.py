@@ -11,7 +11,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import EventInput, Facts, Firing, Ok, RuleAnswer
+from monitor.alerting.rules.contract import EventInput
+from monitor.alerting.rules.results import Facts, Firing, Ok, RuleAnswer
 from monitor.model.runs import RunKey, Status
 
 _ERROR_KEPT = 1_000  # characters

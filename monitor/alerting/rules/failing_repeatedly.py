@@ -15,21 +15,15 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import (
-    EventInput,
-    Firing,
-    Ok,
-    Quantity,
-    RuleAnswer,
-    RuleDefinition,
-    SubjectKind,
-)
+from monitor.alerting.rules.contract import EventInput, SubjectKind
+from monitor.alerting.rules.definition import Quantity, RuleDefinition
 from monitor.alerting.rules.failed_parts import (
     RunError,
     error_of,
     newest_error,
     part_of,
 )
+from monitor.alerting.rules.results import Firing, Ok, RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.events import EventType, run_event_id

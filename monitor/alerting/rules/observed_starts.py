@@ -67,7 +67,8 @@ def assigned(
     ``expected`` is ascending. A start before all of them belongs to none.
     """
     ats = [expected_start.at for expected_start in expected]
-    early = _early(ats)
+    # How much before its time a start may be stamped.
+    early = min([EARLY, *((later - at) * _EARLY_SHARE for at, later in pairwise(ats))])
     starts_at: dict[datetime, list[ObservedStart]] = {}
     spare: list[ObservedStart] = []
     for start in sorted(starts, key=lambda start: (start.at, start.key)):
@@ -84,9 +85,3 @@ def assigned(
         if empty:
             starts_at[empty[-1]] = [start]
     return starts_at
-
-
-def _early(ats: Sequence[datetime]) -> timedelta:
-    """Return how much before its time a start may be stamped."""
-    gaps = [later - at for at, later in pairwise(ats)]
-    return min(EARLY, min(gaps) * _EARLY_SHARE) if gaps else EARLY

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.alerting.rules.contract import (
-    EventInput,
-    Facts,
-    Firing,
-    RuleAnswer,
-    RuleDefinition,
-    SubjectKind,
-)
+from monitor.alerting.rules.contract import EventInput, SubjectKind
+from monitor.alerting.rules.definition import RuleDefinition
 from monitor.alerting.rules.failed_parts import (
     FailedParts,
     error_of,
@@ -18,6 +12,7 @@ from monitor.alerting.rules.failed_parts import (
     recovered,
     with_failed,
 )
+from monitor.alerting.rules.results import Facts, Firing, RuleAnswer
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Severity
 from monitor.model.events import EventType, run_event_id

@@ -6,19 +6,10 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from monitor.alerting.rules.contract import (
-    PIPELINE_REMOVED,
-    Facts,
-    Firing,
-    Ok,
-    RuleAnswer,
-    RuleDefinition,
-    ScheduleFacts,
-    StateInput,
-    SubjectKind,
-    Unknown,
-)
+from monitor.alerting.rules.contract import PIPELINE_REMOVED, ScheduleFacts, StateInput, SubjectKind
+from monitor.alerting.rules.definition import RuleDefinition
 from monitor.alerting.rules.expected_starts import may_fire_after
+from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.live_state import ScheduleKnown
 
@@ -54,11 +45,11 @@ def evaluate(
         memory = _switched_off(schedule, memory, read_at)
     if memory.off_since is None:
         return RuleAnswer(None, memory)
-    facts: Facts = {
-        "schedule": schedule.name,
-        "reason": schedule.disable_reason,
-    }
-    firing = Firing(since=memory.off_since, as_of=read_at, facts=facts)
+    firing = Firing(
+        since=memory.off_since,
+        as_of=read_at,
+        facts={"schedule": schedule.name, "reason": schedule.disable_reason},
+    )
     return RuleAnswer(firing, memory)
 
 

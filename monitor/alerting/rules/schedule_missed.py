@@ -17,26 +17,18 @@ from monitor.alerting.rules.awaited_starts import (
     first_awaited,
     match_starts,
     next_evaluation,
-    with_active,
+    with_run,
     with_schedules,
-    with_start,
 )
 from monitor.alerting.rules.contract import (
-    MINUTE,
-    OUTAGES,
     PIPELINE_REMOVED,
     EventInput,
-    Firing,
     FlowOrPlanFacts,
-    Ok,
-    RuleAnswer,
-    RuleDefinition,
     StateInput,
     SubjectKind,
-    Unknown,
-    seconds,
 )
-from monitor.alerting.rules.observed_starts import start_of
+from monitor.alerting.rules.definition import MINUTE, OUTAGES, RuleDefinition, seconds
+from monitor.alerting.rules.results import Firing, Ok, RuleAnswer, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.rules.templates import iso_time
 from monitor.model.alerts import Severity
@@ -47,9 +39,8 @@ def on_event(
     event_input: EventInput, memory: AwaitedStarts | None, _: RuleSettings
 ) -> RuleAnswer[AwaitedStarts]:
     """Remember a start until its expected time is evaluated."""
-    start = start_of(event_input.event.run, event=event_input.event)
-    if memory is not None and start is not None:
-        memory = with_start(memory, start)
+    if memory is not None:
+        memory = with_run(memory, event_input.event.run, event=event_input.event)
     return RuleAnswer(None, memory)
 
 
@@ -89,7 +80,10 @@ def _evaluate(
     due_at = min(as_of - grace, read_at)
     if not (memory.missed or memory.starts or memory.is_due(due_at)):
         return RuleAnswer(None, memory, again_at=next_evaluation(memory, grace, as_of=as_of))
-    after = match_starts(with_active(memory, facts.active), as_of=as_of, due_at=due_at)
+    for active in facts.active:
+        # Its pipeline or trigger may have become known after its last event.
+        memory = with_run(memory, active.run)
+    after = match_starts(memory, as_of=as_of, due_at=due_at)
     again_at = as_of if after.has_more else next_evaluation(after.memory, grace, as_of=as_of)
     return RuleAnswer(after.ok or _firing(after.memory, as_of), after.memory, again_at)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
 
-from monitor.alerting.rules.contract import AnyRuleDefinition, Quantity
+from monitor.alerting.rules.definition import AnyRuleDefinition, Quantity
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 
 

@@ -101,7 +101,6 @@ def event_input(
         subject=subject(root.kind),
         root_run=root,
         facts=facts or PipelineFacts(),
-        first_evaluated_at=END - timedelta(days=1),
     )
 
 

@@ -152,7 +152,6 @@ class Story:
             subject=_SUBJECT,
             root_run=run.key,
             facts=FlowOrPlanFacts(),
-            first_evaluated_at=TEN,
         )
         self._keep(SCHEDULE_MISSED.on_event(event_input, self.memory, self.rule))
 

@@ -132,7 +132,6 @@ def _on_event(compiled: Compiled, event: RunEvent, memories: dict[tuple[str, str
         ),
         root_run=run.key,
         facts=PipelineFacts(),
-        first_evaluated_at=_BEGAN,
     )
     return sum(
         _ask(rule.settings, rule.definition, heard, memories)

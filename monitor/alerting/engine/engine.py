@@ -26,21 +26,20 @@ import structlog
 
 from monitor.alerting.alerts.pending_step import (
     ENDED,
-    LEARNED,
     POSTPONED,
     SILENCE,
     EndedAlert,
     PendingStep,
 )
-from monitor.alerting.attribution.attribution import Attributor, RuleTarget
+from monitor.alerting.attribution.attribution import Attributor
 from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.attribution.parent_correlation import ParentCorrelation
 from monitor.alerting.engine import retention
 from monitor.alerting.engine.advancement import Advancer
 from monitor.alerting.engine.commit import CONSUMER, CommittedState
+from monitor.alerting.engine.context import Complete, EvaluationContext, SchedulesByPipeline
 from monitor.alerting.engine.cycle import EvaluationCycle
-from monitor.alerting.engine.evaluation import Answer, EvaluationContext, Evaluator, Guard
-from monitor.alerting.engine.evaluation_facts import Complete, EvaluationFacts, SchedulesByPipeline
+from monitor.alerting.engine.evaluation import Evaluator, Guard
 from monitor.alerting.engine.history import EvaluationHistory
 from monitor.alerting.engine.retention import MemoryRetention
 from monitor.alerting.engine.routing import EventRouter
@@ -50,7 +49,7 @@ from monitor.alerting.engine.timeline import LiveTimeline, NextEvaluation, Timel
 from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings import AlertingSettings
 from monitor.alerting.store import Store
-from monitor.bus.contract import Batch, Retention, StoreStatus
+from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.alerts import AlertingSnapshot, Silence
 from monitor.model.clock import Clock
 from monitor.model.errors import BusUnavailableError, ConfigurationError
@@ -257,8 +256,8 @@ class Engine:
             self._rules,
             correlation=self._correlation,
             router=self._router,
+            evaluator=self._evaluator,
             advancer=self._advancer,
-            process=self._process,
         )
 
     @asynccontextmanager
@@ -300,7 +299,9 @@ class Engine:
     async def _take_batch(self) -> int:
         before = self._state.position
         batch = await self._bus.read(CONSUMER, after=before, limit=_BATCH)
-        position = _end_of(batch, before)
+        position = batch.events[-1].position if batch.events else before
+        if batch.gap is not None:
+            position = max(position, batch.gap.until)
         if position == before:
             return 0
         events = [entry.event for entry in batch.events if isinstance(entry.event, RunEvent)]
@@ -312,16 +313,12 @@ class Engine:
         context = self._context(pending, None)
         for number, attribution in enumerate(attributions, 1):
             for target in self._router.route(context, attribution):
-                self._process(context, target)
+                answer = self._evaluator.evaluate(context, target)
+                self._advancer.advance(context, target, answer)
             if number % _YIELD_EVERY == 0:
                 await self._clock.sleep(0)
         await self._commit(pending, position)
         return position - before
-
-    def _process(self, context: EvaluationContext, target: RuleTarget) -> Answer:
-        answer = self._evaluator.evaluate(context, target)
-        self._advancer.advance(context, target, answer)
-        return answer
 
     async def _commit(self, pending: PendingStep, position: int) -> None:
         if await self._state.commit(pending, position):
@@ -342,25 +339,19 @@ class Engine:
         await self._commit(pending, self.position)
 
     def _context(self, pending: PendingStep, status: StoreStatus | None) -> EvaluationContext:
-        facts = EvaluationFacts(
-            self._view,
-            self.lineage,
+        return EvaluationContext(
+            pending,
+            view=self._view,
+            lineage=self.lineage,
+            suppression=self._state.suppression,
+            schedules=self._schedules,
+            retention=self._retention,
             complete=self._complete,
             now=self._now(),
             wall_now=self._clock.now(),
-            bus=status,
-            retention=self._retention,
-            learned=lambda key: pending.get(LEARNED, key),
-            schedules=self._schedules,
+            store=status,
         )
-        return EvaluationContext(pending, facts, self._state.suppression)
 
     def _now(self) -> datetime:
         wall, monotonic = self._began
         return wall + timedelta(seconds=self._clock.monotonic() - monotonic)
-
-
-def _end_of(batch: Batch, after: int) -> int:
-    if batch.events:
-        return batch.events[-1].position
-    return max(after, batch.gap.until) if batch.gap is not None else after

@@ -12,18 +12,19 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from monitor.alerting.alerts.pending_step import FIRST, MEMORY, FirstEvaluated, PendingStep
-from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
+from monitor.alerting.alerts.pending_step import MEMORY
 from monitor.alerting.attribution.attribution import RuleTarget
-from monitor.alerting.attribution.subjects import fingerprint_of, first_key, memory_key
-from monitor.alerting.engine.evaluation_facts import EvaluationFacts, domain_of
+from monitor.alerting.attribution.subjects import fingerprint_of, memory_key
+from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import EventInput, RuleAnswer, StateInput, Subject
+from monitor.alerting.rules.contract import EventInput, RuleAnswer, StateInput, Subject, SubjectKind
+from monitor.alerting.rules.facts import PipelineFacts
 
 log = structlog.get_logger()
 
 _FAILING_SHOWN = timedelta(hours=1)  # a subject that was never evaluated again
 _FAILING_KEPT = 1_000  # subjects of one rule
+_OF_RUN_EVENT = PipelineFacts()  # the event of a run contains all that its rules decide by
 
 
 class Guard(Protocol):
@@ -41,19 +42,6 @@ class RuleFailure(Struct, frozen=True):
 
 
 Answer = RuleAnswer[Any] | RuleFailure | None  # None: there is nothing to evaluate
-
-
-class EvaluationContext(Struct):
-    """One step: the changes so far, the facts of its moment, and what suppresses alerts."""
-
-    pending: PendingStep
-    facts: EvaluationFacts
-    suppression: Suppression  # by the committed state
-
-    def renew_suppression(self) -> None:
-        """Let the changes of this step suppress alerts as well."""
-        if changes_suppression(self.pending):
-            self.suppression = suppression_of(self.pending)
 
 
 class Evaluator:
@@ -76,10 +64,10 @@ class Evaluator:
             f"rule {name}", partial(_ask, context, target), reasons.append
         )
         if reasons:
-            self._failed(name, target.subject, reasons[0], context.facts.now)
+            self._failed(name, target.subject, reasons[0], context.now)
             return RuleFailure(reasons[0])
         if name in self._failing:
-            self._succeeded(name, target.subject, context.facts.now)
+            self._succeeded(name, target.subject, context.now)
         return answer
 
     def failing(self) -> dict[str, str]:
@@ -117,42 +105,31 @@ class Evaluator:
             del self._failing[name]
 
 
-def first_evaluated_at(context: EvaluationContext, rule: Rule, subject: Subject) -> datetime | None:
-    """Return when the rule was first evaluated for such subjects; None: never."""
-    key = first_key(rule.settings.name, subject.workspace, domain_of(subject))
-    first: FirstEvaluated | None = context.pending.get(FIRST, key)
-    return None if first is None else first.at
-
-
 def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | None:
     rule, subject, event = target.rule, target.subject, target.event
     definition, settings = rule.definition, rule.settings
-    ask: Callable[..., RuleAnswer[Any]] | None = (
-        definition.evaluate if event is None else definition.on_event
+    facts = (
+        _OF_RUN_EVENT
+        if event is not None and subject.subject_kind is SubjectKind.PIPELINE
+        else context.facts_of(rule, subject, is_event=event is not None)
     )
-    facts = context.facts.of(rule, subject, is_event=event is not None)
-    if ask is None or facts is None:
+    if facts is None:
         return None
     stored = context.pending.get(MEMORY, memory_key(settings.name, subject))
     memory = None if stored is None else _decoded(rule, stored)
-    first_at = first_evaluated_at(context, rule, subject)
-    question: EventInput[Any] | StateInput[Any]
     if event is not None:
-        question = EventInput(
-            event=event,
-            subject=subject,
-            root_run=target.root_run,
-            facts=facts,
-            first_evaluated_at=first_at,
-        )
-    else:
-        question = StateInput(
-            subject=subject,
-            as_of=context.facts.as_of(subject),
-            facts=facts,
-            first_evaluated_at=first_at,
-        )
-    return ask(question, memory, settings)
+        on_event = definition.on_event
+        question = EventInput(event=event, subject=subject, root_run=target.root_run, facts=facts)
+        return None if on_event is None else on_event(question, memory, settings)
+    if definition.evaluate is None:
+        return None
+    state = StateInput(
+        subject=subject,
+        as_of=context.as_of(subject),
+        facts=facts,
+        first_evaluated_at=context.first_evaluated_at(rule, subject),
+    )
+    return definition.evaluate(state, memory, settings)
 
 
 def _decoded(rule: Rule, stored: bytes) -> Any:

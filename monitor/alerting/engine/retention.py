@@ -28,7 +28,7 @@ from monitor.alerting.alerts.pending_step import (
 from monitor.alerting.alerts.silences import SilenceSettings, configured_silence
 from monitor.alerting.attribution.removed_subjects import RemovedSubjects
 from monitor.alerting.attribution.subjects import first_key
-from monitor.alerting.engine.evaluation_facts import read_learned
+from monitor.alerting.engine.context import read_learned
 from monitor.alerting.rules.baselines import is_idle
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import SubjectKind

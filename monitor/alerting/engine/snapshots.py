@@ -18,8 +18,8 @@ from monitor.alerting.alerts.pending_step import (
     PendingStep,
     Tables,
 )
+from monitor.alerting.engine.context import read_learned
 from monitor.alerting.engine.evaluation import Evaluator
-from monitor.alerting.engine.evaluation_facts import read_learned
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.rules.awaited_starts import AwaitedStarts
 from monitor.alerting.rules.baselines import MINIMUM_RUNS, age_seconds, limit_seconds

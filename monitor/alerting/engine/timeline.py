@@ -23,8 +23,7 @@ from monitor.alerting.attribution.subjects import (
     of_run,
     of_schedule,
 )
-from monitor.alerting.engine.evaluation import EvaluationContext
-from monitor.alerting.engine.evaluation_facts import ActiveRunsOfSubject, domain_of
+from monitor.alerting.engine.context import ActiveRunsOfSubject, EvaluationContext, domain_of
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.subject_timers import Domain, SubjectTimers
 from monitor.alerting.rules.contract import Subject, SubjectKind
@@ -52,12 +51,10 @@ class Timeline(Protocol):
 
     considers_past: bool  # False: nothing came before the first event
     sweep_seconds: float  # between two sweeps of what is kept too long
+    touched: dict[Subject, None]  # in order; events were about them: the next cycle evaluates them
 
     def reset(self, rules: RuleSet) -> None:
         """Evaluate everything in the next cycle, as after a start and with other rules."""
-
-    def touch(self, subject: Subject) -> None:
-        """Evaluate the subject in the next cycle: an event is about it."""
 
     def checks_removed(self) -> bool:
         """True where this cycle checks for alerts whose rule or subject was removed."""
@@ -105,7 +102,7 @@ class LiveTimeline:
 
     def __init__(self, view: LiveStateView) -> None:
         self._view = view
-        self._touched: dict[str, Subject] = {}
+        self.touched: dict[Subject, None] = {}
         self._evaluated_at: datetime | None = None
 
     def reset(self, rules: RuleSet) -> None:
@@ -118,20 +115,17 @@ class LiveTimeline:
         self._cycle = 0
         self._is_new = True
 
-    def touch(self, subject: Subject) -> None:
-        self._touched[key_of(subject)] = subject
-
     def checks_removed(self) -> bool:
         return self._is_new or self._is_slow_cycle
 
     def subjects(self, context: EvaluationContext) -> list[Subject]:
-        due = dict(self._touched)
+        due = {key_of(subject): subject for subject in self.touched}
         for running in self._changed_runs(context):
             due[key_of(running.subject)] = running.subject
         for subject in (*self._of_alerts(context), *self._new_subjects(context)):
             due.setdefault(key_of(subject), subject)
         for domain in self._timers.domains():
-            as_of = context.facts.complete_of(*domain)
+            as_of = context.complete_of(*domain)
             if as_of is not None:
                 for subject in self._timers.take_due(domain, as_of):
                     due.setdefault(key_of(subject), subject)
@@ -155,7 +149,7 @@ class LiveTimeline:
         """Nothing to do: every cycle checks all alerts."""
 
     def cycle_committed(self, now: datetime) -> None:
-        self._touched.clear()
+        self.touched.clear()
         self._is_new = False
         self._cycle += 1
         self._evaluated_at = now
@@ -184,17 +178,16 @@ class LiveTimeline:
 
         The others become late only at the time that their rules have asked for.
         """
-        facts = context.facts
-        running = facts.running()
+        running = context.running()
         before = self._running
         self._running = {
-            key: runs for key, runs in running.items() if facts.as_of(runs.subject) is not None
+            key: runs for key, runs in running.items() if context.as_of(runs.subject) is not None
         }
         return [runs for key, runs in running.items() if before.get(key) != runs]
 
     def _new_subjects(self, context: EvaluationContext) -> Iterator[Subject]:
         """Yield what was never evaluated since the start, and what was edited or deleted."""
-        complete = context.facts.complete
+        complete = context.complete
         new = set(complete) - self._known
         self._known.update(new)
         if new:

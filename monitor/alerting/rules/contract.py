@@ -119,7 +119,6 @@ class EventInput(Generic[F]):
     subject: Subject
     root_run: RunKey | None
     facts: F
-    first_evaluated_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,12 @@
-"""What is known at one moment, as the facts that rules are evaluated with."""
+"""What one step decides by: its moment, what is known then, and its changes so far.
+
+Rules get what is known as the facts of their subject.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -12,8 +15,10 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from monitor.alerting.alerts.pending_step import FIRST, LEARNED, FirstEvaluated, PendingStep
+from monitor.alerting.alerts.suppression import Suppression, changes_suppression, suppression_of
 from monitor.alerting.attribution.lineage import Lineage
-from monitor.alerting.attribution.subjects import RUN_KINDS, key_of, of_run, traits_of
+from monitor.alerting.attribution.subjects import RUN_KINDS, first_key, key_of, of_run, traits_of
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import Subject, SubjectKind
@@ -40,7 +45,6 @@ log = structlog.get_logger()
 _LEARNED = msgspec.json.Decoder(Learned)
 
 Complete = Mapping[tuple[str, RunKind], datetime]
-LearnedOf = Callable[[str], bytes | None]
 PipelineId = tuple[PipelineKind, str]
 
 # Evaluated by our own clock; all else by the workspace's, until when everything is known.
@@ -88,36 +92,49 @@ class SchedulesByPipeline:
         return found
 
 
-class EvaluationFacts:
-    """The facts of one moment. Costly ones are gathered when they are first used."""
+class EvaluationContext:
+    """One step of the engine. Costly facts are gathered when they are first used."""
 
     def __init__(
         self,
+        pending: PendingStep,
+        *,
         view: LiveStateView,
         lineage: Lineage,
-        *,
+        suppression: Suppression,
+        schedules: SchedulesByPipeline,
+        retention: Retention,
         complete: Complete,
         now: datetime,
         wall_now: datetime,
-        bus: StoreStatus | None,
-        retention: Retention,
-        learned: LearnedOf,
-        schedules: SchedulesByPipeline,
+        store: StoreStatus | None,
     ) -> None:
-        """``now`` is our steady clock, which no jump of the wall clock moves."""
-        self.now = now
+        """``suppression`` is by the committed state; ``store`` None: only events are evaluated."""
+        self.pending = pending
+        self.suppression = suppression
+        self.complete = complete
+        self.now = now  # our steady clock, which no jump of the wall clock moves
         self.wall_now = wall_now
         self._view = view
         self._lineage = lineage
-        self.complete = complete
-        self._bus = bus
+        self._schedules = schedules
         self._retention = retention
-        self._learned = learned
+        self._store = store
         self._running: dict[str, ActiveRunsOfSubject] | None = None
         self._pipeline_health: dict[tuple[str, RunKind, str], list[PipelineHealth]] | None = None
-        self._schedules = schedules
         self._schedules_by_id: dict[str, dict[str, ScheduleKnown]] = {}
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
+
+    def renew_suppression(self) -> None:
+        """Let the changes of this step suppress alerts as well."""
+        if changes_suppression(self.pending):
+            self.suppression = suppression_of(self.pending)
+
+    def first_evaluated_at(self, rule: Rule, subject: Subject) -> datetime | None:
+        """Return when the rule was first evaluated by state for such subjects; None: never."""
+        key = first_key(rule.settings.name, subject.workspace, domain_of(subject))
+        first: FirstEvaluated | None = self.pending.get(FIRST, key)
+        return None if first is None else first.at
 
     def as_of(self, subject: Subject) -> datetime | None:
         """Return until when everything is known by the subject's clock; None: not known now."""
@@ -131,8 +148,8 @@ class EvaluationFacts:
 
     def vital_subjects(self) -> Iterator[Subject]:
         """Yield what is evaluated in every cycle, because it may inhibit all else."""
-        if self._bus is not None:
-            for part in parts(self._bus):
+        if self._store is not None:
+            for part in parts(self._store):
                 yield Subject(subject_kind=SubjectKind.DAEMON, thing=part)
         for status in self._view.workspaces():
             yield Subject(subject_kind=SubjectKind.WORKSPACE, workspace=status.workspace)
@@ -143,13 +160,13 @@ class EvaluationFacts:
             self._running = self._find_running()
         return self._running
 
-    def of(self, rule: Rule, subject: Subject, *, is_event: bool = False) -> Any:
+    def facts_of(self, rule: Rule, subject: Subject, *, is_event: bool = False) -> Any:
         """Return the facts of the subject for the rule; None if the subject does not exist.
 
         An event contains its own run: then active runs and pipeline health are left out.
         """
-        if subject.subject_kind is SubjectKind.DAEMON and self._bus is not None:
-            return DaemonFacts(bus=self._bus, retention=self._retention, wall_now=self.wall_now)
+        if subject.subject_kind is SubjectKind.DAEMON and self._store is not None:
+            return DaemonFacts(bus=self._store, retention=self._retention, wall_now=self.wall_now)
         workspace = self._view.workspace(subject.workspace)
         if workspace is None:
             return None
@@ -242,7 +259,8 @@ class EvaluationFacts:
     ) -> Learned | None:
         if kind is None or pipeline is None:
             return None
-        return read_learned(self._learned(key_of(of_run(RunKey(workspace, kind, ""), pipeline))))
+        key = key_of(of_run(RunKey(workspace, kind, ""), pipeline))
+        return read_learned(self.pending.get(LEARNED, key))
 
     def _outputs_of(self, workspace: WorkspaceStatus) -> dict[str, OutputQuality]:
         name = workspace.workspace

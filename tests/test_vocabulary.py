@@ -107,7 +107,6 @@ EXCEPTIONS = {
 # Names that are still to be renamed; the list is removed with the last of them.
 PENDING = frozenset(
     [
-        "EvaluationMoment",
         "_hand_on",
         "_held",
         "_held_up_until",

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
 from monitor.alerting.alerts.lifecycle import (
-    EvaluationMoment,
+    LifecycleInputs,
     LifecycleLimits,
     advance,
     end,
@@ -104,8 +104,8 @@ class Story:
         self.now += timedelta(seconds=seconds)
         if not isinstance(self.held, AlertInstance):
             return ""
-        moment = self._moment(as_of=as_of or self.now)
-        return self._took(pass_time(self.held, self.rule, moment))
+        inputs = self._inputs(as_of=as_of or self.now)
+        return self._took(pass_time(self.held, self.rule, inputs))
 
     def rule_goes(self) -> str:
         assert isinstance(self.held, AlertInstance)
@@ -115,11 +115,11 @@ class Story:
         fresh = self.held.alert if isinstance(self.held, AlertInstance) else alert(self.now)
         if isinstance(result, Firing):
             fresh = alert(result.since, evidence=result.evidence)
-        moment = self._moment(as_of=self.now, is_event=is_event)
-        return self._took(advance(self.held, result, fresh, self.rule, moment))
+        inputs = self._inputs(as_of=self.now, is_event=is_event)
+        return self._took(advance(self.held, result, fresh, self.rule, inputs))
 
-    def _moment(self, *, as_of: datetime | None, is_event: bool = False) -> EvaluationMoment:
-        return EvaluationMoment(
+    def _inputs(self, *, as_of: datetime | None, is_event: bool = False) -> LifecycleInputs:
+        return LifecycleInputs(
             now=self.now, as_of=as_of, muted_by=self.muted_by, is_event=is_event, limits=PACE
         )
 

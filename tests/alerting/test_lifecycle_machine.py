@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory
-from monitor.alerting.alerts.lifecycle import EvaluationMoment, next_timer_at, pass_time
+from monitor.alerting.alerts.lifecycle import LifecycleInputs, next_timer_at, pass_time
 from monitor.alerting.alerts.outcome import LifecycleOutcome
 from monitor.model.alerts import AlertState
 from tests.alerting.lifecycle_story import PACE, SILENCED, Story
@@ -74,9 +74,9 @@ class AnyStory(RuleBasedStateMachine):
         at = next_timer_at(held, self.story.rule, PACE)
         before = now if at is None else at - timedelta(microseconds=1)
         if before >= now:
-            assert pass_time(held, self.story.rule, _moment(before)) == LifecycleOutcome(state=held)
+            assert pass_time(held, self.story.rule, _inputs(before)) == LifecycleOutcome(state=held)
         if at is not None:
-            assert pass_time(held, self.story.rule, _moment(max(now, at))).state != held
+            assert pass_time(held, self.story.rule, _inputs(max(now, at))).state != held
 
     def teardown(self) -> None:
         """In the end all is well for long, and each published start has its end."""
@@ -91,8 +91,8 @@ class AnyStory(RuleBasedStateMachine):
         )
 
 
-def _moment(at: datetime) -> EvaluationMoment:
-    return EvaluationMoment(now=at, as_of=at + timedelta(days=1), limits=PACE)
+def _inputs(at: datetime) -> LifecycleInputs:
+    return LifecycleInputs(now=at, as_of=at + timedelta(days=1), limits=PACE)
 
 
 TestAnyStory = AnyStory.TestCase

@@ -25,7 +25,7 @@ class LifecycleLimits(Struct, frozen=True, kw_only=True):
     resolved_kept_seconds: float = 3_600.0
 
 
-class EvaluationMoment(Struct, frozen=True, kw_only=True):
+class LifecycleInputs(Struct, frozen=True, kw_only=True):
     """When an alert takes a step, and what suppresses it then.
 
     ``now`` is our steady clock, which no jump of the wall clock moves. ``as_of`` is until when
@@ -46,13 +46,13 @@ def advance(
     result: EvaluationResult,
     fresh: Alert,
     rule: RuleSettings,
-    moment: EvaluationMoment,
+    inputs: LifecycleInputs,
 ) -> LifecycleOutcome:
     """``fresh`` is the alert as it would begin now, its start taken from the evidence."""
     if isinstance(result, Firing):
-        return _firing(state, result, fresh, rule, moment)
+        return _firing(state, result, fresh, rule, inputs)
     if isinstance(result, Ok):
-        return _ok(state, result, moment)
+        return _ok(state, result, inputs)
     if isinstance(state, AlertInstance) and state.is_open and state.is_met:
         state = msgspec.structs.replace(state, is_met=False)
     return LifecycleOutcome(state=state, step=StepWord.UNKNOWN)
@@ -65,23 +65,23 @@ def without_alert(state: FingerprintHistory, result: Ok | Unknown) -> LifecycleO
 
 
 def pass_time(
-    instance: AlertInstance, rule: RuleSettings, moment: EvaluationMoment
+    instance: AlertInstance, rule: RuleSettings, inputs: LifecycleInputs
 ) -> LifecycleOutcome:
     """What time alone changes: pending to firing, reminders, ends of silences and of flapping."""
-    instance = _not_of_the_future(instance, moment.now)
-    age_seconds = (moment.now - instance.since).total_seconds()
+    instance = _not_of_the_future(instance, inputs.now)
+    age_seconds = (inputs.now - instance.since).total_seconds()
     if instance.alert.state is AlertState.RESOLVED:
-        is_over = age_seconds >= moment.limits.resolved_kept_seconds
+        is_over = age_seconds >= inputs.limits.resolved_kept_seconds
         return LifecycleOutcome(state=instance.past if is_over else instance)
     if instance.alert.state is AlertState.PENDING:
-        if instance.is_met and _has_lasted(instance, rule, moment):
-            return _fire(instance, moment)
+        if instance.is_met and _has_lasted(instance, rule, inputs):
+            return _fire(instance, inputs)
         return LifecycleOutcome(state=instance)
     if instance.quiet_since is not None and instance.clear_since is not None:
-        quiet_seconds = (moment.now - instance.quiet_since).total_seconds()
-        if quiet_seconds >= moment.limits.flap_seconds / 2:
-            return end(instance, instance.clear_since, now=moment.now)
-    return _suppressed_or_reminded(instance, rule, moment)
+        quiet_seconds = (inputs.now - instance.quiet_since).total_seconds()
+        if quiet_seconds >= inputs.limits.flap_seconds / 2:
+            return end(instance, instance.clear_since, now=inputs.now)
+    return _suppressed_or_reminded(instance, rule, inputs)
 
 
 def next_timer_at(
@@ -173,15 +173,15 @@ def is_silenced(muted_by: tuple[str, ...]) -> bool:
     return any(text.startswith(_SILENCE) for text in muted_by)
 
 
-def _ok(state: FingerprintState, result: Ok, moment: EvaluationMoment) -> LifecycleOutcome:
+def _ok(state: FingerprintState, result: Ok, inputs: LifecycleInputs) -> LifecycleOutcome:
     if isinstance(state, FingerprintHistory):
         return without_alert(state, result)
     is_flapping = state.alert.state is AlertState.FIRING and state.alert.is_flapping
     if result.reason is not None or not is_flapping:
-        return end(state, result.at, now=moment.now, reason=result.reason)
+        return end(state, result.at, now=inputs.now, reason=result.reason)
     if state.clear_since is None:
         state = msgspec.structs.replace(
-            state, clear_since=result.at, quiet_since=moment.now, is_met=False
+            state, clear_since=result.at, quiet_since=inputs.now, is_met=False
         )
     return LifecycleOutcome(state=state, step=StepWord.FLAPPING)
 
@@ -191,20 +191,20 @@ def _firing(
     result: Firing,
     fresh: Alert,
     rule: RuleSettings,
-    moment: EvaluationMoment,
+    inputs: LifecycleInputs,
 ) -> LifecycleOutcome:
     if isinstance(state, FingerprintHistory):
-        instance = _pending(state, fresh, moment.now)
+        instance = _pending(state, fresh, inputs.now)
     elif state.is_open:
-        instance = with_evidence(state, result, fresh, is_news=moment.is_event)
+        instance = with_evidence(state, result, fresh, is_news=inputs.is_event)
     else:
-        instance = _pending(state.past, fresh, moment.now)
+        instance = _pending(state.past, fresh, inputs.now)
     if instance.alert.state is AlertState.FIRING:
         step = StepWord.DEDUPLICATED if instance.alert.is_told else StepWord.MUTED
         return LifecycleOutcome(state=instance, step=step)
-    if rule.for_seconds > 0 and not _has_lasted(instance, rule, moment):
+    if rule.for_seconds > 0 and not _has_lasted(instance, rule, inputs):
         return LifecycleOutcome(state=instance, step=StepWord.PENDING)
-    return _fire(instance, moment)
+    return _fire(instance, inputs)
 
 
 def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInstance:
@@ -221,75 +221,75 @@ def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInst
     return AlertInstance(alert=alert, since=now, past=past)
 
 
-def _has_lasted(instance: AlertInstance, rule: RuleSettings, moment: EvaluationMoment) -> bool:
+def _has_lasted(instance: AlertInstance, rule: RuleSettings, inputs: LifecycleInputs) -> bool:
     """True once it has lasted `for_seconds`, by our clock and by what is known of the subject's."""
     if rule.for_seconds <= 0:
         return True
     lasting = timedelta(seconds=rule.for_seconds)
-    if moment.now - instance.since < lasting:
+    if inputs.now - instance.since < lasting:
         return False
-    is_known = moment.as_of is not None and moment.as_of - instance.alert.starts_at >= lasting
-    return moment.is_ours or is_known
+    is_known = inputs.as_of is not None and inputs.as_of - instance.alert.starts_at >= lasting
+    return inputs.is_ours or is_known
 
 
-def _fire(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+def _fire(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
     starts_at = instance.alert.starts_at
-    since = starts_at - timedelta(seconds=moment.limits.flap_seconds)
+    since = starts_at - timedelta(seconds=inputs.limits.flap_seconds)
     # By starts and not by now, so that a repeated step decides alike.
     starts = (*(start for start in instance.past.starts if start > since), starts_at)
     alert = msgspec.structs.replace(
-        instance.alert, state=AlertState.FIRING, is_flapping=len(starts) >= moment.limits.flap_count
+        instance.alert, state=AlertState.FIRING, is_flapping=len(starts) >= inputs.limits.flap_count
     )
-    past = msgspec.structs.replace(instance.past, starts=starts[-moment.limits.flap_count :])
-    firing = msgspec.structs.replace(instance, alert=alert, past=past, since=moment.now)
-    if moment.muted_by:
-        return _muted(firing, moment)
-    return _notified(firing, moment)
+    past = msgspec.structs.replace(instance.past, starts=starts[-inputs.limits.flap_count :])
+    firing = msgspec.structs.replace(instance, alert=alert, past=past, since=inputs.now)
+    if inputs.muted_by:
+        return _muted(firing, inputs)
+    return _notified(firing, inputs)
 
 
 def _suppressed_or_reminded(
-    instance: AlertInstance, rule: RuleSettings, moment: EvaluationMoment
+    instance: AlertInstance, rule: RuleSettings, inputs: LifecycleInputs
 ) -> LifecycleOutcome:
     alert = instance.alert
-    if moment.muted_by and moment.muted_by != alert.muted_by:
-        return _muted(instance, moment)
-    was_silenced = is_silenced(alert.muted_by) and not moment.muted_by
-    if alert.muted_by and not moment.muted_by:
+    if inputs.muted_by and inputs.muted_by != alert.muted_by:
+        return _muted(instance, inputs)
+    was_silenced = is_silenced(alert.muted_by) and not inputs.muted_by
+    if alert.muted_by and not inputs.muted_by:
         alert = msgspec.structs.replace(alert, muted_by=())
         instance = msgspec.structs.replace(instance, alert=alert)
-    if moment.muted_by or not instance.is_met:
+    if inputs.muted_by or not instance.is_met:
         return LifecycleOutcome(state=instance)
     if not alert.is_told:
-        return _notified(instance, moment)
+        return _notified(instance, inputs)
     told_at = alert.told_at or instance.since
-    is_time = 0 < rule.repeat_seconds <= (moment.now - told_at).total_seconds()
+    is_time = 0 < rule.repeat_seconds <= (inputs.now - told_at).total_seconds()
     if was_silenced or is_time:
-        return _reminded(instance, moment)
+        return _reminded(instance, inputs)
     return LifecycleOutcome(state=instance)
 
 
-def _muted(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+def _muted(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
     """Keep what suppresses it. The start of a silence is published, once for each start."""
-    begins = is_silenced(moment.muted_by) and not is_silenced(instance.alert.muted_by)
-    alert = msgspec.structs.replace(instance.alert, muted_by=moment.muted_by)
+    begins = is_silenced(inputs.muted_by) and not is_silenced(instance.alert.muted_by)
+    alert = msgspec.structs.replace(instance.alert, muted_by=inputs.muted_by)
     number = instance.silenced + begins
     instance = msgspec.structs.replace(instance, alert=alert, silenced=number)
     if not begins:
         return LifecycleOutcome(state=instance, step=StepWord.MUTED)
-    return _published(instance, StepWord.SILENCED, moment.as_of, number=number)
+    return _published(instance, StepWord.SILENCED, inputs.as_of, number=number)
 
 
-def _notified(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+def _notified(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
     word = StepWord.FLAPPING if instance.alert.is_flapping else StepWord.FIRED
-    alert = msgspec.structs.replace(instance.alert, is_told=True, told_at=moment.now, muted_by=())
+    alert = msgspec.structs.replace(instance.alert, is_told=True, told_at=inputs.now, muted_by=())
     return _published(msgspec.structs.replace(instance, alert=alert), word, alert.starts_at)
 
 
-def _reminded(instance: AlertInstance, moment: EvaluationMoment) -> LifecycleOutcome:
+def _reminded(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
     number = instance.alert.reminders + 1
-    alert = msgspec.structs.replace(instance.alert, told_at=moment.now, reminders=number)
+    alert = msgspec.structs.replace(instance.alert, told_at=inputs.now, reminders=number)
     instance = msgspec.structs.replace(instance, alert=alert)
-    return _published(instance, StepWord.REMINDED, moment.as_of, number=number)
+    return _published(instance, StepWord.REMINDED, inputs.as_of, number=number)
 
 
 def _published(

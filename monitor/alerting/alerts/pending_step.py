@@ -149,7 +149,7 @@ class PendingStep:
         if after is not before:
             if isinstance(after, AlertInstance):
                 self.put(ALERT, fingerprint, after)
-                if isinstance(before, FingerprintHistory):
+                if isinstance(before, FingerprintHistory) and before is not _NO_HISTORY:
                     self.put(PAST, fingerprint, None)
             else:
                 self.put(ALERT, fingerprint, None)

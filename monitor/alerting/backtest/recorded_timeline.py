@@ -14,12 +14,12 @@ from monitor.alerting.alerts.pending_step import ALERT, PendingStep
 from monitor.alerting.alerts.timers import AlertTimers
 from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.engine.rule_set import RuleSet
-from monitor.alerting.engine.timeline import NOW, LiveTimeline, NextEvaluation, SlowReads
+from monitor.alerting.engine.timeline import NOW, NextEvaluation, SlowReads, Timeline
 from monitor.alerting.rules.contract import Subject
 from monitor.model.live_state import WorkspaceStatus
 
 
-class RecordedTimeline(LiveTimeline):
+class RecordedTimeline(Timeline):
     """Finds the instants at which an evaluation may change something."""
 
     considers_past = False  # the past that is recorded begins with its first event

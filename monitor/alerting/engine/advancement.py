@@ -7,11 +7,11 @@ import msgspec
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.content import bounded, new_alert, subject_of
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
-from monitor.alerting.alerts.lifecycle import EvaluationMoment
+from monitor.alerting.alerts.lifecycle import LifecycleInputs
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import MEMORY
 from monitor.alerting.attribution.attribution import Correlation, RuleTarget
-from monitor.alerting.attribution.subjects import fingerprint_of, memory_key
+from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
 from monitor.alerting.engine.context import OURS, EvaluationContext
 from monitor.alerting.engine.evaluation import Answer, RuleFailure
 from monitor.alerting.engine.history import EvaluationHistory
@@ -39,13 +39,14 @@ class Advancer:
         if answer is None:
             return
         name, subject = target.rule.settings.name, target.subject
-        key = fingerprint_of(name, subject)
+        keys = keys_of(name, subject)
+        key = keys.fingerprint
         word, detail = StepWord.NO_RESULT, ""
         if isinstance(answer, RuleFailure):
             word, detail = StepWord.RULE_FAILED, answer.reason
         else:
             memory = None if answer.memory is None else msgspec.json.encode(answer.memory)
-            context.pending.put(MEMORY, memory_key(name, subject), memory)
+            context.pending.put(MEMORY, keys.memory, memory)
             if answer.result is not None:
                 before = context.pending.state_of(key)
                 outcome = self._outcome(context, target, answer.result, key, before)
@@ -64,8 +65,8 @@ class Advancer:
         muted_by: tuple[str, ...] = ()
         if instance.is_open:
             muted_by = context.suppression.reasons(instance.alert, rule.mute, at=context.wall_now)
-        moment = self._moment(context, target, muted_by)
-        outcome = lifecycle.pass_time(instance, rule.settings, moment)
+        inputs = self._inputs(context, target, muted_by)
+        outcome = lifecycle.pass_time(instance, rule.settings, inputs)
         context.pending.advance(key, instance, outcome)
         if outcome.step:
             self._history.add(None, rule.name, key, outcome.step, at=context.wall_now)
@@ -137,8 +138,8 @@ class Advancer:
         if not isinstance(result, Firing):
             if isinstance(state, FingerprintHistory):
                 return lifecycle.without_alert(state, result)
-            moment = self._moment(context, target)
-            return lifecycle.advance(state, result, state.alert, rule.settings, moment)
+            inputs = self._inputs(context, target)
+            return lifecycle.advance(state, result, state.alert, rule.settings, inputs)
         is_first = event is None and context.first_evaluated_at(rule, target.subject) is None
         if target.preexisting or is_first:
             result = msgspec.structs.replace(result, preexisting=True)
@@ -160,17 +161,17 @@ class Advancer:
         muted_by: tuple[str, ...] = ()
         if not isinstance(state, AlertInstance) or state.alert.state is not AlertState.FIRING:
             muted_by = context.suppression.reasons(fresh, rule.mute, at=context.wall_now)
-        moment = self._moment(context, target, muted_by)
-        return lifecycle.advance(state, result, fresh, rule.settings, moment)
+        inputs = self._inputs(context, target, muted_by)
+        return lifecycle.advance(state, result, fresh, rule.settings, inputs)
 
     def _url_of(self, run: RunKey | None) -> str | None:
         active = self._view.active_run(run) if run is not None else None
         return active.run.url if active is not None else None
 
-    def _moment(
+    def _inputs(
         self, context: EvaluationContext, target: RuleTarget, muted_by: tuple[str, ...] = ()
-    ) -> EvaluationMoment:
-        return EvaluationMoment(
+    ) -> LifecycleInputs:
+        return LifecycleInputs(
             now=context.now,
             as_of=context.as_of(target.subject),
             is_ours=target.subject.subject_kind in OURS,

@@ -62,12 +62,13 @@ class ActiveRunsOfSubject(Struct, frozen=True, kw_only=True):
 class SchedulesRead(Struct, frozen=True, kw_only=True):
     """One read of a workspace's schedules: which of them start what, and what was deleted."""
 
+    by_id: dict[str, ScheduleKnown]
     by_pipeline: dict[PipelineId, tuple[ScheduleKnown, ...]]
     deleted: frozenset[PipelineId]
 
 
-class SchedulesByPipeline:
-    """The schedules of each workspace by what they start, indexed once for each read."""
+class ScheduleIndex:
+    """The schedules of each workspace, indexed once for each read."""
 
     def __init__(self) -> None:
         self._cached: dict[str, tuple[tuple[ScheduleKnown, ...], SchedulesRead]] = {}
@@ -81,6 +82,7 @@ class SchedulesByPipeline:
             for start in schedule.starts:
                 gathered[start.kind, start.id].append(schedule)
         found = SchedulesRead(
+            by_id={schedule.id: schedule for schedule in workspace.schedules},
             by_pipeline={identity: tuple(schedules) for identity, schedules in gathered.items()},
             deleted=frozenset(
                 (pipeline.kind, pipeline.id)
@@ -102,7 +104,7 @@ class EvaluationContext:
         view: LiveStateView,
         lineage: Lineage,
         suppression: Suppression,
-        schedules: SchedulesByPipeline,
+        schedules: ScheduleIndex,
         retention: Retention,
         complete: Complete,
         now: datetime,
@@ -122,7 +124,6 @@ class EvaluationContext:
         self._store = store
         self._running: dict[str, ActiveRunsOfSubject] | None = None
         self._pipeline_health: dict[tuple[str, RunKind, str], list[PipelineHealth]] | None = None
-        self._schedules_by_id: dict[str, dict[str, ScheduleKnown]] = {}
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
 
     def renew_suppression(self) -> None:
@@ -187,7 +188,7 @@ class EvaluationContext:
         if subject.subject_kind is SubjectKind.OUTPUT:
             return OutputFacts(quality=self._outputs_of(workspace).get(subject.thing))
         if subject.subject_kind is SubjectKind.SCHEDULE:
-            schedule = self._schedule_of(workspace, subject.thing)
+            schedule = self._schedules.of(workspace).by_id.get(subject.thing)
             return ScheduleFacts(schedule=schedule, read_at=workspace.schedules_read_at)
         tokens = workspace.inventory.tokens
         stamp = tokens.values.get(subject.thing) if tokens is not None else None
@@ -267,14 +268,6 @@ class EvaluationContext:
         if name not in self._outputs:
             self._outputs[name] = {output.id: output for output in workspace.inventory.outputs}
         return self._outputs[name]
-
-    def _schedule_of(self, workspace: WorkspaceStatus, schedule_id: str) -> ScheduleKnown | None:
-        name = workspace.workspace
-        if name not in self._schedules_by_id:
-            self._schedules_by_id[name] = {
-                schedule.id: schedule for schedule in workspace.schedules
-            }
-        return self._schedules_by_id[name].get(schedule_id)
 
     def _health_of(self, subject: Subject) -> tuple[PipelineHealth, ...]:
         if self._pipeline_health is None:

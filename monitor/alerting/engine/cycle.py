@@ -14,7 +14,7 @@ from monitor.alerting.attribution.initial_evaluation import InitialEvaluation
 from monitor.alerting.attribution.late_errors import LateErrors
 from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.attribution.parent_correlation import ParentCorrelation
-from monitor.alerting.attribution.subjects import first_key, key_of, memory_key, traits_of
+from monitor.alerting.attribution.subjects import first_key, key_of, keys_of, traits_of
 from monitor.alerting.attribution.unidentified_runs import ended_unidentified
 from monitor.alerting.engine.advancement import Advancer, end
 from monitor.alerting.engine.context import EvaluationContext, domain_of
@@ -105,7 +105,7 @@ class EvaluationCycle:
                 rule = self._rules.by_name[instance.alert.name]
                 end(context, key, instance, reason)
                 subject = subject_of(rule, instance.alert)
-                pending.put(MEMORY, memory_key(rule.name, subject), None)
+                pending.put(MEMORY, keys_of(rule.name, subject).memory, None)
         for target in self._router.postponed(context):
             self._process(context, target)
 

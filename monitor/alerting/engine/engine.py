@@ -37,7 +37,7 @@ from monitor.alerting.attribution.parent_correlation import ParentCorrelation
 from monitor.alerting.engine import retention
 from monitor.alerting.engine.advancement import Advancer
 from monitor.alerting.engine.commit import CONSUMER, CommittedState
-from monitor.alerting.engine.context import Complete, EvaluationContext, SchedulesByPipeline
+from monitor.alerting.engine.context import Complete, EvaluationContext, ScheduleIndex
 from monitor.alerting.engine.cycle import EvaluationCycle
 from monitor.alerting.engine.evaluation import Evaluator, Guard
 from monitor.alerting.engine.history import EvaluationHistory
@@ -45,7 +45,7 @@ from monitor.alerting.engine.retention import MemoryRetention
 from monitor.alerting.engine.routing import EventRouter
 from monitor.alerting.engine.rule_set import RuleSet
 from monitor.alerting.engine.snapshots import Snapshots
-from monitor.alerting.engine.timeline import LiveTimeline, NextEvaluation, Timeline
+from monitor.alerting.engine.timeline import NextEvaluation, Timeline
 from monitor.alerting.rules.compiled import Compiled
 from monitor.alerting.settings import AlertingSettings
 from monitor.alerting.store import Store
@@ -66,7 +66,11 @@ _SILENCES_BOUND = 1_000
 
 
 class Engine:
-    """Evaluates events as they come, and everything that may be due in cycles."""
+    """Evaluates events as they come, and everything that may be due in cycles.
+
+    A step that is cancelled, or raises `BusUnavailableError`, may have been committed all the same;
+    the next step loads the state first.
+    """
 
     def __init__(
         self,
@@ -88,12 +92,12 @@ class Engine:
         self._retention = retention
         self._evaluator = Evaluator(guard)
         self._state = CommittedState(bus=bus, clock=clock)
-        self._timeline = timeline or LiveTimeline(view)
+        self._timeline = timeline or Timeline(view)
         self._cycle = EvaluationCycle(
             bus=bus, view=view, clock=clock, lineage=self.lineage, timeline=self._timeline
         )
         self._complete: Complete = {}
-        self._schedules = SchedulesByPipeline()
+        self._schedules = ScheduleIndex()
         # Our steady clock, which no jump of the wall clock moves.
         self._began = (clock.now(), clock.monotonic())
         self._next_sweep = clock.monotonic()
@@ -156,24 +160,12 @@ class Engine:
             await self._load()
 
     async def take_some(self) -> int:
-        """Evaluate one batch; return how far its position is ahead, 0 if nothing is new.
-
-        A cancelled call may have committed it: the next step loads the state first.
-
-        Raises:
-            BusUnavailableError: it may have been committed; the next step loads the state first.
-        """
+        """Evaluate one batch; return how far its position is ahead, 0 if nothing is new."""
         async with self._step():
             return await self._take_batch()
 
     async def evaluate(self) -> None:
-        """Run one evaluation cycle, after all events that led to the state that it evaluates.
-
-        A cancelled call may have committed it: the next step loads the state first.
-
-        Raises:
-            BusUnavailableError: it may have been committed; the next step loads the state first.
-        """
+        """Run one evaluation cycle, after all events that led to the state that it evaluates."""
         async with self._step():
             # First until when all is known, then how far the log goes, then the events, then the
             # state: so no event is missed that happened before the instant that is evaluated.
@@ -191,11 +183,8 @@ class Engine:
     async def add_silence(self, silence: Silence) -> None:
         """Store a silence, or replace the one with the same id.
 
-        A cancelled call may have stored it: the next step loads the state first.
-
         Raises:
             ConfigurationError: there are too many.
-            BusUnavailableError: it may have been stored; the next step loads the state first.
         """
         async with self._step():
             silences = self._state.tables[SILENCE]
@@ -208,13 +197,7 @@ class Engine:
         )
 
     async def expire_silence(self, silence_id: str) -> bool:
-        """End a silence now; False where no silence has that id, or it has ended.
-
-        A cancelled call may have ended it: the next step loads the state first.
-
-        Raises:
-            BusUnavailableError: it may have ended; the next step loads the state first.
-        """
+        """End a silence now; False where no silence has that id, or it has ended."""
         async with self._step():
             silence: Silence | None = self._state.tables[SILENCE].get(silence_id)
             now = self._clock.now()
@@ -275,7 +258,7 @@ class Engine:
         await self._state.load()
         self._cycle.restart()
         await self._reconcile()
-        await self._snapshots.learn_all(self._state.tables, self._rules.compiled.rules, self._clock)
+        await self._snapshots.learn_all(self._state.tables, self._rules, self._clock)
         self._is_current = True
 
     async def _reconcile(self) -> None:
@@ -308,7 +291,7 @@ class Engine:
         pending = self._state.begin()
         if batch.gap is not None:
             log.warning("events lost before evaluation", lost=batch.gap.lost)
-            retention.forget_awaited(pending, self._rules.compiled.rules)
+            retention.forget_awaited(pending, self._rules.awaiting)
         attributions = await self._correlation.attribute(pending, events)
         context = self._context(pending, None)
         for number, attribution in enumerate(attributions, 1):
@@ -323,7 +306,7 @@ class Engine:
     async def _commit(self, pending: PendingStep, position: int) -> None:
         if await self._state.commit(pending, position):
             self._timeline.committed(pending)
-            self._snapshots.committed(pending, self._rules.compiled.rules)
+            self._snapshots.committed(pending, self._rules)
 
     def _sweep(self, pending: PendingStep) -> None:
         monotonic = self._clock.monotonic()

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from monitor.alerting.alerts.pending_step import MEMORY
 from monitor.alerting.attribution.attribution import RuleTarget
-from monitor.alerting.attribution.subjects import fingerprint_of, memory_key
+from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
 from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.rules.compiled import Rule
 from monitor.alerting.rules.contract import EventInput, RuleAnswer, StateInput, Subject, SubjectKind
@@ -115,7 +115,7 @@ def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | No
     )
     if facts is None:
         return None
-    stored = context.pending.get(MEMORY, memory_key(settings.name, subject))
+    stored = context.pending.get(MEMORY, keys_of(settings.name, subject).memory)
     memory = None if stored is None else _decoded(rule, stored)
     if event is not None:
         on_event = definition.on_event

@@ -1,7 +1,7 @@
 """What may be due: which subjects and alerts may have changed, and when to evaluate next.
 
-The engine asks a `Timeline` and knows no other. The daemon's `LiveTimeline` checks all alerts at
-every interval. A backtest hands in its own, which passes over the time in which nothing is due.
+The daemon's timeline checks all alerts at every interval. A backtest hands its own to the engine,
+which passes over the time in which nothing is due.
 In memory: after a restart everything is evaluated once.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -33,7 +32,6 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey
 from monitor.tracking.live_state import LiveStateView
 
 _SLOW_CYCLES = 30  # between two evaluations of what changes slowly, though nothing was read
-_SWEEP_SECONDS = 60.0
 NOW = datetime.min.replace(tzinfo=UTC)  # is due whatever the clock shows
 # Evaluated in every cycle, because their alerts inhibit others.
 VITAL_KINDS = frozenset({SubjectKind.DAEMON, SubjectKind.WORKSPACE})
@@ -46,45 +44,6 @@ class NextEvaluation(Struct, frozen=True, kw_only=True):
     theirs: datetime | None = None
 
 
-class Timeline(Protocol):
-    """Which subjects and alerts may have changed by now, and when an evaluation is due."""
-
-    considers_past: bool  # False: nothing came before the first event
-    sweep_seconds: float  # between two sweeps of what is kept too long
-    touched: dict[Subject, None]  # in order; events were about them: the next cycle evaluates them
-
-    def reset(self, rules: RuleSet) -> None:
-        """Evaluate everything in the next cycle, as after a start and with other rules."""
-
-    def checks_removed(self) -> bool:
-        """True where this cycle checks for alerts whose rule or subject was removed."""
-
-    def subjects(self, context: EvaluationContext) -> list[Subject]:
-        """Return the subjects to evaluate now, each once, besides the vital ones."""
-
-    def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
-        """Return the alerts that time may change now."""
-
-    def evaluated(
-        self,
-        context: EvaluationContext,
-        subject: Subject,
-        again_at: datetime | None,
-        *,
-        is_changed: bool,
-    ) -> None:
-        """Set when the subject is due again; ``is_changed``: its rules changed stored rows."""
-
-    def committed(self, pending: PendingStep) -> None:
-        """Apply what a durable step changed."""
-
-    def cycle_committed(self, now: datetime) -> None:
-        """Begin the next cycle: the changes of this one are durable."""
-
-    def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:
-        """Return when a cycle is due; ``postponed`` are when postponed events are (ours)."""
-
-
 class SlowReads(Struct, frozen=True):
     """The slow reads of a workspace when a cycle evaluated them."""
 
@@ -94,18 +53,20 @@ class SlowReads(Struct, frozen=True):
     tokens: frozenset[str] = frozenset()
 
 
-class LiveTimeline:
+class Timeline:
     """The daemon's timeline: a cycle at each interval, whatever happens."""
 
-    considers_past = True
-    sweep_seconds = _SWEEP_SECONDS
+    considers_past = True  # False: nothing came before the first event
+    sweep_seconds = 60.0  # between two sweeps of what is kept too long
 
     def __init__(self, view: LiveStateView) -> None:
-        self._view = view
+        # In order. Events were about them, so the next cycle evaluates them.
         self.touched: dict[Subject, None] = {}
+        self._view = view
         self._evaluated_at: datetime | None = None
 
     def reset(self, rules: RuleSet) -> None:
+        """Evaluate everything in the next cycle, as after a start and with other rules."""
         self._rules = rules
         self._timers = SubjectTimers()
         self._known: set[Domain] = set()
@@ -116,9 +77,11 @@ class LiveTimeline:
         self._is_new = True
 
     def checks_removed(self) -> bool:
+        """True where this cycle checks for alerts whose rule or subject was removed."""
         return self._is_new or self._is_slow_cycle
 
     def subjects(self, context: EvaluationContext) -> list[Subject]:
+        """Return the subjects to evaluate now, each once, besides the vital ones."""
         due = {key_of(subject): subject for subject in self.touched}
         for running in self._changed_runs(context):
             due[key_of(running.subject)] = running.subject
@@ -133,28 +96,32 @@ class LiveTimeline:
         return [due[key] for key in sorted(due)]
 
     def alerts(self, context: EvaluationContext) -> Iterable[tuple[str, AlertInstance]]:
+        """Return the alerts that time may change now."""
         return context.pending.rows(ALERT)
 
     def evaluated(
         self,
-        context: EvaluationContext,  # noqa: ARG002 - a Timeline
+        context: EvaluationContext,  # noqa: ARG002 - for a backtest
         subject: Subject,
         again_at: datetime | None,
         *,
         is_changed: bool,  # noqa: ARG002
     ) -> None:
+        """Set when the subject is due again; ``is_changed``: its rules changed stored rows."""
         self._timers.put((subject.workspace, domain_of(subject)), subject, again_at)
 
     def committed(self, pending: PendingStep) -> None:
-        """Nothing to do: every cycle checks all alerts."""
+        """Apply what a durable step changed: nothing, because every cycle checks all alerts."""
 
     def cycle_committed(self, now: datetime) -> None:
+        """Begin the next cycle: the changes of this one are durable."""
         self.touched.clear()
         self._is_new = False
         self._cycle += 1
         self._evaluated_at = now
 
     def next_evaluation(self, postponed: Iterable[datetime]) -> NextEvaluation:  # noqa: ARG002
+        """Return when a cycle is due; ``postponed`` are when postponed events are (ours)."""
         if self._evaluated_at is None:
             return NextEvaluation(ours=NOW)
         interval = timedelta(seconds=self._rules.settings.evaluation_interval_seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
 from monitor.alerting.alerts.lifecycle import (
@@ -12,7 +13,7 @@ from monitor.alerting.alerts.lifecycle import (
     end,
     pass_time,
 )
-from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord, Transition
+from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
 from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.model.alerts import Alert, AlertState, Severity, alert_event_id
@@ -22,11 +23,19 @@ PACE = LifecycleLimits(flap_count=3, flap_seconds=3_600, resolved_kept_seconds=3
 SILENCED = ("silence:1",)
 
 
+class Published(NamedTuple):
+    """One transition that subscribers got."""
+
+    word: StepWord
+    alert: Alert
+    number: int
+
+
 class Told:
     """Everything that was published, and whether it makes sense to a subscriber."""
 
     def __init__(self) -> None:
-        self.tellings: list[Transition] = []
+        self.tellings: list[Published] = []
 
     @property
     def words(self) -> list[str]:
@@ -125,8 +134,10 @@ class Story:
 
     def _took(self, outcome: LifecycleOutcome) -> StepWord:
         self.held = outcome.state
-        if outcome.transition is not None:
-            self.told.tellings.append(outcome.transition)
+        if outcome.is_published:
+            assert isinstance(outcome.state, AlertInstance)
+            published = Published(outcome.step, outcome.state.alert, outcome.number)
+            self.told.tellings.append(published)
         return outcome.step
 
 

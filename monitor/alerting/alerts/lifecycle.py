@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
-from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord, Transition
+from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
@@ -123,10 +123,11 @@ def end(
     past = FingerprintHistory(last_end=alert.ends_at, starts=instance.past.starts)
     if not alert.is_told:
         return LifecycleOutcome(state=past, step=StepWord.ENDED_UNNOTIFIED)
-    return _published(
-        AlertInstance(alert=alert, since=now, past=past, is_met=False),
-        StepWord.RESOLVED,
-        alert.ends_at,
+    return LifecycleOutcome(
+        state=AlertInstance(alert=alert, since=now, past=past, is_met=False),
+        step=StepWord.RESOLVED,
+        is_published=True,
+        occurred_at=alert.ends_at,
     )
 
 
@@ -276,27 +277,36 @@ def _muted(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome
     instance = msgspec.structs.replace(instance, alert=alert, silenced=number)
     if not begins:
         return LifecycleOutcome(state=instance, step=StepWord.MUTED)
-    return _published(instance, StepWord.SILENCED, inputs.as_of, number=number)
+    return LifecycleOutcome(
+        state=instance,
+        step=StepWord.SILENCED,
+        is_published=True,
+        occurred_at=inputs.as_of,
+        number=number,
+    )
 
 
 def _notified(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
     word = StepWord.FLAPPING if instance.alert.is_flapping else StepWord.FIRED
     alert = msgspec.structs.replace(instance.alert, is_told=True, told_at=inputs.now, muted_by=())
-    return _published(msgspec.structs.replace(instance, alert=alert), word, alert.starts_at)
+    return LifecycleOutcome(
+        state=msgspec.structs.replace(instance, alert=alert),
+        step=word,
+        is_published=True,
+        occurred_at=alert.starts_at,
+    )
 
 
 def _reminded(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
     number = instance.alert.reminders + 1
     alert = msgspec.structs.replace(instance.alert, told_at=inputs.now, reminders=number)
-    instance = msgspec.structs.replace(instance, alert=alert)
-    return _published(instance, StepWord.REMINDED, inputs.as_of, number=number)
-
-
-def _published(
-    instance: AlertInstance, word: StepWord, occurred_at: datetime | None, *, number: int = 0
-) -> LifecycleOutcome:
-    transition = Transition(word=word, alert=instance.alert, occurred_at=occurred_at, number=number)
-    return LifecycleOutcome(state=instance, step=word, transition=transition)
+    return LifecycleOutcome(
+        state=msgspec.structs.replace(instance, alert=alert),
+        step=StepWord.REMINDED,
+        is_published=True,
+        occurred_at=inputs.as_of,
+        number=number,
+    )
 
 
 def _not_of_the_future(instance: AlertInstance, now: datetime) -> AlertInstance:

@@ -60,8 +60,8 @@ class RecordedTimeline(Timeline):
             return NextEvaluation(ours=NOW)
         ours = [self._alert_timers.next_at(), *postponed]
         theirs: list[datetime | None] = []
-        for domain in self._timers.domains():
-            (theirs if domain[1] else ours).append(self._timers.next_at(domain))
+        for (_, run_kind), timers in self._timers.items():
+            (theirs if run_kind else ours).append(timers.next_at())
         return NextEvaluation(
             ours=min((at for at in ours if at is not None), default=None),
             theirs=min((at for at in theirs if at is not None), default=None),

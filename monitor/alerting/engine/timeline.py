@@ -7,6 +7,7 @@ In memory: after a restart everything is evaluated once.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -15,6 +16,7 @@ from msgspec import Struct
 from monitor.alerting.alerts.content import subject_of
 from monitor.alerting.alerts.instance import AlertInstance
 from monitor.alerting.alerts.pending_step import ALERT, PendingStep
+from monitor.alerting.alerts.timers import DueTimes
 from monitor.alerting.attribution.subjects import (
     RUN_KINDS,
     key_of,
@@ -24,7 +26,6 @@ from monitor.alerting.attribution.subjects import (
 )
 from monitor.alerting.engine.context import ActiveRunsOfSubject, EvaluationContext, domain_of
 from monitor.alerting.engine.rule_set import RuleSet
-from monitor.alerting.engine.subject_timers import Domain, SubjectTimers
 from monitor.alerting.rules.contract import Subject, SubjectKind
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ScheduleKnown, WorkspaceStatus
@@ -32,6 +33,7 @@ from monitor.model.runs import Pipeline, PipelineKind, RunKey
 from monitor.tracking.live_state import LiveStateView
 
 _SLOW_CYCLES = 30  # between two evaluations of what changes slowly, though nothing was read
+Domain = tuple[str, str]  # workspace, and the kind of run by whose lists it is evaluated
 NOW = datetime.min.replace(tzinfo=UTC)  # is due whatever the clock shows
 # Evaluated in every cycle, because their alerts inhibit others.
 VITAL_KINDS = frozenset({SubjectKind.DAEMON, SubjectKind.WORKSPACE})
@@ -68,7 +70,7 @@ class Timeline:
     def reset(self, rules: RuleSet) -> None:
         """Evaluate everything in the next cycle, as after a start and with other rules."""
         self._rules = rules
-        self._timers = SubjectTimers()
+        self._timers: defaultdict[Domain, DueTimes[Subject]] = defaultdict(DueTimes)
         self._known: set[Domain] = set()
         self._pipelines: set[tuple[str, PipelineKind, str]] = set()
         self._slow_reads: dict[str, SlowReads] = {}
@@ -87,10 +89,10 @@ class Timeline:
             due[key_of(running.subject)] = running.subject
         for subject in (*self._of_alerts(context), *self._new_subjects(context)):
             due.setdefault(key_of(subject), subject)
-        for domain in self._timers.domains():
+        for domain, timers in self._timers.items():
             as_of = context.complete_of(*domain)
             if as_of is not None:
-                for subject in self._timers.take_due(domain, as_of):
+                for subject in timers.take_due(as_of):
                     due.setdefault(key_of(subject), subject)
         # In an order that does not depend on what this process has lived through.
         return [due[key] for key in sorted(due)]
@@ -108,7 +110,8 @@ class Timeline:
         is_changed: bool,  # noqa: ARG002
     ) -> None:
         """Set when the subject is due again; ``is_changed``: its rules changed stored rows."""
-        self._timers.put((subject.workspace, domain_of(subject)), subject, again_at)
+        domain = subject.workspace, domain_of(subject)
+        self._timers[domain].put(key_of(subject), subject, again_at)
 
     def committed(self, pending: PendingStep) -> None:
         """Apply what a durable step changed: nothing, because every cycle checks all alerts."""

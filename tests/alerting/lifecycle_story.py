@@ -9,8 +9,9 @@ from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, 
 from monitor.alerting.alerts.lifecycle import (
     LifecycleInputs,
     LifecycleLimits,
-    advance,
     end,
+    firing,
+    not_firing,
     pass_time,
 )
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
@@ -121,11 +122,11 @@ class Story:
         return self._took(end(self.held, self.now, now=self.now, reason="rule removed"))
 
     def _judge(self, result: EvaluationResult, *, is_event: bool = False) -> str:
-        fresh = self.held.alert if isinstance(self.held, AlertInstance) else alert(self.now)
-        if isinstance(result, Firing):
-            fresh = alert(result.since, evidence=result.evidence)
+        if not isinstance(result, Firing):
+            return self._took(not_firing(self.held, result, now=self.now))
+        fresh = alert(result.since, evidence=result.evidence)
         inputs = self._inputs(as_of=self.now, is_event=is_event)
-        return self._took(advance(self.held, result, fresh, self.rule, inputs))
+        return self._took(firing(self.held, result, fresh, self.rule, inputs))
 
     def _inputs(self, *, as_of: datetime | None, is_event: bool = False) -> LifecycleInputs:
         return LifecycleInputs(

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
-from monitor.alerting.rules.contract import EvaluationResult, Firing, Ok, Unknown
+from monitor.alerting.rules.contract import Firing, Ok, Unknown
 from monitor.alerting.rules.rule_settings import RuleSettings
 from monitor.model.alerts import Alert, AlertState
 
@@ -41,27 +41,42 @@ class LifecycleInputs(Struct, frozen=True, kw_only=True):
     is_event: bool = False  # an event caused the result, so its facts are new
 
 
-def advance(
+def firing(
     state: FingerprintState,
-    result: EvaluationResult,
+    result: Firing,
     fresh: Alert,
     rule: RuleSettings,
     inputs: LifecycleInputs,
 ) -> LifecycleOutcome:
     """``fresh`` is the alert as it would begin now, its start taken from the evidence."""
-    if isinstance(result, Firing):
-        return _firing(state, result, fresh, rule, inputs)
-    if isinstance(result, Ok):
-        return _ok(state, result, inputs)
-    if isinstance(state, AlertInstance) and state.is_open and state.is_met:
-        state = msgspec.structs.replace(state, is_met=False)
-    return LifecycleOutcome(state=state, step=StepWord.UNKNOWN)
+    if isinstance(state, FingerprintHistory):
+        instance = _pending(state, fresh, inputs.now)
+    elif state.is_open:
+        instance = with_evidence(state, result, fresh, is_news=inputs.is_event)
+    else:
+        instance = _pending(state.past, fresh, inputs.now)
+    if instance.alert.state is AlertState.FIRING:
+        step = StepWord.DEDUPLICATED if instance.alert.is_told else StepWord.MUTED
+        return LifecycleOutcome(state=instance, step=step)
+    if rule.for_seconds > 0 and not _has_lasted(instance, rule, inputs):
+        return LifecycleOutcome(state=instance, step=StepWord.PENDING)
+    return _fire(instance, inputs)
 
 
-def without_alert(state: FingerprintHistory, result: Ok | Unknown) -> LifecycleOutcome:
-    """Return the outcome of a result that changes nothing where no alert exists."""
-    step = StepWord.UNKNOWN if isinstance(result, Unknown) else StepWord.OK
-    return LifecycleOutcome(state=state, step=step)
+def not_firing(state: FingerprintState, result: Ok | Unknown, *, now: datetime) -> LifecycleOutcome:
+    """End the alert by `Ok`, unless it is flapping. `Unknown` leaves it as it is."""
+    if isinstance(result, Unknown):
+        if isinstance(state, AlertInstance) and state.is_open and state.is_met:
+            state = msgspec.structs.replace(state, is_met=False)
+        return LifecycleOutcome(state=state, step=StepWord.UNKNOWN)
+    if isinstance(state, FingerprintHistory):
+        return LifecycleOutcome(state=state, step=StepWord.OK)
+    is_flapping = state.alert.state is AlertState.FIRING and state.alert.is_flapping
+    if result.reason is not None or not is_flapping:
+        return end(state, result.at, now=now, reason=result.reason)
+    if state.clear_since is None:
+        state = msgspec.structs.replace(state, clear_since=result.at, quiet_since=now, is_met=False)
+    return LifecycleOutcome(state=state, step=StepWord.FLAPPING)
 
 
 def pass_time(
@@ -172,40 +187,6 @@ def with_facts(
 
 def is_silenced(muted_by: tuple[str, ...]) -> bool:
     return any(text.startswith(_SILENCE) for text in muted_by)
-
-
-def _ok(state: FingerprintState, result: Ok, inputs: LifecycleInputs) -> LifecycleOutcome:
-    if isinstance(state, FingerprintHistory):
-        return without_alert(state, result)
-    is_flapping = state.alert.state is AlertState.FIRING and state.alert.is_flapping
-    if result.reason is not None or not is_flapping:
-        return end(state, result.at, now=inputs.now, reason=result.reason)
-    if state.clear_since is None:
-        state = msgspec.structs.replace(
-            state, clear_since=result.at, quiet_since=inputs.now, is_met=False
-        )
-    return LifecycleOutcome(state=state, step=StepWord.FLAPPING)
-
-
-def _firing(
-    state: FingerprintState,
-    result: Firing,
-    fresh: Alert,
-    rule: RuleSettings,
-    inputs: LifecycleInputs,
-) -> LifecycleOutcome:
-    if isinstance(state, FingerprintHistory):
-        instance = _pending(state, fresh, inputs.now)
-    elif state.is_open:
-        instance = with_evidence(state, result, fresh, is_news=inputs.is_event)
-    else:
-        instance = _pending(state.past, fresh, inputs.now)
-    if instance.alert.state is AlertState.FIRING:
-        step = StepWord.DEDUPLICATED if instance.alert.is_told else StepWord.MUTED
-        return LifecycleOutcome(state=instance, step=step)
-    if rule.for_seconds > 0 and not _has_lasted(instance, rule, inputs):
-        return LifecycleOutcome(state=instance, step=StepWord.PENDING)
-    return _fire(instance, inputs)
 
 
 def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInstance:

@@ -6,7 +6,7 @@ import msgspec
 
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.content import bounded, new_alert, subject_of
-from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
+from monitor.alerting.alerts.instance import AlertInstance, FingerprintState
 from monitor.alerting.alerts.lifecycle import LifecycleInputs
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import MEMORY
@@ -136,10 +136,7 @@ class Advancer:
     ) -> LifecycleOutcome:
         rule, event = target.rule, target.event
         if not isinstance(result, Firing):
-            if isinstance(state, FingerprintHistory):
-                return lifecycle.without_alert(state, result)
-            inputs = self._inputs(context, target)
-            return lifecycle.advance(state, result, state.alert, rule.settings, inputs)
+            return lifecycle.not_firing(state, result, now=context.now)
         is_first = event is None and context.first_evaluated_at(rule, target.subject) is None
         if target.preexisting or is_first:
             result = msgspec.structs.replace(result, preexisting=True)
@@ -162,14 +159,14 @@ class Advancer:
         if not isinstance(state, AlertInstance) or state.alert.state is not AlertState.FIRING:
             muted_by = context.suppression.reasons(fresh, rule.mute, at=context.wall_now)
         inputs = self._inputs(context, target, muted_by)
-        return lifecycle.advance(state, result, fresh, rule.settings, inputs)
+        return lifecycle.firing(state, result, fresh, rule.settings, inputs)
 
     def _url_of(self, run: RunKey | None) -> str | None:
         active = self._view.active_run(run) if run is not None else None
         return active.run.url if active is not None else None
 
     def _inputs(
-        self, context: EvaluationContext, target: RuleTarget, muted_by: tuple[str, ...] = ()
+        self, context: EvaluationContext, target: RuleTarget, muted_by: tuple[str, ...]
     ) -> LifecycleInputs:
         return LifecycleInputs(
             now=context.now,

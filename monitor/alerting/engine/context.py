@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -122,8 +123,6 @@ class EvaluationContext:
         self._schedules = schedules
         self._retention = retention
         self._store = store
-        self._running: dict[str, ActiveRunsOfSubject] | None = None
-        self._pipeline_health: dict[tuple[str, RunKind, str], list[PipelineHealth]] | None = None
         self._outputs: dict[str, dict[str, OutputQuality]] = {}
 
     def renew_suppression(self) -> None:
@@ -155,11 +154,33 @@ class EvaluationContext:
         for status in self._view.workspaces():
             yield Subject(subject_kind=SubjectKind.WORKSPACE, workspace=status.workspace)
 
+    @cached_property
     def running(self) -> dict[str, ActiveRunsOfSubject]:
-        """Return the subjects that have active runs, by key."""
-        if self._running is None:
-            self._running = self._find_running()
-        return self._running
+        """The subjects that have active runs, by key."""
+        subjects: dict[str, Subject] = {}
+        roots: defaultdict[str, list[ActiveRun]] = defaultdict(list)
+        own: defaultdict[str, list[ActiveRun]] = defaultdict(list)
+        for run in self._view.active_runs():
+            root = self._lineage.root_run(run.run)
+            for run_key, pipeline, gathered in (
+                (root.key, root.pipeline, roots),
+                (run.run.key, run.run.pipeline, own),
+            ):
+                subject = of_run(run_key, pipeline)
+                key = key_of(subject)
+                subjects[key] = subject
+                gathered[key].append(run)
+        return {
+            key: ActiveRunsOfSubject(subject=subject, roots=tuple(roots[key]), own=tuple(own[key]))
+            for key, subject in subjects.items()
+        }
+
+    @cached_property
+    def _pipeline_health(self) -> dict[tuple[str, RunKind, str], list[PipelineHealth]]:
+        healths: defaultdict[tuple[str, RunKind, str], list[PipelineHealth]] = defaultdict(list)
+        for health in self._view.pipeline_health():
+            healths[health.workspace, health.run_kind, health.pipeline.id].append(health)
+        return healths
 
     def facts_of(self, rule: Rule, subject: Subject, *, is_event: bool = False) -> Any:
         """Return the facts of the subject for the rule; None if the subject does not exist.
@@ -186,7 +207,10 @@ class EvaluationContext:
         self, workspace: WorkspaceStatus, subject: Subject
     ) -> OutputFacts | ScheduleFacts | TokenFacts:
         if subject.subject_kind is SubjectKind.OUTPUT:
-            return OutputFacts(quality=self._outputs_of(workspace).get(subject.thing))
+            if workspace.workspace not in self._outputs:
+                outputs = {output.id: output for output in workspace.inventory.outputs}
+                self._outputs[workspace.workspace] = outputs
+            return OutputFacts(quality=self._outputs[workspace.workspace].get(subject.thing))
         if subject.subject_kind is SubjectKind.SCHEDULE:
             schedule = self._schedules.of(workspace).by_id.get(subject.thing)
             return ScheduleFacts(schedule=schedule, read_at=workspace.schedules_read_at)
@@ -198,7 +222,7 @@ class EvaluationContext:
         )
 
     def _pipeline(self, rule: Rule, subject: Subject) -> PipelineFacts:
-        running = self.running().get(key_of(subject))
+        running = self.running.get(key_of(subject))
         active: tuple[ActiveRun, ...] = ()
         if running is not None:
             active = running.own if rule.names_kind else running.roots
@@ -227,7 +251,7 @@ class EvaluationContext:
         active: tuple[ActiveRun, ...] = ()
         pipeline_health: tuple[PipelineHealth, ...] = ()
         if not is_event:
-            running = [self.running().get(key_of(subject)) for subject in subjects]
+            running = [self.running.get(key_of(subject)) for subject in subjects]
             active = tuple(
                 chain.from_iterable(subject.own for subject in running if subject is not None)
             )
@@ -263,40 +287,11 @@ class EvaluationContext:
         key = key_of(of_run(RunKey(workspace, kind, ""), pipeline))
         return read_learned(self.pending.get(LEARNED, key))
 
-    def _outputs_of(self, workspace: WorkspaceStatus) -> dict[str, OutputQuality]:
-        name = workspace.workspace
-        if name not in self._outputs:
-            self._outputs[name] = {output.id: output for output in workspace.inventory.outputs}
-        return self._outputs[name]
-
     def _health_of(self, subject: Subject) -> tuple[PipelineHealth, ...]:
-        if self._pipeline_health is None:
-            self._pipeline_health = defaultdict(list)
-            for health in self._view.pipeline_health():
-                identity = (health.workspace, health.run_kind, health.pipeline.id)
-                self._pipeline_health[identity].append(health)
         if subject.kind is None or subject.pipeline is None:
             return ()
         key = (subject.workspace, subject.kind, subject.pipeline.id)
         return tuple(self._pipeline_health.get(key, ()))
-
-    def _find_running(self) -> dict[str, ActiveRunsOfSubject]:
-        subjects: dict[str, Subject] = {}
-        roots: defaultdict[str, list[ActiveRun]] = defaultdict(list)
-        own: defaultdict[str, list[ActiveRun]] = defaultdict(list)
-        for run in self._view.active_runs():
-            root = self._lineage.root_run(run.run)
-            for key, pipeline, gathered in (
-                (root.key, root.pipeline, roots),
-                (run.run.key, run.run.pipeline, own),
-            ):
-                subject = of_run(key, pipeline)
-                subjects[key_of(subject)] = subject
-                gathered[key_of(subject)].append(run)
-        return {
-            key: ActiveRunsOfSubject(subject=subject, roots=tuple(roots[key]), own=tuple(own[key]))
-            for key, subject in subjects.items()
-        }
 
 
 def domain_of(subject: Subject) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import msgspec
@@ -56,8 +56,8 @@ class EventRouter:
             _learn(context.pending, event, own)
             yield from self.postponed(context, before=run)
         touched[root] = None
-        for rule in rules.of_root_runs.rules_for_event(event.type, attribution.traits):
-            yield self._of_root(context, rule, attribution)
+        matching = rules.of_root_runs.rules_for_event(event.type, attribution.traits)
+        yield from self._of_root_run(context, attribution, matching)
         if own is not root:
             touched[own] = None
             if is_success:
@@ -84,27 +84,29 @@ class EventRouter:
         for name, attribution, wait in due:
             rule = self._rules.by_name.get(name)
             if rule is not None and self._view.workspace(attribution.root.workspace) is not None:
-                yield self._of_root(context, rule, attribution, wait)
+                yield from self._of_root_run(context, attribution, (rule,), wait)
 
-    def _of_root(
+    def _of_root_run(
         self,
         context: EvaluationContext,
-        rule: Rule,
         attribution: Attribution,
+        rules: Iterable[Rule],
         wait: LinkWait = LinkWait.ALLOWED,
-    ) -> RuleTarget:
-        correlation = None
-        if attribution.related is not None or len(attribution.line) > 1:
-            correlation = self._correlation.decide(
-                context.pending, rule, attribution, wait=wait, now=context.now
+    ) -> Iterator[RuleTarget]:
+        may_belong_elsewhere = attribution.related is not None or len(attribution.line) > 1
+        for rule in rules:
+            correlation = None
+            if may_belong_elsewhere:
+                correlation = self._correlation.decide(
+                    context.pending, rule, attribution, wait=wait, now=context.now
+                )
+            yield RuleTarget(
+                rule=rule,
+                subject=attribution.root,
+                event=attribution.event,
+                root_run=attribution.root_run,
+                correlation=correlation,
             )
-        return RuleTarget(
-            rule=rule,
-            subject=attribution.root,
-            event=attribution.event,
-            root_run=attribution.root_run,
-            correlation=correlation,
-        )
 
     def _of_pipeline(self, attribution: Attribution, subject: Subject) -> Iterator[RuleTarget]:
         # Who started a run does not matter to the pipeline as such.

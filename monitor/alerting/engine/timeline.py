@@ -148,7 +148,7 @@ class Timeline:
 
         The others become late only at the time that their rules have asked for.
         """
-        running = context.running()
+        running = context.running
         before = self._running
         self._running = {
             key: runs for key, runs in running.items() if context.as_of(runs.subject) is not None

@@ -1,4 +1,4 @@
-"""How many workers a run of tests gets, and what it shows at its end."""
+"""How many workers a run of tests gets, what hypothesis may take, and what the end shows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.summary import SCENARIO
 
 # Tests wait more than they compute.
 _WORKERS_PER_PROCESSOR = 2
 _MOST_WORKERS = 16
+
+# A busy machine makes an example slow, not wrong; pytest's own limit ends what hangs.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -104,35 +104,6 @@ EXCEPTIONS = {
     ("schedules", "beyond"): "a preposition: behind the last day of a month",
 }
 
-# Names that are still to be renamed; the list is removed with the last of them.
-PENDING = frozenset(
-    [
-        "_hand_on",
-        "_held",
-        "_held_up_until",
-        "_is_not_offered",
-        "_is_offered",
-        "_is_wanted",
-        "_look",
-        "_moment",
-        "_note",
-        "_offered",
-        "_refuse_what_is_not_offered",
-        "_settle",
-        "_take_in",
-        "_tell",
-        "_tell_alerts",
-        "_tell_apart",
-        "_told",
-        "held_settings",
-        "is_offered_in",
-        "mark_settled",
-        "offered_by",
-        "settle",
-        "take_settled",
-    ]
-)
-
 # Words that have no place in the documents either, whatever the sentence.
 FORMER_PROSE = re.compile(
     r"\b(hears?|heard|judged?|judges|sightings?|tell|tells|telling|told|verdicts?|way out)\b",
@@ -194,7 +165,6 @@ def dialect() -> list[str]:
         for line, name in names_defined(path)
         for word in former_words(name)
         if (path.relative_to(TREE / "monitor").parts[0], word) not in EXCEPTIONS
-        and name not in PENDING
     ]
 
 
@@ -215,11 +185,7 @@ def repeated_classes() -> list[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(place(path, node.lineno))
-    return [
-        f"{', '.join(where)}: {name}"
-        for name, where in places.items()
-        if len(where) > 1 and name not in PENDING
-    ]
+    return [f"{', '.join(where)}: {name}" for name, where in places.items() if len(where) > 1]
 
 
 def test_names_are_the_fields_words() -> None:

@@ -109,10 +109,10 @@ class Outputs:
 
     async def drain(self, *, timeout_seconds: float) -> None:
         """Deliver what the log holds now, within this time for all outputs together."""
-        outputs = self._by_name.values()
-        await asyncio.gather(
-            *(_drain(output, timeout_seconds=timeout_seconds) for output in outputs)
-        )
+        async with asyncio.TaskGroup() as group:
+            for name, output in self._by_name.items():
+                draining = _drain(output, timeout_seconds=timeout_seconds)
+                group.create_task(draining, name=f"drain {name}")
 
 
 def next_start(

@@ -188,7 +188,7 @@ def _expected(part: ReadTable, definition: AnyRuleDefinition, problems: Problems
         hint = "does not say whose runs; add pipeline to [alerts.match]"
         problems.add(f"{part.path}.expect", given["expect"], hint)
     if part.get("name") in (None, kind.value):
-        hint = "would replace what is judged by visible schedules; give the rule another name"
+        hint = "would replace the evaluation of visible schedules; give the rule another name"
         problems.add(f"{part.path}.expect", given["expect"], hint)
 
 

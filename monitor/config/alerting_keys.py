@@ -270,7 +270,7 @@ SILENCES = Section(
             kind=Kind.TEXT,
             is_required=True,
             example="The warehouse moves.",
-            about="The reason, for whoever asks why no notification was sent.",
+            about="The reason; `explain` shows it.",
         ),
         Key(
             name="ends_at",

@@ -55,8 +55,8 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     preexisting: bool = False  # true before the rule was first evaluated
     is_flapping: bool = False
     muted_by: tuple[str, ...] = ()  # "silence:ID", "mute", "inhibited:FINGERPRINT"
-    is_told: bool = False  # ``fired`` or ``flapping`` went out, so ``resolved`` is owed
-    told_at: datetime | None = None  # ours; of the last of fired, flapping, reminded
+    is_notified: bool = False  # ``fired`` or ``flapping`` went out, so ``resolved`` is owed
+    notified_at: datetime | None = None  # ours; of the last of fired, flapping, reminded
     reminders: int = 0
 
 

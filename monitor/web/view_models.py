@@ -170,7 +170,7 @@ def alert_view(alert: Alert) -> AlertView:
         facts=alert.facts,
         starts_at=alert.starts_at,
         ends_at=alert.ends_at,
-        notified_at=alert.told_at,
+        notified_at=alert.notified_at,
         reminders=alert.reminders,
         muted_by=alert.muted_by,
         flapping=alert.is_flapping,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory, FingerprintState
 from monitor.alerting.alerts.lifecycle import (
-    LifecycleInputs,
+    EvaluationTime,
     LifecycleLimits,
     end,
     firing,
@@ -114,8 +114,8 @@ class Story:
         self.now += timedelta(seconds=seconds)
         if not isinstance(self.held, AlertInstance):
             return ""
-        inputs = self._inputs(as_of=as_of or self.now)
-        return self._took(pass_time(self.held, self.rule, inputs))
+        moment = self._moment(as_of=as_of or self.now)
+        return self._took(pass_time(self.held, self.rule, moment))
 
     def rule_goes(self) -> str:
         assert isinstance(self.held, AlertInstance)
@@ -125,11 +125,11 @@ class Story:
         if not isinstance(result, Firing):
             return self._took(not_firing(self.held, result, now=self.now))
         fresh = alert(result.since, evidence=result.evidence)
-        inputs = self._inputs(as_of=self.now, is_event=is_event)
-        return self._took(firing(self.held, result, fresh, self.rule, inputs))
+        moment = self._moment(as_of=self.now, is_event=is_event)
+        return self._took(firing(self.held, result, fresh, self.rule, moment))
 
-    def _inputs(self, *, as_of: datetime | None, is_event: bool = False) -> LifecycleInputs:
-        return LifecycleInputs(
+    def _moment(self, *, as_of: datetime | None, is_event: bool = False) -> EvaluationTime:
+        return EvaluationTime(
             now=self.now, as_of=as_of, muted_by=self.muted_by, is_event=is_event, limits=PACE
         )
 

@@ -14,7 +14,7 @@ def an_alert(
     *,
     workspace: str = "marketing",
     state: AlertState = AlertState.FIRING,
-    is_told: bool = False,
+    is_notified: bool = False,
     labels: dict[str, str] | None = None,
 ) -> Alert:
     """Return an alert that carries the labels of its rule and workspace, and those given."""
@@ -29,5 +29,5 @@ def an_alert(
         annotations={},
         starts_at=STARTED,
         workspace=workspace,
-        is_told=is_told,
+        is_notified=is_notified,
     )

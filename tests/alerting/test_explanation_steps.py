@@ -70,7 +70,7 @@ def fired(transition: str = "fired", position: int = 9) -> Recorded:
     event = AlertEvent(
         id=alert_event_id("9f86d081884c7d65", AT, transition),
         type=EventType(f"alert.{transition}"),
-        alert=alert(is_told=True),
+        alert=alert(is_notified=True),
         occurred_at=AT,
         recorded_at=AT,
     )
@@ -139,11 +139,11 @@ BLOCKED = [
         "inhibited by alert aa11",
     ),
     (
-        finding(alert(is_told=True, evidence=("other", FAILED), evidence_count=2)),
+        finding(alert(is_notified=True, evidence=("other", FAILED), evidence_count=2)),
         StepOutcome.DEDUPLICATED,
         "this is more evidence of it (2 in all)",
     ),
-    (finding(alert(is_told=True, evidence_count=70)), StepOutcome.DEDUPLICATED, "70 in"),
+    (finding(alert(is_notified=True, evidence_count=70)), StepOutcome.DEDUPLICATED, "70 in"),
     (
         finding(event_evaluation=evaluation(StepWord.DEDUPLICATED, "evidence of aa11")),
         StepOutcome.DEDUPLICATED,
@@ -183,15 +183,19 @@ def test_the_reason_for_no_notification_is_named(
 @pytest.mark.parametrize(
     ("found", "outcome", "detail"),
     [
-        (alert(is_told=True), StepOutcome.FIRED, "since 2026-11-21 10:00:00 UTC"),
-        (alert(is_told=True, is_flapping=True), StepOutcome.FIRED, "flapping: notified once"),
-        (alert(is_told=True, preexisting=True), StepOutcome.FIRED, "before the rule's first eval"),
+        (alert(is_notified=True), StepOutcome.FIRED, "since 2026-11-21 10:00:00 UTC"),
+        (alert(is_notified=True, is_flapping=True), StepOutcome.FIRED, "flapping: notified once"),
         (
-            alert(is_told=True, state=AlertState.RESOLVED, ends_at=AT),
+            alert(is_notified=True, preexisting=True),
+            StepOutcome.FIRED,
+            "before the rule's first eval",
+        ),
+        (
+            alert(is_notified=True, state=AlertState.RESOLVED, ends_at=AT),
             StepOutcome.RESOLVED,
             "resolved 2026-11-21 10:00:00 UTC",
         ),
-        (alert(is_told=True, muted_by=("mute",)), StepOutcome.FIRED, "now held back by mute"),
+        (alert(is_notified=True, muted_by=("mute",)), StepOutcome.FIRED, "now held back by mute"),
     ],
 )
 def test_an_alert_that_fired_is_no_reason(found: Alert, outcome: StepOutcome, detail: str) -> None:
@@ -219,7 +223,7 @@ def test_an_output_that_is_behind_is_named() -> None:
     ]
     assert steps[0].detail == "alert.fired waits in mqtt behind 2 other events"
     assert "too large" in steps[2].detail
-    first = rule_step(finding(alert(is_told=True)), {})
+    first = rule_step(finding(alert(is_notified=True)), {})
     answers = [Explanation.of("it", [first, step]) for step in (steps[0], steps[1], steps[3])]
     assert [(answer.answer, answer.reason) for answer in answers] == [
         (

@@ -31,20 +31,20 @@ def test_an_outage_suppresses_what_nobody_can_see(rule: str) -> None:
     """While a workspace does not answer, what seems not to happen there does not fire."""
     inhibited = (f"inhibited:{OUTAGE.fingerprint}",)
     assert reasons(an_alert(rule), OUTAGE) == inhibited
-    assert reasons(an_alert(rule, is_told=True), OUTAGE) == inhibited
+    assert reasons(an_alert(rule, is_notified=True), OUTAGE) == inhibited
 
 
 @pytest.mark.parametrize("rule", SEEN)
 def test_an_outage_suppresses_no_news_of_what_was_seen(rule: str) -> None:
     """A failure that a callback reports in an outage fires; only its reminders wait."""
     assert reasons(an_alert(rule), OUTAGE) == ()
-    assert reasons(an_alert(rule, is_told=True), OUTAGE) == (f"inhibited:{OUTAGE.fingerprint}",)
+    assert reasons(an_alert(rule, is_notified=True), OUTAGE) == (f"inhibited:{OUTAGE.fingerprint}",)
 
 
 @pytest.mark.parametrize("rule", UNTOUCHED)
 def test_an_outage_explains_nothing_else(rule: str) -> None:
     """A token runs out in an outage too, and the outage does not hold itself back."""
-    assert reasons(an_alert(rule, labels={"token_id": "7"}, is_told=True), OUTAGE) == ()
+    assert reasons(an_alert(rule, labels={"token_id": "7"}, is_notified=True), OUTAGE) == ()
 
 
 def test_every_rule_has_its_place() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintHistory
-from monitor.alerting.alerts.lifecycle import LifecycleInputs, next_timer_at, pass_time
+from monitor.alerting.alerts.lifecycle import EvaluationTime, next_timer_at, pass_time
 from monitor.alerting.alerts.outcome import LifecycleOutcome
 from monitor.model.alerts import AlertState
 from tests.alerting.lifecycle_story import PACE, SILENCED, Story
@@ -56,13 +56,13 @@ class AnyStory(RuleBasedStateMachine):
         self.story.held = decoder.decode(text)
 
     @invariant()
-    def is_told_in_order_and_once(self) -> None:
+    def is_notified_in_order_and_once(self) -> None:
         ids = self.story.told.ids
         assert len(ids) == len(set(ids))
         told = self.story.told.open_start()
         held = self.story.held
         is_open = isinstance(held, AlertInstance) and held.alert.state is AlertState.FIRING
-        owes = isinstance(held, AlertInstance) and held.alert.is_told and is_open
+        owes = isinstance(held, AlertInstance) and held.alert.is_notified and is_open
         assert (told is not None) == owes
 
     @invariant()
@@ -74,9 +74,9 @@ class AnyStory(RuleBasedStateMachine):
         at = next_timer_at(held, self.story.rule, PACE)
         before = now if at is None else at - timedelta(microseconds=1)
         if before >= now:
-            assert pass_time(held, self.story.rule, _inputs(before)) == LifecycleOutcome(state=held)
+            assert pass_time(held, self.story.rule, _moment(before)) == LifecycleOutcome(state=held)
         if at is not None:
-            assert pass_time(held, self.story.rule, _inputs(max(now, at))).state != held
+            assert pass_time(held, self.story.rule, _moment(max(now, at))).state != held
 
     def teardown(self) -> None:
         """In the end all is well for long, and each published start has its end."""
@@ -91,8 +91,8 @@ class AnyStory(RuleBasedStateMachine):
         )
 
 
-def _inputs(at: datetime) -> LifecycleInputs:
-    return LifecycleInputs(now=at, as_of=at + timedelta(days=1), limits=PACE)
+def _moment(at: datetime) -> EvaluationTime:
+    return EvaluationTime(now=at, as_of=at + timedelta(days=1), limits=PACE)
 
 
 TestAnyStory = AnyStory.TestCase

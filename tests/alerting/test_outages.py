@@ -64,15 +64,15 @@ async def test_a_jump_of_the_wall_clock_neither_hastens_nor_delays(
     assert await story.words("monitor_degraded") == []
 
 
-@pytest.mark.parametrize("is_told", [False, True])
+@pytest.mark.parametrize("is_notified", [False, True])
 async def test_a_restart_in_an_outage_publishes_nothing_twice(
-    story: EngineScene, *, is_told: bool
+    story: EngineScene, *, is_notified: bool
 ) -> None:
     """Whether it was pending or had fired, the next life goes on with it and ends it."""
     story.answers(well=False)
     await story.round()
-    await story.round(150 if is_told else 60)
-    assert await story.words(RULE) == (["fired"] if is_told else [])
+    await story.round(150 if is_notified else 60)
+    assert await story.words(RULE) == (["fired"] if is_notified else [])
     later = await story.restarted()
     await later.round()
     later.answers(well=False)

@@ -18,7 +18,7 @@ from monitor.alerting.rules.templates import (
 )
 from monitor.model.errors import ConfigurationError
 
-FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "told_at")
+FIELDS = (*COMMON_FIELDS, "error", "seconds", "ratio", "notified_at")
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_a_bad_template_is_explained_in_one_sentence(text: str, sentence: str) -
         ("{seconds:duration}", -61, "-1m 1s"),
         ("{seconds:duration}", "soon", "soon"),
         ("{seconds:duration}", None, "-"),
-        ("{told_at:time}", 0, "1970-01-01T00:00:00Z"),
-        ("{told_at:time}", 1e300, "1e+300"),
-        ("{told_at:time}", "2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z"),
+        ("{notified_at:time}", 0, "1970-01-01T00:00:00Z"),
+        ("{notified_at:time}", 1e300, "1e+300"),
+        ("{notified_at:time}", "2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z"),
         ("{ratio:percent}", 0.875, "87.5 %"),
         ("{ratio:percent}", math.nan, "nan"),
         ("{{{seconds}}}", 5, "{5}"),
@@ -127,7 +127,9 @@ VALUES = (
 
 
 @given(text=TEXTS, value=VALUES)
-@example(text="{told_at:time}", value=datetime.min.replace(tzinfo=timezone(timedelta(hours=14))))
+@example(
+    text="{notified_at:time}", value=datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))
+)
 def test_what_is_read_can_be_filled_in(text: str, value: Value) -> None:
     """Any template is refused in one sentence, or makes a text whatever the values are."""
     try:

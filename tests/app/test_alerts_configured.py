@@ -20,6 +20,7 @@ from tests.app import stage
 from tests.app.alert_messages import alert_events, alerts_by_key
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
+from tests.clocks import FastClock
 
 RULES = """
 [[workspaces]]
@@ -92,7 +93,8 @@ def received(subscriber: Subscriber, rule: str) -> dict[str, Any]:
 
 async def test_rules_of_a_file_take_the_place_of_the_defaults(tmp_path: Path) -> None:
     """One is reported with its own words and labels, one is silenced, and the default is gone."""
-    workspace = stage.sandbox(cancel_ratio=0.0)
+    clock = FastClock()
+    workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
     world = workspace.world
     recipes = {
         other_recipe.flow_id: other_recipe
@@ -110,7 +112,8 @@ async def test_rules_of_a_file_take_the_place_of_the_defaults(tmp_path: Path) ->
         settings = stage.configuration(
             tmp_path, stage.workspace_configuration(workspace, url), broker_url=broker.url
         )
-        async with stage.daemon(msgspec.structs.replace(settings, alerting=alerting)) as face:
+        settings = msgspec.structs.replace(settings, alerting=alerting)
+        async with stage.daemon(settings, clock=clock) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             for recipe in (other, quiet, named):
                 fail(workspace, recipe)

@@ -14,6 +14,7 @@ from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, ends_in, keeping_broker
 from tests.app.run_scenes import RUN_SCENES
 from tests.app.workspace_scenes import WORKSPACE_SCENES
+from tests.clocks import FastClock
 
 
 def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
@@ -54,7 +55,8 @@ def test_every_rule_has_its_scene() -> None:
 
 async def test_a_failure_is_reported_once_over_restarts(tmp_path: Path) -> None:
     """With no rule configured: a failure fires, the daemon starts anew, a success resolves it."""
-    workspace = stage.sandbox()
+    clock = FastClock()
+    workspace = stage.sandbox(clock=clock)
     async with (
         stage.started(workspace) as url,
         keeping_broker(tmp_path) as broker,
@@ -68,7 +70,7 @@ async def test_a_failure_is_reported_once_over_restarts(tmp_path: Path) -> None:
             (Outcome.FAILED, ["fired"]),
             (Outcome.COMPLETE, ["fired", "resolved"]),
         ):
-            async with stage.daemon(settings) as face:
+            async with stage.daemon(settings, clock=clock) as face:
                 await eventually(lambda: face.is_following("acme"), why="not followed")
                 end_a_run(workspace, outcome)
                 await until_received(workspace, subscriber, received)

@@ -17,6 +17,7 @@ from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
+from tests.clocks import FastClock
 
 QUICK = InventorySettings(interval_seconds=0.5, connections=True)
 SECRET = "qzjx-password-of-the-mail-server"
@@ -65,10 +66,11 @@ async def test_a_workspace_is_reported_beyond_its_runs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Counts, connections, tokens, schedules, settings and quality, as they are and change."""
-    workspace = stage.sandbox()
+    clock = FastClock()
+    workspace = stage.sandbox(clock=clock)
     async with (
         stage.started(workspace) as url,
-        stage.daemon(stage.configuration(tmp_path, quick(workspace, url))) as face,
+        stage.daemon(stage.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
     ):
         flows = len(list(workspace.world.shelf(Flow).live()))
         await eventually(
@@ -98,7 +100,7 @@ async def test_a_workspace_is_reported_beyond_its_runs(
             workspace, url, "PATCH", "workspaces/current/configuration", {"configuration": settings}
         )
 
-        async def is_told() -> bool:
+        async def is_notified() -> bool:
             return (
                 await face.total("dataprep_connection_up") == 0
                 and {
@@ -109,7 +111,7 @@ async def test_a_workspace_is_reported_beyond_its_runs(
                 <= (await changes(face)).keys()
             )
 
-        await eventually(is_told, why="the changes are not told")
+        await eventually(is_notified, why="the changes are not told")
         received = await changes(face)
         assert await face.total("dataprep_connection_up", workspace="acme") == 0
         assert [change for change in received if change.startswith("connection:")]
@@ -123,10 +125,11 @@ async def test_a_workspace_is_reported_beyond_its_runs(
 
 async def test_the_quality_of_outputs_is_shown_after_their_runs(tmp_path: Path) -> None:
     """Of each profiled output the shares of its values make one whole."""
-    workspace = stage.sandbox(cancel_ratio=0.0)
+    clock = FastClock()
+    workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
     async with (
         stage.started(workspace) as url,
-        stage.daemon(stage.configuration(tmp_path, quick(workspace, url))) as face,
+        stage.daemon(stage.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         workspace.open_for_work()
@@ -141,10 +144,11 @@ async def test_the_quality_of_outputs_is_shown_after_their_runs(tmp_path: Path) 
 
 async def test_usage_is_shown_where_the_edition_has_it(tmp_path: Path) -> None:
     """Professional reports its measures; they grow with the runs."""
-    workspace = stage.sandbox(Edition.PL)
+    clock = FastClock()
+    workspace = stage.sandbox(Edition.PL, clock=clock)
     async with (
         stage.started(workspace) as url,
-        stage.daemon(stage.configuration(tmp_path, quick(workspace, url))) as face,
+        stage.daemon(stage.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
     ):
         await eventually(lambda: face.is_following("acme"), why="not followed")
         workspace.open_for_work()
@@ -155,10 +159,11 @@ async def test_usage_is_shown_where_the_edition_has_it(tmp_path: Path) -> None:
 
 async def test_a_renewed_workspace_is_followed_as_far_as_it_goes(tmp_path: Path) -> None:
     """Capabilities, and what rested on them, go from page and metrics, and come back."""
-    workspace = stage.sandbox()
+    clock = FastClock()
+    workspace = stage.sandbox(clock=clock)
     async with (
         stage.started(workspace) as url,
-        stage.daemon(stage.configuration(tmp_path, quick(workspace, url))) as face,
+        stage.daemon(stage.configuration(tmp_path, quick(workspace, url)), clock=clock) as face,
     ):
         await shown(face, "dataprep_objects", type="flow")
         workspace.world.options.renewal = 0.0

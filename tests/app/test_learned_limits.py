@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from monitor.sandbox.sandbox import Sandbox
 from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
+from tests.clocks import FastClock
 
 # Of each of three recipes: a limit needs ten runs, and an age nine gaps between runs of one recipe.
 RUNS = 4
@@ -71,8 +71,9 @@ def run_often(workspace: Sandbox, recipes: list[Recipe]) -> None:
 
 async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) -> None:
     """Ten successes make both limits, schedules make expected starts, and a restart takes none."""
-    began = time.time()
-    workspace = stage.sandbox(cancel_ratio=0.0)
+    clock = FastClock()
+    began = clock.now().timestamp()
+    workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
     recipes = recipes_of_one_flow(workspace)
     assert len(recipes) >= 3
     flow = next(
@@ -82,7 +83,7 @@ async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) 
     )
     async with stage.started(workspace) as url:
         settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
-        async with stage.daemon(settings) as face:
+        async with stage.daemon(settings, clock=clock) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
             run_often(workspace, recipes)
             await until_shown(face, flow.name)
@@ -90,7 +91,7 @@ async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) 
             starts = await values(face, EXPECTED)
             assert min(starts.values()) > began
             assert set((await values(face, MISSED)).values()) == {0}
-        async with stage.daemon(settings) as face:
+        async with stage.daemon(settings, clock=clock) as face:
             await until_shown(face, flow.name)
             assert {name: (await values(face, name))[flow.name] for name in LIMITS} == limits
 

@@ -22,7 +22,7 @@ from tests.bus.examples import SOON, callback, event, run
 COMMITTERS = 20
 
 
-def tell(word: str, number: int) -> None:
+def report(word: str, number: int) -> None:
     sys.stdout.write(f"{word} {number}\n")
     sys.stdout.flush()
 
@@ -36,9 +36,9 @@ async def commit_for_ever(bus: EventBus, first: int) -> None:
     number = first
     while True:
         await bus.commit(change(number), timeout_seconds=SOON)
-        tell("commit", number)
+        report("commit", number)
         await bus.receive(callback(number), inbox_bound=10**9, timeout_seconds=SOON)
-        tell("receive", number)
+        report("receive", number)
         number += COMMITTERS
 
 
@@ -51,7 +51,7 @@ async def step_for_ever(bus: EventBus) -> None:
         position = batch.events[-1].position
         step = Step(consumer="counter", position=position, state={"count": b"%d" % position})
         await bus.advance(step, timeout_seconds=SOON)
-        tell("step", position)
+        report("step", position)
 
 
 async def run_until_killed(path: Path, first: int) -> None:
@@ -70,12 +70,12 @@ async def fill_the_disk(path: Path, first: int) -> None:
     for number in range(first, first + 200):
         try:
             await bus.commit(change(number), timeout_seconds=SOON)
-            tell("commit", number)
+            report("commit", number)
         except BusUnavailableError:
-            tell("refused", number)
+            report("refused", number)
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     await bus.commit(change(first + 200), timeout_seconds=SOON)
-    tell("commit", first + 200)
+    report("commit", first + 200)
     await bus.close()
 
 

@@ -1,4 +1,4 @@
-"""Backends that are held to the bus contract. A second one is a second entry of `BACKENDS`."""
+"""Backends that must keep the bus contract. A second one is a second entry of `BACKENDS`."""
 
 from __future__ import annotations
 

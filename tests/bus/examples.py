@@ -31,7 +31,7 @@ def run(
     finished_at: datetime | None = None,
     parents: Parents | None = None,
 ) -> RunState:
-    """Return a run that was created ``number`` seconds after `NOW`, unless told otherwise."""
+    """Return a run that was created ``number`` seconds after `NOW`, or at ``created_at``."""
     created = created_at or at(number)
     return RunState(
         key=key(number, kind, workspace),
@@ -76,6 +76,6 @@ def callback(
 
 
 async def log_of(bus: EventBus) -> list[tuple[int, str]]:
-    """Return positions and run ids of all events that are held."""
-    held = await bus.events(after=0, limit=100_000)
-    return [(event.position, event.event.id.split(":")[2]) for event in held]
+    """Return positions and run ids of all events that are stored."""
+    stored = await bus.events(after=0, limit=100_000)
+    return [(event.position, event.event.id.split(":")[2]) for event in stored]

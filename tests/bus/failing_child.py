@@ -1,4 +1,4 @@
-"""Run as a process of its own: takes the same looks at runs while the store fails at each step.
+"""Run as a process of its own: observes the same runs while the store fails at each step.
 
 A step is one statement of the store's writer. For each of them, until a life gets by without
 coming so far, a fresh store is used in a fork of this process: at that step the process is killed,
@@ -112,7 +112,7 @@ def _limit_files(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
 
-def look(number: int, word: str, *, inbox_id: int | None = None) -> Observation:
+def observation(number: int, word: str, *, inbox_id: int | None = None) -> Observation:
     return Observation(
         key=RunKey(WORKSPACE, RunKind.JOB_GROUP, str(number)),
         source=Source.POLL if inbox_id is None else Source.CALLBACK,
@@ -129,7 +129,7 @@ def watermark(value: str) -> StateEntry:
 
 
 class Life:
-    """One life of a daemon on the store, which looks at the whole history from its begin."""
+    """One life of a daemon on the store, which observes the whole history from its start."""
 
     def __init__(self, bus: SqliteBus, clock: ManualClock, failure: Failure) -> None:
         self._bus = bus
@@ -160,22 +160,22 @@ class Life:
         raise AssertionError("the store does not recover")
 
     async def _begin(self) -> None:
-        await self._observer.observe([look(1, "Created"), look(2, "Created")])
+        await self._observer.observe([observation(1, "Created"), observation(2, "Created")])
 
     async def _receive(self) -> None:
         await self._bus.receive(callback(1), inbox_bound=10, timeout_seconds=_SHORT_SECONDS)
 
     async def _work(self) -> None:
-        looks = [look(1, "InProgress"), look(2, "InProgress")]
-        await self._observer.observe(looks, state_entries=[watermark("work")])
+        observations = [observation(1, "InProgress"), observation(2, "InProgress")]
+        await self._observer.observe(observations, state_entries=[watermark("work")])
 
     async def _settle(self) -> None:
         for item in await self._bus.inbox(WORKSPACE, limit=10):
-            await self._observer.observe([look(1, "Complete", inbox_id=item.id)])
+            await self._observer.observe([observation(1, "Complete", inbox_id=item.id)])
 
     async def _end(self) -> None:
-        looks = [look(1, "Complete"), look(2, "Failed")]
-        await self._observer.observe(looks, state_entries=[watermark("end")])
+        observations = [observation(1, "Complete"), observation(2, "Failed")]
+        await self._observer.observe(observations, state_entries=[watermark("end")])
 
 
 async def open_bus(path: Path, clock: ManualClock, failure: Failure) -> SqliteBus:
@@ -225,7 +225,7 @@ async def live(path: Path, failure: Failure) -> Report:
 
 
 def life_of(path: Path, word: str, step: int) -> Report | None:
-    """Live in a fork; return what the store held at its end, None when the life was cut short."""
+    """Live in a fork; return what the store has at its end, None when the life was cut short."""
     reading, writing = os.pipe()
     process = os.fork()
     if process == 0:

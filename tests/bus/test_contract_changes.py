@@ -1,4 +1,4 @@
-"""What every store promises of changes: runs, events and notes, stored together."""
+"""What every store promises of changes: runs, events and state entries, stored together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bus.conftest import OpenBus
 from tests.bus.examples import SOON, at, callback, event, events, key, log_of, run
 
 
-def note(name: str, value: bytes | None, *, topic: str = "watermark") -> StateEntry:
+def entry(name: str, value: bytes | None, *, topic: str = "watermark") -> StateEntry:
     return StateEntry(workspace="marketing", topic=topic, key=name, value=value)
 
 
@@ -21,20 +21,20 @@ async def test_a_change_is_durable_when_commit_returns(open_bus: OpenBus) -> Non
     """After a restart every part of a committed change is there, as it was given."""
     bus = await open_bus()
     change = Change(
-        runs=(run(1),), events=(event(1),), state_entries=(note("job_group", b"\x00\xff"),)
+        runs=(run(1),), events=(event(1),), state_entries=(entry("job_group", b"\x00\xff"),)
     )
     await bus.commit(change, timeout_seconds=SOON)
     await bus.close()
     bus = await open_bus()
 
     assert await bus.runs([key(1)]) == {key(1): run(1)}
-    assert [other_event.event for other_event in await bus.events(after=0, limit=10)] == [event(1)]
+    assert [recorded.event for recorded in await bus.events(after=0, limit=10)] == [event(1)]
     assert await bus.state_entries("marketing", "watermark") == {"job_group": b"\x00\xff"}
 
 
 async def test_the_same_change_again_changes_nothing(bus: EventBus) -> None:
     """A change that is committed twice, as a retry does, is in the store once."""
-    change = Change(runs=(run(1),), events=(event(1), event(2)), state_entries=(note("a", b"1"),))
+    change = Change(runs=(run(1),), events=(event(1), event(2)), state_entries=(entry("a", b"1"),))
     await bus.commit(change, timeout_seconds=SOON)
     await bus.commit(change, timeout_seconds=SOON)
 
@@ -133,18 +133,18 @@ async def test_recent_runs_come_newest_creation_first(bus: EventBus) -> None:
 
 async def test_recent_runs_can_be_narrowed(bus: EventBus) -> None:
     """Workspace, kind and status each leave only the runs that fit, up to the limit."""
-    wanted = run(1, Status.FAILED, kind=RunKind.FLOW_RUN, workspace="w")
+    matching = run(1, Status.FAILED, kind=RunKind.FLOW_RUN, workspace="w")
     others = (
         run(2, Status.FAILED, kind=RunKind.FLOW_RUN),
         run(3, Status.FAILED, workspace="w"),
         run(4, Status.RUNNING, kind=RunKind.FLOW_RUN, workspace="w"),
     )
-    await bus.commit(Change(runs=(wanted, *others)), timeout_seconds=SOON)
+    await bus.commit(Change(runs=(matching, *others)), timeout_seconds=SOON)
 
     narrowed = await bus.recent_runs(
         workspace="w", kind=RunKind.FLOW_RUN, status=Status.FAILED, limit=9
     )
-    assert narrowed == [wanted]
+    assert narrowed == [matching]
     assert await bus.recent_runs(workspace="w", limit=2) == [others[2], others[1]]
     assert await bus.recent_runs(kind=RunKind.FLOW_RUN, limit=1) == [others[2]]
     assert await bus.recent_runs(status=Status.FAILED, limit=1) == [others[1]]
@@ -163,21 +163,23 @@ async def test_children_are_the_runs_whose_parent_it_is(bus: EventBus) -> None:
 
 
 async def test_a_note_is_overwritten_and_deleted(bus: EventBus) -> None:
-    """The last value of a note is kept, and None deletes it; other topics are left alone."""
+    """The last value of a entry is kept, and None deletes it; other topics are left alone."""
     await bus.commit(
         Change(
             state_entries=(
-                note("a", b"1"),
-                note("a", b"2"),
-                note("b", b"3"),
-                note("a", b"4", topic="t"),
+                entry("a", b"1"),
+                entry("a", b"2"),
+                entry("b", b"3"),
+                entry("a", b"4", topic="t"),
             )
         ),
         timeout_seconds=SOON,
     )
     assert await bus.state_entries("marketing", "watermark") == {"a": b"2", "b": b"3"}
 
-    await bus.commit(Change(state_entries=(note("a", None), note("c", None))), timeout_seconds=SOON)
+    await bus.commit(
+        Change(state_entries=(entry("a", None), entry("c", None))), timeout_seconds=SOON
+    )
     assert await bus.state_entries("marketing", "watermark") == {"b": b"3"}
     assert await bus.state_entries("marketing", "t") == {"a": b"4"}
     assert await bus.state_entries("other", "watermark") == {}

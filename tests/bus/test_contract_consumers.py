@@ -24,7 +24,7 @@ async def advance(bus: EventBus, step: Step) -> None:
 
 
 async def test_a_new_consumer_begins_where_it_wants(bus: EventBus) -> None:
-    """The oldest start reads all that is held; the newest reads only what is still to come."""
+    """The oldest start reads all that is stored; the newest reads only what is still to come."""
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
 
     assert await bus.subscribe("metrics", start=Start.OLDEST) == 0
@@ -65,9 +65,7 @@ async def test_reading_goes_oldest_first_and_moves_nothing(bus: EventBus) -> Non
     await bus.subscribe("mqtt", start=Start.OLDEST)
     batch = await bus.read("mqtt", after=1, limit=1)
 
-    assert [(other_event.position, other_event.event) for other_event in batch.events] == [
-        (2, event(2))
-    ]
+    assert [(recorded.position, recorded.event) for recorded in batch.events] == [(2, event(2))]
     assert await bus.read("mqtt", after=1, limit=1) == batch
     assert await bus.subscribe("mqtt", start=Start.NEWEST) == 0
 
@@ -80,7 +78,7 @@ async def test_nothing_new_is_an_empty_batch(bus: EventBus) -> None:
 
 
 async def test_somebody_who_only_looks_reads_the_same_log(bus: EventBus) -> None:
-    """Events can be looked at without being a consumer."""
+    """Events can be read without being a consumer."""
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
 
     assert [event.position for event in await bus.events(after=1, limit=9)] == [2, 3]
@@ -215,7 +213,7 @@ async def test_the_newest_dead_letters_come_first(bus: EventBus) -> None:
 
 
 async def test_dead_letters_are_bounded(bus: EventBus) -> None:
-    """Beyond ten thousand for one consumer the oldest go."""
+    """Of more than ten thousand for one consumer the oldest are removed."""
     await bus.subscribe("mqtt", start=Start.OLDEST)
     letters = tuple(letter(position) for position in range(1, 10_006))
     await advance(bus, Step(consumer="mqtt", dead_letters=letters[:3]))
@@ -259,11 +257,11 @@ async def test_events_are_found_by_their_ids(bus: EventBus) -> None:
     """Each with its place in the log; an id that the log does not hold is absent."""
     await bus.commit(events(1, 2, 3), timeout_seconds=SOON)
 
-    found = await bus.events_by_id([event(3).id, "never-told", event(1).id])
+    found = await bus.events_by_id([event(3).id, "never-stored", event(1).id])
 
-    assert {other_event.position: name for name, other_event in found.items()} == {
+    assert {recorded.position: name for name, recorded in found.items()} == {
         1: event(1).id,
         3: event(3).id,
     }
-    assert all(name == other_event.event.id for name, other_event in found.items())
+    assert all(name == recorded.event.id for name, recorded in found.items())
     assert await bus.events_by_id([]) == {}

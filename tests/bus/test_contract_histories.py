@@ -1,4 +1,4 @@
-"""Any history of commits, consumers, retention and restarts, held against a simple model."""
+"""Any history of commits, consumers, retention and restarts, compared with a simple model."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ class Histories(RuleBasedStateMachine):
         slowest = min(
             (consumer.position for consumer in self.consumers.values()), default=len(self.log)
         )
-        wanted = min(len(self.log) - count, slowest)
-        cut = max(self.cut, wanted, len(self.log) - count - room)
+        removable = min(len(self.log) - count, slowest)
+        cut = max(self.cut, removable, len(self.log) - count - room)
         assert pruned.events == cut - self.cut
         self.cut = cut
 

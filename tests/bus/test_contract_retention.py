@@ -29,7 +29,7 @@ async def test_events_leave_by_age(bus: EventBus) -> None:
 
 
 async def test_events_leave_by_count(bus: EventBus) -> None:
-    """The oldest go until no more than the limit are held, however many that are."""
+    """The oldest go until no more than the limit are stored, however many that are."""
     await fill(bus, 2_505)
 
     assert (await bus.prune(KEEP_TWO, now=NOW)).events == 2_503
@@ -120,7 +120,7 @@ async def test_concurrent_readers_count_a_loss_once(bus: EventBus) -> None:
 
 
 async def test_somebody_who_only_looks_counts_no_loss(bus: EventBus) -> None:
-    """Looking at events from behind a gap, under no or an unknown name, changes nothing."""
+    """Reading events from behind a gap, under no or an unknown name, changes nothing."""
     await fill(bus, 6)
     await bus.subscribe("slow", start=Start.OLDEST)
     await bus.prune(CUT_TO_TWO, now=NOW)
@@ -165,11 +165,11 @@ async def test_finished_runs_are_forgotten_after_their_end(bus: EventBus) -> Non
     pruned = await bus.prune(Retention(runs_seconds=50), now=at(100))
 
     assert pruned.runs == 1
-    assert set(await bus.runs([other_run.key for other_run in stored])) == {key(2), key(3)}
+    assert set(await bus.runs([stored_run.key for stored_run in stored])) == {key(2), key(3)}
 
 
 async def test_any_number_of_runs_is_forgotten(bus: EventBus) -> None:
-    """One round removes all that is due, in as many steps as it takes."""
+    """One run of retention removes all that is due, in as many steps as it takes."""
     due = tuple(run(number, Status.CANCELED, kind=RunKind.FLOW_RUN) for number in range(2_100))
     await bus.commit(Change(runs=due), timeout_seconds=SOON)
 
@@ -178,7 +178,7 @@ async def test_any_number_of_runs_is_forgotten(bus: EventBus) -> None:
 
 
 async def test_callbacks_that_nothing_confirmed_are_returned(bus: EventBus) -> None:
-    """Callbacks that waited too long leave the inbox, are told, and count no longer."""
+    """Callbacks that waited too long leave the inbox, are returned, and count no longer."""
     await bus.receive(callback(1), inbox_bound=2, timeout_seconds=SOON)
     await bus.receive(callback(2, received_at=at(90)), inbox_bound=2, timeout_seconds=SOON)
     first, second = await bus.inbox("marketing", limit=9)
@@ -191,7 +191,7 @@ async def test_callbacks_that_nothing_confirmed_are_returned(bus: EventBus) -> N
 
 
 async def test_other_writes_pass_between_the_steps(bus: EventBus) -> None:
-    """Commits go on while a long round of retention runs, and nothing of them is lost."""
+    """Commits go on while a long retention runs, and nothing of them is lost."""
     await fill(bus, 5_000)
     await bus.subscribe("reader", start=Start.NEWEST)
     pruning = asyncio.ensure_future(bus.prune(Retention(events_count=0), now=NOW))

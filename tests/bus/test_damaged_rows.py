@@ -1,4 +1,4 @@
-"""A row that was damaged on the disk is one clear error, never an answer that looks right."""
+"""A row that was damaged on the disk is one clear error, never an answer that seems right."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 @example(body=b"")
 @example(body=b"\r")
 async def test_a_damaged_run_is_not_taken_for_an_unknown_one(store: Store, body: bytes) -> None:
-    """Every question that would meet it fails; a run that seemed unknown would be told anew."""
+    """Every question that would meet it fails; an unknown run would emit its events again."""
     store.damage("run", body)
     key = run(1).key
     for question in (
@@ -118,10 +118,10 @@ def test_a_damaged_state_entry_is_an_error_or_skipped(value: bytes) -> None:
     """Where it can be learned again it is left out with a log, elsewhere it is an error."""
     good = b'"2026-01-01T00:00:00Z"'
     with structlog.testing.capture_logs() as logged:
-        said = decode_entries({"good": good, "bad": value}, INSTANTS, topic="watermark")
+        decoded = decode_entries({"good": good, "bad": value}, INSTANTS, topic="watermark")
 
-    assert said == {"good": datetime(2026, 1, 1, tzinfo=UTC)}
-    assert [item["event"] for item in logged] == ["damaged state entry skipped"]
+    assert decoded == {"good": datetime(2026, 1, 1, tzinfo=UTC)}
+    assert [line["event"] for line in logged] == ["damaged state entry skipped"]
     with pytest.raises(BusSchemaError, match="what is stored as the begin cannot be understood"):
         decode_entry(value, INSTANTS, what="the begin")
 

@@ -54,19 +54,19 @@ async def test_the_inbox_is_what_arrived_and_was_not_settled(
             for name in WORKSPACES:
                 expected = sorted(text for (of, _), text in waiting.items() if of == name)
                 for after in (0, *expected):
-                    read = [item.id for item in await bus.inbox(name, after=after, limit=100)]
+                    read = [waiting.id for waiting in await bus.inbox(name, after=after, limit=100)]
                     assert read == [item for item in expected if item > after]
         await bus.close()
 
 
 async def test_what_came_too_long_ago_is_asked_of_the_file() -> None:
     """Memory has a bound, and says where it ends."""
-    held = RecentCallbacks()
-    told = arrivals.CALLBACKS_KEPT + 2
-    held.add(replace(callback(number), id=number) for number in range(1, told + 1))
+    recent = RecentCallbacks()
+    count = arrivals.CALLBACKS_KEPT + 2
+    recent.add(replace(callback(number), id=number) for number in range(1, count + 1))
 
-    assert held.behind("marketing", 1, limit=1) is None
-    behind = held.behind("marketing", 2, limit=1)
+    assert recent.behind("marketing", 1, limit=1) is None
+    behind = recent.behind("marketing", 2, limit=1)
     assert behind is not None
-    assert [item.id for item in behind] == [3]
-    assert held.behind("finance", 0, limit=1) is None
+    assert [waiting.id for waiting in behind] == [3]
+    assert recent.behind("finance", 0, limit=1) is None

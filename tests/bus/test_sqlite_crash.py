@@ -24,7 +24,7 @@ NUMBERS_OF_A_LIFE = 1_000_000
 
 WORDS = ("commit", "receive", "step", "refused")
 
-Told = dict[str, set[int]]
+Reported = dict[str, set[int]]
 
 
 @contextmanager
@@ -43,8 +43,8 @@ def child(path: Path, first: int, *words: str) -> Iterator[subprocess.Popen[str]
         process.communicate(timeout=10)
 
 
-def listen(process: subprocess.Popen[str], told: Told, *, lines: int | None = None) -> None:
-    """Take note of what the child tells, up to a number of lines."""
+def listen(process: subprocess.Popen[str], reported: Reported, *, lines: int | None = None) -> None:
+    """Collect what the child reports, up to a number of lines."""
     assert process.stdout is not None
     while lines is None or lines > 0:
         line = process.stdout.readline()
@@ -52,17 +52,17 @@ def listen(process: subprocess.Popen[str], told: Told, *, lines: int | None = No
             return
         word, _, number = line.strip().partition(" ")
         if word in WORDS:  # the store's log lines come the same way
-            told[word].add(int(number))
+            reported[word].add(int(number))
             lines = None if lines is None else lines - 1
 
 
-async def check(bus: EventBus, told: Told) -> None:
-    """Everything told is there, and no state without its event."""
+async def check(bus: EventBus, reported: Reported) -> None:
+    """Everything reported is there, and no state without its event."""
     logged = {int(name) for _, name in await log_of(bus)}
     stored = {int(state.key.id) for state in await bus.recent_runs(limit=100_000)}
     waiting = {int(item.run_id) for item in await bus.inbox("marketing", limit=100_000)}
-    assert told["commit"] <= logged
-    assert told["receive"] <= waiting
+    assert reported["commit"] <= logged
+    assert reported["receive"] <= waiting
     assert stored == logged
     assert [position for position, _ in await log_of(bus)] == list(range(1, len(logged) + 1))
 
@@ -72,37 +72,37 @@ async def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path, clock: Manua
     seed = secrets.randbits(32)
     print(f"seed {seed}")  # noqa: T201 - pytest shows it when the test fails
     moments = random.Random(seed)  # noqa: S311 - no secret
-    told: Told = defaultdict(set)
+    reported: Reported = defaultdict(set)
     for life in range(LIVES):
         with child(tmp_path / "state.db", life * NUMBERS_OF_A_LIFE) as process:
-            listen(process, told, lines=moments.randrange(1, 800))
+            listen(process, reported, lines=moments.randrange(1, 800))
             process.kill()
-            listen(process, told)
+            listen(process, reported)
         bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
-        await check(bus, told)
+        await check(bus, reported)
         status = await bus.status()
         for consumer in status.consumers:
             state = await bus.consumer_state(consumer.consumer)
-            assert consumer.position >= max(told["step"], default=0)
+            assert consumer.position >= max(reported["step"], default=0)
             assert int(state.get("count", b"0")) == consumer.position
         await bus.close()
-    assert told["commit"]
+    assert reported["commit"]
 
 
 async def test_a_full_disk_keeps_exactly_what_was_acknowledged(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     """Refused changes leave nothing, acknowledged ones stay, and writing goes on with room."""
-    told: Told = defaultdict(set)
+    reported: Reported = defaultdict(set)
     with child(tmp_path / "state.db", 0, "full") as process:
-        listen(process, told)
+        listen(process, reported)
         process.wait(timeout=10)
     bus = await SqliteBus.open(tmp_path / "state.db", clock=clock, registry=CollectorRegistry())
     stored = await bus.runs([key(number) for number in range(300)])
-    await check(bus, told)
+    await check(bus, reported)
     await bus.close()
 
     assert process.returncode == 0
-    assert told["refused"]
-    assert {int(run.id) for run in stored} == told["commit"]
-    assert 200 in told["commit"]
+    assert reported["refused"]
+    assert {int(run.id) for run in stored} == reported["commit"]
+    assert 200 in reported["commit"]

@@ -1,4 +1,4 @@
-"""A store that fails at each of its steps in turn, and looks at runs that are taken again."""
+"""A store that fails at each of its steps in turn, and observations that are taken again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.bus.failing_child import Report
 from tests.bus.test_sqlite_crash import ROOT
 
-TOLD = sorted(
+EXPECTED_LOG = sorted(
     f"marketing:job_group:{run}:{word}"
     for run, end in (("1", "succeeded"), ("2", "failed"))
     for word in ("queued", "started", end)
@@ -36,6 +36,6 @@ def test_every_event_comes_out_once_whichever_step_fails(tmp_path: Path, failure
 
     assert child.returncode == 0, child.stderr[-3000:]
     assert len(reports) > FEWEST_STEPS
-    assert [sorted(report.log) for report in reports] == [TOLD] * len(reports)
+    assert [sorted(report.log) for report in reports] == [EXPECTED_LOG] * len(reports)
     assert {(report.waiting, report.watermark) for report in reports} == {(0, "end")}
     assert failure == "kill" or any(report.failures for report in reports)

@@ -1,4 +1,4 @@
-"""Whose the store's file is, and which files are accepted as one."""
+"""Which process owns the store's file, and which files are accepted as one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def open_store(path: Path) -> SqliteBus:
     return await SqliteBus.open(path, clock=ManualClock(), registry=CollectorRegistry())
 
 
-async def test_a_second_daemon_is_told_who_holds_the_store(tmp_path: Path) -> None:
+async def test_a_second_daemon_learns_which_process_has_locked_the_store(tmp_path: Path) -> None:
     """While one has the store open, another is refused with the process that has it."""
     path = tmp_path / "state.db"
     bus = await open_store(path)
@@ -58,7 +58,7 @@ async def test_only_the_owner_can_read_the_store(tmp_path: Path) -> None:
     path = tmp_path / "made" / "state.db"
     bus = await open_store(path)
     await bus.commit(events(1), timeout_seconds=SOON)
-    rights = {item.name: stat.S_IMODE(item.stat().st_mode) for item in path.parent.iterdir()}
+    rights = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
     await bus.close()
 
     assert rights["state.db"] == rights["state.db-wal"] == rights["state.db.lock"] == 0o600
@@ -78,7 +78,7 @@ async def test_the_settings_name_the_file(tmp_path: Path) -> None:
     "url", ["postgres:///x", "sqlite://", "sqlite:///", "sqlite://host/x", "state.db"]
 )
 def test_a_url_that_names_no_file_is_refused(url: str) -> None:
-    """Anything but sqlite:// and an absolute path is a fault of the configuration."""
+    """Anything but sqlite:// and an absolute path is a problem of the configuration."""
     with pytest.raises(ConfigurationError, match=r"storage\.url"):
         store_path(url)
 
@@ -201,7 +201,7 @@ def spoil(folder: Path) -> None:
 
 
 async def test_damage_that_a_read_finds_ends_the_store(tmp_path: Path) -> None:
-    """The writer may go on for long on what it remembers; the store must not look alive."""
+    """The writer may go on for long on what it remembers; the store must not count as alive."""
     path = tmp_path / "state.db"
     bus = await open_store(path)
     await bus.commit(events(1), timeout_seconds=SOON)

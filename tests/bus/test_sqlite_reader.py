@@ -15,10 +15,10 @@ from monitor.bus.sqlite.reader import StoreReader
 from monitor.bus.sqlite.upgrade import prepare
 from monitor.model.errors import BusUnavailableError
 
-TIMEOUT_SECONDS = 1.5
-ROWS = 1_000_000
+TIMEOUT_SECONDS = 2.0
+ROWS = 200_000
 COUNT = (
-    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
+    "WITH RECURSIVE n (i) AS (SELECT started() UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
     " SELECT max(i) FROM n"
 )
 
@@ -37,8 +37,14 @@ async def reader(path: Path) -> AsyncIterator[StoreReader]:
 
 
 def counting(rows: int, started: threading.Event) -> Callable[[sqlite3.Connection], int]:
-    def count(db: sqlite3.Connection) -> int:
+    """Return a query that takes its time, and that sets ``started`` once it is in the middle."""
+
+    def start() -> int:
         started.set()
+        return 1
+
+    def count(db: sqlite3.Connection) -> int:
+        db.create_function("started", 0, start)
         return int(db.execute(COUNT, (rows,)).fetchone()[0])
 
     return count

@@ -78,10 +78,10 @@ async def test_a_cut_log_is_read_from_the_file(tmp_path: Path) -> None:
 async def test_memory_holds_the_newest_only() -> None:
     """A reader that is further behind than memory reaches is sent to the file."""
     end = LogTail(7)
-    told = 2 * tail.EVENTS_KEPT + 1
-    end.append([Recorded(7 + number, event(number)) for number in range(1, told + 1)])
+    stored = 2 * tail.EVENTS_KEPT + 1
+    end.append([Recorded(7 + number, event(number)) for number in range(1, stored + 1)])
 
-    kept = told - tail.EVENTS_KEPT
+    kept = stored - tail.EVENTS_KEPT
     assert end.behind(7 + kept - 1, limit=1) is None
     assert end.behind(7 + kept, limit=1) == (Recorded(7 + kept + 1, event(kept + 1)),)
-    assert end.behind(7 + told, limit=5) == ()
+    assert end.behind(7 + stored, limit=5) == ()

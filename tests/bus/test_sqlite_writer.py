@@ -47,7 +47,7 @@ class Store:
         return db
 
     async def write(self, *keys: str, seconds: float = SOON) -> None:
-        """Store notes of these names, each of 100 KB."""
+        """Store entries of these names, each of 100 KB."""
         await asyncio.gather(
             *(self.writer.write(store_notes, key, timeout_seconds=seconds) for key in keys)
         )

@@ -223,10 +223,10 @@ async def test_a_callback_tells_an_end_that_no_poll_has_seen(monitor: Monitor) -
         await eventually(is_known, why="the run was not seen")
     async with running(monitor.reader.run):
 
-        async def is_told() -> bool:
+        async def is_notified() -> bool:
             return bool(await monitor.ends(group))
 
-        await eventually(is_told, why="the end was not told")
+        await eventually(is_notified, why="the end was not told")
     (end,) = await monitor.ends(group)
 
     assert end.observed_by is Source.CALLBACK

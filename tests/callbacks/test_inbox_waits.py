@@ -58,10 +58,10 @@ class Inbox:
         return [item.split(":")[2] for item in await told(self.bus) if item.endswith(":succeeded")]
 
     async def until_told(self, count: int) -> None:
-        async def is_told() -> bool:
+        async def is_notified() -> bool:
             return len(await self.ends()) >= count
 
-        await eventually(is_told, why=f"{count} ends are not told")
+        await eventually(is_notified, why=f"{count} ends are not told")
 
 
 @pytest.fixture

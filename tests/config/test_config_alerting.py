@@ -182,7 +182,7 @@ RULE_PROBLEMS: tuple[tuple[dict[str, Any], str], ...] = (
     (
         alert("schedule_missed", expect="0 0 6 * * ?", match={"pipeline": "Orders"}),
         (
-            'expect: "0 0 6 * * ?": would replace what is judged by visible schedules; '
+            'expect: "0 0 6 * * ?": would replace the evaluation of visible schedules; '
             "give the rule another name"
         ),
     ),

@@ -18,6 +18,7 @@ from tests.app import stage
 from tests.app.daemon_http import Face
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import counted, ends_in
+from tests.clocks import FastClock
 
 KINDS = stage.kinds_of(Edition.RL)
 
@@ -28,7 +29,9 @@ async def test_one_odd_payload_in_one_workspace(tmp_path: Path, fault: str) -> N
 
     In one loop for all workspaces the first page that is no JSON ends every monitor.
     """
-    here, odd = stage.sandbox(seed=1, speed=1_000), stage.sandbox(seed=2, speed=1_000)
+    clock = FastClock()
+    here = stage.sandbox(seed=1, speed=1_000, clock=clock)
+    odd = stage.sandbox(seed=2, speed=1_000, clock=clock)
     odd.world.options.only = frozenset({"listJobLibrary"})
     async with (
         stage.started(here) as here_url,
@@ -38,7 +41,8 @@ async def test_one_odd_payload_in_one_workspace(tmp_path: Path, fault: str) -> N
                 tmp_path,
                 stage.workspace_configuration(here, here_url, name="here"),
                 stage.workspace_configuration(odd, odd_url, name="odd"),
-            )
+            ),
+            clock=clock,
         ) as face,
     ):
         await eventually(lambda: face.is_following("here", "odd"), why="not followed")

@@ -129,11 +129,11 @@ def test_the_daemon_takes_its_configuration(tmp_path: Path, url: str) -> None:
     path = tmp_path / "monitor.toml"
     path.write_text(with_secrets(source_of("monitor", CONFIGURATION), tmp_path))
     (variable,) = SERVICES["monitor"]["environment"]
-    verdict = validate_file(path, {variable: url})
-    assert verdict.problems == ()
-    assert verdict.configuration is not None
-    assert [workspace.workspace.url for workspace in verdict.configuration.workspaces] == [url]
-    broker = verdict.configuration.mqtt
+    result = validate_file(path, {variable: url})
+    assert result.problems == ()
+    assert result.configuration is not None
+    assert [workspace.workspace.url for workspace in result.configuration.workspaces] == [url]
+    broker = result.configuration.mqtt
     assert broker is not None
     assert broker.url == "mqtt://mosquitto:1883"
     assert "mosquitto" in SERVICES

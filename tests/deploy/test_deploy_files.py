@@ -110,8 +110,8 @@ def test_the_configurations_of_the_guide_are_right(tmp_path: Path, number: int) 
         (tmp_path / name).write_text("a-secret-for-the-test\n")
     path = tmp_path / "monitor.toml"
     path.write_text(text.replace("/run/secrets", str(tmp_path)))
-    verdict = validate_file(path, {"CREDENTIALS_DIRECTORY": str(tmp_path)})
-    assert verdict.problems == ()
+    result = validate_file(path, {"CREDENTIALS_DIRECTORY": str(tmp_path)})
+    assert result.problems == ()
 
 
 # What the two files for a broker name, on which machine ever, and what the test has in its place.

@@ -42,7 +42,7 @@ def alert(number: int = 1, state: AlertState = AlertState.FIRING, **more: Any) -
         evidence=(f"w:flow_run:9{number}:failed",),
         evidence_count=1,
         facts={"error": "no such file"},
-        is_told=True,
+        is_notified=True,
     )
     return msgspec.structs.replace(made, **more)
 

@@ -205,8 +205,8 @@ async def test_what_stands_is_told_again(tmp_path: Path, receiver: PostReceiver)
     async with OutputScene(
         tmp_path, lambda item: output_for(item, receiver, resend_seconds=0.05)
     ) as scene:
-        untold = alert(3, is_told=False, muted_by=("mute",))
-        pending = alert(4, AlertState.PENDING, is_told=False)
+        untold = alert(3, is_notified=False, muted_by=("mute",))
+        pending = alert(4, AlertState.PENDING, is_notified=False)
         scene.picture = AlertingSnapshot(alerts=(alert(1), alert(2), untold, pending))
         await scene.start()
         await receiver.until(lambda: len(receiver.taken) >= 3)

@@ -35,7 +35,7 @@ class Notified(PostReceiver):
             for alert in got.json()["alerts"]
         )
 
-    def is_told(self, numbers: range, status: str) -> bool:
+    def is_notified(self, numbers: range, status: str) -> bool:
         return all(self.counts[str(number), status] for number in numbers)
 
 
@@ -85,13 +85,13 @@ async def test_each_alert_notifies_once_of_its_start_and_once_of_its_end(
         await scene.start()
         scene.picture = AlertingSnapshot(alerts=tuple(alert(number) for number in numbers))
         await scene.tell(*[fired(number) for number in numbers])
-        await notified.until(lambda: notified.is_told(numbers, "firing"))
+        await notified.until(lambda: notified.is_notified(numbers, "firing"))
         held = await active(alertmanager.url)
         assert set(held) == {str(number) for number in numbers}
         assert held["3"]["annotations"] == {"summary": "orders 3 failed", "run": "93"}
         await scene.tell(*[resolved(number) for number in numbers])
         scene.picture = AlertingSnapshot()
-        await notified.until(lambda: notified.is_told(numbers, "resolved"))
+        await notified.until(lambda: notified.is_notified(numbers, "resolved"))
         await pause(0.7)  # ends are told again meanwhile, and group intervals go by
         assert set(notified.counts.values()) == {1}
         assert await active(alertmanager.url) == {}
@@ -105,11 +105,11 @@ async def test_an_alert_that_is_told_again_does_not_lapse(
         await scene.start()
         scene.picture = AlertingSnapshot(alerts=(alert(1),))
         await scene.tell(fired(1))
-        await notified.until(lambda: notified.is_told(range(1, 2), "firing"))
+        await notified.until(lambda: notified.is_notified(range(1, 2), "firing"))
         await pause(0.9)
         assert set(await active(alertmanager.url)) == {"1"}
         await scene.stop()
-        await notified.until(lambda: notified.is_told(range(1, 2), "resolved"))
+        await notified.until(lambda: notified.is_notified(range(1, 2), "resolved"))
         assert set(notified.counts.values()) == {1}
 
 
@@ -121,9 +121,9 @@ async def test_what_is_told_twice_notifies_once(
     async with OutputScene(tmp_path, output_to(alertmanager.url)) as first:
         await first.start()
         await first.tell(fired(1))
-        await notified.until(lambda: notified.is_told(one, "firing"))
+        await notified.until(lambda: notified.is_notified(one, "firing"))
         await first.tell(resolved(1))
-        await notified.until(lambda: notified.is_told(one, "resolved"))
+        await notified.until(lambda: notified.is_notified(one, "resolved"))
     (tmp_path / "again").mkdir()
     async with OutputScene(tmp_path / "again", output_to(alertmanager.url)) as second:
         await second.tell(fired(1), resolved(1))
@@ -141,9 +141,9 @@ async def test_a_second_episode_notifies_anew(
         await scene.start()
         one = range(1, 2)
         await scene.tell(fired(1))
-        await notified.until(lambda: notified.is_told(one, "firing"))
+        await notified.until(lambda: notified.is_notified(one, "firing"))
         await scene.tell(resolved(1))
-        await notified.until(lambda: notified.is_told(one, "resolved"))
+        await notified.until(lambda: notified.is_notified(one, "resolved"))
         anew = {"starts_at": BEGAN + HOUR / 3}
         await scene.tell(fired(1, **anew))
         await notified.until(lambda: notified.counts["1", "firing"] == 2)
@@ -169,11 +169,11 @@ async def test_one_that_is_down_hears_all_later_and_the_other_at_once(
         for scene in (up, down):
             await scene.start()
             await scene.tell(fired(1), fired(2))
-        await notified.until(lambda: notified.is_told(range(1, 3), "firing"))
+        await notified.until(lambda: notified.is_notified(range(1, 3), "firing"))
         await down.until(lambda: down.count("failed") > 0)
         assert late.got == []
         await stack.enter_async_context(other)
-        await late.until(lambda: late.is_told(range(1, 3), "firing"))
+        await late.until(lambda: late.is_notified(range(1, 3), "firing"))
         await down.until_delivered()
         assert await down.letters() == []
 
@@ -207,6 +207,6 @@ async def test_a_storm_is_one_notification_where_the_route_groups(
     ):
         await scene.tell(*[fired(number) for number in numbers])
         await scene.start()
-        await notified.until(lambda: notified.is_told(numbers, "firing"))
+        await notified.until(lambda: notified.is_notified(numbers, "firing"))
         assert len(await active(grouping.url)) == 500
         assert len(notified.got) <= 3  # what comes after the first 100 ms is a group's change

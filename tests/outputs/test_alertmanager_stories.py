@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
@@ -23,7 +24,7 @@ RESEND_SECONDS = 0.02
 
 
 class Step(Struct, frozen=True):
-    """What happens next: an alert changes, the picture follows, answers fail, the daemon ends."""
+    """What happens next: an alert changes, the snapshot follows, answers fail, the daemon ends."""
 
     what: str
     number: int = 1
@@ -70,6 +71,21 @@ class Story:
         self.truth[number] = now
         await self.scene.tell(event_of(now))
 
+    async def until_repeated(self, *, times: int) -> None:
+        """Wait until each alert that is firing now has been posted so many times more."""
+        firing = {n for n, alert in self.truth.items() if alert.state is AlertState.FIRING}
+        before = len(self.receiver.taken)
+
+        def is_repeated() -> bool:
+            posted = Counter(
+                int(item["labels"]["pipeline_id"])
+                for got in self.receiver.taken[before:]
+                for item in got.json()
+            )
+            return all(posted[number] >= times for number in firing)
+
+        await self.receiver.until(is_repeated)
+
     def believed(self) -> dict[int, tuple[datetime, bool]]:
         """Return of each alert the start and whether it is firing, as it was posted last.
 
@@ -91,7 +107,7 @@ class Story:
 
 
 async def told(steps: list[Step], folder: Path) -> Story:
-    """Let the steps happen, then let everything come to rest and be told again twice."""
+    """Let the steps happen, then wait until all is delivered and repeated twice."""
 
     def make(scene: OutputScene) -> AlertmanagerOutput:
         return AlertmanagerOutput(
@@ -114,14 +130,19 @@ async def told(steps: list[Step], folder: Path) -> Story:
         await scene.until_delivered()
         await story.take(Step("picture"))
         await story.take(Step("restart"))
+        # The first may be the repetition that was on its way when the former life ended.
+        await story.until_repeated(times=2)
         await story.take(Step("wait"))
         return story
 
 
 @settings(max_examples=15, deadline=None)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
+@example(  # a lagging snapshot repeats the start of the alert before
+    [Step("change"), Step("picture"), Step("wait"), Step("change"), Step("change")]
+)
 def test_what_was_posted_last_is_the_truth(steps: list[Step]) -> None:
-    """Failures, kills and a picture that lags let no alert fire that is over, nor end early."""
+    """Failures, kills and a snapshot that lags let no alert fire that is over, nor end early."""
     with tempfile.TemporaryDirectory() as folder:
         story = asyncio.run(told(steps, Path(folder)))
     assert story.believed() == story.expected()

@@ -126,7 +126,7 @@ ROUNDS = st.lists(
 
 
 @given(rounds=ROUNDS)
-def test_the_count_of_what_is_unsettled_is_right(rounds: list[list[str]]) -> None:
+def test_the_count_of_unprocessed_events_is_right(rounds: list[list[str]]) -> None:
     """Whatever is answered, sent again or given up, room in the window is neither lost nor made."""
     flows = (FLOW, OTHER_FLOW, None)
     window = window_of(*[(str(number % 5), flows[number % 3]) for number in range(12)])

@@ -20,7 +20,7 @@ from monitor.model.live_state import PollStatus, ScheduleKnown
 from monitor.model.runs import JobCount, PipelineKind, RunKind, Status
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import NOON, event, flow, history, plan, run
-from tests.outputs.metrics_told import alerting, told
+from tests.outputs.metrics_page_parts import alerting, told
 from tests.servers import program
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"

@@ -49,6 +49,7 @@ def test_every_overridden_method_exists_with_the_same_parameters() -> None:
         "_on_publish",
         "_on_socket_open",
         "_on_socket_register_write",
+        "_wait_for",
     }
     for name in overridden:
         theirs = inspect.signature(getattr(aiomqtt.Client, name)).parameters

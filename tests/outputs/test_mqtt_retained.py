@@ -165,7 +165,7 @@ async def test_a_change_is_published_once(it: MqttScene, broker: Mosquitto) -> N
             # The pipeline's message shows that the workspace has been looked at once more.
             again = msgspec.structs.replace(HEALTH, consecutive_failures=number)
             it.live_state.pipeline_health[IDENTITY] = again
-            await ear.until(partial(is_told, ear, number))
+            await ear.until(partial(is_notified, ear, number))
         it.live_state.update_workspace("w", reachability=Reachability.UNREACHABLE, reason="down")
         await ear.until(lambda: ear.on(topic)[-1].json()["state"] == "unreachable")
         told = [item.json()["state"] for item in ear.on(topic)]
@@ -173,7 +173,7 @@ async def test_a_change_is_published_once(it: MqttScene, broker: Mosquitto) -> N
         assert len(told) == len(set(told))
 
 
-def is_told(ear: Subscriber, failures: int) -> bool:
+def is_notified(ear: Subscriber, failures: int) -> bool:
     """True when the pipeline's newest message tells so many failures."""
     told = ear.on(PIPELINE)
     return bool(told) and told[-1].json()["consecutive_failures"] == failures

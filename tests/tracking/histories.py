@@ -69,7 +69,7 @@ class World:
     unconfirmed: list[Observation] = field(default_factory=list)
 
     def look(self, observation: Observation, *, crash: bool = False) -> ObservationOutcome:
-        """Take a observation; a crash before the commit leaves everything as it was."""
+        """Take an observation; a crash before the commit leaves everything as it was."""
         verdict = advance(self.states.get(observation.key), observation, self.boundary)
         if crash:
             return verdict.outcome

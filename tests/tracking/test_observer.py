@@ -61,7 +61,7 @@ def seen(clock: ManualClock, number: int, word: str, **details: object) -> Obser
         observed_at=at,
         native_status=word,
         source=Source(str(told.pop("source", Source.POLL))),
-        **told,  # type: ignore[arg-type]  # fields of a observation, chosen by the test
+        **told,  # type: ignore[arg-type]  # fields of an observation, chosen by the test
     )
 
 

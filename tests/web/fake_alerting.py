@@ -75,7 +75,7 @@ class FakeAlerting:
             "run": KNOWN_RUN,
             "evidence": ("acme:job_group:17:failed",),
             "evidence_count": 1,
-            "is_told": True,
+            "is_notified": True,
         }
         return Alert(**{**made, **more})
 

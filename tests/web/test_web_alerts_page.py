@@ -19,7 +19,7 @@ async def test_firing_alerts_come_first(site: Site) -> None:
     """Firing, pending and over, with what holds them back, stand before everything else."""
     alert = site.alerting.alert
     site.alerting.show(
-        alert("aa", muted_by=("silence:5d3c",), is_told=False),
+        alert("aa", muted_by=("silence:5d3c",), is_notified=False),
         alert("ab", muted_by=("mute",)),
         alert("bb", state=AlertState.PENDING, name="queue_slow"),
         alert("cc", state=AlertState.RESOLVED, ends_at=site.clock.now(), name="run_stuck"),

@@ -25,7 +25,7 @@ class LifecycleLimits(Struct, frozen=True, kw_only=True):
     resolved_kept_seconds: float = 3_600.0
 
 
-class LifecycleInputs(Struct, frozen=True, kw_only=True):
+class EvaluationTime(Struct, frozen=True, kw_only=True):
     """When an alert takes a step, and what suppresses it then.
 
     ``now`` is our steady clock, which no jump of the wall clock moves. ``as_of`` is until when
@@ -46,21 +46,21 @@ def firing(
     result: Firing,
     fresh: Alert,
     rule: RuleSettings,
-    inputs: LifecycleInputs,
+    moment: EvaluationTime,
 ) -> LifecycleOutcome:
     """``fresh`` is the alert as it would begin now, its start taken from the evidence."""
     if isinstance(state, FingerprintHistory):
-        instance = _pending(state, fresh, inputs.now)
+        instance = _pending(state, fresh, moment.now)
     elif state.is_open:
-        instance = with_evidence(state, result, fresh, is_news=inputs.is_event)
+        instance = with_evidence(state, result, fresh, is_news=moment.is_event)
     else:
-        instance = _pending(state.past, fresh, inputs.now)
+        instance = _pending(state.past, fresh, moment.now)
     if instance.alert.state is AlertState.FIRING:
-        step = StepWord.DEDUPLICATED if instance.alert.is_told else StepWord.MUTED
+        step = StepWord.DEDUPLICATED if instance.alert.is_notified else StepWord.MUTED
         return LifecycleOutcome(state=instance, step=step)
-    if rule.for_seconds > 0 and not _has_lasted(instance, rule, inputs):
+    if rule.for_seconds > 0 and not _has_lasted(instance, rule, moment):
         return LifecycleOutcome(state=instance, step=StepWord.PENDING)
-    return _fire(instance, inputs)
+    return _fire(instance, moment)
 
 
 def not_firing(state: FingerprintState, result: Ok | Unknown, *, now: datetime) -> LifecycleOutcome:
@@ -80,23 +80,23 @@ def not_firing(state: FingerprintState, result: Ok | Unknown, *, now: datetime) 
 
 
 def pass_time(
-    instance: AlertInstance, rule: RuleSettings, inputs: LifecycleInputs
+    instance: AlertInstance, rule: RuleSettings, moment: EvaluationTime
 ) -> LifecycleOutcome:
     """What time alone changes: pending to firing, reminders, ends of silences and of flapping."""
-    instance = _not_of_the_future(instance, inputs.now)
-    age_seconds = (inputs.now - instance.since).total_seconds()
+    instance = _not_of_the_future(instance, moment.now)
+    age_seconds = (moment.now - instance.since).total_seconds()
     if instance.alert.state is AlertState.RESOLVED:
-        is_over = age_seconds >= inputs.limits.resolved_kept_seconds
+        is_over = age_seconds >= moment.limits.resolved_kept_seconds
         return LifecycleOutcome(state=instance.past if is_over else instance)
     if instance.alert.state is AlertState.PENDING:
-        if instance.is_met and _has_lasted(instance, rule, inputs):
-            return _fire(instance, inputs)
+        if instance.is_met and _has_lasted(instance, rule, moment):
+            return _fire(instance, moment)
         return LifecycleOutcome(state=instance)
     if instance.quiet_since is not None and instance.clear_since is not None:
-        quiet_seconds = (inputs.now - instance.quiet_since).total_seconds()
-        if quiet_seconds >= inputs.limits.flap_seconds / 2:
-            return end(instance, instance.clear_since, now=inputs.now)
-    return _suppressed_or_reminded(instance, rule, inputs)
+        quiet_seconds = (moment.now - instance.quiet_since).total_seconds()
+        if quiet_seconds >= moment.limits.flap_seconds / 2:
+            return end(instance, instance.clear_since, now=moment.now)
+    return _suppressed_or_reminded(instance, rule, moment)
 
 
 def next_timer_at(
@@ -112,13 +112,13 @@ def next_timer_at(
     if alert.state is AlertState.PENDING:
         lasting = timedelta(seconds=rule.for_seconds)
         return instance.since + lasting if instance.is_met else None
-    if alert.muted_by or (instance.is_met and not alert.is_told):
+    if alert.muted_by or (instance.is_met and not alert.is_notified):
         return instance.since
     times: list[datetime] = []
     if instance.quiet_since is not None and instance.clear_since is not None:
         times.append(instance.quiet_since + timedelta(seconds=limits.flap_seconds / 2))
     if instance.is_met and rule.repeat_seconds > 0:
-        times.append((alert.told_at or instance.since) + timedelta(seconds=rule.repeat_seconds))
+        times.append((alert.notified_at or instance.since) + timedelta(seconds=rule.repeat_seconds))
     return min(times, default=None)
 
 
@@ -136,7 +136,7 @@ def end(
         alert, state=AlertState.RESOLVED, ends_at=max(at, alert.starts_at), facts=facts
     )
     past = FingerprintHistory(last_end=alert.ends_at, starts=instance.past.starts)
-    if not alert.is_told:
+    if not alert.is_notified:
         return LifecycleOutcome(state=past, step=StepWord.ENDED_UNNOTIFIED)
     return LifecycleOutcome(
         state=AlertInstance(alert=alert, since=now, past=past, is_met=False),
@@ -203,57 +203,57 @@ def _pending(past: FingerprintHistory, fresh: Alert, now: datetime) -> AlertInst
     return AlertInstance(alert=alert, since=now, past=past)
 
 
-def _has_lasted(instance: AlertInstance, rule: RuleSettings, inputs: LifecycleInputs) -> bool:
+def _has_lasted(instance: AlertInstance, rule: RuleSettings, moment: EvaluationTime) -> bool:
     """True once it has lasted `for_seconds`, by our clock and by what is known of the subject's."""
     if rule.for_seconds <= 0:
         return True
     lasting = timedelta(seconds=rule.for_seconds)
-    if inputs.now - instance.since < lasting:
+    if moment.now - instance.since < lasting:
         return False
-    is_known = inputs.as_of is not None and inputs.as_of - instance.alert.starts_at >= lasting
-    return inputs.is_ours or is_known
+    is_known = moment.as_of is not None and moment.as_of - instance.alert.starts_at >= lasting
+    return moment.is_ours or is_known
 
 
-def _fire(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
+def _fire(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     starts_at = instance.alert.starts_at
-    since = starts_at - timedelta(seconds=inputs.limits.flap_seconds)
+    since = starts_at - timedelta(seconds=moment.limits.flap_seconds)
     # By starts and not by now, so that a repeated step decides alike.
     starts = (*(start for start in instance.past.starts if start > since), starts_at)
     alert = msgspec.structs.replace(
-        instance.alert, state=AlertState.FIRING, is_flapping=len(starts) >= inputs.limits.flap_count
+        instance.alert, state=AlertState.FIRING, is_flapping=len(starts) >= moment.limits.flap_count
     )
-    past = msgspec.structs.replace(instance.past, starts=starts[-inputs.limits.flap_count :])
-    firing = msgspec.structs.replace(instance, alert=alert, past=past, since=inputs.now)
-    if inputs.muted_by:
-        return _muted(firing, inputs)
-    return _notified(firing, inputs)
+    past = msgspec.structs.replace(instance.past, starts=starts[-moment.limits.flap_count :])
+    firing = msgspec.structs.replace(instance, alert=alert, past=past, since=moment.now)
+    if moment.muted_by:
+        return _muted(firing, moment)
+    return _notified(firing, moment)
 
 
 def _suppressed_or_reminded(
-    instance: AlertInstance, rule: RuleSettings, inputs: LifecycleInputs
+    instance: AlertInstance, rule: RuleSettings, moment: EvaluationTime
 ) -> LifecycleOutcome:
     alert = instance.alert
-    if inputs.muted_by and inputs.muted_by != alert.muted_by:
-        return _muted(instance, inputs)
-    was_silenced = is_silenced(alert.muted_by) and not inputs.muted_by
-    if alert.muted_by and not inputs.muted_by:
+    if moment.muted_by and moment.muted_by != alert.muted_by:
+        return _muted(instance, moment)
+    was_silenced = is_silenced(alert.muted_by) and not moment.muted_by
+    if alert.muted_by and not moment.muted_by:
         alert = msgspec.structs.replace(alert, muted_by=())
         instance = msgspec.structs.replace(instance, alert=alert)
-    if inputs.muted_by or not instance.is_met:
+    if moment.muted_by or not instance.is_met:
         return LifecycleOutcome(state=instance)
-    if not alert.is_told:
-        return _notified(instance, inputs)
-    told_at = alert.told_at or instance.since
-    is_time = 0 < rule.repeat_seconds <= (inputs.now - told_at).total_seconds()
+    if not alert.is_notified:
+        return _notified(instance, moment)
+    notified_at = alert.notified_at or instance.since
+    is_time = 0 < rule.repeat_seconds <= (moment.now - notified_at).total_seconds()
     if was_silenced or is_time:
-        return _reminded(instance, inputs)
+        return _reminded(instance, moment)
     return LifecycleOutcome(state=instance)
 
 
-def _muted(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
+def _muted(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     """Keep what suppresses it. The start of a silence is published, once for each start."""
-    begins = is_silenced(inputs.muted_by) and not is_silenced(instance.alert.muted_by)
-    alert = msgspec.structs.replace(instance.alert, muted_by=inputs.muted_by)
+    begins = is_silenced(moment.muted_by) and not is_silenced(instance.alert.muted_by)
+    alert = msgspec.structs.replace(instance.alert, muted_by=moment.muted_by)
     number = instance.silenced + begins
     instance = msgspec.structs.replace(instance, alert=alert, silenced=number)
     if not begins:
@@ -262,14 +262,16 @@ def _muted(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome
         state=instance,
         step=StepWord.SILENCED,
         is_published=True,
-        occurred_at=inputs.as_of,
+        occurred_at=moment.as_of,
         number=number,
     )
 
 
-def _notified(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
+def _notified(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     word = StepWord.FLAPPING if instance.alert.is_flapping else StepWord.FIRED
-    alert = msgspec.structs.replace(instance.alert, is_told=True, told_at=inputs.now, muted_by=())
+    alert = msgspec.structs.replace(
+        instance.alert, is_notified=True, notified_at=moment.now, muted_by=()
+    )
     return LifecycleOutcome(
         state=msgspec.structs.replace(instance, alert=alert),
         step=word,
@@ -278,23 +280,23 @@ def _notified(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutc
     )
 
 
-def _reminded(instance: AlertInstance, inputs: LifecycleInputs) -> LifecycleOutcome:
+def _reminded(instance: AlertInstance, moment: EvaluationTime) -> LifecycleOutcome:
     number = instance.alert.reminders + 1
-    alert = msgspec.structs.replace(instance.alert, told_at=inputs.now, reminders=number)
+    alert = msgspec.structs.replace(instance.alert, notified_at=moment.now, reminders=number)
     return LifecycleOutcome(
         state=msgspec.structs.replace(instance, alert=alert),
         step=StepWord.REMINDED,
         is_published=True,
-        occurred_at=inputs.as_of,
+        occurred_at=moment.as_of,
         number=number,
     )
 
 
 def _not_of_the_future(instance: AlertInstance, now: datetime) -> AlertInstance:
     """Count from now what was stored under a clock that was set back over a restart."""
-    told_at = instance.alert.told_at
-    if told_at is not None and told_at > now:
-        alert = msgspec.structs.replace(instance.alert, told_at=now)
+    notified_at = instance.alert.notified_at
+    if notified_at is not None and notified_at > now:
+        alert = msgspec.structs.replace(instance.alert, notified_at=now)
         instance = msgspec.structs.replace(instance, alert=alert)
     if instance.quiet_since is not None and instance.quiet_since > now:
         instance = msgspec.structs.replace(instance, quiet_since=now)

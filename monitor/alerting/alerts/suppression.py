@@ -93,7 +93,7 @@ class Suppression(Struct, frozen=True, kw_only=True):
 
     def _inhibited(self, alert: Alert) -> Iterable[str]:
         rule = RuleKind(alert.rule)
-        if rule in _OBSERVED and not alert.is_told:
+        if rule in _OBSERVED and not alert.is_notified:
             return
         names = (alert.workspace,) if alert.workspace == BRIDGE else (alert.workspace, BRIDGE)
         for name in names:

@@ -7,7 +7,7 @@ import msgspec
 from monitor.alerting.alerts import lifecycle
 from monitor.alerting.alerts.content import bounded, new_alert, subject_of
 from monitor.alerting.alerts.instance import AlertInstance, FingerprintState
-from monitor.alerting.alerts.lifecycle import LifecycleInputs
+from monitor.alerting.alerts.lifecycle import EvaluationTime
 from monitor.alerting.alerts.outcome import LifecycleOutcome, StepWord
 from monitor.alerting.alerts.pending_step import MEMORY
 from monitor.alerting.attribution.attribution import Correlation, RuleTarget
@@ -65,8 +65,8 @@ class Advancer:
         muted_by: tuple[str, ...] = ()
         if instance.is_open:
             muted_by = context.suppression.reasons(instance.alert, rule.mute, at=context.wall_now)
-        inputs = self._inputs(context, target, muted_by)
-        outcome = lifecycle.pass_time(instance, rule.settings, inputs)
+        moment = self._evaluation_time(context, target, muted_by)
+        outcome = lifecycle.pass_time(instance, rule.settings, moment)
         context.pending.advance(key, instance, outcome)
         if outcome.step:
             self._history.add(None, rule.name, key, outcome.step, at=context.wall_now)
@@ -158,17 +158,17 @@ class Advancer:
         muted_by: tuple[str, ...] = ()
         if not isinstance(state, AlertInstance) or state.alert.state is not AlertState.FIRING:
             muted_by = context.suppression.reasons(fresh, rule.mute, at=context.wall_now)
-        inputs = self._inputs(context, target, muted_by)
-        return lifecycle.firing(state, result, fresh, rule.settings, inputs)
+        moment = self._evaluation_time(context, target, muted_by)
+        return lifecycle.firing(state, result, fresh, rule.settings, moment)
 
     def _url_of(self, run: RunKey | None) -> str | None:
         active = self._view.active_run(run) if run is not None else None
         return active.run.url if active is not None else None
 
-    def _inputs(
+    def _evaluation_time(
         self, context: EvaluationContext, target: RuleTarget, muted_by: tuple[str, ...]
-    ) -> LifecycleInputs:
-        return LifecycleInputs(
+    ) -> EvaluationTime:
+        return EvaluationTime(
             now=context.now,
             as_of=context.as_of(target.subject),
             is_ours=target.subject.subject_kind in OURS,

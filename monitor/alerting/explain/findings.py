@@ -156,7 +156,7 @@ class Findings:
         if key in self.alerts:
             yield FoundAlert(self.alerts[key])
         for ended in reversed(self._engine.ended(key)):
-            yield FoundAlert(ended.alert, "" if ended.alert.is_told else ended.word)
+            yield FoundAlert(ended.alert, "" if ended.alert.is_notified else ended.word)
 
 
 def is_open(alert: Alert) -> bool:

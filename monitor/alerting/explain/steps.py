@@ -204,7 +204,7 @@ def _alert_status(
 ) -> tuple[StepOutcome, str]:
     """Return what became of an alert, and what holds it back if it did not fire."""
     alert, since = found.alert, f"since {instant(found.alert.starts_at)}"
-    if alert.is_told:
+    if alert.is_notified:
         return _fired(alert, since)
     if alert.muted_by:
         # The first reason is the one that counts; all are named.
@@ -222,8 +222,8 @@ def _alert_status(
 
 def _fired(alert: Alert, since: str) -> tuple[StepOutcome, str]:
     facts = [since]
-    if alert.told_at is not None:
-        facts.append(f"last notified {instant(alert.told_at)}")
+    if alert.notified_at is not None:
+        facts.append(f"last notified {instant(alert.notified_at)}")
     if alert.is_flapping:
         facts.append("flapping: notified once")
     if alert.preexisting:

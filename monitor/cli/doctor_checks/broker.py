@@ -8,7 +8,15 @@ from datetime import datetime
 import msgspec
 
 from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, not_checked, ok, warning
+from monitor.cli.doctor_checks.lines import (
+    CheckLine,
+    bounded,
+    failed,
+    not_checked,
+    ok,
+    together,
+    warning,
+)
 from monitor.config.checks import is_loopback
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputUnavailableError
@@ -25,9 +33,11 @@ async def check_broker(settings: MqttSettings | None, *, clock: Clock) -> list[C
     """Connect with the version, credentials and TLS of the settings, and publish one message."""
     if settings is None:
         return [ok(_CONNECTION, "off: there is no section [mqtt]")]
-    tls, trial = await asyncio.gather(
-        bounded(_TLS, _check_tls(settings, now=clock.now())),
-        bounded(_CONNECTION, _try(settings, clock=clock)),
+    tls, trial = await together(
+        {
+            _TLS: bounded(_TLS, _check_tls(settings, now=clock.now())),
+            _CONNECTION: bounded(_CONNECTION, _try(settings, clock=clock)),
+        }
     )
     connection, *publishing = trial
     return [connection, *tls, *publishing]

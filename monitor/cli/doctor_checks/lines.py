@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine, Mapping
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from monitor.model.errors import MonitorError
+
+T = TypeVar("T")
 
 CHECK_SECONDS = 20.0
 _SEE_ABOVE = "fix the failed checks above, then run doctor again"
@@ -65,3 +68,12 @@ async def bounded(
         ]
     except (MonitorError, OSError) as exc:
         return [failed(subject, f"could not be checked: {exc}", "fix that, then run doctor again")]
+
+
+async def together(checks: Mapping[str, Coroutine[Any, Any, T]]) -> list[T]:
+    """Run checks at once, each as a task named for its subject; return their results in order."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(check, name=f"doctor: {subject}") for subject, check in checks.items()
+        ]
+    return [task.result() for task in tasks]

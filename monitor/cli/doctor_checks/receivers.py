@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from monitor.cli.doctor_checks.certificates import Endpoint, check_certificate
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok, warning
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, ok, together, warning
 from monitor.config.checks import is_loopback
 from monitor.model.clock import Clock
 from monitor.model.errors import OutputError, OutputUnavailableError
@@ -27,13 +27,16 @@ _WEBHOOK = "webhook"
 
 async def check_alertmanagers(settings: AlertmanagerSettings, *, clock: Clock) -> list[CheckLine]:
     """Post an empty list to each, with the credentials and TLS of the settings."""
-    checks = await asyncio.gather(
-        *(
-            bounded(_subject(url), _check_alertmanager(url, settings, clock=clock))
-            for url in settings.urls
-        )
+    results = await together(
+        {
+            # Two paths of one host have one subject.
+            f"{_subject(url)} ({number})": bounded(
+                _subject(url), _check_alertmanager(url, settings, clock=clock)
+            )
+            for number, url in enumerate(settings.urls, 1)
+        }
     )
-    return [line for lines in checks for line in lines]
+    return [line for lines in results for line in lines]
 
 
 async def check_webhook(settings: WebhookSettings, *, clock: Clock) -> list[CheckLine]:

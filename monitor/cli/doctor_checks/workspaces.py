@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 
 import msgspec
 from msgspec import Struct
@@ -28,7 +27,7 @@ from monitor.cli.doctor_checks.capabilities import (
     edition_line,
     limits_line,
 )
-from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, not_checked
+from monitor.cli.doctor_checks.lines import CheckLine, bounded, failed, not_checked, together
 from monitor.cli.doctor_checks.schedules import check_schedules
 from monitor.config import WorkspaceConfiguration
 from monitor.model.clock import Clock
@@ -77,10 +76,15 @@ async def check_workspace(
         return [failed(f"{name} settings", str(exc), "correct that in [[workspaces]]")]
     async with client:
         tls_subject = f"{name} TLS"
-        reached, tls = await asyncio.gather(
-            reach(client, f"{name} reachability"),
-            bounded(tls_subject, check_tls(settings, tls_subject, now=clock.now())),
-        )
+        async with asyncio.TaskGroup() as group:
+            reaching = group.create_task(
+                reach(client, f"{name} reachability"), name=f"doctor: {name} reachability"
+            )
+            checking_tls = group.create_task(
+                bounded(tls_subject, check_tls(settings, tls_subject, now=clock.now())),
+                name=f"doctor: {tls_subject}",
+            )
+        reached, tls = reaching.result(), checking_tls.result()
         lines = [reached.line, *tls]
         if not reached.is_answering:
             expiry = f"{name} token expiry"
@@ -129,15 +133,13 @@ async def _check_found(
     name, able, now = client.name, found.capabilities, surroundings.clock.now()
     token, expiry = f"{name} token", f"{name} token expiry"
     schedules, lists = f"{name} schedules", f"{name} flows and plans"
-    about_token, seen = await asyncio.gather(
-        _together(
-            bounded(token, check_person(client, token, able)),
-            bounded(expiry, check_expiry(client, expiry, now=now, may_ask=True)),
-        ),
-        _together(
-            bounded(schedules, check_schedules(client, schedules, able)),
-            bounded(lists, check_lists(client, lists, able)),
-        ),
+    person, expires, visible_schedules, visible_lists = await together(
+        {
+            token: bounded(token, check_person(client, token, able)),
+            expiry: bounded(expiry, check_expiry(client, expiry, now=now, may_ask=True)),
+            schedules: bounded(schedules, check_schedules(client, schedules, able)),
+            lists: bounded(lists, check_lists(client, lists, able)),
+        }
     )
     limits = limits_line(
         client,
@@ -147,10 +149,12 @@ async def _check_found(
     # Last, because the answer to the test carries a quota of its own.
     called = await _check_callbacks(client, able, configuration.callbacks, surroundings)
     return [
-        *about_token,
+        *person,
+        *expires,
         edition_line(found, f"{name} edition"),
         capabilities_line(found, f"{name} capabilities"),
-        *seen,
+        *visible_schedules,
+        *visible_lists,
         limits,
         *called,
     ]
@@ -179,11 +183,13 @@ async def _check_callbacks(
         capabilities=able,
         has_daemon=surroundings.has_daemon,
     )
-    return await _together(bounded(callbacks, reached, seconds=_TEST_SECONDS), bounded(tasks, kept))
-
-
-async def _together(*checks: Awaitable[list[CheckLine]]) -> list[CheckLine]:
-    return [line for lines in await asyncio.gather(*checks) for line in lines]
+    results = await together(
+        {
+            callbacks: bounded(callbacks, reached, seconds=_TEST_SECONDS),
+            tasks: bounded(tasks, kept),
+        }
+    )
+    return [line for lines in results for line in lines]
 
 
 def _not_probed(name: str, why: str) -> list[CheckLine]:

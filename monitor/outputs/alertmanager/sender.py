@@ -156,7 +156,7 @@ class Sender:
         return {
             alert.fingerprint: alert
             for alert in self._alerting().alerts
-            if alert.is_told and alert.state is AlertState.FIRING
+            if alert.is_notified and alert.state is AlertState.FIRING
         }
 
     def _present(self, key: str, firing: Mapping[str, Alert]) -> Alert | None:

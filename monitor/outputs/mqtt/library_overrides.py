@@ -5,18 +5,20 @@ has compared this file with the new sources and has set the version here.
 
 Why private members: aiomqtt reports a message that the broker denied as published, hides the
 reason for which a connection ended, registers sockets with the loop after they may have been
-closed, and cannot hang up without a DISCONNECT. paho packs the properties of each message anew.
+closed, drops a cancellation before Python 3.12, and cannot hang up without a DISCONNECT. paho
+packs the properties of each message anew.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeVar
 
 import aiomqtt
 from aiomqtt.client import ProtocolVersion
@@ -30,6 +32,8 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from monitor.outputs.settings import MqttSettings
+
+T = TypeVar("T")
 
 WRITTEN_FOR = {"aiomqtt": "2.5.1", "paho-mqtt": "2.2.0"}
 
@@ -152,6 +156,21 @@ class BrokerClient(aiomqtt.Client):
     def ping_if_due(self) -> None:
         """Send a PING where the keepalive asks for it; to be called every second."""
         self._client.loop_misc()
+
+    # --- what aiomqtt calls ---
+
+    async def _wait_for(self, fut: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - the signature is aiomqtt's
+        # Before Python 3.12 `asyncio.wait_for` drops a cancellation that arrives in the same turn
+        # of the loop as the result; whoever stops the output would then wait for ever.
+        result = asyncio.ensure_future(fut)
+        try:
+            await asyncio.wait((result,), timeout=self.timeout if timeout is None else timeout)
+            if not result.done():
+                raise aiomqtt.MqttError("the broker did not answer in time")
+            return result.result()
+        finally:
+            # Also where it is done: a cancelled call retrieves no failure, which asyncio would log.
+            result.cancel()
 
     # --- what paho calls ---
 

@@ -13,7 +13,7 @@ from monitor.outputs.metrics.families import SERIES_OF_PIPELINE
 from monitor.outputs.settings import MetricsSettings
 from tests.outputs.metrics_daemon import Daemon, a_daemon
 from tests.outputs.metrics_examples import flow, history, named, run, samples, series
-from tests.outputs.metrics_told import connection, quality, told
+from tests.outputs.metrics_page_parts import connection, quality, told
 
 SALES = flow(3, "Sales")
 FAMILIES = (

@@ -1,0 +1,76 @@
+"""A cancellation that arrives in the same turn of the loop as the broker's answer is kept.
+
+`asyncio.wait_for`, which aiomqtt uses, drops it before Python 3.12: whoever stops the output would
+wait for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from aiomqtt.client import ProtocolVersion
+
+from monitor.outputs.mqtt.library_overrides import BrokerClient
+from tests.outputs.mqtt_scene import settings_for
+from tests.servers import Mosquitto
+
+
+class StoppedClient:
+    """A client whose task is cancelled in the middle of a callback of the library."""
+
+    def __init__(self, broker: Mosquitto, *, during: Literal["connect", "disconnect"]) -> None:
+        self._during = during
+        self._task: asyncio.Task[None] | None = None
+        self.client = BrokerClient(
+            settings_for(broker.url),
+            version=ProtocolVersion.V5,
+            will=None,
+            tls=None,
+            on_accepted=lambda _properties: self._cancel("connect"),
+            on_answer=lambda _message_id, _reason: None,
+            on_end=lambda _end: self._cancel("disconnect"),
+        )
+
+    async def run(self) -> None:
+        """Connect and disconnect."""
+        self._task = asyncio.current_task()
+        await self.client.connect()
+        await self.client.disconnect()
+
+    def _cancel(self, during: str) -> None:
+        if during == self._during and self._task is not None:
+            self._task.cancel()
+
+
+@pytest.fixture(params=[True, False], ids=["accepts", "refuses"])
+async def broker(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Mosquitto]:
+    """A broker that accepts the connection, or that refuses it for want of a password."""
+    options = [] if request.param else ["allow_anonymous false"]
+    async with Mosquitto(tmp_path, options=options) as running:
+        yield running
+
+
+async def test_a_cancellation_beside_the_answer_to_a_connect_is_kept(broker: Mosquitto) -> None:
+    """Accepted or refused: the call ends as cancelled, and no callback of the library fails."""
+    logged: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+    stopped = StoppedClient(broker, during="connect")
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(stopped.run())
+    stopped.client.hang_up()
+    del stopped
+    gc.collect()
+    assert logged == []
+
+
+@pytest.mark.parametrize("broker", [True], ids=["accepts"], indirect=True)
+async def test_a_cancellation_beside_the_end_of_a_connection_is_kept(broker: Mosquitto) -> None:
+    """The connection is closed as asked, and still the call ends as cancelled."""
+    stopped = StoppedClient(broker, during="disconnect")
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(stopped.run())

@@ -22,19 +22,19 @@ from monitor.alerting.attribution.lineage import Lineage
 from monitor.alerting.attribution.subjects import RUN_KINDS, first_key, key_of, of_run, traits_of
 from monitor.alerting.rules.baselines import Learned, age_seconds, limit_seconds
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import Subject, SubjectKind
-from monitor.alerting.rules.facts import (
+from monitor.alerting.rules.contract import (
     DaemonFacts,
     FlowOrPlanFacts,
     OutputFacts,
     PipelineFacts,
     ScheduleFacts,
+    Subject,
+    SubjectKind,
     TokenFacts,
     WorkspaceFacts,
 )
 from monitor.alerting.rules.monitor_degraded import parts
 from monitor.alerting.rules.rule_settings import RuleKind
-from monitor.alerting.rules.table import minimum_of
 from monitor.bus.contract import Retention, StoreStatus
 from monitor.model.inventory import OutputQuality
 from monitor.model.live_state import ActiveRun, PipelineHealth, ScheduleKnown, WorkspaceStatus
@@ -182,20 +182,17 @@ class EvaluationContext:
             healths[health.workspace, health.run_kind, health.pipeline.id].append(health)
         return healths
 
-    def facts_of(self, rule: Rule, subject: Subject, *, is_event: bool = False) -> Any:
-        """Return the facts of the subject for the rule; None if the subject does not exist.
-
-        An event contains its own run: then active runs and pipeline health are left out.
-        """
+    def facts_of(self, rule: Rule, subject: Subject) -> Any:
+        """Return the facts of the subject for the rule; None if the subject does not exist."""
         if subject.subject_kind is SubjectKind.DAEMON and self._store is not None:
             return DaemonFacts(bus=self._store, retention=self._retention, wall_now=self.wall_now)
         workspace = self._view.workspace(subject.workspace)
         if workspace is None:
             return None
         if subject.subject_kind is SubjectKind.PIPELINE:
-            return PipelineFacts() if is_event else self._pipeline(rule, subject)
+            return self._pipeline(rule, subject)
         if subject.subject_kind is SubjectKind.FLOW_OR_PLAN and subject.pipeline is not None:
-            return self._flow_or_plan(rule, workspace, subject.pipeline, is_event=is_event)
+            return self._flow_or_plan(rule, workspace, subject.pipeline)
         if subject.subject_kind is SubjectKind.WORKSPACE:
             polls = tuple(
                 poll for poll in self._view.polls() if poll.workspace == subject.workspace
@@ -234,36 +231,27 @@ class EvaluationContext:
         limit = None
         if rule.settings.rule is RuleKind.RUN_OVERDUE and active:
             learned = self._learned_of(subject.workspace, subject.kind, subject.pipeline)
-            limit = limit_seconds(learned, minimum_runs=minimum_of(rule.settings))
-        return PipelineFacts(
-            pipeline_health=self._health_of(subject),
-            active=active,
-            limit=limit,
-        )
+            limit = limit_seconds(learned, minimum_runs=rule.settings.minimum)
+        return PipelineFacts(active=active, limit=limit)
 
     def _flow_or_plan(
-        self, rule: Rule, workspace: WorkspaceStatus, pipeline: Pipeline, *, is_event: bool
+        self, rule: Rule, workspace: WorkspaceStatus, pipeline: Pipeline
     ) -> FlowOrPlanFacts:
         name = workspace.workspace
         kinds = RUN_KINDS[pipeline.kind]
         subjects = [of_run(RunKey(name, kind, ""), pipeline) for kind in kinds]
         identity = (pipeline.kind, pipeline.id)
-        active: tuple[ActiveRun, ...] = ()
-        pipeline_health: tuple[PipelineHealth, ...] = ()
-        if not is_event:
-            running = [self.running.get(key_of(subject)) for subject in subjects]
-            active = tuple(
-                chain.from_iterable(subject.own for subject in running if subject is not None)
-            )
-            pipeline_health = tuple(chain.from_iterable(map(self._health_of, subjects)))
+        running = [self.running.get(key_of(subject)) for subject in subjects]
         scheduled = self._schedules.of(workspace)
         return FlowOrPlanFacts(
             schedules=scheduled.by_pipeline.get(identity, ()),
             schedules_read_at=workspace.schedules_read_at,
             schedules_read_before=workspace.schedules_read_before,
-            pipeline_health=pipeline_health,
-            active=active,
-            cadence=None if is_event else self._cadence(rule, name, pipeline),
+            pipeline_health=tuple(chain.from_iterable(map(self._health_of, subjects))),
+            active=tuple(
+                chain.from_iterable(subject.own for subject in running if subject is not None)
+            ),
+            cadence=self._cadence(rule, name, pipeline),
             is_deleted=identity in scheduled.deleted,
         )
 
@@ -271,7 +259,7 @@ class EvaluationContext:
         """Return the age at which the last success is too old; by the containing kind of run."""
         if rule.settings.rule is not RuleKind.NOT_FRESH:
             return None
-        least = minimum_of(rule.settings)
+        least = rule.settings.minimum
         for kind in RUN_KINDS[pipeline.kind]:
             learned = self._learned_of(workspace, kind, pipeline)
             age = age_seconds(learned, minimum_runs=least)

@@ -17,14 +17,12 @@ from monitor.alerting.attribution.attribution import RuleTarget
 from monitor.alerting.attribution.subjects import fingerprint_of, keys_of
 from monitor.alerting.engine.context import EvaluationContext
 from monitor.alerting.rules.compiled import Rule
-from monitor.alerting.rules.contract import EventInput, RuleAnswer, StateInput, Subject, SubjectKind
-from monitor.alerting.rules.facts import PipelineFacts
+from monitor.alerting.rules.contract import EventInput, RuleAnswer, StateInput, Subject
 
 log = structlog.get_logger()
 
 _FAILING_SHOWN = timedelta(hours=1)  # a subject that was never evaluated again
 _FAILING_KEPT = 1_000  # subjects of one rule
-_OF_RUN_EVENT = PipelineFacts()  # the event of a run contains all that its rules decide by
 
 
 class Guard(Protocol):
@@ -108,28 +106,22 @@ class Evaluator:
 def _ask(context: EvaluationContext, target: RuleTarget) -> RuleAnswer[Any] | None:
     rule, subject, event = target.rule, target.subject, target.event
     definition, settings = rule.definition, rule.settings
-    facts = (
-        _OF_RUN_EVENT
-        if event is not None and subject.subject_kind is SubjectKind.PIPELINE
-        else context.facts_of(rule, subject, is_event=event is not None)
-    )
-    if facts is None:
-        return None
     stored = context.pending.get(MEMORY, keys_of(settings.name, subject).memory)
     memory = None if stored is None else _decoded(rule, stored)
     if event is not None:
         on_event = definition.on_event
-        question = EventInput(event=event, subject=subject, root_run=target.root_run, facts=facts)
-        return None if on_event is None else on_event(question, memory, settings)
-    if definition.evaluate is None:
+        event_input = EventInput(event=event, root_run=target.root_run or event.run.key)
+        return None if on_event is None else on_event(event_input, memory, settings)
+    facts = context.facts_of(rule, subject)
+    if definition.evaluate is None or facts is None:
         return None
-    state = StateInput(
+    state_input = StateInput(
         subject=subject,
         as_of=context.as_of(subject),
         facts=facts,
         first_evaluated_at=context.first_evaluated_at(rule, subject),
     )
-    return definition.evaluate(state, memory, settings)
+    return definition.evaluate(state_input, memory, settings)
 
 
 def _decoded(rule: Rule, stored: bytes) -> Any:

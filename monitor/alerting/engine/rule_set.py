@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from monitor.alerting.alerts.lifecycle import LifecycleLimits
 from monitor.alerting.rules.compiled import Compiled, Rule
 from monitor.alerting.rules.contract import SubjectKind
-from monitor.alerting.rules.rule_settings import RuleKind
+from monitor.alerting.rules.rule_settings import RuleKind, RuleSettings
 from monitor.alerting.settings import AlertingSettings
 
 
@@ -28,18 +28,16 @@ class RuleSet(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: AlertingSettings) -> RuleSet:
-        compiled = Compiled.of(settings.rules)
+        compiled = Compiled(settings.rules)
         rules = compiled.rules
-        of_runs = [rule for rule in rules if _is_about(rule, SubjectKind.PIPELINE)]
+        of_runs = _about(SubjectKind.PIPELINE, rules)
         return cls(
             settings=settings,
             compiled=compiled,
             by_name={rule.name: rule for rule in rules},
-            of_root_runs=Compiled(rule for rule in of_runs if not rule.names_kind),
-            of_own_runs=Compiled(rule for rule in of_runs if rule.names_kind),
-            of_pipelines=Compiled(
-                rule for rule in rules if _is_about(rule, SubjectKind.FLOW_OR_PLAN)
-            ),
+            of_root_runs=Compiled(rule for rule in of_runs if not rule.match.kind),
+            of_own_runs=Compiled(rule for rule in of_runs if rule.match.kind),
+            of_pipelines=Compiled(_about(SubjectKind.FLOW_OR_PLAN, rules)),
             awaiting=frozenset(
                 rule.name for rule in rules if rule.settings.rule is RuleKind.SCHEDULE_MISSED
             ),
@@ -51,5 +49,5 @@ class RuleSet(Struct, frozen=True, kw_only=True):
         )
 
 
-def _is_about(rule: Rule, subject_kind: SubjectKind) -> bool:
-    return rule.definition.subject_kind is subject_kind
+def _about(subject_kind: SubjectKind, rules: Iterable[Rule]) -> list[RuleSettings]:
+    return [rule.settings for rule in rules if rule.definition.subject_kind is subject_kind]

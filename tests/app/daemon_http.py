@@ -20,7 +20,7 @@ class Readiness(Struct, frozen=True):
 
 
 class Face:
-    """Asks the server of one daemon. A daemon that is not there answers nothing."""
+    """Client of one daemon's server. A stopped daemon answers nothing."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -66,9 +66,9 @@ class Face:
             return Readiness(answer.status, (await answer.json())["checks"])
 
     async def is_following(self, *workspaces: str) -> bool:
-        """True once each of them has its ``followed_since`` and can be asked for changes."""
+        """True once each of them has its ``followed_since`` and is polled for changes."""
         received = {
-            item["workspace"]: item for item in (await self.json("/api/v1/workspaces"))["data"]
+            row["workspace"]: row for row in (await self.json("/api/v1/workspaces"))["data"]
         }
         return all(
             name in received and received[name]["followed_since"] and received[name]["capabilities"]
@@ -89,7 +89,9 @@ class Face:
         """Return the sum of a metric's samples."""
         samples = await self._samples()
         fitting = [sample for sample in samples if sample.name == name]
-        return float(sum(item.value for item in fitting if labels.items() <= item.labels.items()))
+        return float(
+            sum(series.value for series in fitting if labels.items() <= series.labels.items())
+        )
 
     async def has_counted(self, workspace: str) -> bool:
         """True once an end of every kind was counted for the workspace."""
@@ -98,9 +100,9 @@ class Face:
 
     async def watches(self, *workspaces: str) -> bool:
         """True when the daemon watches exactly these, in page and metrics."""
-        received = [item["workspace"] for item in (await self.json("/api/v1/workspaces"))["data"]]
+        received = [row["workspace"] for row in (await self.json("/api/v1/workspaces"))["data"]]
         up = [sample for sample in await self._samples() if sample.name == "dataprep_workspace_up"]
-        return received == [item.labels["workspace"] for item in up] == list(workspaces)
+        return received == [series.labels["workspace"] for series in up] == list(workspaces)
 
     async def ends(self, **labels: str) -> Counter[tuple[str, str]]:
         """Return what ``dataprep_runs_total`` counts, by kind and result."""

@@ -94,7 +94,7 @@ class Subscriber:
         """Return one field of the messages on a topic, oldest first, without repetitions."""
         values: list[Any] = []
         for message in list(self.messages):
-            # An empty message deletes what a topic held.
+            # An empty message deletes the retained one.
             if message.topic.endswith(topic_end) and message.payload:
                 value = json.loads(message.payload)[field]
                 if values[-1:] != [value]:

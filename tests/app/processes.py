@@ -59,11 +59,11 @@ async def _start(*arguments: str, config: Path | None) -> Process:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **chosen},
-        preexec_fn=_hear_interrupts,
+        preexec_fn=_restore_interrupts,
     )
 
 
-def _hear_interrupts() -> None:
+def _restore_interrupts() -> None:
     # A shell lets what it starts in the background ignore Ctrl-C, and children inherit that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -163,7 +163,7 @@ class DaemonProcess:
             pytest.fail(f"the daemon has ended:\n{self.log}")
         return await self.face.answers()
 
-    def tell(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
 

@@ -1,4 +1,4 @@
-"""A real store that refuses what a test wants it to refuse."""
+"""A real store that refuses the steps a test names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RefusingStore(SqliteBus):
         return store
 
     def refuse_to_all(self, *steps: str) -> None:
-        """Refuse these steps, whoever asks, until called again."""
+        """Refuse these steps, whoever calls, until set again."""
         self._away, self.refusals = frozenset(steps), 0
 
     def refuse(self, call: int | None, *, stays_away: bool) -> None:

@@ -1,7 +1,7 @@
 """What a workspace does so that each rule about runs begins to hold, and what ends it.
 
 Thresholds are a second, so that the scenes play on wall time. Each scene has a recipe, and so a
-pipeline, of its own, and its rule looks at nothing else.
+pipeline, of its own, and its rule evaluates nothing else.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ scrape_configs:
 
 
 class Prometheus(Face):
-    """A scraper, asked through its own API."""
+    """A scraper, queried through its own API."""
 
     async def query(self, expression: str) -> list[dict[str, Any]]:
         return await self._data("query", query=expression)

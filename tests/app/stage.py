@@ -75,8 +75,8 @@ def sandbox(
 
 def kinds_of(edition: Edition) -> tuple[str, ...]:
     """Return the kinds of run that can be followed in an edition."""
-    offered = capabilities_of(edition)
-    return tuple(kind for kind, need in _NEEDS.items() if need in offered)
+    capabilities = capabilities_of(edition)
+    return tuple(kind for kind, need in _NEEDS.items() if need in capabilities)
 
 
 @contextlib.asynccontextmanager
@@ -120,7 +120,7 @@ def workspace_configuration(
 
 
 def unreachable(name: str) -> WorkspaceConfiguration:
-    """Return a workspace at whose address nobody listens."""
+    """Return a workspace at an address where nothing listens."""
     return WorkspaceConfiguration(
         workspace=WorkspaceSettings(name=name, url="http://127.0.0.1:9", token=Secret("t")),
         poll=POLL,

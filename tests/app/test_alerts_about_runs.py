@@ -24,10 +24,10 @@ A_WHILE_SECONDS = 1.5  # for what must not come
 def one_recipe_of_each_flow(workspace: Sandbox) -> list[Recipe]:
     """Return recipes that can run, no two of one flow."""
     world = workspace.world
-    found = {
+    recipes_by_flow = {
         recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
     }
-    return list(found.values())
+    return list(recipes_by_flow.values())
 
 
 def watching(
@@ -60,7 +60,7 @@ def words(subscriber: Subscriber) -> dict[str, list[str]]:
 
 
 async def test_every_rule_about_runs_fires_and_resolves_once(tmp_path: Path) -> None:
-    """Failed, failing, canceled, late, silent, waiting: told once, and once that it is over."""
+    """Failed, failing, canceled, late, silent, waiting: each fires once and resolves once."""
     workspace = stage.sandbox(cancel_ratio=0.0)
     recipes = one_recipe_of_each_flow(workspace)[: len(RUN_SCENES)]
     names = {scene.rule.value for scene in RUN_SCENES}

@@ -60,7 +60,7 @@ def rule(kind: RuleKind, flow_id: int, threshold: float | None = None) -> RuleSe
 
 
 def flow_that_succeeds(workspace: Sandbox) -> int:
-    """Make a flow with one output, whose runs take no time and do well, and return its id."""
+    """Make a flow with one output, whose runs succeed at once, and return its id."""
     flow = workspace.world.create(Flow, by=OWNER, name="Orders")
     recipe = workspace.world.create(
         Recipe, by=OWNER, flow_id=flow.id, name="orders", upstream_ids=()
@@ -132,7 +132,7 @@ async def test_missed_disabled_and_stale_fire_and_resolve_once(tmp_path: Path) -
             )
         ) as face,
     ):
-        # What starts before the rule has looked stands for whatever is expected within a minute.
+        # A start before the rule is evaluated counts for whatever is expected within a minute.
         await eventually(lambda: is_read(face, on), why="the schedules are not read")
         await pause(A_WHILE_SECONDS)
         workspace.world.update(on, enabled=True)
@@ -169,7 +169,7 @@ async def is_read(face: Face, schedule: Schedule) -> bool:
 
 
 async def is_awaited(face: Face, flow_id: int) -> bool:
-    """True once the rules have looked at the schedules, which are read all at once."""
+    """True once the rules have evaluated the schedules, which are read all at once."""
     rows = (await face.json("/api/v1/pipelines"))["data"]
     return any(row["pipeline_id"] == str(flow_id) and row["expected_start_at"] for row in rows)
 

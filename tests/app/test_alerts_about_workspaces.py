@@ -23,7 +23,12 @@ from tests.app.alert_messages import alerts_by_key, retained_alerts
 from tests.app.alertmanager_receiver import Notified
 from tests.app.eventually import eventually
 from tests.app.mqtt_subscriber import Subscriber, keeping_broker
-from tests.app.workspace_scenes import ROUND_SECONDS, WORKSPACE_SCENES, Stage, WorkspaceScene
+from tests.app.workspace_scenes import (
+    EVALUATION_INTERVAL_SECONDS,
+    WORKSPACE_SCENES,
+    Stage,
+    WorkspaceScene,
+)
 from tests.clocks import FastClock
 from tests.outputs.receiving import PostReceiver
 from tests.servers import free_port
@@ -54,7 +59,7 @@ def watching(
         alerting=AlertingSettings(
             rules=tuple(scene.settings() for scene in WORKSPACE_SCENES),
             with_defaults=False,
-            evaluation_interval_seconds=ROUND_SECONDS,
+            evaluation_interval_seconds=EVALUATION_INTERVAL_SECONDS,
         ),
         webhook=WebhookSettings(
             url=webhook_url,
@@ -73,7 +78,7 @@ def words(subscriber: Subscriber) -> dict[str, list[list[str]]]:
     return dict(received)
 
 
-async def until_heard(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
+async def until_fired(subscriber: Subscriber, scenes: Sequence[WorkspaceScene]) -> None:
     expected = {scene.rule.value for scene in scenes}
     await eventually(
         lambda: expected <= words(subscriber).keys(), why=lambda: f"fired: {words(subscriber)}"
@@ -89,7 +94,7 @@ async def until_received(subscriber: Subscriber, scenes: Sequence[WorkspaceScene
 
 
 async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Path) -> None:
-    """Token, quality, callbacks, a lagging output, budget, outage: told once, and once over."""
+    """Token, quality, callbacks, a lagging output, budget, outage: each fires and resolves once."""
     workspace = stage.sandbox()
     world = workspace.world
     recipes = {
@@ -114,9 +119,9 @@ async def test_every_rule_about_a_workspace_fires_and_resolves_once(tmp_path: Pa
             workspace=workspace, profiled=profiled, other=other, receiver=receiver, face=face
         )
         done: list[WorkspaceScene] = []
-        for scenes in (TOGETHER, *([item] for item in ALONE)):
-            await asyncio.gather(*(other_scene.begin(at) for other_scene in scenes))
-            await until_heard(subscriber, scenes)
+        for scenes in (TOGETHER, *([scene] for scene in ALONE)):
+            await asyncio.gather(*(scene.begin(at) for scene in scenes))
+            await until_fired(subscriber, scenes)
             for scene in scenes:
                 await scene.finish(at)
             done += scenes
@@ -160,10 +165,10 @@ async def test_a_refused_token_is_reported_as_an_outage(tmp_path: Path) -> None:
                 return await received() == [f"alert.{type_}" for type_ in types]
 
             await eventually(lambda: face.is_following("acme"), why="not followed")
-            token = next(other_token for other_token in workspace.world.tokens.live())
-            held, token.value = token.value, "revoked"
+            token = next(token for token in workspace.world.tokens.live())
+            right_value, token.value = token.value, "revoked"
             await eventually(lambda: has_received("fired"), why="the refusal is not published")
             await clock.sleep(3.0)
             assert await has_received("fired")
-            token.value = held
+            token.value = right_value
             await eventually(lambda: has_received("fired", "resolved"), why="nor that it is over")

@@ -1,4 +1,4 @@
-"""Rules and silences of a file do in a whole daemon what the file says."""
+"""Rules and silences of a configuration file work in a whole daemon."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ends_at = 2100-01-01T00:00:00Z
 
 
 class TokenPlaces:
-    """Holds one token, wherever it is asked for."""
+    """Returns the same token for every name."""
 
     def read_secret(self, source: SecretSource) -> Secret:
         return Secret(f"from the {source.form}")
@@ -97,9 +97,7 @@ async def test_rules_of_a_file_take_the_place_of_the_defaults(tmp_path: Path) ->
     workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
     world = workspace.world
     recipes = {
-        other_recipe.flow_id: other_recipe
-        for other_recipe in world.recipes.live()
-        if world.outputs_of(other_recipe.id)
+        recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
     }
     other, quiet, named = list(recipes.values())[:3]
     name = next(flow.name for flow in world.flows.live() if flow.id == named.flow_id)

@@ -1,4 +1,4 @@
-"""Alerts as somebody hears them at a broker: each episode once, and its end."""
+"""Alerts as a subscriber receives them from a broker: each fires once and resolves once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from tests.clocks import FastClock
 def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
     """Let the next run of the first recipe that can run end so."""
     world = workspace.world
-    recipe = next(
-        other_recipe for other_recipe in world.recipes.live() if world.outputs_of(other_recipe.id)
-    )
+    recipe = next(recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id))
     workspace.engine.order(Order(outcome=outcome, queue_seconds=1, work_seconds=1))
     workspace.engine.start_job_group(recipe, by=recipe.creator_id)
 

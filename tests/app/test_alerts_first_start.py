@@ -1,4 +1,4 @@
-"""The first start on a workspace in which pipelines are broken, seen at a real broker."""
+"""The first start on a workspace with broken pipelines, observed at a real broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.app.mqtt_subscriber import Subscriber, keeping_broker
 from tests.app.test_alerts_about_runs import one_recipe_of_each_flow
 
 PIPELINES = 8
-WITHIN_SECONDS = 3.0  # of the first look
+WITHIN_SECONDS = 3.0  # of the initial evaluation
 A_WHILE_SECONDS = 1.5  # for what must not come
 A_SECOND = 1.1  # as ends are stamped
 
@@ -37,7 +37,7 @@ def end_each(workspace: Sandbox, recipes: list[Recipe], outcome: Outcome) -> Non
 
 
 def fired(subscriber: Subscriber) -> list[dict[str, Any]]:
-    """Return what the first event of each alert says of it."""
+    """Return the facts that the first event of each alert carries."""
     received = [(alert_key, event["data"]) for alert_key, event in alert_events(subscriber)]
     return [alert for (rule, _, _), alert in received if rule == "run_failed"]
 
@@ -66,11 +66,13 @@ async def test_what_had_failed_before_the_first_start_is_reported_once(tmp_path:
                 why=lambda: f"received: {alerts_by_key(subscriber)}",
                 within_seconds=WITHIN_SECONDS,
             )
-            assert all(item["preexisting"] and not item["evidence"] for item in fired(subscriber))
+            assert all(
+                alert["preexisting"] and not alert["evidence"] for alert in fired(subscriber)
+            )
             page = await face.text("/")
             assert page.count("when this rule was first evaluated") == len(recipes)
             alone = next(
-                item for item in fired(subscriber) if item["labels"]["kind"] == "job_group"
+                alert for alert in fired(subscriber) if alert["labels"]["kind"] == "job_group"
             )
             explained = await face.text(f"/api/v1/explain?alert={alone['fingerprint']}")
             assert "ended before the monitor followed it" in explained

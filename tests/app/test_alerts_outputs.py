@@ -31,14 +31,12 @@ LAPSE_SECONDS = 2.5  # longer than an Alertmanager keeps what nobody repeats to 
 def end_a_run(workspace: Sandbox, outcome: Outcome) -> None:
     """Let the next run of the first recipe that can run end so."""
     world = workspace.world
-    recipe = next(
-        other_recipe for other_recipe in world.recipes.live() if world.outputs_of(other_recipe.id)
-    )
+    recipe = next(recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id))
     workspace.engine.order(Order(outcome=outcome, queue_seconds=1, work_seconds=1))
     workspace.engine.start_job_group(recipe, by=recipe.creator_id)
 
 
-def telling(
+def alerting_settings(
     folder: Path, workspace: Sandbox, url: str, *, broker_url: str, notified: Notified, hook: str
 ) -> Configuration:
     """Return settings with the default rules and every output, and a short memory of ends."""
@@ -58,16 +56,16 @@ def telling(
 def received_by_all(
     subscriber: Subscriber, notified: Notified, receiver: PostReceiver
 ) -> dict[str, object]:
-    """Return the words that each output's receivers have heard, the webhook's by their number."""
+    """Return the transitions that each output delivered, the webhook's by their number."""
     return {
         "broker": list(alerts_by_key(subscriber).values()),
         "alertmanager": notified.words(),
-        "webhook": len(receiver.got),
+        "webhook": len(receiver.requests),
     }
 
 
 async def is_well(face: Face, output: str, *, ok: bool) -> bool:
-    """True when readiness judges the output so."""
+    """True when readiness shows the output so."""
     return (await face.readiness()).checks[output]["ok"] is ok
 
 
@@ -81,7 +79,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
         keeping_broker(tmp_path) as broker,
         Subscriber(broker.port) as subscriber,
     ):
-        settings = telling(
+        settings = alerting_settings(
             tmp_path,
             workspace,
             url,
@@ -121,7 +119,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
             )
             assert received() == over
     told_by_broker = [event for _, event in alert_events(subscriber)]
-    told_by_webhook = [Webhook(KEY).verify(item.body, item.headers) for item in receiver.got]
+    told_by_webhook = [Webhook(KEY).verify(item.body, item.headers) for item in receiver.requests]
     assert told_by_webhook == told_by_broker
     run_url = told_by_broker[0]["data"]["facts"]["url"]
     assert notified.addresses() == {run_url}
@@ -131,7 +129,7 @@ async def test_an_alert_reaches_everybody_once_over_a_restart(tmp_path: Path) ->
 async def test_a_receiver_that_is_away_is_named_and_reported_again_on_request(
     tmp_path: Path,
 ) -> None:
-    """Readiness says who does not answer; a replay reports it under the same ids, once it does."""
+    """Readiness names the failing output; a replay sends the same ids once it is back."""
     workspace = stage.sandbox()
     async with (
         PostReceiver() as receiver,
@@ -140,22 +138,22 @@ async def test_a_receiver_that_is_away_is_named_and_reported_again_on_request(
         keeping_broker(tmp_path) as broker,
     ):
         hook = f"{receiver.url}/hook"
-        settings = telling(
+        settings = alerting_settings(
             tmp_path, workspace, url, broker_url=broker.url, notified=notified, hook=hook
         )
         async with stage.daemon(settings) as face:
             await eventually(lambda: face.is_following("acme"), why="not followed")
-            receiver.judge = lambda _: 503
+            receiver.status_for = lambda _: 503
             end_a_run(workspace, Outcome.FAILED)
 
             await eventually(lambda: is_well(face, "webhook", ok=False), why="nobody says so")
-            receiver.judge = None
-            await eventually(lambda: len(receiver.taken) == 1, why="it was not published later")
+            receiver.status_for = None
+            await eventually(lambda: len(receiver.accepted) == 1, why="it was not published later")
             await eventually(lambda: is_well(face, "webhook", ok=True), why="still not well")
             replayed = await face.post(
                 "/api/v1/replay", output="webhook", since="2026-01-01T00:00:00Z"
             )
             assert replayed["sent"] == 1
-            first, again = receiver.taken
+            first, again = receiver.accepted
             assert first.body == again.body
             assert first.headers["webhook-id"] == again.headers["webhook-id"]

@@ -28,7 +28,7 @@ A_WHILE_SECONDS = 1.5  # for what must not come
 def failing_recipes(workspace: Sandbox) -> list[Recipe]:
     """Make flows that always fail, each with a recipe that can run."""
     world = workspace.world
-    (me, *_) = (other_flow.creator_id for other_flow in world.flows.live())
+    (me, *_) = (flow.creator_id for flow in world.flows.live())
     recipes: list[Recipe] = []
     for number in range(PIPELINES):
         flow = world.create(Flow, by=me, name=f"storm {number}", failure_ratio=1.0)
@@ -59,7 +59,7 @@ def watching(
 
 
 def counts(subscriber: Subscriber) -> Counter[tuple[str, str]]:
-    """Return how many alerts of each rule were reported with each word, in all their episodes."""
+    """Return how many alerts of each rule were reported with each transition."""
     return Counter(
         (rule, word) for (rule, _, _), words in alerts_by_key(subscriber).items() for word in words
     )

@@ -28,10 +28,10 @@ class AlertCommands:
     workspace: Sandbox
     daemon: DaemonProcess
     subscriber: Subscriber
-    say: CommandProcess
+    run_command: CommandProcess
 
     async def type(self, *arguments: str) -> CommandResult:
-        return await self.say(*arguments, config=self.daemon.settings.path)
+        return await self.run_command(*arguments, config=self.daemon.settings.path)
 
     async def json(self, *arguments: str) -> Any:
         done = await self.type(*arguments, "--json")
@@ -41,10 +41,10 @@ class AlertCommands:
     def recipes(self) -> list[Recipe]:
         """Return one recipe of each flow."""
         world = self.workspace.world
-        found = {
+        recipes = {
             recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
         }
-        return list(found.values())
+        return list(recipes.values())
 
     def run(self, recipe: Recipe, outcome: Outcome) -> str:
         engine = self.workspace.engine
@@ -56,7 +56,7 @@ class AlertCommands:
         return set(run_ids) <= {row["id"] for row in rows if row["finished_at"]}
 
     async def answer(self, run_id: str) -> tuple[str | None, str]:
-        """Return the reason why a run notified nobody, and the sentence that says so."""
+        """Return the reason why a run notified nobody, and its sentence."""
         explanation = await self.json("explain", "job_group", run_id)
         return explanation["reason"], explanation["answer"]
 
@@ -76,8 +76,8 @@ async def alert_commands(folder: Path) -> AsyncIterator[AlertCommands]:
         settings = Settings(folder, watched, broker_url=broker.url)
         async with daemon_process(settings) as daemon:
             await eventually(lambda: daemon.face.is_following("acme"), why="not followed")
-            with contextlib.closing(CommandProcess()) as say:
-                yield AlertCommands(workspace, daemon, subscriber, say)
+            with contextlib.closing(CommandProcess()) as run_command:
+                yield AlertCommands(workspace, daemon, subscriber, run_command)
 
 
 async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
         assert (await scene.answer(good))[0] == "condition not met"
 
         listed = await scene.json("alerts", "--state", "firing")
-        assert {item["rule"] for item in listed} == {"run_failed"}
-        (silent,) = [item for item in listed if item["muted_by"]]
+        assert {alert["rule"] for alert in listed} == {"run_failed"}
+        (silent,) = [alert for alert in listed if alert["muted_by"]]
         assert silent["pipeline"] == name
         of_flow = await scene.json("explain", "flow", str(quiet.flow_id))
         assert of_flow["reason"] == "silenced"
@@ -125,7 +125,7 @@ async def test_each_run_is_explained_by_its_own_reason(tmp_path: Path) -> None:
         words = [["fired"], ["silenced", "fired"]]
         await eventually(lambda: scene.words() == words, why=scene.words)
         lines = (await scene.type("events", "--since", "1h")).out.splitlines()
-        (line,) = [other_line for other_line in lines if " alert.silenced " in other_line]
+        (line,) = [line for line in lines if " alert.silenced " in line]
         assert f" alert.silenced acme run_failed {silent['fingerprint']}: {name} failed" in line
         await _backtest_and_replay(scene, begun)
 

@@ -1,4 +1,4 @@
-"""The commands that look at and steer a daemon which runs as a process."""
+"""The commands that query and control a daemon which runs as a process."""
 
 from __future__ import annotations
 
@@ -52,11 +52,7 @@ class Steered:
 
     def start_job_group(self, outcome: Outcome) -> str:
         world = self.workspace.world
-        recipe = next(
-            other_recipe
-            for other_recipe in world.recipes.live()
-            if world.outputs_of(other_recipe.id)
-        )
+        recipe = next(recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id))
         self.workspace.engine.order(Order(outcome=outcome, work_seconds=1, queue_seconds=1))
         job_group = self.workspace.engine.start_job_group(recipe, by=recipe.creator_id)
         return str(job_group.id)
@@ -83,7 +79,7 @@ async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
     """What was reported is printed, for people and for programs, and goes on as it happens."""
     async with a_steered_daemon(tmp_path) as steered:
         first = steered.start_job_group(Outcome.FAILED)
-        await eventually(lambda: steered.is_known(first, "failed"), why="not told")
+        await eventually(lambda: steered.is_known(first, "failed"), why="not published")
 
         assert [row["id"] for row in await steered.rows("runs", "--status", "failed")] == [first]
         assert await steered.rows("runs", "--kind", "plan_run") == []
@@ -106,20 +102,22 @@ async def test_runs_and_events_are_printed_and_followed(tmp_path: Path) -> None:
         async with running("events", "--follow", "--since", now, config=config) as following:
             assert following.stdout is not None
             second = steered.start_job_group(Outcome.COMPLETE)
-            seen = await _until_printed(following.stdout, f"run.succeeded acme job_group {second}")
-            assert first not in seen
+            printed = await _until_printed(
+                following.stdout, f"run.succeeded acme job_group {second}"
+            )
+            assert first not in printed
             following.send_signal(signal.SIGINT)
             assert await following.wait() == 130
 
 
 async def _until_printed(stream: asyncio.StreamReader, expected: str) -> str:
-    seen = ""
+    printed = ""
     async with asyncio.timeout(20):
         async for line in stream:
-            seen += line.decode()
-            if expected in seen:
-                return seen
-    pytest.fail(f"{expected!r} was not printed, but {seen!r}")
+            printed += line.decode()
+            if expected in printed:
+                return printed
+    pytest.fail(f"{expected!r} was not printed, but {printed!r}")
 
 
 async def test_a_run_is_tracked_by_its_id(tmp_path: Path) -> None:
@@ -142,7 +140,7 @@ async def test_a_run_is_tracked_by_its_id(tmp_path: Path) -> None:
 
 
 async def test_webhook_tasks_are_listed_tested_made_and_removed(tmp_path: Path) -> None:
-    """``webhooks`` does in the workspace what it says, and prints how each flow stands."""
+    """``webhooks`` registers tasks in the workspace and prints the state of each flow."""
     async with a_steered_daemon(tmp_path) as steered:
         flows = {str(flow.id) for flow in steered.workspace.world.flows.live()}
         await eventually(steered.daemon.face.has_webhook_tasks, why="no webhook tasks")
@@ -152,11 +150,13 @@ async def test_webhook_tasks_are_listed_tested_made_and_removed(tmp_path: Path) 
         assert tested.code == 0, tested.out + tested.err
         assert "204" in tested.out
 
-        one = min(flows)
-        assert await steered.registered("webhooks", "delete", "--flow", one) == flows - {one}
+        flow_id = min(flows)
+        assert await steered.registered("webhooks", "delete", "--flow", flow_id) == flows - {
+            flow_id
+        }
         assert len(steered.our_tasks()) == len(flows) - 1
 
-        assert await steered.registered("webhooks", "sync", "--flow", one) == flows
+        assert await steered.registered("webhooks", "sync", "--flow", flow_id) == flows
         assert len(steered.our_tasks()) == len(flows)
 
         assert await steered.registered("webhooks", "delete") == set()

@@ -1,4 +1,4 @@
-"""What a second daemon, or an address that is taken, leads to."""
+"""Conflicts: a second daemon, or an address in use."""
 
 from __future__ import annotations
 

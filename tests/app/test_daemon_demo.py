@@ -13,7 +13,7 @@ from tests.app.processes import command, running
 
 
 def entries(folder: Path) -> list[str]:
-    return [item.name for item in folder.iterdir()]
+    return [path.name for path in folder.iterdir()]
 
 
 async def test_the_demo_sums_up_three_counts_that_agree() -> None:
@@ -29,7 +29,7 @@ async def test_the_demo_sums_up_three_counts_that_agree() -> None:
 
 
 async def test_the_demo_reports_why_nothing_is_followed_in_edition_pc() -> None:
-    """Edition PC offers no run: that is reported, and is no failure."""
+    """Edition PC has no runs: that is reported, and is no failure."""
     done = await command("demo", "--edition", "PC", "--for", "8", "--port", "0")
     assert done.code == 0, done.out + done.err
     assert "nothing can be followed here: runs cannot be followed here" in done.out

@@ -54,18 +54,18 @@ def end(workspace: Sandbox, recipe: Recipe, outcome: Outcome) -> None:
     workspace.engine.start_job_group(recipe, by=recipe.creator_id)
 
 
-def heard(receiver: PostReceiver, path: str) -> Counter[tuple[str, str, str]]:
+def reported(receiver: PostReceiver, path: str) -> Counter[tuple[str, str, str]]:
     """Return how often each alert was reported there: alert, kind of run and status."""
     return Counter(
         (alert["labels"]["alertname"], alert["labels"].get("kind", ""), alert["status"])
-        for got in receiver.got
+        for got in receiver.requests
         if got.path == path
         for alert in got.json()["alerts"]
     )
 
 
-async def eventually_told(scraper: Prometheus, expected: dict[str, str]) -> None:
-    """Wait until the monitor's own rule has told that too, and nothing else."""
+async def eventually_counted(scraper: Prometheus, expected: dict[str, str]) -> None:
+    """Wait until the monitor's own rule has counted these transitions, and nothing else."""
     received: dict[str, str] = {}
 
     async def agrees() -> bool:
@@ -73,12 +73,12 @@ async def eventually_told(scraper: Prometheus, expected: dict[str, str]) -> None
         received.update(await own_alerts(scraper))
         return received == expected
 
-    await eventually(agrees, why=lambda: f"told by the monitor itself: {received}")
+    await eventually(agrees, why=lambda: f"counted by the monitor itself: {received}")
 
 
 async def unknown_series(scraper: Prometheus) -> list[dict[str, str]]:
-    """Return what was scraped of ours and is not in the tables that queries are held to."""
-    known = series()
+    """Return our scraped series that are missing from the tables for queries."""
+    labels_of = series()
     ours = [
         series_row
         for series_row in await scraper.series()
@@ -88,7 +88,7 @@ async def unknown_series(scraper: Prometheus) -> list[dict[str, str]]:
     return [
         our
         for our in ours
-        if not set(our) - OF_SAMPLES - TARGET_LABELS <= known.get(our["__name__"], frozenset())
+        if not set(our) - OF_SAMPLES - TARGET_LABELS <= labels_of.get(our["__name__"], frozenset())
     ]
 
 
@@ -112,7 +112,7 @@ async def until_quiet(scraper: Prometheus) -> None:
 
 
 async def own_alerts(scraper: Prometheus) -> dict[str, str]:
-    """Return how often the monitor's own rule has told what, as it counts itself."""
+    """Return how often the monitor's own rule made each transition, by its own count."""
     rows = await scraper.query('dataprep_monitor_alert_transitions_total{rule="run_failed"} > 0')
     return {row["metric"]["to"]: row["value"][1] for row in rows}
 
@@ -121,9 +121,7 @@ async def test_a_failed_run_is_reported_once_and_its_end_once(tmp_path: Path) ->
     """From the workspace to the pager: a failure is reported, then that it is over, and no more."""
     workspace = stage.sandbox(cancel_ratio=0.0)
     recipe = next(
-        other_recipe
-        for other_recipe in workspace.world.recipes.live()
-        if workspace.world.outputs_of(other_recipe.id)
+        recipe for recipe in workspace.world.recipes.live() if workspace.world.outputs_of(recipe.id)
     )
     manager = Alertmanager(tmp_path, notify_url="", group_by="alertname")
     fired = ("DataprepRunFailed", "job_group", "firing")
@@ -138,17 +136,17 @@ async def test_a_failed_run_is_reported_once_and_its_end_once(tmp_path: Path) ->
         ):
             await eventually(lambda: face.is_following("acme"), why="not followed")
             end(workspace, recipe, Outcome.FAILED)
-            await receiver.until(lambda: fired in heard(receiver, PAGER))
+            await receiver.until(lambda: fired in reported(receiver, PAGER))
             end(workspace, recipe, Outcome.COMPLETE)
-            await receiver.until(lambda: resolved in heard(receiver, PAGER))
-            await receiver.until(lambda: resolved in heard(receiver, MAIL))
+            await receiver.until(lambda: resolved in reported(receiver, PAGER))
+            await receiver.until(lambda: resolved in reported(receiver, MAIL))
 
             for path in (PAGER, MAIL):
                 received = {
-                    key: n for key, n in heard(receiver, path).items() if key[0] == fired[0]
+                    key: n for key, n in reported(receiver, path).items() if key[0] == fired[0]
                 }
                 assert received == {fired: 1, resolved: 1}
-            await eventually_told(scraper, {"fired": "1", "resolved": "1"})
+            await eventually_counted(scraper, {"fired": "1", "resolved": "1"})
             await until_quiet(scraper)
             assert await faults(scraper) == []
             assert await unknown_series(scraper) == []

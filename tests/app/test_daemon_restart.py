@@ -50,7 +50,7 @@ async def test_nothing_is_lost_or_reported_twice_over_an_end_in_the_middle(
         )
         counted_before = await daemon.face.ends()
         assert await daemon.end(ending) == code
-        told_before = len(subscriber.received().ends())
+        ends_before = len(subscriber.received().ends())
         await stage.until_ended(workspace, kinds, at_least=3)
 
         await daemon.start()
@@ -60,7 +60,7 @@ async def test_nothing_is_lost_or_reported_twice_over_an_end_in_the_middle(
         await stage.until_agreed(workspace, kinds, subscriber, daemon.face)
 
         received = subscriber.received()
-        assert told_before < len(received.ends())
+        assert ends_before < len(received.ends())
         assert received.ambiguous() == []
         assert received.out_of_order() == {}
         assert received.ends() == ends_in(workspace.ledger, kinds)

@@ -44,7 +44,7 @@ async def test_a_workspace_that_is_down_holds_up_no_other(tmp_path: Path) -> Non
         await stage.until_agreed(here, KINDS, subscriber, face)
         up = "dataprep_workspace_up"
         assert await face.metric(up, workspace="here") == 1
-        await eventually(lambda: face.shows(up, 0, workspace="there"), why="not seen as down")
+        await eventually(lambda: face.shows(up, 0, workspace="there"), why="not shown as down")
         readiness = await face.readiness()
         assert readiness.status == 503
         assert "there" in readiness.checks["polls"]["detail"]
@@ -78,15 +78,15 @@ async def test_a_reload_takes_a_good_file_and_refuses_a_bad_one(tmp_path: Path) 
             assert await face.metric(successful) == 1
 
             settings.path.write_text('[[workspaces]]\nname = "ONE"\nnonsense = 1\n')
-            daemon.tell(signal.SIGHUP)
-            await eventually(lambda: face.shows(successful, 0), why="the bad file was taken")
+            daemon.send_signal(signal.SIGHUP)
+            await eventually(lambda: face.shows(successful, 0), why="the bad file was accepted")
             assert "configuration refused" in daemon.log
             one.open_for_work()
             await stage.until_ended(one, KINDS, at_least=1)
             await eventually(lambda: face.has_counted("one"), why="no longer followed")
 
             settings.write(first, second)
-            daemon.tell(signal.SIGHUP)
+            daemon.send_signal(signal.SIGHUP)
             await eventually(lambda: face.is_following("one", "two"), why="not followed")
             assert await face.metric(successful) == 1
             two.open_for_work()
@@ -94,7 +94,7 @@ async def test_a_reload_takes_a_good_file_and_refuses_a_bad_one(tmp_path: Path) 
             await eventually(lambda: face.has_counted("two"), why="nothing was counted")
 
             settings.write(second)
-            daemon.tell(signal.SIGHUP)
+            daemon.send_signal(signal.SIGHUP)
             await eventually(lambda: face.watches("two"), why="the first one is still watched")
             received = [["one"], ["one", "two"], ["two"]]
             await eventually(

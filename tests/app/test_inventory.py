@@ -1,4 +1,4 @@
-"""What a whole daemon reports of a workspace beyond its runs, and when operations of it go."""
+"""What a whole daemon reports of a workspace's inventory, and of operations that disappear."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ async def test_a_workspace_is_reported_beyond_its_runs(
         await shown(face, "dataprep_token_expiry_timestamp_seconds", token_id=token_id)
 
         schedule = next(
-            other_schedule
-            for other_schedule in workspace.world.shelf(Schedule).live()
-            if other_schedule.enabled and other_schedule.creator_id == 11
+            schedule
+            for schedule in workspace.world.shelf(Schedule).live()
+            if schedule.enabled and schedule.creator_id == 11
         )
         settings = [
             {"key": "jobs.profilingByDefault", "value": True},
@@ -111,7 +111,7 @@ async def test_a_workspace_is_reported_beyond_its_runs(
                 <= (await changes(face)).keys()
             )
 
-        await eventually(is_notified, why="the changes are not told")
+        await eventually(is_notified, why="the changes are not published")
         received = await changes(face)
         assert await face.total("dataprep_connection_up", workspace="acme") == 0
         assert [change for change in received if change.startswith("connection:")]
@@ -169,7 +169,7 @@ async def test_a_renewed_workspace_is_followed_as_far_as_it_goes(tmp_path: Path)
         workspace.world.options.renewal = 0.0
         listing = {"workspace": "acme", "capability": "list_changes"}
         await eventually(
-            lambda: face.shows("dataprep_capability", 0, **listing), why="the loss is not seen"
+            lambda: face.shows("dataprep_capability", 0, **listing), why="the loss is not shown"
         )
 
         async def is_forgotten() -> bool:

@@ -76,11 +76,7 @@ async def test_what_was_learned_is_shown_and_survives_a_restart(tmp_path: Path) 
     workspace = stage.sandbox(cancel_ratio=0.0, clock=clock)
     recipes = recipes_of_one_flow(workspace)
     assert len(recipes) >= 3
-    flow = next(
-        other_flow
-        for other_flow in workspace.world.flows.live()
-        if other_flow.id == recipes[0].flow_id
-    )
+    flow = next(flow for flow in workspace.world.flows.live() if flow.id == recipes[0].flow_id)
     async with stage.started(workspace) as url:
         settings = stage.configuration(tmp_path, stage.workspace_configuration(workspace, url))
         async with stage.daemon(settings, clock=clock) as face:

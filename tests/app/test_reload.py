@@ -65,13 +65,13 @@ async def test_every_consumer_has_its_place_before_anything_can_happen(tmp_path:
     )
     stop = asyncio.Event()
 
-    def look(_: Addresses) -> None:
+    def record(_: Addresses) -> None:
         at_start.update(consumers(tmp_path))
         stop.set()
 
     daemon = Daemon(settings, clock=SystemClock(), registry=CollectorRegistry())
     async with asyncio.timeout(60):
-        await daemon.run(stop, on_started=look)
+        await daemon.run(stop, on_started=record)
 
     assert at_start == {"metrics", "alerting", "mqtt", "misses/acme"}
 
@@ -80,18 +80,18 @@ async def test_a_reload_gives_and_takes_places_in_the_log(tmp_path: Path) -> Non
     """A workspace that comes has its consumer at once, one that goes leaves none behind."""
     settings = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("gone"))
     expected = stage.configuration(tmp_path, stage.unreachable("here"), stage.unreachable("new"))
-    found: list[set[str]] = []
+    observed: list[set[str]] = []
     waiting: list[str] = []
 
     async def act(daemon: Daemon, _: Addresses) -> None:
         changed = msgspec.structs.replace(expected, log=LogSettings(level=LogLevel.DEBUG))
         waiting.extend(await daemon.reload(changed))
-        found.append(consumers(tmp_path))
-        found.append({workspace.workspace for workspace in daemon.view.workspaces()})
+        observed.append(consumers(tmp_path))
+        observed.append({workspace.workspace for workspace in daemon.view.workspaces()})
 
     await during(settings, act)
 
-    assert found == [{"metrics", "alerting", "misses/here", "misses/new"}, {"here", "new"}]
+    assert observed == [{"metrics", "alerting", "misses/here", "misses/new"}, {"here", "new"}]
     assert waiting == ["log"]
 
 

@@ -1,4 +1,4 @@
-"""``track`` while the workspace cannot be asked: the request is kept until it is answered."""
+"""``track`` while the workspace is unreachable: the request is kept until it is answered."""
 
 from __future__ import annotations
 
@@ -72,15 +72,16 @@ async def test_a_request_survives_a_restart_until_the_workspace_answers(tmp_path
     async def is_empty() -> bool:
         return not await stores.requests()
 
-    asked = (run_id, "999999", run_id)
+    run_ids = (run_id, "999999", run_id)
     async with stage.daemon(settings, open_store=stores.open) as face:
         answers = [
-            await face.post("/api/v1/track", kind="job_group", id=asked_id) for asked_id in asked
+            await face.post("/api/v1/track", kind="job_group", id=run_id_sent)
+            for run_id_sent in run_ids
         ]
         assert [answer["detail"] for answer in answers] == [
-            f"acme:job_group:{asked_id} cannot be asked for now; the request is stored, and "
+            f"acme:job_group:{run_id_sent} cannot be asked for now; the request is stored, and "
             "repeated until the workspace answers"
-            for asked_id in asked
+            for run_id_sent in run_ids
         ]
         assert await stores.requests() == {f"job_group/{run_id}", "job_group/999999"}
 
@@ -93,7 +94,7 @@ async def test_a_request_survives_a_restart_until_the_workspace_answers(tmp_path
 
 
 async def test_a_request_that_cannot_be_stored_is_not_promised(tmp_path: Path) -> None:
-    """While the store refuses, the API answers 503; afterwards the same request is taken."""
+    """While the store refuses, the API answers 503; afterwards it accepts the same request."""
     stores = Stores()
     settings = stage.configuration(tmp_path, stage.unreachable("acme"))
     async with stage.daemon(settings, open_store=stores.open) as face:
@@ -101,14 +102,14 @@ async def test_a_request_that_cannot_be_stored_is_not_promised(tmp_path: Path) -
         refused = await face.post("/api/v1/track", kind="job_group", id="7")
         assert (refused["status"], refused["detail"]) == (503, "commit is refused")
         stores.newest.refuse_to_all()
-        taken = await face.post("/api/v1/track", kind="job_group", id="7")
-        assert "the request is stored" in taken["detail"]
+        accepted = await face.post("/api/v1/track", kind="job_group", id="7")
+        assert "the request is stored" in accepted["detail"]
         assert await stores.requests() == {"job_group/7"}
 
 
 @pytest.mark.parametrize("run_id", ["../flows/1", "1/2", "a b", "", "x" * 65])
 async def test_what_is_no_id_of_a_run_is_refused(tmp_path: Path, run_id: str) -> None:
-    """The API answers 400 and keeps nothing; the command says so without asking the daemon."""
+    """The API answers 400 and keeps nothing; the command refuses without calling the daemon."""
     settings, stores = stage.configuration(tmp_path, stage.unreachable("acme")), Stores()
     async with (
         stage.daemon(settings, open_store=stores.open) as face,

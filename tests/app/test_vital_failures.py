@@ -27,7 +27,7 @@ def spoil(folder: Path) -> None:
 
 
 async def test_a_store_that_breaks_ends_the_daemon_with_its_error(tmp_path: Path) -> None:
-    """A damaged file is not written again: the daemon drains and raises, though nobody asked."""
+    """A damaged file is not written again: the daemon drains and raises by itself."""
     daemon = Daemon(
         stage.configuration(tmp_path, stage.unreachable("acme")),
         clock=SystemClock(),
@@ -40,7 +40,7 @@ async def test_a_store_that_breaks_ends_the_daemon_with_its_error(tmp_path: Path
         spoil(tmp_path)
 
     async def write() -> None:
-        # The check of readiness writes a note.
+        # The check of readiness writes a state entry.
         assert (await faces[0].readiness()).status == 503
         await asyncio.Event().wait()
 

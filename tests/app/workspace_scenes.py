@@ -22,7 +22,7 @@ from tests.app.daemon_http import Face
 from tests.app.eventually import eventually, pause
 from tests.outputs.receiving import PostReceiver
 
-ROUND_SECONDS = 0.2
+EVALUATION_INTERVAL_SECONDS = 0.2
 _GOOD_PROFILES = 3
 _MISSES = 3
 _TASK_SECONDS = 2.2  # clocks tell whole seconds, so of a run made earlier nobody knows
@@ -30,7 +30,7 @@ _TASK_SECONDS = 2.2  # clocks tell whole seconds, so of a run made earlier nobod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Where the scenes play: one recipe is profiled, another runs; a receiver hears of it."""
+    """Where the scenes play: one recipe is profiled, another runs; a receiver is notified."""
 
     workspace: Sandbox
     profiled: Recipe
@@ -61,7 +61,7 @@ class Stage:
             return await ratio() not in (before, None)
 
         await eventually(is_read, why="the profile is not read")
-        await pause(2 * ROUND_SECONDS)  # each one is to be seen by the rule
+        await pause(2 * EVALUATION_INTERVAL_SECONDS)  # the rule must evaluate each of them
 
 
 Play = Callable[[Stage], Awaitable[None]]
@@ -123,12 +123,12 @@ async def _callbacks_come(stage: Stage) -> None:
 
 
 async def _receiver_refuses(stage: Stage) -> None:
-    stage.receiver.judge = lambda _: 503
+    stage.receiver.status_for = lambda _: 503
     stage.run(stage.other)
 
 
 async def _receiver_takes(stage: Stage) -> None:
-    stage.receiver.judge = None
+    stage.receiver.status_for = None
 
 
 async def _refused(stage: Stage) -> None:

@@ -68,14 +68,14 @@ def test_each_edition_offers_its_own_set(edition: Edition, count: int) -> None:
 
 
 def test_names_that_are_ours_are_marked() -> None:
-    """Thirteen operations have no public id; theirs are ours and say so."""
+    """Thirteen operations have no public id; ours are marked."""
     assert sum(operation.assigned for operation in operations()) == 13
 
 
 def test_rows_are_well_formed() -> None:
-    """A path is rooted at /v4 and knows its parameters; a method is an upper-case word."""
-    assert all(other_operation.path.startswith("/v4/") for other_operation in operations())
-    assert {other_operation.method for other_operation in operations()} == {
+    """A path is rooted at /v4 and lists its parameters; a method is an upper-case word."""
+    assert all(listed.path.startswith("/v4/") for listed in operations())
+    assert {listed.method for listed in operations()} == {
         "GET",
         "POST",
         "PUT",
@@ -110,13 +110,13 @@ def test_the_two_full_editions_differ_in_what_is_known_of_people_and_usage() -> 
 
 
 def test_reads_take_capabilities_away() -> None:
-    """An operation that a read found unavailable takes along what rests on it."""
+    """An unavailable operation makes everything that rests on it unavailable."""
     left = without(capabilities_of(Edition.OPEN), frozenset({"listPlans"}))
     assert frozenset(Capability) - left == {Capability.LIST_PLANS, Capability.MAP_PLAN_SNAPSHOTS}
 
 
 def test_capabilities_and_uses_name_real_operations() -> None:
-    """What the monitor rests on and what it says it uses are operations of the catalogue."""
+    """Required operations and those listed as used are in the catalogue."""
     known = {operation.operation_id for operation in operations()}
     needed = {need for needs in NEEDS.values() for need in needs}
     assert set(USES) <= known
@@ -127,18 +127,18 @@ def test_capabilities_and_uses_name_real_operations() -> None:
 def test_the_uses_are_what_the_rooms_ask_for() -> None:
     """Every operation id in the rooms that talk to a workspace has its use, and no other has.
 
-    What starts a run is named there because it must not be sent twice; people ask for it, not we.
+    What starts a run is named there because it must not be sent twice; people call it, not we.
     """
     package = Path(__file__).parent.parent.parent / "monitor"
     known = {operation.operation_id for operation in operations()}
-    asked = {
+    named = {
         node.value
         for room in ("workspace", "polling", "callbacks")
         for path in (package / room).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and node.value in known
     }
-    assert asked - STARTS_A_RUN == set(USES)
+    assert named - STARTS_A_RUN == set(USES)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_a_concrete_path_finds_its_operation(
     method: str, path: str, operation_id: str, values: tuple[str, ...]
 ) -> None:
     """A literal segment wins over a parameter; the parameters' values come along."""
-    found = find(method, path)
-    assert found is not None
-    assert (found[0].operation_id, found[1]) == (operation_id, values)
+    match = find(method, path)
+    assert match is not None
+    assert (match[0].operation_id, match[1]) == (operation_id, values)
 
 
 def test_an_unknown_path_finds_nothing() -> None:
@@ -169,14 +169,14 @@ def test_an_unknown_path_finds_nothing() -> None:
 def test_every_operation_finds_itself() -> None:
     """The path of each operation, filled in, leads back to it."""
     wrong = []
-    for other_operation in operations():
-        values = tuple(f"x{number}" for number in range(len(other_operation.parameters)))
-        found = find(other_operation.method, other_operation.fill(*values))
-        if found is None or (found[0].operation_id, found[1]) != (
-            other_operation.operation_id,
+    for listed in operations():
+        values = tuple(f"x{number}" for number in range(len(listed.parameters)))
+        match = find(listed.method, listed.fill(*values))
+        if match is None or (match[0].operation_id, match[1]) != (
+            listed.operation_id,
             values,
         ):
-            wrong.append(other_operation.operation_id)
+            wrong.append(listed.operation_id)
     assert wrong == []
 
 

@@ -32,21 +32,23 @@ def configured(
 
 
 class ApiScene:
-    """A quiet sandbox and the command that asks it."""
+    """A quiet sandbox and the command that calls it."""
 
     def __init__(self, sandbox: Sandbox, config: Path, run_command: CommandProcess) -> None:
         self.world = sandbox.world
         self.engine = sandbox.engine
-        self.requests_seen: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         self._config = config
-        self._say = run_command
-        sandbox.on_request(lambda item, query: self.requests_seen.append((item, dict(query))))
+        self._run_command = run_command
+        sandbox.on_request(
+            lambda operation_id, query: self.requests.append((operation_id, dict(query)))
+        )
 
     async def __call__(self, *arguments: object) -> CommandResult:
-        return await self._say("api", *map(str, arguments), config=self._config)
+        return await self._run_command("api", *map(str, arguments), config=self._config)
 
     async def answer(self, *arguments: object) -> Any:
-        """Return the decoded answer of a call that must go well and say nothing else."""
+        """Return the decoded answer of a call that must succeed without other output."""
         done = await self(*arguments)
         assert (done.code, done.err) == (0, "")
         return json.loads(done.out)

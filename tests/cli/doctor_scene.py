@@ -1,4 +1,4 @@
-"""Asks ``doctor`` without a process around it, of a workspace that a test writes."""
+"""Runs the checks of ``doctor`` in process, on a workspace that a test writes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EditionWorkspace(TinyWorkspace):
     headers: dict[str, str]
 
     def become(self, edition: Edition) -> None:
-        """Offer what the edition offers, to the administrator whose token is used."""
+        """Serve what the edition serves, to the administrator who owns the token."""
         self.person = {"id": 4, "email": "ada@example.com"}
         self.tokens = []
         self.headers = {}
@@ -75,7 +75,7 @@ class EditionWorkspace(TinyWorkspace):
 
 
 def workspace_at(url: str, **settings: Any) -> WorkspaceConfiguration:
-    """Return a workspace named acme that is asked once and not again."""
+    """Return a workspace named acme without retries."""
     chosen = {"token": Secret("a token"), "retries": 0, **settings}
     return WorkspaceConfiguration(workspace=WorkspaceSettings(name="acme", url=url, **chosen))
 

@@ -24,8 +24,8 @@ NOWHERE = ("-c", "/nowhere/monitor.toml")
 
 
 @dataclass
-class Asking:
-    """The command, and the server that it asks."""
+class DaemonClientScene:
+    """The command, and the daemon's server that it calls."""
 
     site: Site
     config: Path
@@ -45,7 +45,7 @@ class Asking:
 
 
 @pytest.fixture
-async def asking(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[Asking]:
+async def client(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[DaemonClientScene]:
     (tmp_path / "token").write_text("a token")
     async with serving(tmp_path, ServerSettings(port=0)) as site:
         config = tmp_path / "monitor.toml"
@@ -53,28 +53,28 @@ async def asking(tmp_path: Path, run_command: CommandProcess) -> AsyncIterator[A
             '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "token"\n'
             f'[server]\nlisten = "{site.url.removeprefix("http://")}"\n'
         )
-        yield Asking(site, config, run_command)
+        yield DaemonClientScene(site, config, run_command)
 
 
-async def test_alerts_are_listed_and_chosen(asking: Asking) -> None:
-    """A table for people and JSON for programs, of one state or rule if that is wanted."""
-    alert = asking.alerting.alert
-    asking.alerting.show(
+async def test_alerts_are_listed_and_chosen(client: DaemonClientScene) -> None:
+    """A table for people and JSON for programs, filtered by state or rule."""
+    alert = client.alerting.alert
+    client.alerting.show(
         alert("aa", muted_by=("mute", "silence:5d3c")),
         alert("bb", state=AlertState.PENDING, name="queue_slow"),
         rules=(("run_failed", Severity.CRITICAL), ("queue_slow", Severity.WARNING)),
     )
-    table = await asking.type("alerts")
+    table = await client.type("alerts")
     assert table.code == 0
     head, first, second = table.out.splitlines()
     assert head.split()[:4] == ["state", "severity", "name", "workspace"]
     assert "mute, silence:5d3c" in first
     assert second.split()[0] == "pending"
-    assert [row["fingerprint"] for row in await asking.rows("alerts", "--state", "firing")] == [
+    assert [row["fingerprint"] for row in await client.rows("alerts", "--state", "firing")] == [
         "aa"
     ]
-    assert len(await asking.rows("alerts", "--rule", "queue_slow")) == 1
-    unknown = await asking.type("alerts", "--rule", "queue_slo")
+    assert len(await client.rows("alerts", "--rule", "queue_slow")) == 1
+    unknown = await client.type("alerts", "--rule", "queue_slo")
     assert unknown.code == 2
     assert "did you mean queue_slow?" in unknown.err
 
@@ -91,46 +91,46 @@ async def test_alerts_are_listed_and_chosen(asking: Asking) -> None:
     ],
 )
 async def test_a_workspace_that_is_not_known_is_wrong_usage(
-    asking: Asking, words: tuple[str, ...]
+    client: DaemonClientScene, words: tuple[str, ...]
 ) -> None:
     """An empty table would read as if all were well: the nearest name is reported, exit 2."""
-    asking.alerting.show(asking.alerting.alert())
-    done = await asking.type(*words)
+    client.alerting.show(client.alerting.alert())
+    done = await client.type(*words)
     assert (done.code, done.out) == (2, "")
     assert "workspace: 'acm' is not known; did you mean acme?" in done.err
 
 
-async def test_a_silence_is_added_listed_and_expired(asking: Asking) -> None:
+async def test_a_silence_is_added_listed_and_expired(client: DaemonClientScene) -> None:
     """Matchers, length and reason reach the daemon, with the user's name as the author."""
-    added = await asking.type(
+    added = await client.type(
         "silence", "add", "workspace=acme", "pipeline=daily*", "--for", "1h30m", "--comment", "why"
     )
     assert (added.code, added.err) == (0, "")
-    (made,) = await asking.rows("silence", "list")
+    (made,) = await client.rows("silence", "list")
     assert made["matchers"] == ["workspace=acme", "pipeline=daily*"]
     assert (made["author"], made["comment"]) == (getpass.getuser(), "why")
     assert made["ends_at"] == "2026-11-21T11:30:00Z"
     assert made["id"] in added.out
-    over = await asking.type("silence", "expire", made["id"])
+    over = await client.type("silence", "expire", made["id"])
     assert (over.code, over.out) == (0, f"silence {made['id']} has expired\n")
-    again = await asking.type("silence", "expire", made["id"])
+    again = await client.type("silence", "expire", made["id"])
     assert (again.code, "is not known" in again.err) == (1, True)
 
 
-async def test_a_silence_until_an_instant(asking: Asking) -> None:
+async def test_a_silence_until_an_instant(client: DaemonClientScene) -> None:
     """Start and end may be named with their zones, and another author too."""
     words = ("silence", "add", "pipeline=a", "--comment", "why", "--author", "ann")
-    done = await asking.type(
+    done = await client.type(
         *words, "--from", "2026-11-21T13:00:00+02:00", "--until", "2026-11-21T14:00:00+02:00"
     )
     assert done.code == 0
-    (made,) = await asking.rows("silence", "list")
+    (made,) = await client.rows("silence", "list")
     assert (made["starts_at"], made["ends_at"]) == ("2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z")
     assert made["author"] == "ann"
-    label = await asking.type("silence", "add", "pipelin=a", "--comment", "why", "--for", "2h")
+    label = await client.type("silence", "add", "pipelin=a", "--comment", "why", "--for", "2h")
     assert (label.code, "did you mean pipeline?" in label.err) == (2, True)
     words = ("silence", "add", "workspace=nope", "--comment", "why", "--for", "2h")
-    workspace = await asking.type(*words)
+    workspace = await client.type(*words)
     assert workspace.code == 2
     assert "no workspace fits 'nope'; there are acme, other, bridge" in workspace.err
 
@@ -153,7 +153,7 @@ async def test_a_silence_until_an_instant(asking: Asking) -> None:
 def test_a_silence_that_cannot_be_meant_is_refused_at_once(
     capsys: pytest.CaptureFixture[str], arguments: list[str], problems: list[str]
 ) -> None:
-    """Exit 2 and one line for each fault, although nobody was asked."""
+    """Exit 2 and one line for each problem, without a request."""
     assert main(["silence", *arguments, *NOWHERE]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -180,7 +180,7 @@ def test_a_silence_that_cannot_be_meant_is_refused_at_once(
 def test_wrong_usage_exits_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], shell_output: str
 ) -> None:
-    """What no daemon could answer is refused before one is asked."""
+    """What no daemon could answer is refused without a request."""
     assert main([*arguments, *NOWHERE]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -198,34 +198,34 @@ def test_wrong_usage_exits_2(
         ["flow", "7"],
     ],
 )
-async def test_alerts_and_runs_are_explained(asking: Asking, words: list[str]) -> None:
+async def test_alerts_and_runs_are_explained(client: DaemonClientScene, words: list[str]) -> None:
     """By fingerprint, by topic, by kind and id or by key: the answer first, then its steps."""
-    asking.alerting.show(asking.alerting.alert())
-    done = await asking.type("explain", *words)
+    client.alerting.show(client.alerting.alert())
+    done = await client.type("explain", *words)
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].endswith("was not notified")
     assert lines[2].split() == ["stage", "outcome", "at", "rule", "output", "detail"]
     assert lines[3].split()[:2] == ["rule", "pending"]
-    assert (await asking.rows("explain", *words))["reason"] == "pending"
+    assert (await client.rows("explain", *words))["reason"] == "pending"
 
 
-async def test_what_is_not_known_is_not_explained(asking: Asking) -> None:
+async def test_what_is_not_known_is_not_explained(client: DaemonClientScene) -> None:
     """An unknown run or alert is one line on stderr and 1."""
     for words in (["job_group", "9"], ["plan", "7"], ["0000"]):
-        done = await asking.type("explain", *words)
+        done = await client.type("explain", *words)
         assert (done.code, done.out) == (1, "")
         assert "the daemon answered 404" in done.err
 
 
-async def test_an_output_is_sent_the_past_again(asking: Asking) -> None:
+async def test_an_output_is_sent_the_past_again(client: DaemonClientScene) -> None:
     """The instant reaches the daemon as it was meant, and what became of it is printed."""
-    done = await asking.type("replay", "--since", "2026-11-21T11:00:00+01:00", "--to", "mqtt")
+    done = await client.type("replay", "--since", "2026-11-21T11:00:00+01:00", "--to", "mqtt")
     assert (done.code, done.out.split()) == (0, ["sent", "3"])
-    assert asking.alerting.replayed == [("mqtt", asking.site.clock.now())]
+    assert client.alerting.replayed == [("mqtt", client.site.clock.now())]
     before = datetime.now(UTC) - timedelta(hours=2)
-    assert (await asking.type("replay", "--since", "2h", "--to", "webhook")).code == 0
-    output, since = asking.alerting.replayed[-1]
+    assert (await client.type("replay", "--since", "2h", "--to", "webhook")).code == 0
+    output, since = client.alerting.replayed[-1]
     assert (output, abs(since - before) < timedelta(minutes=1)) == ("webhook", True)
-    wrong = await asking.type("replay", "--since", "2026-11-21T11:00:00Z", "--to", "mqt")
+    wrong = await client.type("replay", "--since", "2026-11-21T11:00:00Z", "--to", "mqt")
     assert (wrong.code, "did you mean mqtt?" in wrong.err) == (1, True)

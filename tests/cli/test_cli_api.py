@@ -34,7 +34,7 @@ async def test_an_operation_is_called_by_either_name(
         by_path = await api.answer("GET", f"/v4/flows/{flow.id}", "-q", "fields=id;name")
     assert by_id["name"] == by_path["name"] == flow.name
     assert set(by_path) == {"id", "name"}
-    assert [item for item, _ in api.requests_seen] == ["getFlow", "getFlow"]
+    assert [path for path, _ in api.requests] == ["getFlow", "getFlow"]
 
 
 async def test_all_follows_the_pages_of_a_list(tmp_path: Path, run_command: CommandProcess) -> None:
@@ -45,31 +45,29 @@ async def test_all_follows_the_pages_of_a_list(tmp_path: Path, run_command: Comm
             api.world.create(Flow, by=person, name=f"flow {number}")
         first = await api.answer("listFlows", "-q", "flowsFilter=all")
         done = await api("listFlows", "--all", "-q", "flowsFilter=all", "-q", "fields=id;name")
-        known = {flow.id: flow.name for flow in api.world.flows.live()}
+        names = {flow.id: flow.name for flow in api.world.flows.live()}
         into = tmp_path / "flows.json"
         pages = ("--all", "-q", "flowsFilter=all", "-q", "limit=400")
         saved = await api("GET", "flows", *pages, "--out", into)
     assert len(first["data"]) == 25
     rows = json.loads(done.out)
-    assert len(rows) == len(known) >= 1_000
-    assert {row["id"]: row["name"] for row in rows} == known
-    assert len(done.out.splitlines()) == len(known) + 2
+    assert len(rows) == len(names) >= 1_000
+    assert {row["id"]: row["name"] for row in rows} == names
+    assert len(done.out.splitlines()) == len(names) + 2
     assert (saved.code, saved.out, saved.err) == (0, "", "")
-    assert len(json.loads(into.read_text())) == len(known)
-    assert [query["limit"] for _, query in api.requests_seen[-3:]] == ["400"] * 3
-    assert [query.get("sort") for _, query in api.requests_seen[1:]] == ["id"] * (
-        len(api.requests_seen) - 1
-    )
+    assert len(json.loads(into.read_text())) == len(names)
+    assert [query["limit"] for _, query in api.requests[-3:]] == ["400"] * 3
+    assert [query.get("sort") for _, query in api.requests[1:]] == ["id"] * (len(api.requests) - 1)
 
 
 async def test_an_empty_list_is_an_empty_array(tmp_path: Path, run_command: CommandProcess) -> None:
     """Nothing to follow is still a JSON document."""
     async with api_scene(tmp_path, run_command) as api:
         assert await api.answer("listJobLibrary", "--all") == []
-    assert api.requests_seen[0][1]["limit"] == "250"
+    assert api.requests[0][1]["limit"] == "250"
 
 
-async def test_a_file_is_written_where_it_is_wanted(
+async def test_a_file_is_written_where_o_names_it(
     tmp_path: Path, run_command: CommandProcess
 ) -> None:
     """A PDF goes to --out, or as it is into a pipe; what has no body makes no file."""
@@ -121,7 +119,7 @@ async def test_a_run_that_was_started_is_not_started_again(
     async with api_scene(tmp_path, run_command, options=options) as api:
         flow = next(iter(api.world.flows.live()))
         lost = asyncio.create_task(api("runFlow", flow.id, "--execution-id", "mine"))
-        await eventually(lambda: len(api.requests_seen) > 1, why="the run was not tried again")
+        await eventually(lambda: len(api.requests) > 1, why="the run was not tried again")
         api.world.options.dropped = 0.0
         first = await lost
         again = await api("runFlow", flow.id, "--execution-id", "mine")
@@ -292,15 +290,15 @@ async def on_a_terminal(config: Path, *arguments: str) -> AsyncIterator[Mapping[
 
 
 def _read_all(descriptor: int) -> str:
-    found = b""
-    with contextlib.suppress(OSError):  # how a terminal says that nobody writes any more
+    output = b""
+    with contextlib.suppress(OSError):  # how a terminal shows that nothing writes any more
         while piece := os.read(descriptor, 65_536):
-            found += piece
-    return found.decode()
+            output += piece
+    return output.decode()
 
 
 def names_in(folder: Path) -> list[str]:
-    return sorted(item.name for item in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir())
 
 
 async def test_a_terminal_shows_how_far_a_download_is(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Past:
 
     site: Site
     folder: Path
-    say: CommandProcess
+    run_command: CommandProcess
 
     async def run(
         self,
@@ -121,7 +121,7 @@ class Past:
             f'[server]\nlisten = "{self.site.url.removeprefix("http://")}"\n'
             + "\n".join(["[alerting]", "defaults = false", *rules])
         )
-        return await self.say("alerts", "backtest", *arguments, config=config)
+        return await self.run_command("alerts", "backtest", *arguments, config=config)
 
     async def rows(self, *rules: str) -> dict[str, Any]:
         done = await self.test(*rules, arguments=(*SINCE, "--json"))
@@ -183,7 +183,7 @@ async def test_time_passes_between_events(past: Past) -> None:
 
 
 async def test_an_outage_of_the_daemon_makes_nothing_overdue(past: Past) -> None:
-    """What was noticed an hour late was not known before, and no rule was evaluated by it."""
+    """A run observed an hour late is evaluated from then on, not before."""
     late = timedelta(hours=1)
     await past.run(1, at=MINUTE, lasts=5 * MINUTE, ends=Status.SUCCEEDED)
     # Begun in time, ended within the outage: its end was recorded an hour late.
@@ -275,7 +275,7 @@ async def test_wrong_options_are_refused(
 
 
 async def test_the_new_file_need_not_name_the_daemon(past: Past) -> None:
-    """Another file says where the daemon is; secrets of the new one are not read."""
+    """Another file gives the daemon's address; secrets of the new one are not read."""
     await past.run(1, at=MINUTE, lasts=MINUTE, ends=Status.FAILED)
     await past.test(FAILED)
     running = past.folder / "running.toml"
@@ -285,7 +285,9 @@ async def test_the_new_file_need_not_name_the_daemon(past: Past) -> None:
         '[[workspaces]]\nname = "acme"\nurl = "http://127.0.0.1:9"\ntoken_file = "nowhere"\n'
         '[webhook]\nurl = "https://example.com/"\nsecret_file = "nowhere"\n'
     )
-    done = await past.say("alerts", "backtest", *SINCE, "--daemon", str(running), config=new)
+    done = await past.run_command(
+        "alerts", "backtest", *SINCE, "--daemon", str(running), config=new
+    )
     assert done.code == 0, done.err
     assert done.out.splitlines()[1].split() == ["run_failed", "1", "0", "1", "0"]
 

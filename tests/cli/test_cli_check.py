@@ -39,7 +39,7 @@ def written(folder: Path, text: str) -> str:
 
 
 def test_a_right_file_is_ok(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line on stdout says what is switched on, and the exit code is 0."""
+    """One line on stdout shows what is switched on, and the exit code is 0."""
     assert main(["check", "-c", written(folder, GOOD)]) == 0
     captured = capsys.readouterr()
     assert captured.out == (
@@ -139,7 +139,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_variable_names_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without -c the file is taken from the environment, and variables lie over it."""
+    """Without -c the environment names the file, and variables override it."""
     monkeypatch.setenv("DATAPREP_MONITOR_CONFIG", written(folder, GOOD))
     monkeypatch.setenv("DATAPREP_MONITOR__SERVER__LISTEN", "[::1]:5000")
     assert main(["check"]) == 0
@@ -173,7 +173,7 @@ def test_secrets_come_from_files_variables_and_credentials(folder: Path) -> None
     ],
 )
 def test_a_secret_that_cannot_be_read_is_a_fault(folder: Path, line: str, printed: str) -> None:
-    """Each way of giving a secret says what would help when it fails."""
+    """Each way of giving a secret hints at a solution when it fails."""
     (folder / "secrets" / "large").write_text("x" * 70_000)
     (folder / "secrets" / "bytes").write_bytes(b"\xff\xfe\xfd")
     path = Path(written(folder, GOOD.replace('token_file = "secrets/token"', line)))

@@ -1,4 +1,4 @@
-"""What bash, zsh and fish offer for a half typed command, asked through the shells themselves."""
+"""What bash, zsh and fish complete for a half typed command, run through the shells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ name = "own_rule"
 [alertmanager]
 urls = ["http://mail:9093"]
 """
-# What is typed, and all that is offered then.
+# What is typed, and all completions of it.
 TYPED = [
     ("ope", ["operations"]),
     ("api getFlowRunS", ["getFlowRunStatus"]),
@@ -50,13 +50,13 @@ TYPED = [
     ("explain fl", ["flow", "flow_run"]),
     ("replay --to alert", ["alertmanager:mail:9093"]),
 ]
-# The other shells ask the same command, so they are asked for one of each form.
+# The other shells run the same command, so one of each form is enough.
 SOME = TYPED[:4] + TYPED[5:7] + TYPED[9:11]
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Put the command where shells look for it, and a configuration where it looks."""
+    """Put the command on the shells' path, and a configuration at its default path."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / NAME
     root = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def shell_output(shell: str, code: str, environment: dict[str, str], *options: s
     done = subprocess.run(
         [program(shell), *options, "-c", code],
         env=environment,
-        # Where nothing is offered shells name files: there is one that fits nothing typed here.
+        # Without completions shells name files: this one fits nothing typed here.
         cwd=environment["FOLDER"],
         capture_output=True,
         text=True,
@@ -99,20 +99,22 @@ def test_bash_offers_what_fits(environment: dict[str, str]) -> None:
             f"COMPREPLY=(); _dataprep_monitor_completion {NAME}",
             'echo "${COMPREPLY[*]}"',
         ]
-    found = shell_output("bash", "\n".join(lines), environment, "--norc").splitlines()
-    assert [sorted(line.split()) for line in found] == [sorted(offers) for _, offers in TYPED]
+    output = shell_output("bash", "\n".join(lines), environment, "--norc").splitlines()
+    assert [sorted(line.split()) for line in output] == [
+        sorted(completions) for _, completions in TYPED
+    ]
 
 
 def test_fish_offers_what_fits(environment: dict[str, str]) -> None:
-    """The printed script, sourced by fish, offers each with what it is."""
+    """The printed script, sourced by fish, completes each with its description."""
     lines = [f"{NAME} completion fish | source"]
     for typed, _ in SOME:
         lines += [f"complete -C {shlex.quote(f'{NAME} {typed}')}", "echo @@"]
-    found = shell_output("fish", "\n".join(lines), environment, "--no-config").split("@@\n")
-    printed = [[line.split("\t")[0] for line in part.splitlines()] for part in found]
-    expected = [sorted(offers) for _, offers in SOME]
+    output = shell_output("fish", "\n".join(lines), environment, "--no-config").split("@@\n")
+    printed = [[line.split("\t")[0] for line in part.splitlines()] for part in output]
+    expected = [sorted(completions) for _, completions in SOME]
     assert [sorted(part) for part in printed[: len(expected)]] == expected
-    assert "getFlowRunStatus\tGet flow run status" in found[1]
+    assert "getFlowRunStatus\tGet flow run status" in output[1]
 
 
 def test_zsh_offers_what_fits(environment: dict[str, str]) -> None:
@@ -130,9 +132,9 @@ def test_zsh_offers_what_fits(environment: dict[str, str]) -> None:
             "_dataprep_monitor_completion",
             "print @@",
         ]
-    found = shell_output("zsh", "\n".join(lines), environment, "-f").split("@@\n")
-    printed = [re.findall(r'"([^"]*)"(?::"[^"]*")?', part) for part in found[: len(SOME)]]
-    assert [sorted(part) for part in printed] == [sorted(offers) for _, offers in SOME]
+    output = shell_output("zsh", "\n".join(lines), environment, "-f").split("@@\n")
+    printed = [re.findall(r'"([^"]*)"(?::"[^"]*")?', part) for part in output[: len(SOME)]]
+    assert [sorted(part) for part in printed] == [sorted(completions) for _, completions in SOME]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -36,7 +36,7 @@ def is_well(operation: Operation, body: bytes) -> bool:
     return not body or json.loads(body) is not None
 
 
-async def ask(living: Living, operation: Operation, folder: Path) -> str | None:
+async def call(living: Living, operation: Operation, folder: Path) -> str | None:
     """Call an operation by its id; return what went wrong."""
     sample = SAMPLES[operation.operation_id]
     package = upload_of(living, sample, folder)
@@ -81,21 +81,21 @@ async def type_it(
 
 async def test_the_client_calls_every_operation(tmp_path: Path) -> None:
     """By id, each in a world in which it can succeed, and each does."""
-    found = []
+    problems = []
     for operation in operations():
         async with open_living(Edition.OPEN) as living:
-            found.append(await ask(living, operation, tmp_path))
-    assert len(found) == 186
-    assert [problem for problem in found if problem] == []
+            problems.append(await call(living, operation, tmp_path))
+    assert len(problems) == 186
+    assert [problem for problem in problems if problem] == []
 
 
 async def test_the_command_line_calls_every_operation(
     tmp_path: Path, run_command: CommandProcess
 ) -> None:
     """By method and path, with query, body or package, and nothing but the answer is printed."""
-    found = []
+    problems = []
     for operation in operations():
         async with open_living(Edition.OPEN) as living:
-            found.append(await type_it(living, operation, tmp_path, run_command))
-    assert len(found) == 186
-    assert [problem for problem in found if problem] == []
+            problems.append(await type_it(living, operation, tmp_path, run_command))
+    assert len(problems) == 186
+    assert [problem for problem in problems if problem] == []

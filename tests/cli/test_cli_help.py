@@ -44,7 +44,7 @@ def test_help_shows_all_examples_each_on_its_line(
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=[entry.name for entry in COMMANDS])
 def test_the_line_of_a_command_is_the_first_of_its_own_help(entry: CommandEntry) -> None:
-    """The table's line cannot differ from what the command says of itself, and fits a terminal."""
+    """The table's line is the command's own first line, and fits a terminal."""
     group = get_command(app)
     with typer.Context(group, info_name="dataprep-monitor") as context:
         command = group.get_command(context, entry.name)  # type: ignore[attr-defined] # a group has commands

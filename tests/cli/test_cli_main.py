@@ -126,7 +126,7 @@ def test_a_reader_that_leaves_is_no_drama() -> None:
         ("999999999w", "is before all time"),
     ],
 )
-def test_no_instant_is_refused_before_the_daemon_is_asked(
+def test_no_instant_is_refused_without_a_request(
     capsys: pytest.CaptureFixture[str], since: str, sentence: str
 ) -> None:
     """One line on stderr and 2, although there is neither a daemon nor a configuration."""

@@ -13,19 +13,19 @@ from monitor.cli.main import main
 def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
     """Return what ``operations --json`` prints."""
     assert main(["operations", "--json", *arguments]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return found
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
 
 
 def test_all_operations_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """Each of the 186 has method, path, name, resource, editions, operation id and query."""
-    found = listed(capsys)
-    assert len(found) == 186
+    rows = listed(capsys)
+    assert len(rows) == 186
     assert all(
-        list(item) == ["method", "path", "name", "resource", "editions", "operation_id", "query"]
-        for item in found
+        list(row) == ["method", "path", "name", "resource", "editions", "operation_id", "query"]
+        for row in rows
     )
-    assert found[[item["operation_id"] for item in found].index("getFlowRunStatus")] == {
+    assert rows[[row["operation_id"] for row in rows].index("getFlowRunStatus")] == {
         "method": "GET",
         "path": "/v4/flowRuns/:id/status",
         "name": "Get flow run status",
@@ -42,13 +42,13 @@ def test_all_operations_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_list_of_one_edition(
     capsys: pytest.CaptureFixture[str], edition: str, count: int
 ) -> None:
-    """The list is cut to what an edition offers, however its name is written."""
+    """The list is cut to the operations of an edition, however its name is written."""
     assert len(listed(capsys, "--edition", edition)) == count
 
 
 def test_the_list_of_one_resource(capsys: pytest.CaptureFixture[str]) -> None:
-    """The list is cut to one resource group, within an edition if so wanted."""
-    assert {item["resource"] for item in listed(capsys, "--resource", "flowrun")} == {"FlowRun"}
+    """The list is cut to one resource group, also within an edition."""
+    assert {row["resource"] for row in listed(capsys, "--resource", "flowrun")} == {"FlowRun"}
     assert len(listed(capsys, "--resource", "JobGroup", "--edition", "LE")) == 3
 
 
@@ -64,8 +64,8 @@ def test_the_table_reports_what_the_monitor_uses(capsys: pytest.CaptureFixture[s
 
 def test_the_list_of_some_words(capsys: pytest.CaptureFixture[str]) -> None:
     """All the words must stand in id, method, path, name or resource, in any case and order."""
-    found = listed(capsys, "--filter", "flowruns get")
-    assert [item["operation_id"] for item in found] == [
+    rows = listed(capsys, "--filter", "flowruns get")
+    assert [row["operation_id"] for row in rows] == [
         "getFlowRun",
         "getFlowRunStatus",
         "getFlowRunJobGroups",

@@ -14,7 +14,7 @@ ROWS = [("[bold]flow[/bold]", "x" * 100), ("plan", "y")]
 
 
 def test_a_pipe_gets_whole_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is cut, coloured or taken for a style."""
+    """Nothing is cut, coloured or read as a style."""
     print_table(("name", "path"), ROWS)
     assert capsys.readouterr().out.splitlines() == [
         "name               path",

@@ -1,4 +1,4 @@
-"""``doctor`` says of the broker what it found, healthy and broken."""
+"""``doctor`` reports on the broker, healthy and broken."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from tests.cli.doctor_scene import Report, outcomes, run_checks
 from tests.servers import Mosquitto, program
 
 
-async def told_of(folder: Path, broker: Mosquitto, **settings: Any) -> Report:
+async def report_on(folder: Path, broker: Mosquitto, **settings: Any) -> Report:
     return await run_checks(folder, mqtt=MqttSettings(**{"url": broker.url, **settings}))
 
 
 async def test_a_healthy_broker_is_ok(tmp_path: Path) -> None:
     """Connected, no TLS needed on this machine, and the message was acknowledged."""
     async with Mosquitto(tmp_path) as broker:
-        report = await told_of(tmp_path, broker)
+        report = await report_on(tmp_path, broker)
     assert set(outcomes(report).values()) == {"ok"}
     assert report["mqtt connection"].found.endswith("accepted us anonymously, with MQTT 5")
     assert "dataprep/v1/bridge/monitor/doctor was acknowledged" in report["mqtt publishing"].found
 
 
 async def test_an_older_version_names_what_it_cannot_show(tmp_path: Path) -> None:
-    """MQTT 3.1.1 acknowledges also what it throws away, and the line says so."""
+    """MQTT 3.1.1 acknowledges also dropped messages, and the line warns of it."""
     async with Mosquitto(tmp_path) as broker:
-        report = await told_of(tmp_path, broker, protocol=MqttProtocol.V311)
+        report = await report_on(tmp_path, broker, protocol=MqttProtocol.V311)
     assert "with MQTT 3.1.1" in report["mqtt connection"].found
     assert "does not show whether it was dropped" in report["mqtt publishing"].found
 
@@ -68,8 +68,12 @@ async def test_wrong_credentials_fail_and_stay_secret(tmp_path: Path) -> None:
     passwords = password_file(tmp_path)
     options = (f"password_file {passwords}", "allow_anonymous false")
     async with Mosquitto(tmp_path, options=options) as broker:
-        right = await told_of(tmp_path, broker, username="daemon", password=Secret("the-right-one"))
-        wrong = await told_of(tmp_path, broker, username="daemon", password=Secret("the-wrong-one"))
+        right = await report_on(
+            tmp_path, broker, username="daemon", password=Secret("the-right-one")
+        )
+        wrong = await report_on(
+            tmp_path, broker, username="daemon", password=Secret("the-wrong-one")
+        )
     assert "accepted us as daemon" in right["mqtt connection"].found
     assert wrong["mqtt connection"].outcome == "failed"
     assert "ot authori" in wrong["mqtt connection"].found
@@ -81,7 +85,7 @@ async def test_a_broker_that_lets_us_write_nothing_fails(tmp_path: Path) -> None
     (tmp_path / "acl").write_text("topic read #\n")
     (tmp_path / "acl").chmod(0o644)
     async with Mosquitto(tmp_path, options=(f"acl_file {tmp_path}/acl",)) as broker:
-        report = await told_of(tmp_path, broker)
+        report = await report_on(tmp_path, broker)
     assert report["mqtt connection"].outcome == "ok"
     assert report["mqtt publishing"].outcome == "failed"
     assert "not authorized" in report["mqtt publishing"].found
@@ -104,10 +108,10 @@ async def test_the_certificate_of_a_broker_is_judged(
     verify: bool,
     expected: tuple[str, str, str],
 ) -> None:
-    """A broker whose certificate is unknown is not talked to, unless nothing is verified."""
+    """A broker with an unknown certificate is refused, unless verification is off."""
     listener = (f"certfile {certificate[0]}", f"keyfile {certificate[1]}")
     async with Mosquitto(tmp_path, listener=listener) as broker:
-        report = await told_of(
+        report = await report_on(
             tmp_path,
             broker,
             url=broker.url.replace("mqtt://", "mqtts://"),
@@ -121,7 +125,7 @@ async def test_the_certificate_of_a_broker_is_judged(
 async def test_a_broker_elsewhere_in_the_clear_is_a_warning(tmp_path: Path) -> None:
     """Without TLS credentials and events can be read on the way."""
     async with Mosquitto(tmp_path) as broker:
-        report = await told_of(tmp_path, broker, url=f"mqtt://0.0.0.0:{broker.port}")
+        report = await report_on(tmp_path, broker, url=f"mqtt://0.0.0.0:{broker.port}")
     assert report["mqtt TLS"].outcome == "warning"
     assert "mqtts://" in str(report["mqtt TLS"].hint)
 

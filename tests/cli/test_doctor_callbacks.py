@@ -1,4 +1,4 @@
-"""``doctor`` says whether callbacks arrive, and how it stands with the tasks that send them."""
+"""``doctor`` reports whether callbacks arrive, and the state of the tasks that send them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Site(Struct, frozen=True, kw_only=True):
     port: int
 
     async def callbacks(self, folder: Path, *, public_port: int | None = None) -> CheckLine:
-        """Return what doctor says of the callbacks, by way of a public port."""
+        """Return doctor's report on the callbacks, by way of a public port."""
         acme = self.acme
         if public_port is not None:
             assert acme.callbacks is not None
@@ -62,7 +62,7 @@ async def test_without_a_daemon_doctor_itself_is_called(tmp_path: Path) -> None:
 
 
 async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
-    """What the workspace got, or did not get, is reported with what to look at."""
+    """The workspace's result of the test call is reported with a hint."""
     async with a_site() as site:
         nobody = await site.callbacks(tmp_path, public_port=free_port())
         async with other_server(404) as port:
@@ -74,7 +74,7 @@ async def test_a_public_url_that_leads_nowhere_fails(tmp_path: Path) -> None:
 
 
 async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
-    """With the address held by somebody else, the test would report nothing of ours."""
+    """While another process holds the address, no test call is made."""
     async with a_site() as site, other_server(404) as port:
         report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=port))
     assert report["callbacks address"].outcome == "failed"
@@ -83,7 +83,7 @@ async def test_where_nobody_listens_nothing_is_tried(tmp_path: Path) -> None:
 
 
 async def test_an_edition_without_tasks_is_a_warning(tmp_path: Path) -> None:
-    """Where the workspace offers neither test nor tasks, the hint is by hand."""
+    """Without test and tasks in the edition, the hint is to try by hand."""
     async with a_site(Edition.LE) as site:
         report = await run_checks(tmp_path, site.acme, callbacks=ListenerSettings(port=site.port))
     assert report["acme callbacks"].outcome == "warning"
@@ -93,7 +93,7 @@ async def test_an_edition_without_tasks_is_a_warning(tmp_path: Path) -> None:
 
 
 async def test_callbacks_made_by_hand_are_ok(tmp_path: Path) -> None:
-    """Without a public URL no task is wanted, and nothing can be tried."""
+    """Without a public URL no task is needed, and nothing can be tried."""
     async with a_site() as site:
         by_hand = msgspec.structs.replace(
             site.acme, callbacks=CallbackSettings(secret=Secret(stage.SECRET))

@@ -70,7 +70,7 @@ async def test_a_program_gets_the_same_as_json(tmp_path: Path) -> None:
 
 
 async def test_one_workspace_may_be_chosen(tmp_path: Path) -> None:
-    """Only that one is asked; a name that is not configured is wrong usage."""
+    """Only the named workspace is checked; a name that is not configured is wrong usage."""
     gone = "http://127.0.0.1:9"
     settings = Settings(tmp_path, Watched("acme", gone, "t"), Watched("other", gone, "t"))
     chosen = await command("doctor", "-w", "other", config=settings.path)
@@ -82,7 +82,7 @@ async def test_one_workspace_may_be_chosen(tmp_path: Path) -> None:
 
 
 async def test_a_configuration_at_fault_fails_line_by_line(tmp_path: Path) -> None:
-    """Every fault has its line, and nothing else is asked."""
+    """Every problem has its line, and nothing else is checked."""
     path = tmp_path / "monitor.toml"
     path.write_text('[[workspaces]]\nname = "Acme"\nurl = "ftp://acme"\n')
     done = await command("doctor", config=path)

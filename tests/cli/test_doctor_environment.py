@@ -1,4 +1,4 @@
-"""``doctor`` says of store, addresses and certificates what it found, healthy and broken."""
+"""``doctor`` reports on store, addresses and certificates, healthy and broken."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ async def test_a_store_is_ok_whether_held_or_not(tmp_path: Path) -> None:
     """A daemon that holds it is reported with its process; later it is just a file."""
     path = tmp_path / "state.db"
     bus = await SqliteBus.open(path, clock=SystemClock(), registry=CollectorRegistry())
-    held = (await run_checks(tmp_path))["store"]
+    owned = (await run_checks(tmp_path))["store"]
     await bus.close()
-    assert (held.outcome, f"process {os.getpid()} since" in held.found) == ("ok", True)
+    assert (owned.outcome, f"process {os.getpid()} since" in owned.found) == ("ok", True)
     free = (await run_checks(tmp_path))["store"]
     assert (free.outcome, "no daemon holds it" in free.found) == ("ok", True)
 
@@ -75,13 +75,13 @@ async def test_a_store_that_may_not_be_written_fails() -> None:
         folder = Path(name)
         (folder / "old").mkdir()
         (folder / "old" / "state.db").write_text("")
-        for item in (folder / "old", folder):
-            item.chmod(0o555)
+        for path in (folder / "old", folder):
+            path.chmod(0o555)
         with without_rights():
             fresh = (await run_checks(folder))["store"]
             old = (await run_checks(folder, store=folder / "old" / "state.db"))["store"]
-        for item in (folder, folder / "old"):
-            item.chmod(0o755)
+        for path in (folder, folder / "old"):
+            path.chmod(0o755)
     assert (fresh.outcome, f"{folder} may not be written" in fresh.found) == ("failed", True)
     assert (old.outcome, "may not be written" in old.found) == ("failed", True)
     assert "storage.url" in str(old.hint)
@@ -130,7 +130,7 @@ async def test_no_section_callbacks_is_ok(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [404, 200])
 async def test_a_callback_address_of_somebody_else_fails(tmp_path: Path, status: int) -> None:
-    """Whoever does not take our test callback, with its secret, is not our daemon."""
+    """A server that refuses our test callback, with its secret, is not our daemon."""
     acme = msgspec.structs.replace(
         workspace_at("http://127.0.0.1:9"), callbacks=CallbackSettings(secret=Secret("s" * 20))
     )
@@ -144,7 +144,7 @@ async def test_a_callback_address_of_somebody_else_fails(tmp_path: Path, status:
 
 @contextlib.asynccontextmanager
 async def encrypted(certificate: tuple[Path, Path]) -> AsyncIterator[int]:
-    """A server that speaks TLS and says nothing."""
+    """A server that speaks TLS and sends nothing."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
 
@@ -177,7 +177,7 @@ async def test_the_certificate_of_a_workspace_is_judged(
     outcome: str,
     words: str,
 ) -> None:
-    """One that is believed has its last day told; an unknown and an unverified one stand out."""
+    """The last day of an accepted certificate is shown; an unknown or unverified one is marked."""
     settings: dict[str, Any] = {"verify_tls": verify}
     if believes:
         settings["ca_file"] = str(certificate[0])
@@ -188,7 +188,7 @@ async def test_the_certificate_of_a_workspace_is_judged(
 
 
 async def test_a_certificate_that_ends_soon_is_a_warning(certificate: tuple[Path, Path]) -> None:
-    """Less than fourteen days before its end the operator hears of it."""
+    """A certificate with less than fourteen days left is a warning."""
     context = ssl.create_default_context(cafile=str(certificate[0]))
     now = SystemClock().now() + timedelta(days=20)
     async with encrypted(certificate) as port:

@@ -1,4 +1,4 @@
-"""``doctor`` says whether Alertmanagers and the webhook's receiver can be notified of alerts."""
+"""``doctor`` checks whether Alertmanagers and the webhook's receiver accept alerts."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ async def test_a_real_alertmanager_takes_the_question(tmp_path: Path) -> None:
         subject = f"alertmanager 127.0.0.1:{alertmanager.port}"
         assert report[subject].found == "accepted an empty list of alerts"
         assert set(outcomes(report).values()) == {"ok"}
-        assert receiver.got == []
+        assert receiver.requests == []
 
 
 @pytest.mark.parametrize("status", [401, 404, 503])
-async def test_one_that_takes_nothing_fails_and_the_others_are_asked(
+async def test_a_receiver_that_refuses_fails_and_the_others_are_checked(
     tmp_path: Path, status: int
 ) -> None:
     """Each has a line of its own, with the answer and the hint."""
     async with PostReceiver() as well, PostReceiver() as ill:
-        ill.judge = lambda _: status
+        ill.status_for = lambda _: status
         settings = AlertmanagerSettings(urls=(well.url, ill.url), token=Secret("s3cret"))
         report = await run_checks(tmp_path, alertmanager=settings)
         assert report[f"alertmanager 127.0.0.1:{well.port}"].outcome == "ok"
         line = report[f"alertmanager 127.0.0.1:{ill.port}"]
         assert (line.outcome, line.found) == ("failed", f"accepts no alerts: answered {status}")
         assert "[alertmanager]" in (line.hint or "")
-        assert [item.body for item in (*well.got, *ill.got)] == [b"[]", b"[]"]
+        assert [item.body for item in (*well.requests, *ill.requests)] == [b"[]", b"[]"]
         assert "s3cret" not in str(report)
 
 
@@ -68,7 +68,7 @@ async def test_the_webhook_is_connected_to_and_posted_nothing(tmp_path: Path) ->
         report = await run_checks(tmp_path, webhook=settings)
         assert report["webhook"].found == "accepts connections; nothing was posted"
         assert report["webhook TLS"].outcome == "ok"
-        assert receiver.got == []
+        assert receiver.requests == []
 
 
 async def test_a_webhook_that_is_not_there_fails(tmp_path: Path) -> None:
@@ -83,4 +83,4 @@ async def test_a_webhook_that_is_not_there_fails(tmp_path: Path) -> None:
 async def test_what_is_not_configured_is_not_spoken_of(tmp_path: Path) -> None:
     """Both are a choice."""
     report = await run_checks(tmp_path)
-    assert not [item for item in report if item.startswith(("alertmanager", "webhook"))]
+    assert not [subject for subject in report if subject.startswith(("alertmanager", "webhook"))]

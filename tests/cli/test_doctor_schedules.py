@@ -1,4 +1,4 @@
-"""``doctor`` says whose schedules are watched, and which of them report no time."""
+"""``doctor`` shows whose schedules are watched, and which of them have no time."""
 
 from __future__ import annotations
 

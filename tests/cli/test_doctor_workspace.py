@@ -1,4 +1,4 @@
-"""``doctor`` says of each workspace what it found, healthy and broken."""
+"""``doctor`` reports on each workspace, healthy and broken."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def workspace() -> AsyncIterator[EditionWorkspace]:
     await made.stop()
 
 
-async def told_of(workspace: EditionWorkspace, folder: Path, **settings: Any) -> Report:
+async def report_on(workspace: EditionWorkspace, folder: Path, **settings: Any) -> Report:
     return await run_checks(folder, workspace_at(workspace.url, **settings), clock=workspace.clock)
 
 
@@ -40,7 +40,7 @@ async def test_a_healthy_workspace_is_ok_line_by_line(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
     """Each check of a workspace has its line, in one order, and none needs a hint."""
-    report = await told_of(workspace, tmp_path)
+    report = await report_on(workspace, tmp_path)
     ours = [subject for subject in report if subject.startswith("acme ")]
     assert ours == [
         "acme reachability",
@@ -68,11 +68,11 @@ async def test_a_healthy_workspace_is_ok_line_by_line(
 
 
 async def test_a_workspace_that_is_not_there_fails_one_line_only(tmp_path: Path) -> None:
-    """Nobody listens: that is the failure; what rests on it is not checked, and says so."""
+    """Nothing listens: that is the failure; what rests on it is reported as not checked."""
     report = await run_checks(tmp_path, workspace_at("http://127.0.0.1:9"))
-    assert [
-        other_verdict for other_verdict, outcome in outcomes(report).items() if outcome == "failed"
-    ] == ["acme reachability"]
+    assert [subject for subject, outcome in outcomes(report).items() if outcome == "failed"] == [
+        "acme reachability"
+    ]
     assert "no connection" in report["acme reachability"].found
     for subject in ("clock", "token", "edition", "capabilities", "callbacks", "webhook tasks"):
         assert report[f"acme {subject}"].found == (
@@ -85,7 +85,7 @@ async def test_a_workspace_that_answers_503_fails(
 ) -> None:
     """An overloaded workspace is reported by its status."""
     workspace.faults = {".*": OVERLOADED}
-    report = await told_of(workspace, tmp_path)
+    report = await report_on(workspace, tmp_path)
     assert report["acme reachability"].outcome == "failed"
     assert "503" in report["acme reachability"].found
 
@@ -126,9 +126,9 @@ async def test_the_address_of_a_page_is_no_api(tmp_path: Path, status: int) -> N
 async def test_a_clock_that_is_off_is_a_warning(
     workspace: EditionWorkspace, tmp_path: Path, seconds: int, outcome: str, words: str
 ) -> None:
-    """Beyond 30 seconds in either direction the operator hears of it."""
+    """A clock more than 30 seconds off in either direction is a warning."""
     workspace.offset = timedelta(seconds=seconds)
-    line = (await told_of(workspace, tmp_path))["acme clock"]
+    line = (await report_on(workspace, tmp_path))["acme clock"]
     assert (line.outcome, words in line.found) == (outcome, True), line
 
 
@@ -137,7 +137,7 @@ async def test_a_workspace_that_reports_no_time_is_a_warning(
 ) -> None:
     """Watermarks rest on the Date header, so its absence is reported."""
     workspace.sends_date = False
-    assert (await told_of(workspace, tmp_path))["acme clock"].outcome == "warning"
+    assert (await report_on(workspace, tmp_path))["acme clock"].outcome == "warning"
 
 
 async def test_a_refused_token_fails_and_is_not_shown(
@@ -145,7 +145,7 @@ async def test_a_refused_token_fails_and_is_not_shown(
 ) -> None:
     """The hint is a new token; what rests on it is not checked."""
     workspace.faults = {".*": (401, "AuthenticationException")}
-    report = await told_of(workspace, tmp_path, token=Secret("the-token-itself"))
+    report = await report_on(workspace, tmp_path, token=Secret("the-token-itself"))
     assert outcomes(report)["acme reachability"] == "ok"
     assert report["acme token"].outcome == "failed"
     assert report["acme token"].found.startswith("refused: ")
@@ -159,7 +159,7 @@ async def test_no_token_where_one_is_asked_for_fails(
 ) -> None:
     """A token that is missing is distinguished from one that is refused."""
     workspace.faults = {".*": (401, "AuthenticationException")}
-    line = (await told_of(workspace, tmp_path, token=None))["acme token"]
+    line = (await report_on(workspace, tmp_path, token=None))["acme token"]
     assert (line.outcome, line.found[:18]) == ("failed", "none is configured")
 
 
@@ -168,7 +168,7 @@ async def test_a_token_of_a_disabled_person_fails(
 ) -> None:
     """A person who was disabled will lose the token next."""
     workspace.person["isDisabled"] = True
-    assert (await told_of(workspace, tmp_path))["acme token"].outcome == "failed"
+    assert (await report_on(workspace, tmp_path))["acme token"].outcome == "failed"
 
 
 def jwt(expires_at: datetime) -> Secret:
@@ -201,7 +201,7 @@ async def test_a_token_that_reports_its_end_is_believed(
     [
         ("opaque", ["one"], "warning"),  # the only one must be ours
         (base64.b64encode(b'{"tokenId":"two"}').decode(), ["one", "two"], "warning"),
-        ("opaque", ["one", "two"], "ok"),  # which is ours cannot be told
+        ("opaque", ["one", "two"], "ok"),  # which is ours is unknown
         ("opaque", [], "ok"),
     ],
 )
@@ -211,19 +211,19 @@ async def test_the_workspace_may_report_when_the_token_ends(
     """Where the edition lists tokens, ours is found by its id or because there is one only."""
     ends = stamp(workspace.clock.now() + timedelta(days=2))
     workspace.tokens = [{"tokenId": id_, "expiredAt": ends} for id_ in ids]
-    report = await told_of(workspace, tmp_path, token=Secret(token))
+    report = await report_on(workspace, tmp_path, token=Secret(token))
     assert outcomes(report)["acme token expiry"] == outcome
 
 
 async def test_a_token_without_an_end_is_ok(workspace: EditionWorkspace, tmp_path: Path) -> None:
     """A token that never ends is listed without a date."""
     workspace.tokens = [{"tokenId": "one", "expiredAt": None}]
-    line = (await told_of(workspace, tmp_path))["acme token expiry"]
+    line = (await report_on(workspace, tmp_path))["acme token expiry"]
     assert (line.outcome, line.found) == ("ok", "the workspace shows no expiry")
 
 
 @pytest.mark.parametrize(
-    ("offered", "configured", "outcome", "words"),
+    ("served", "configured", "outcome", "words"),
     [
         (Edition.RL, Edition.RL, "ok", "RL, as configured"),
         (Edition.LE, None, "ok", "LE is found"),
@@ -235,17 +235,17 @@ async def test_a_token_without_an_end_is_ok(workspace: EditionWorkspace, tmp_pat
 async def test_the_edition_found_stands_beside_the_configured_one(
     workspace: EditionWorkspace,
     tmp_path: Path,
-    offered: Edition,
+    served: Edition,
     configured: Edition | None,
     outcome: str,
     words: str,
 ) -> None:
-    """A set that asks in vain fails, one that leaves something out is a warning."""
-    workspace.become(offered)
-    line = (await told_of(workspace, tmp_path, edition=configured))["acme edition"]
+    """An edition with missing operations fails, one that leaves some out is a warning."""
+    workspace.become(served)
+    line = (await report_on(workspace, tmp_path, edition=configured))["acme edition"]
     assert (line.outcome, words in line.found) == (outcome, True), line
     if outcome != "ok":
-        assert f'edition = "{offered}" or "auto"' in str(line.hint)
+        assert f'edition = "{served}" or "auto"' in str(line.hint)
 
 
 async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
@@ -253,7 +253,7 @@ async def test_an_edition_of_which_not_all_is_seen_is_a_warning(
 ) -> None:
     """A read that fails for now proves nothing, so the edition is not certain."""
     workspace.refuse("listPlans", OVERLOADED)
-    line = (await told_of(workspace, tmp_path))["acme edition"]
+    line = (await report_on(workspace, tmp_path))["acme edition"]
     assert (line.outcome, line.hint) == ("warning", "run doctor again later")
 
 
@@ -278,30 +278,30 @@ async def test_what_is_switched_off_is_reported_with_its_reason(
     workspace.become(edition)
     if refused is not None:
         workspace.refuse(refused, FORBIDDEN)
-    line = (await told_of(workspace, tmp_path, edition=edition))["acme capabilities"]
+    line = (await report_on(workspace, tmp_path, edition=edition))["acme capabilities"]
     assert (line.outcome, words in line.found) == (outcome, True), line
 
 
 async def test_schedules_and_flows_that_nobody_shares_are_warnings(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
-    """A token that sees nothing of these lists is a warning with whose they would be."""
+    """A token without access to these lists is a warning that names the possible owners."""
     workspace.tables["schedules"].clear()
     workspace.tables["flows"].clear()
-    report = await told_of(workspace, tmp_path)
+    report = await report_on(workspace, tmp_path)
     assert outcomes(report)["acme schedules"] == "warning"
     assert "a token of the person who owns" in str(report["acme schedules"].hint)
     assert outcomes(report)["acme flows and plans"] == "warning"
-    asked_for = [query for path, query in workspace.asked if path == "flows" and "sort" in query]
-    assert [query["flowsFilter"] for query in asked_for] == ["all"]
+    queries = [query for path, query in workspace.requests if path == "flows" and "sort" in query]
+    assert [query["flowsFilter"] for query in queries] == ["all"]
 
 
 async def test_lists_that_are_not_offered_are_no_fault(
     workspace: EditionWorkspace, tmp_path: Path
 ) -> None:
-    """An edition without schedules, plans and person says so, once each."""
+    """An edition without schedules, plans and person is reported, once each."""
     workspace.become(Edition.LE)
-    report = await told_of(workspace, tmp_path)
+    report = await report_on(workspace, tmp_path)
     assert report["acme schedules"].found.startswith("not offered")
     assert report["acme token"].found == "accepted; this edition does not show whose it is"
 
@@ -311,13 +311,13 @@ async def test_quotas_are_reported_as_the_workspace_reports_them(
     workspace: EditionWorkspace, tmp_path: Path, left: int, outcome: str
 ) -> None:
     """Limit and rest stand beside our own budget; a quota that is used up is a warning."""
-    told_of_quota = {
+    quota_headers = {
         "x-rate-limit-user-limit": "60",
         "x-rate-limit-user-remaining": str(left),
         "x-rate-limit-user-reset": str(int(workspace.clock.now().timestamp()) + 30),
     }
     workspace.before_answer = lambda path, query: (
-        workspace.headers.update(told_of_quota) if path == "plans" and "sort" in query else None
+        workspace.headers.update(quota_headers) if path == "plans" and "sort" in query else None
     )
-    line = (await told_of(workspace, tmp_path))["acme rate limits"]
+    line = (await report_on(workspace, tmp_path))["acme rate limits"]
     assert (line.outcome, "user 60 a minute" in line.found) == (outcome, True), line

@@ -217,7 +217,7 @@ async def test_messages_of_doctor(tmp_path: Path, run_command: CommandProcess, n
 
 @pytest.mark.parametrize(("command", "name"), CASES, ids=lambda word: word)
 def test_a_message_names_location_value_and_hint(command: str, name: str) -> None:
-    """One line of each golden message says where the problem is, what was found and what to do."""
+    """One line of each golden message gives the location, the value found and a hint."""
     case = CASES[command, name]
     assert case.location
     assert case.hint

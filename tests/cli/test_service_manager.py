@@ -1,4 +1,4 @@
-"""What a service manager hears of the daemon, at a datagram socket as systemd opens one."""
+"""What a service manager receives from the daemon, at a datagram socket like systemd's."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ WATCHDOG_UNIT_SECONDS = 60
 
 
 class Manager:
-    """Hears what is sent to one address; a name that begins with a zero byte is abstract."""
+    """Receives messages at one address; a name that begins with a zero byte is abstract."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._socket.bind(address)
-        self._heard: list[dict[str, str]] = []
+        self._messages: list[dict[str, str]] = []
 
     @property
     def environment(self) -> dict[str, str]:
         return {"NOTIFY_SOCKET": self.address.replace("\0", "@")}
 
-    def requests_seen(self) -> list[dict[str, str]]:
+    def messages(self) -> list[dict[str, str]]:
         """Return every message so far, each as its assignments."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 lines = self._socket.recv(65_536).decode().splitlines()
-                self._heard.append(dict(line.split("=", 1) for line in lines))
-        return self._heard
+                self._messages.append(dict(line.split("=", 1) for line in lines))
+        return self._messages
 
     def words(self) -> list[str]:
         """Return the first word of every message but the watchdog's, without repetitions."""
-        words = [next(iter(message)) for message in self.requests_seen()]
+        words = [next(iter(message)) for message in self.messages()]
         printed = [word for word in words if word != "WATCHDOG"]
         return [
             word for before, word in zip(["", *printed], printed, strict=False) if word != before
         ]
 
     def count(self, word: str) -> int:
-        return sum(word in message for message in self.requests_seen())
+        return sum(word in message for message in self.messages())
 
     def status(self) -> str:
-        printed = [message["STATUS"] for message in self.requests_seen() if "STATUS" in message]
+        printed = [message["STATUS"] for message in self.messages() if "STATUS" in message]
         return printed[-1] if printed else ""
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]
 
 
 @pytest.fixture
-def heard_at(tmp_path: Path) -> Iterator[Manager]:
+def path_manager(tmp_path: Path) -> Iterator[Manager]:
     made = Manager(str(tmp_path / "notify"))
     yield made
     made.close()
@@ -96,8 +96,8 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-def spoken_to(manager: Manager, clock: ManualClock, **more: str) -> ServiceManager:
-    """Return what a process with the manager's environment speaks through."""
+def client_of(manager: Manager, clock: ManualClock, **more: str) -> ServiceManager:
+    """Return the client of a process with the manager's environment."""
     return ServiceManager.of(manager.environment | more, process_id=os.getpid(), clock=clock)
 
 
@@ -105,12 +105,12 @@ def test_each_step_is_reported_in_the_words_of_the_protocol(
     manager: Manager, clock: ManualClock
 ) -> None:
     """Start, reload and stop arrive at sockets of both kinds, each with one line of status."""
-    ours = spoken_to(manager, clock)
+    ours = client_of(manager, clock)
     ours.started("following acme")
     with ours.reloading():
         ours.change_status("following acme,\nREADY=0 and more")
     ours.stopping()
-    assert manager.requests_seen() == [
+    assert manager.messages() == [
         {"READY": "1", "STATUS": "following acme"},
         {"RELOADING": "1", "MONOTONIC_USEC": "0", "STATUS": "reading the configuration"},
         {"READY": "1", "STATUS": "following acme, READY=0 and more"},
@@ -118,16 +118,16 @@ def test_each_step_is_reported_in_the_words_of_the_protocol(
     ]
 
 
-def test_a_reload_that_fails_is_over_too(heard_at: Manager, clock: ManualClock) -> None:
+def test_a_reload_that_fails_is_over_too(path_manager: Manager, clock: ManualClock) -> None:
     """Whatever breaks in it, the manager does not wait for its end for ever."""
-    ours = spoken_to(heard_at, clock)
+    ours = client_of(path_manager, clock)
     with pytest.raises(KeyError), ours.reloading():
         raise KeyError
-    assert heard_at.words() == ["RELOADING", "READY"]
+    assert path_manager.words() == ["RELOADING", "READY"]
 
 
 def test_without_a_manager_nothing_happens(clock: ManualClock) -> None:
-    """Typed in a shell, the daemon speaks to nobody and complains of nothing."""
+    """Started from a shell, the daemon sends nothing and logs no complaint."""
     with capture_logs() as logs:
         ours = ServiceManager.of(
             {"NOTIFY_SOCKET": "", "WATCHDOG_USEC": "1000000"}, process_id=1, clock=clock
@@ -149,10 +149,10 @@ def test_a_manager_that_is_not_there_is_logged_once(address: str, clock: ManualC
 
 
 def test_a_manager_that_comes_back_is_reported_again(tmp_path: Path, clock: ManualClock) -> None:
-    """A socket that vanished and is there again hears what is said from then on."""
+    """A socket that vanished and is back receives what is sent from then on."""
     path = tmp_path / "notify"
     first = Manager(str(path))
-    ours = spoken_to(first, clock)
+    ours = client_of(first, clock)
     first.vanish()
     ours.started("following acme")
     second = Manager(str(path))
@@ -162,10 +162,10 @@ def test_a_manager_that_comes_back_is_reported_again(tmp_path: Path, clock: Manu
 
 
 def test_a_manager_that_reads_nothing_holds_nobody_up(
-    heard_at: Manager, clock: ManualClock
+    path_manager: Manager, clock: ManualClock
 ) -> None:
-    """Its queue is full: what is said then is lost after a moment, and the daemon goes on."""
-    ours = spoken_to(heard_at, clock)
+    """With a full queue messages are dropped after a moment, and the daemon continues."""
+    ours = client_of(path_manager, clock)
     with capture_logs() as logs:
         # The kernel keeps some tens or hundreds of messages.
         for _ in range(10_000):
@@ -187,33 +187,35 @@ def test_a_manager_that_reads_nothing_holds_nobody_up(
     ],
 )
 def test_only_a_watchdog_that_is_meant_for_this_process_is_fed(
-    heard_at: Manager, clock: ManualClock, printed: dict[str, str], *, watches: bool
+    path_manager: Manager, clock: ManualClock, printed: dict[str, str], *, watches: bool
 ) -> None:
-    """Another process's watchdog, none, or nonsense in its place asks for nothing."""
-    assert spoken_to(heard_at, clock, **printed).watches is watches
+    """Another process's watchdog, none, or nonsense in its place starts no watchdog."""
+    assert client_of(path_manager, clock, **printed).watches is watches
 
 
-async def test_the_watchdog_is_fed_at_half_its_time(heard_at: Manager, clock: ManualClock) -> None:
-    """At once, and then twice as often as it asks for."""
+async def test_the_watchdog_is_fed_at_half_its_time(
+    path_manager: Manager, clock: ManualClock
+) -> None:
+    """At once, and then twice as often as it requires."""
     probes: list[float] = []
 
     async def probe() -> None:
         probes.append(clock.monotonic())
 
-    ours = spoken_to(heard_at, clock, WATCHDOG_USEC="20000000")
+    ours = client_of(path_manager, clock, WATCHDOG_USEC="20000000")
     feeding = asyncio.create_task(ours.feed(probe))
     await clock.advance(35)
     feeding.cancel()
     assert probes == [0, 10, 20, 30]
-    assert heard_at.requests_seen() == [{"WATCHDOG": "1"}] * 4
+    assert path_manager.messages() == [{"WATCHDOG": "1"}] * 4
 
 
 async def test_a_probe_that_hangs_starves_the_watchdog(
-    heard_at: Manager, clock: ManualClock
+    path_manager: Manager, clock: ManualClock
 ) -> None:
-    """Nothing is fed while the store says nothing; log and status say why, once; then it is."""
+    """The watchdog is fed only while the store answers; log and status show the reason once."""
     store_answers = asyncio.Event()
-    ours = spoken_to(heard_at, clock, WATCHDOG_USEC="40000")
+    ours = client_of(path_manager, clock, WATCHDOG_USEC="40000")
     ours.started("following acme")
 
     async def probe() -> None:
@@ -223,18 +225,18 @@ async def test_a_probe_that_hangs_starves_the_watchdog(
         feeding = asyncio.create_task(ours.feed(probe))
         await eventually(lambda: bool(logs), why="the silence was not noticed")
         await clock.advance(0.02)
-        assert heard_at.status() == "the store does not answer"
-        assert heard_at.count("WATCHDOG") == 0
+        assert path_manager.status() == "the store does not answer"
+        assert path_manager.count("WATCHDOG") == 0
         store_answers.set()
 
         async def is_fed() -> bool:
             await clock.advance(0.02)
-            return heard_at.count("WATCHDOG") > 0
+            return path_manager.count("WATCHDOG") > 0
 
         await eventually(is_fed, why="it was not fed again")
         feeding.cancel()
     assert len(logs) == 1
-    assert heard_at.status() == "following acme"
+    assert path_manager.status() == "following acme"
 
 
 @contextlib.asynccontextmanager
@@ -257,46 +259,48 @@ async def test_the_daemon_reports_its_start_its_reloads_and_its_end(
         acme = daemon.settings.workspaces[0]
 
         daemon.settings.write(acme, Watched("beta", acme.url, "another token"))
-        daemon.tell(signal.SIGHUP)
+        daemon.send_signal(signal.SIGHUP)
         await eventually(lambda: len(manager.words()) == 3, why=manager.words)
         assert manager.status() == "following acme, beta"
 
         daemon.settings.path.write_text("nonsense = true")
-        daemon.tell(signal.SIGHUP)
+        daemon.send_signal(signal.SIGHUP)
         await eventually(lambda: len(manager.words()) == 5, why=manager.words)
         assert "was refused" in manager.status()
         printed = (await daemon.face.json("/api/v1/workspaces"))["data"]
-        assert [item["workspace"] for item in printed] == ["acme", "beta"]
+        assert [message["workspace"] for message in printed] == ["acme", "beta"]
 
         assert await daemon.end() == 0
     steps = ["READY", "RELOADING", "READY", "RELOADING", "READY", "STOPPING"]
     assert manager.words() == steps
-    begun = [int(item["MONOTONIC_USEC"]) for item in manager.requests_seen() if "RELOADING" in item]
+    begun = [
+        int(message["MONOTONIC_USEC"]) for message in manager.messages() if "RELOADING" in message
+    ]
     assert 0 < begun[0] < begun[1] <= time.monotonic_ns() // 1_000
 
 
 async def test_a_daemon_that_stands_still_feeds_no_watchdog(
-    heard_at: Manager, tmp_path: Path
+    path_manager: Manager, tmp_path: Path
 ) -> None:
     """Fed while it runs; silent for the whole time of the watchdog while its process is frozen."""
-    async with managed(heard_at, tmp_path) as daemon:
-        await eventually(lambda: heard_at.count("WATCHDOG") >= 3, why=heard_at.requests_seen)
+    async with managed(path_manager, tmp_path) as daemon:
+        await eventually(lambda: path_manager.count("WATCHDOG") >= 3, why=path_manager.messages)
         os.kill(daemon.process_id, signal.SIGSTOP)
         await pause(WATCHDOG_SECONDS / 4)
-        before = heard_at.count("WATCHDOG")
+        before = path_manager.count("WATCHDOG")
         await pause(WATCHDOG_SECONDS)
-        assert heard_at.count("WATCHDOG") == before
+        assert path_manager.count("WATCHDOG") == before
         os.kill(daemon.process_id, signal.SIGCONT)
-        await eventually(lambda: heard_at.count("WATCHDOG") > before, why=heard_at.requests_seen)
+        await eventually(lambda: path_manager.count("WATCHDOG") > before, why=path_manager.messages)
 
 
 async def test_a_manager_that_goes_away_costs_the_daemon_nothing(
-    heard_at: Manager, tmp_path: Path
+    path_manager: Manager, tmp_path: Path
 ) -> None:
     """One warning in the log, and the daemon serves on and stops in order."""
     words = "service manager does not listen"
-    async with managed(heard_at, tmp_path) as daemon:
-        heard_at.vanish()
+    async with managed(path_manager, tmp_path) as daemon:
+        path_manager.vanish()
         await eventually(lambda: words in daemon.log, why=lambda: daemon.log)
         await pause(WATCHDOG_SECONDS)
         assert await daemon.face.answers()
@@ -304,19 +308,21 @@ async def test_a_manager_that_goes_away_costs_the_daemon_nothing(
         assert daemon.log.count(words) == 1
 
 
-async def test_a_daemon_that_cannot_start_is_never_ready(heard_at: Manager, tmp_path: Path) -> None:
-    """A port that is taken: the manager hears of an end and of no start."""
+async def test_a_daemon_that_cannot_start_is_never_ready(
+    path_manager: Manager, tmp_path: Path
+) -> None:
+    """With its port in use, the manager gets an end and no start."""
     settings = Settings(tmp_path, Watched("acme", "http://127.0.0.1:9", "a token"))
     with socket.create_server(("127.0.0.1", settings.port)):
         daemon = await asyncio.create_subprocess_exec(
             *(*COMMAND, "run", "-c", str(settings.path)),
-            env={**os.environ, **heard_at.environment},
+            env={**os.environ, **path_manager.environment},
             stderr=asyncio.subprocess.PIPE,
         )
         async with asyncio.timeout(30):
             await daemon.communicate()
     assert daemon.returncode == 2
-    assert heard_at.words() == ["STOPPING"]
+    assert path_manager.words() == ["STOPPING"]
 
 
 async def test_a_store_that_is_locked_answers_the_probe(tmp_path: Path) -> None:
@@ -326,7 +332,7 @@ async def test_a_store_that_is_locked_answers_the_probe(tmp_path: Path) -> None:
     stop = asyncio.Event()
     seconds: list[float] = []
 
-    async def look() -> None:
+    async def measure_probe() -> None:
         began = time.monotonic()
         with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -336,6 +342,6 @@ async def test_a_store_that_is_locked_answers_the_probe(tmp_path: Path) -> None:
         await asyncio.Event().wait()
 
     async with asyncio.timeout(30):
-        await daemon.run(stop, beside={"look": look})
+        await daemon.run(stop, beside={"probe": measure_probe})
     # What the watchdog of the unit leaves for a probe.
     assert seconds[0] < WATCHDOG_UNIT_SECONDS / 4

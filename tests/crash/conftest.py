@@ -1,4 +1,4 @@
-"""Seeds for the scenarios, and what one line about each at the end of a run shows."""
+"""Seeds for the scenarios, and one line of counts for each at the end of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.summary import SCENARIO
 
-Say = Callable[..., None]
+ReportCounts = Callable[..., None]
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def seed() -> int:
 
 
 @pytest.fixture
-def say(request: pytest.FixtureRequest) -> Say:
-    """Take counts of a scenario that has held, to be shown at the end."""
+def report_counts(request: pytest.FixtureRequest) -> ReportCounts:
+    """Report the counts of a passed scenario, shown at the end."""
 
-    def note(scenario: str, **counts: int) -> None:
-        received = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
-        request.node.user_properties.append((SCENARIO, f"{scenario}: {received}"))
+    def add_line(scenario: str, **counts: int) -> None:
+        line = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
+        request.node.user_properties.append((SCENARIO, f"{scenario}: {line}"))
 
-    return note
+    return add_line

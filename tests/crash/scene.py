@@ -87,11 +87,7 @@ class Scene:
     def start_job_groups(self, count: int, *, work_seconds: tuple[float, float]) -> list[JobGroup]:
         """Start so many at once; each ends when its own time is over."""
         world, engine = self.workspace.world, self.workspace.engine
-        recipes = [
-            other_recipe
-            for other_recipe in world.recipes.live()
-            if world.outputs_of(other_recipe.id)
-        ]
+        recipes = [recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)]
         begun = []
         for _ in range(count):
             seconds = self.chance.uniform(*work_seconds)
@@ -103,7 +99,7 @@ class Scene:
         return begun
 
     async def until_received(self, word: str, job_groups: list[JobGroup]) -> None:
-        """Return when the subscriber has heard this of every one of them."""
+        """Return when the subscriber has received this transition of each job group."""
         runs = {("job_group", str(job_group.id)) for job_group in job_groups}
         await eventually(
             lambda: not self._transitions.missing(word, runs),
@@ -130,18 +126,18 @@ class Scene:
         )
 
     async def kill(self) -> None:
-        """Kill the daemon, look at what it left, and start it again."""
+        """Kill the daemon, check its store, and start it again."""
         assert await self.daemon.end(signal.SIGKILL) == -signal.SIGKILL
         self.kills += 1
         acknowledged = self.sender.fingerprints
         left = store_copy.read(self.store)
-        self._given_up_before = len(_forged(left.settled))
+        self._given_up_before = len(_forged(left.processed))
         assert left.lost(acknowledged) == set()
         assert left.ended <= left.received
         assert left.without_event(self.genuine()) == set()
         await self.daemon.start()
 
-    async def says_that_the_store_fails(self) -> bool:
+    async def reports_that_the_store_fails(self) -> bool:
         readiness = await self.daemon.face.readiness()
         return not readiness.checks["store"]["ok"]
 
@@ -175,15 +171,15 @@ class Scene:
         left = store_copy.read(self.store)
         return len(missing) + len(left.lost(self.sender.fingerprints))
 
-    async def judge(self) -> int:
-        """Hold the whole to its promises; return how many events were heard."""
+    async def check(self) -> int:
+        """Check every promise of the daemon; return how many events were received."""
         received = await self.until_agreed()
         assert received.ambiguous() == []
         assert received.out_of_order() == {}
         complete = {run for run, words in received.transitions().items() if ENDS & set(words)}
         assert complete == set(received.transitions())  # begun and invented: nothing ever ended it
         await eventually(
-            self._has_settled,
+            self._is_idle,
             why=lambda: (
                 f"backlogs {self._backlogs}, waiting {len(self._waiting)}\n"
                 f"{self.daemon.log[-6000:]}"
@@ -195,14 +191,14 @@ class Scene:
         left = store_copy.read(self.store)
         assert left.lost(self.sender.fingerprints) == set()
         assert left.without_event(self.genuine()) == set()
-        assert not {item.split(":")[1] for item in left.waiting} & self.genuine()
+        assert not {fingerprint.split(":")[1] for fingerprint in left.waiting} & self.genuine()
         assert left.ended == left.received
         assert SECRET not in self.daemon.log
         assert "Traceback" not in self.daemon.log
         return len(received.events)
 
-    async def _has_settled(self) -> bool:
-        """True when nothing is left to be done but asking for what does not exist."""
+    async def _is_idle(self) -> bool:
+        """True when only forged callbacks are left to be confirmed."""
         face = self.daemon.face
         self._backlogs = [
             await face.metric("dataprep_monitor_consumer_backlog", consumer=text)

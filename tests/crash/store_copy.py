@@ -15,18 +15,18 @@ class OnDisk(Struct, frozen=True, kw_only=True):
     """The parts of a store that a crash could tear from each other."""
 
     waiting: frozenset[str]  # fingerprints
-    settled: frozenset[str]
+    processed: frozenset[str]
     ended: frozenset[str]  # job groups whose end is in run memory
     received: frozenset[str]  # job groups whose end is in the log
 
     def lost(self, fingerprints: set[str]) -> set[str]:
         """Return acknowledged callbacks that neither wait nor were dealt with."""
-        return fingerprints - self.waiting - self.settled
+        return fingerprints - self.waiting - self.processed
 
     def without_event(self, run_ids: set[str]) -> set[str]:
-        """Return runs whose callback was settled although their end is not in the log."""
-        settled = {item.split(":")[1] for item in self.settled}
-        return (settled & run_ids) - self.received
+        """Return runs whose callback was processed although their end is not in the log."""
+        processed_ids = {fingerprint.split(":")[1] for fingerprint in self.processed}
+        return (processed_ids & run_ids) - self.received
 
 
 def read(path: Path) -> OnDisk:
@@ -50,7 +50,7 @@ def _read(db: sqlite3.Connection) -> OnDisk:
     events = _column(db, "SELECT id FROM event WHERE id LIKE 'acme:job_group:%'")
     return OnDisk(
         waiting=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NULL"),
-        settled=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NOT NULL"),
+        processed=_column(db, "SELECT fingerprint FROM callback WHERE processed_at IS NOT NULL"),
         ended=_column(db, "SELECT id FROM run WHERE kind = 'job_group' AND ended_at IS NOT NULL"),
         received=frozenset(event.split(":")[2] for event in events if event.split(":")[3] in ends),
     )

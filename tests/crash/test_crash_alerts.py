@@ -9,7 +9,7 @@ from monitor.sandbox.engine.engine import Order, Outcome
 from monitor.sandbox.records.objects import Recipe
 from tests.app.alert_messages import AlertKey, alerts_by_key
 from tests.app.eventually import eventually, pause
-from tests.crash.conftest import Say
+from tests.crash.conftest import ReportCounts
 from tests.crash.scene import Scene, scene
 
 KILLS = 3  # of each half
@@ -19,10 +19,10 @@ _PATIENCE_SECONDS = 60.0
 def recipes_of(scene: Scene) -> list[Recipe]:
     """Return one recipe of each flow that can run."""
     world = scene.workspace.world
-    found = {
+    recipes = {
         recipe.flow_id: recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id)
     }
-    return list(found.values())
+    return list(recipes.values())
 
 
 def received(scene: Scene) -> dict[AlertKey, list[str]]:
@@ -58,20 +58,22 @@ async def kill_until(scene: Scene, expected: list[list[str]]) -> None:
     )
 
 
-async def test_kills_while_pipelines_fail_and_recover(tmp_path: Path, seed: int, say: Say) -> None:
+async def test_kills_while_pipelines_fail_and_recover(
+    tmp_path: Path, seed: int, report_counts: ReportCounts
+) -> None:
     """Six kills: every flow that failed fired once, every one that recovered resolved once."""
-    async with scene(tmp_path, seed=seed) as one:
-        recipes = recipes_of(one)
+    async with scene(tmp_path, seed=seed) as crash:
+        recipes = recipes_of(crash)
         for outcome, words in (
             (Outcome.FAILED, ["fired"]),
             (Outcome.COMPLETE, ["fired", "resolved"]),
         ):
-            ending = asyncio.create_task(end_runs(one, recipes, outcome))
-            await kill_until(one, [words] * len(recipes))
+            ending = asyncio.create_task(end_runs(crash, recipes, outcome))
+            await kill_until(crash, [words] * len(recipes))
             await ending
         await pause(2)
 
-        assert list(received(one).values()) == [["fired", "resolved"]] * len(recipes)
-        assert await one.daemon.end() == 0
-        assert "Traceback" not in one.daemon.log
-        say("kills among alerts", seed=seed, alerts=len(recipes), kills=one.kills)
+        assert list(received(crash).values()) == [["fired", "resolved"]] * len(recipes)
+        assert await crash.daemon.end() == 0
+        assert "Traceback" not in crash.daemon.log
+        report_counts("kills among alerts", seed=seed, alerts=len(recipes), kills=crash.kills)

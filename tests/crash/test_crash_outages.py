@@ -1,4 +1,4 @@
-"""Broker, disk and file fail under a running daemon: it says no, and catches up by itself."""
+"""Broker, disk and file fail under a running daemon: it refuses, then catches up by itself."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import pytest
 from msgspec import Struct
 
 from tests.app.eventually import eventually, pause
-from tests.crash.conftest import Say
+from tests.crash.conftest import ReportCounts
 from tests.crash.scene import Scene, scene
 
 CALLBACKS = 300
 _LOCKED_SECONDS = 2.5
 _DISK_KIBIBYTES = 24_000  # with room for the store and its log once it is given back
-_ROOM_BYTES = 200_000  # what a disk that fills up still takes
+_ROOM_BYTES = 200_000  # what still fits on a disk that fills up
 
 
 class Disk(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Disk(Struct, frozen=True):
     path: Path
     fill: Callable[[Scene], None]
     free: Callable[[Scene], None]
-    # A file system without room still takes what fits where the log of the store stands already.
+    # A file system without room still accepts writes within the present log of the store.
     refuses_everything: bool
 
 
@@ -67,7 +67,7 @@ def limited_file_size(folder: Path) -> Iterator[Disk]:
         resource.prlimit(scene.daemon.process_id, resource.RLIMIT_FSIZE, (size, hard))
 
     def fill(scene: Scene) -> None:
-        # Its log is a file too: neither takes another byte.
+        # Its log is a file too: neither can grow by another byte.
         limit(scene, 1)
 
     path = folder / "state.db"
@@ -76,30 +76,32 @@ def limited_file_size(folder: Path) -> Iterator[Disk]:
     )
 
 
-async def test_the_broker_goes_and_comes_in_a_burst(tmp_path: Path, seed: int, say: Say) -> None:
+async def test_the_broker_goes_and_comes_in_a_burst(
+    tmp_path: Path, seed: int, report_counts: ReportCounts
+) -> None:
     """Stopped twice, once while the daemon is killed too: the subscriber misses nothing."""
-    async with scene(tmp_path, seed=seed) as one:
-        job_groups = one.start_job_groups(CALLBACKS, work_seconds=(1, 5))
-        await pause(one.chance.uniform(0.5, 1.5))
-        await one.broker.stop()
-        await one.kill()
-        await one.broker.start()
-        await one.until_ended()
+    async with scene(tmp_path, seed=seed) as crash:
+        job_groups = crash.start_job_groups(CALLBACKS, work_seconds=(1, 5))
+        await pause(crash.chance.uniform(0.5, 1.5))
+        await crash.broker.stop()
+        await crash.kill()
+        await crash.broker.start()
+        await crash.until_ended()
         sending = asyncio.create_task(
-            one.sender.send((str(run.id), str(run.status)) for run in job_groups)
+            crash.sender.send((str(run.id), str(run.status)) for run in job_groups)
         )
-        await one.until_acknowledged(one.chance.randrange(1, CALLBACKS))
-        await one.broker.stop()
+        await crash.until_acknowledged(crash.chance.randrange(1, CALLBACKS))
+        await crash.broker.stop()
         await sending
-        await one.broker.start()
-        events = await one.judge()
-        say(
+        await crash.broker.start()
+        events = await crash.check()
+        report_counts(
             "broker away",
             seed=seed,
             acknowledged=CALLBACKS,
             events=events,
-            kills=one.kills,
-            lost=one.lost,
+            kills=crash.kills,
+            lost=crash.lost,
             outages=2,
         )
 
@@ -108,61 +110,63 @@ async def test_the_broker_goes_and_comes_in_a_burst(tmp_path: Path, seed: int, s
 async def test_a_disk_that_is_full_for_a_while(
     tmp_path: Path,
     seed: int,
-    say: Say,
+    report_counts: ReportCounts,
     disk_of: Callable[[Path], contextlib.AbstractContextManager[Disk]],
 ) -> None:
     """Callbacks are refused while there is no room, and everything is reported when there is."""
     with disk_of(tmp_path) as disk:
-        async with scene(tmp_path, seed=seed, store=disk.path) as one:
-            job_groups = one.start_job_groups(CALLBACKS, work_seconds=(2, 4))
-            await one.until_received("started", job_groups)
-            disk.fill(one)
-            await one.until_ended()
+        async with scene(tmp_path, seed=seed, store=disk.path) as crash:
+            job_groups = crash.start_job_groups(CALLBACKS, work_seconds=(2, 4))
+            await crash.until_received("started", job_groups)
+            disk.fill(crash)
+            await crash.until_ended()
             sending = asyncio.create_task(
-                one.sender.send((str(run.id), str(run.status)) for run in job_groups)
+                crash.sender.send((str(run.id), str(run.status)) for run in job_groups)
             )
-            await eventually(lambda: one.sender.refused["503"] > 0, why="the disk was never full")
+            await eventually(lambda: crash.sender.refused["503"] > 0, why="the disk was never full")
             if disk.refuses_everything:
-                assert await one.says_that_the_store_fails()
-            disk.free(one)
+                assert await crash.reports_that_the_store_fails()
+            disk.free(crash)
             await sending
-            refused = one.sender.refused.total()
-            events = await one.judge()
-            say(
+            refused = crash.sender.refused.total()
+            events = await crash.check()
+            report_counts(
                 f"disk full ({disk_of.__name__.replace('_', ' ')})",
                 seed=seed,
                 acknowledged=CALLBACKS,
                 refused=refused,
                 events=events,
-                kills=one.kills,
-                lost=one.lost,
+                kills=crash.kills,
+                lost=crash.lost,
             )
 
 
-async def test_a_file_that_is_locked_for_a_while(tmp_path: Path, seed: int, say: Say) -> None:
+async def test_a_file_that_is_locked_for_a_while(
+    tmp_path: Path, seed: int, report_counts: ReportCounts
+) -> None:
     """Another program holds a write lock, longer than a callback waits, twice; one kill between."""
-    async with scene(tmp_path, seed=seed) as one:
-        job_groups = one.start_job_groups(CALLBACKS, work_seconds=(1, 4))
-        await lock(one.store)
-        await one.until_ended()
+    async with scene(tmp_path, seed=seed) as crash:
+        job_groups = crash.start_job_groups(CALLBACKS, work_seconds=(1, 4))
+        await lock(crash.store)
+        await crash.until_ended()
         sending = asyncio.create_task(
-            one.sender.send((str(run.id), str(run.status)) for run in job_groups)
+            crash.sender.send((str(run.id), str(run.status)) for run in job_groups)
         )
-        await one.until_acknowledged(one.chance.randrange(1, CALLBACKS // 2))
-        await one.kill()
-        await lock(one.store)
+        await crash.until_acknowledged(crash.chance.randrange(1, CALLBACKS // 2))
+        await crash.kill()
+        await lock(crash.store)
         await sending
-        assert one.sender.refused["503"] > 0
-        refused = one.sender.refused.total()
-        events = await one.judge()
-        say(
+        assert crash.sender.refused["503"] > 0
+        refused = crash.sender.refused.total()
+        events = await crash.check()
+        report_counts(
             "file locked",
             seed=seed,
             acknowledged=CALLBACKS,
             refused=refused,
             events=events,
-            kills=one.kills,
-            lost=one.lost,
+            kills=crash.kills,
+            lost=crash.lost,
         )
 
 

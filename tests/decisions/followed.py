@@ -171,11 +171,11 @@ class Followed:
     def on_list(self, act: Callable[[Mapping[str, str]], None]) -> None:
         """Call ``act`` with the query just before each page of the job library is served."""
 
-        def hear(operation_id: str, query: Mapping[str, str]) -> None:
+        def forward_lists(operation_id: str, query: Mapping[str, str]) -> None:
             if operation_id == "listJobLibrary":
                 act(query)
 
-        self.sandbox.on_request(hear)
+        self.sandbox.on_request(forward_lists)
 
 
 @contextlib.asynccontextmanager

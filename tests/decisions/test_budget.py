@@ -15,7 +15,7 @@ FAILED, OTHERS = 6, 80
 
 
 async def test_details_leave_the_change_polls_their_turn(tmp_path: Path) -> None:
-    """With ends by the dozen, changes are asked for in time, and failures' records come first.
+    """With ends by the dozen, changes are polled in time, and failures' records come first.
 
     In order of arrival, the next failure is observed only when the last success has been read.
     """

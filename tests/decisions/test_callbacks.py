@@ -1,4 +1,4 @@
-"""Callbacks over HTTP from whoever knows the secret: true, forged, contrary and useless ones."""
+"""Callbacks over HTTP with the right secret: true, forged, contradicting and useless ones."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Door:
         )
         self.port = 0
 
-    async def say(self, run_id: int, status: str) -> int:
-        """Send one callback, let it be taken, and return the answer's status."""
+    async def send(self, run_id: int, status: str) -> int:
+        """Send one callback, let the reader process it, and return the answer's status."""
         url = f"http://127.0.0.1:{self.port}/hooks/{NAME}"
         body = msgspec.json.encode({"job_id": str(run_id), "status": status})
         headers = {
@@ -65,7 +65,7 @@ class Door:
         return code
 
     async def wait(self, seconds: float) -> None:
-        """Let time pass, in which polls go on and what is unknown is asked for."""
+        """Let time pass in which polls continue and unknown runs are read by id."""
         while seconds > 0:
             await self._it.pass_time(10)
             await self.reader.take_all()
@@ -88,21 +88,21 @@ async def opened(it: Followed) -> AsyncIterator[Door]:
 
 
 async def test_a_forged_run_id(tmp_path: Path) -> None:
-    """An id that the workspace denies is answered 204, asked for once, and never becomes a run.
+    """A callback with an id that the workspace denies gets 204, one read and no run.
 
     Whoever believes every callback alarms about runs that never were.
     """
     async with following(tmp_path) as it, opened(it) as door:
-        asked: list[str] = []
-        it.sandbox.on_request(lambda operation_id, _: asked.append(operation_id))
-        answers = [await door.say(number, "Failed") for number in (90_000_001, 90_000_002)]
+        requests: list[str] = []
+        it.sandbox.on_request(lambda operation_id, _: requests.append(operation_id))
+        answers = [await door.send(number, "Failed") for number in (90_000_001, 90_000_002)]
         assert answers == [204, 204]
         assert await it.all_transitions() == []
         await door.wait(60)
 
         assert await it.all_transitions() == []
         assert await door.waiting() == 0
-        assert asked.count("getJobGroup") == 2
+        assert requests.count("getJobGroup") == 2
         labels = {"source": "callback", "outcome": "unconfirmed"}
         assert it.scene.sample("dataprep_monitor_observations_total", **labels) == 2
 
@@ -116,7 +116,7 @@ async def test_a_callback_that_is_earlier_than_every_poll(tmp_path: Path) -> Non
     async with following(tmp_path, options=options) as it, opened(it) as door:
         group = it.run_job_group(Outcome.FAILED)
         await it.pass_time(30)
-        assert await door.say(group.id, "Failed") == 204
+        assert await door.send(group.id, "Failed") == 204
         assert await it.transitions(group.id) == []
         await door.wait(30)
 
@@ -124,20 +124,20 @@ async def test_a_callback_that_is_earlier_than_every_poll(tmp_path: Path) -> Non
         assert await door.waiting() == 0
 
 
-@pytest.mark.parametrize(("said", "first"), [("Failed", "failed"), ("Complete", "succeeded")])
-async def test_a_contradiction(tmp_path: Path, said: str, first: str) -> None:
+@pytest.mark.parametrize(("reported", "first"), [("Failed", "failed"), ("Complete", "succeeded")])
+async def test_a_contradiction(tmp_path: Path, reported: str, first: str) -> None:
     """When the API later shows another end than a callback reported, the first stands, once.
 
-    A second end would page somebody twice for one run, or take back what was acted upon.
+    A second end would page somebody twice for one run, or revoke what was acted upon.
     """
-    truth = Outcome.COMPLETE if said == "Failed" else Outcome.FAILED
+    truth = Outcome.COMPLETE if reported == "Failed" else Outcome.FAILED
     async with following(tmp_path) as it, opened(it) as door:
         group = it.run_job_group(truth, work_seconds=120)
         await it.pass_time(45)
-        assert await door.say(group.id, said) == 204
+        assert await door.send(group.id, reported) == 204
         assert await it.transitions(group.id) == ["queued", "started", first]
         await it.pass_time(600)
-        assert await door.say(group.id, str(group.status)) == 204
+        assert await door.send(group.id, str(group.status)) == 204
         await it.pass_time(60)
 
         assert await it.transitions(group.id) == ["queued", "started", first]
@@ -153,10 +153,10 @@ async def test_a_sample_that_a_callback_names(tmp_path: Path, rows: str) -> None
     """
     options = WorldOptions(library_rows=rows)  # type: ignore[arg-type]  # one of its words
     async with following(tmp_path, options=options) as it, opened(it) as door:
-        samples = [it.run_job_group(ran_for=item) for item in sorted(SAMPLING_LIKE)]
+        samples = [it.run_job_group(ran_for=ran_for) for ran_for in sorted(SAMPLING_LIKE)]
         await it.world_clock.advance(30)
         for sample in samples:
-            assert await door.say(sample.id, "Complete") == 204
+            assert await door.send(sample.id, "Complete") == 204
         await door.wait(120)
 
         assert await it.all_transitions() == []
@@ -171,15 +171,15 @@ async def test_a_burst_of_callbacks(tmp_path: Path) -> None:
     async with following(tmp_path) as it, opened(it) as door:
         groups = it.run_job_groups(50, work_seconds=600)
         await it.pass_time(30)
-        asked: list[str] = []
-        it.on_list(lambda query: asked.append(query.get("offset", "0")))
+        requests: list[str] = []
+        it.on_list(lambda query: requests.append(query.get("offset", "0")))
         for group in groups:
-            assert await door.say(group.id, "Complete") == 204
+            assert await door.send(group.id, "Complete") == 204
         await it.clock.advance(0.5)
         await asleep(it.clock)
 
         assert [await it.transitions(group.id) for group in groups] == [ALL] * 50
-        assert len(asked) <= 1
+        assert len(requests) <= 1
 
 
 async def test_without_the_secret_nothing_is_believed(tmp_path: Path) -> None:

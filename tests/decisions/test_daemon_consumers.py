@@ -26,7 +26,7 @@ KINDS = stage.kinds_of(Edition.RL)
 
 
 async def let_some_end(workspace: Sandbox, face: Face) -> None:
-    """Let runs of the kinds that take little end, and all be counted."""
+    """Let runs of the quick kinds end, and all be counted."""
     await eventually(lambda: face.is_following("acme"), why="not followed")
     before = len(ends_in(workspace.ledger, KINDS))
     for flow in list(workspace.world.flows.live())[:4]:
@@ -86,7 +86,7 @@ async def all_events_may_leave(settings: Configuration) -> None:
 
 
 async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
-    """An output that was away too long misses what had to go, says how much, and goes on.
+    """An output that was down too long misses what expired, publishes how much, and continues.
 
     Waiting for it without end fills the disk; passing over the gap in silence hides the loss.
     """
@@ -115,10 +115,10 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
             lost = "dataprep_monitor_events_lost_total"
             await broker.start()
 
-            async def is_said() -> bool:
+            async def is_lost_event_published() -> bool:
                 return bool(await face.metric(lost, consumer="mqtt"))
 
-            await eventually(is_said, why="the loss is not published")
+            await eventually(is_lost_event_published, why="the loss is not published")
             await eventually(
                 lambda: face.shows("dataprep_monitor_consumer_backlog", 0, consumer="mqtt"),
                 why="the output does not go on",
@@ -132,12 +132,12 @@ async def test_retention_overtakes_a_consumer(tmp_path: Path) -> None:
                     "dataprep_monitor_events_total"
                 )
 
-            await eventually(all_is_accounted_for, why="told and lost are not what happened")
+            await eventually(all_is_accounted_for, why="published and lost events do not add up")
             assert await face.shows(lost, 0, consumer="metrics")
 
 
 async def test_a_failing_output_beside_healthy_ones(tmp_path: Path) -> None:
-    """A broker that takes connections and never answers costs metrics and page nothing.
+    """A broker that accepts connections and never answers delays neither metrics nor page.
 
     Where events go out one output after the other, the slowest of them stops all.
     """

@@ -14,7 +14,7 @@ from tests.servers import free_port
 
 
 async def test_the_door_for_callbacks_leads_nowhere_else(tmp_path: Path) -> None:
-    """What the internet may reach shows no page, metric or admin API, and takes callbacks alone.
+    """The public listener serves callbacks alone: no page, no metric, no admin API.
 
     On one port for all, who opens the door for callbacks opens it for everything.
     """
@@ -25,11 +25,11 @@ async def test_the_door_for_callbacks_leads_nowhere_else(tmp_path: Path) -> None
         shown = [await status(session, f"http://127.0.0.1:{port}{path}") for path in outside]
         hook = f"/hooks/acme/{stage.SECRET.replace(' ', '%20')}"
         callback = {"job_id": "1", "status": "Complete"}
-        taken = await status(session, f"http://127.0.0.1:{port}{hook}", callback)
+        accepted = await status(session, f"http://127.0.0.1:{port}{hook}", callback)
         inside = await status(session, face.url + hook, callback)
 
     assert shown == [404] * len(outside)
-    assert taken == 204
+    assert accepted == 204
     assert inside in (404, 405)
 
 

@@ -25,7 +25,7 @@ KINDS = stage.kinds_of(Edition.RL)
 
 @pytest.mark.parametrize("fault", ["html_login", "truncated", "poison_row"])
 async def test_one_odd_payload_in_one_workspace(tmp_path: Path, fault: str) -> None:
-    """What nobody can read in one workspace is said there, and stops neither it nor the other.
+    """Unreadable rows of one workspace are reported there, and stop neither it nor the other.
 
     In one loop for all workspaces the first page that is no JSON ends every monitor.
     """
@@ -47,14 +47,14 @@ async def test_one_odd_payload_in_one_workspace(tmp_path: Path, fault: str) -> N
     ):
         await eventually(lambda: face.is_following("here", "odd"), why="not followed")
         setattr(odd.world.options, fault, "types" if fault == "poison_row" else 1.0)
-        for item in (here, odd):
-            for flow in list(item.world.flows.live())[:3]:
-                item.engine.start_flow_run(flow, by=11)
+        for sandbox in (here, odd):
+            for flow in list(sandbox.world.flows.live())[:3]:
+                sandbox.engine.start_flow_run(flow, by=11)
         await until_counted(face, "here", here)
         if fault != "poison_row":
             unreadable = {"workspace": "odd", "poll": "changes", "outcome": "unreadable"}
             polls = "dataprep_monitor_polls_total"
-            await eventually(lambda: has_some(face, polls, unreadable), why="it is not said")
+            await eventually(lambda: has_some(face, polls, unreadable), why="it is not reported")
             setattr(odd.world.options, fault, 0.0)
         await until_counted(face, "odd", odd)
         assert await face.metric("dataprep_workspace_up", workspace="here") == 1
@@ -80,13 +80,13 @@ async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
     A watermark that moved for a poll which was cut off would leave runs behind it.
     """
     workspace = stage.sandbox(speed=1_000)
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
-    def hear(operation_id: str, _: Mapping[str, str]) -> None:
+    def on_operation(operation_id: str, _: Mapping[str, str]) -> None:
         if operation_id == "listJobLibrary":
-            asked.set()
+            requested.set()
 
-    workspace.on_request(hear)
+    workspace.on_request(on_operation)
     async with stage.started(workspace) as url:
         watched = stage.workspace_configuration(workspace, url)
         # No overlap and no slower list: nothing else finds what a poll leaves behind.
@@ -103,8 +103,8 @@ async def test_a_reload_in_the_middle_of_a_poll(tmp_path: Path) -> None:
         workspace.world.options.latency = 0.15
         for turn, flow in enumerate(list(workspace.world.flows.live())[:5]):
             workspace.engine.start_flow_run(flow, by=11)
-            asked.clear()
-            await asyncio.wait_for(asked.wait(), timeout=10)
+            requested.clear()
+            await asyncio.wait_for(requested.wait(), timeout=10)
             poll = msgspec.structs.replace(poll, names_seconds=100.0 + turn)
             changed = msgspec.structs.replace(watched, poll=poll)
             await daemon.reload(msgspec.structs.replace(settings, workspaces=(changed,)))

@@ -29,7 +29,7 @@ async def test_a_crash_in_the_middle_of_the_initial_poll(tmp_path: Path, page: i
         is_there = asyncio.Event()
 
         def stop_at_the_page(query: Mapping[str, str]) -> None:
-            # The probe asks for the list, too, yet for no changes.
+            # The probe reads the list, too, yet no changes.
             if "dateFilter[updatedAt][gte]" in query:
                 pages.append(query["offset"])
                 if len(pages) == page:

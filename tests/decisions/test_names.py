@@ -47,7 +47,7 @@ async def topics(it: Followed, run_id: int) -> set[str | None]:
 async def test_a_renamed_flow(tmp_path: Path) -> None:
     """The same flow goes on under its new name: one count, the same topics, one label.
 
-    Told apart by name, it would begin again at nothing, and its old series would never end.
+    Distinguished by name, it would begin again at nothing, and its old series would never end.
     """
     async with following(tmp_path) as it:
         flow = it.flow("Web clicks")
@@ -77,8 +77,8 @@ async def test_two_flows_of_one_name(tmp_path: Path) -> None:
         twins = [flow for flow in it.sandbox.world.flows.live() if flow.name == "Daily sales"]
         first, second = sorted(twins, key=lambda twin: twin.id)
         groups = [
-            it.run_job_group(recipe=it.sandbox.world.recipes_of(item.id)[0])
-            for item in (first, second, second)
+            it.run_job_group(recipe=it.sandbox.world.recipes_of(flow.id)[0])
+            for flow in (first, second, second)
         ]
         await it.pass_time(120)
 

@@ -1,4 +1,4 @@
-"""What asking for changes alone would miss, show twice, or never come to the end of."""
+"""What a poll for changes alone would miss, show twice, or never complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.decisions.followed import ALL, Followed, following, ids
 async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: float) -> None:
     """Runs that end just before following are old, those after it are published, whoever is right.
 
-    By our own time a clock that is ahead asks for changes that nobody has made yet and takes the
+    By our own time a clock that is ahead requests changes that nobody has made yet and takes the
     first ends for old news; one that is behind shows what had ended before.
     """
     options = WorldOptions(clock_offset_seconds=offset_seconds)
@@ -32,7 +32,7 @@ async def test_our_clock_is_five_minutes_off(tmp_path: Path, offset_seconds: flo
             new.append(it.run_job_group())
             await it.pass_time(60)
 
-        assert [await it.transitions(item.id) for item in new] == [ALL] * 8
+        assert [await it.transitions(group.id) for group in new] == [ALL] * 8
         assert [await it.transitions(group.id) for group in old] == [[], []]
         assert abs((it.scene.since() - it.sandbox.world.now()).total_seconds() + 480) < 3
 
@@ -98,14 +98,14 @@ async def test_a_poison_row_holds_the_watermark(tmp_path: Path, poison: str) -> 
     """
     options = WorldOptions(poison_row=poison)  # type: ignore[arg-type]  # one of its words
     async with following(tmp_path, options=options) as it:
-        asked: list[int] = []
-        it.on_list(lambda query: asked.append(int(query.get("dateFilter[updatedAt][gte]", 0))))
+        bounds: list[int] = []
+        it.on_list(lambda query: bounds.append(int(query.get("dateFilter[updatedAt][gte]", 0))))
         runs = []
         for _ in range(4):
             runs.append(it.run_job_group())
             await it.pass_time(120)
 
         assert [await it.transitions(run.id) for run in runs] == [ALL] * 4
-        behind = it.sandbox.world.now().timestamp() - max(asked) / 1_000
+        behind = it.sandbox.world.now().timestamp() - max(bounds) / 1_000
         assert behind < 60 + it.scene.settings.overlap_seconds
         assert len(it.scene.polls.refetch_queue) == 0

@@ -37,21 +37,17 @@ async def test_the_second_job_group_appears_after_the_first_ended(tmp_path: Path
 async def test_plan_runs_name_snapshots(tmp_path: Path, may: str) -> None:
     """Each run is published with the plan that people know, also without a readable snapshot.
 
-    Taken as it comes, the snapshot's id makes a new pipeline with each edit of the plan.
+    Used as it comes, the snapshot's id makes a new pipeline with each edit of the plan.
     """
     options = WorldOptions(snapshot_every_plan_run=True, forbidden_snapshots=may == "not be read")
     async with following(tmp_path, options=options) as it:
-        plan = next(
-            other_plan
-            for other_plan in it.sandbox.world.plans.live()
-            if other_plan.name == "Sensors"
-        )
+        plan = next(plan for plan in it.sandbox.world.plans.live() if plan.name == "Sensors")
         runs = [await one_plan_run(it, plan) for _ in range(3)]
         shown = {it.sandbox.world.plan_id_shown(run) for run in runs}
         assert plan.id not in shown
         assert len(shown) == 3
         events = [event for event in await it.events() if event.run.key.kind is RunKind.PLAN_RUN]
-        assert [item.type.removeprefix("run.") for item in events] == ALL * 3
+        assert [event.type.removeprefix("run.") for event in events] == ALL * 3
         pipelines = {
             (active.run.pipeline.kind, active.run.pipeline.id)
             for active in events
@@ -71,7 +67,7 @@ async def one_plan_run(it: Followed, plan: Plan) -> PlanSnapshotRun:
 async def test_incomplete_rows(tmp_path: Path) -> None:
     """Flow and flow run are published from the first event on, though the list shows neither.
 
-    Taken as they come, such rows belong to no pipeline, and no flow run is ever observed.
+    Without completion, such rows belong to no pipeline, and no flow run is ever observed.
     """
     async with following(tmp_path, options=WorldOptions(library_rows="bare")) as it:
         flow = it.flow("Web clicks")
@@ -89,13 +85,13 @@ async def test_incomplete_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", ["with_flow", "bare"])
 async def test_sampling_jobs(tmp_path: Path, rows: str) -> None:
-    """What only samples or refreshes is counted and never becomes a run, whoever asks for it.
+    """A job group that samples or refreshes is counted and never becomes a run.
 
     In the editor's traffic the runs of pipelines would drown.
     """
     options = WorldOptions(library_rows=rows)  # type: ignore[arg-type]  # one of its words
     async with following(tmp_path, options=options) as it:
-        samples = [it.run_job_group(ran_for=item) for item in sorted(SAMPLING_LIKE)]
+        samples = [it.run_job_group(ran_for=ran_for) for ran_for in sorted(SAMPLING_LIKE)]
         real = it.run_job_group(ran_for=RanFor.PROFILE)
         await it.pass_time(900, step=60)
         answers = [await it.poller.track(RunKind.JOB_GROUP, str(sample.id)) for sample in samples]
@@ -124,7 +120,7 @@ async def test_deleted_runs(tmp_path: Path) -> None:
 async def test_what_may_not_be_read_is_not_gone(tmp_path: Path, fault: str) -> None:
     """While reads by id show nothing no run ends by that, and each is published when it ended.
 
-    Whoever takes every refusal for a deletion loses all active runs at once.
+    If every refusal counted as a deletion, all active runs would be lost at once.
     """
     async with following(tmp_path) as it:
         group = it.run_job_group(work_seconds=3_000)

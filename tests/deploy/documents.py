@@ -23,8 +23,8 @@ def documents() -> list[Path]:
 
 def blocks(language: str, path: Path) -> list[str]:
     """Return the fenced blocks of a language; a line that goes on in the next is joined."""
-    found = _BLOCK.findall(path.read_text())
-    return [text.replace("\\\n", " ") for shown, text in found if shown == language]
+    blocks = _BLOCK.findall(path.read_text())
+    return [text.replace("\\\n", " ") for shown, text in blocks if shown == language]
 
 
 def code(path: Path) -> list[str]:
@@ -47,10 +47,10 @@ def own_paths(path: Path) -> list[str]:
     """Return the paths in a document's code that begin with one of the project's folders."""
     # The id of a test begins at the folder of tests, whatever room it is about.
     own = re.compile(rf"(?<![\w./:{{-])((?:{'|'.join(FOLDERS)})/[\w./-]*\w)(?![\w*{{]|::|\.\w)")
-    return [found for shown in code(path) for found in own.findall(shown)]
+    return [span for shown in code(path) for span in own.findall(shown)]
 
 
 def links(path: Path) -> list[str]:
     """Return the relative links of a document."""
-    found = re.findall(r"\]\(([^)#\s]+)", path.read_text())
-    return [link for link in found if "://" not in link]
+    targets = re.findall(r"\]\(([^)#\s]+)", path.read_text())
+    return [link for link in targets if "://" not in link]

@@ -76,7 +76,7 @@ _OUTCOMES = {
 
 
 def unknown_values(expression: str) -> list[str]:
-    """Return the words that a query looks for and that the label never says."""
+    """Return the values that a query selects and that the label never has."""
     known = dict(_WORDS)
     for name, outcomes in _OUTCOMES.items():
         if name in expression:
@@ -91,7 +91,7 @@ def unknown_values(expression: str) -> list[str]:
 
 
 def unknown_names(query: Query) -> list[str]:
-    """Return what a query names and nobody shows: metrics, and labels that they do not have."""
+    """Return what a query names and nothing exports: metrics, and labels that they do not have."""
     known = series() | recorded() | FOREIGN
     unknown = [name for name, _ in query.metrics if name not in known]
     present: set[str] = set(TARGET_LABELS)

@@ -73,14 +73,14 @@ def _until(end: str, tokens: list[str], place: int) -> tuple[frozenset[str], int
 @cache
 def series() -> dict[str, frozenset[str]]:
     """Return every series that the daemon can show, by name, with its own labels."""
-    found: dict[str, frozenset[str]] = {}
+    labels_by_series: dict[str, frozenset[str]] = {}
     for shape in SHAPES:
-        found |= _series_of(shape.name, shape.form, frozenset(shape.labels))
+        labels_by_series |= _series_of(shape.name, shape.form, frozenset(shape.labels))
     for path in modules():
         for name, form, labels in _registered(path):
             counted = f"{name}_total" if form is FamilyType.COUNTER else name
-            found |= _series_of(counted, form, labels)
-    return found
+            labels_by_series |= _series_of(counted, form, labels)
+    return labels_by_series
 
 
 def _series_of(name: str, form: FamilyType, labels: frozenset[str]) -> dict[str, frozenset[str]]:

@@ -23,11 +23,11 @@ CONFIGURATION = "/etc/dataprep-monitor/monitor.toml"
 
 def mounts(service: str) -> dict[str, tuple[str, ...]]:
     """Return what a service sees at which place: the source, and "ro" where it may only read."""
-    found = {}
+    mounts = {}
     for volume in SERVICES[service].get("volumes", []):
         source, target, *mode = volume.split(":")
-        found[target] = (source, *mode)
-    return found
+        mounts[target] = (source, *mode)
+    return mounts
 
 
 def source_of(service: str, target: str) -> Path:
@@ -35,7 +35,7 @@ def source_of(service: str, target: str) -> Path:
 
 
 def secrets_named_in(path: Path) -> set[str]:
-    """Return the secrets that a file wants, by the names that it knows them under."""
+    """Return the secrets that a file needs, by the names that it uses for them."""
     return set(re.findall(rf"{SECRETS}/([\w-]+)", path.read_text()))
 
 
@@ -67,7 +67,7 @@ def test_no_service_may_more_than_it_must(service: str) -> None:
     assert settings["cap_drop"] == ["ALL"]
     assert settings["security_opt"] == ["no-new-privileges:true"]
     assert all(port.startswith("127.0.0.1:") for port in settings.get("ports", []))
-    # Ours says it in the image.
+    # Ours has it in the image.
     assert settings.get("image") == "dataprep-monitor" or settings["user"] not in {"0", "0:0"}
 
 

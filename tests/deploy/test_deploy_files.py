@@ -20,7 +20,7 @@ DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "dataprep-monitor.service"
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 SHELL_SCRIPTS = [ROOT / "tests" / "install-servers", ROOT / ".ci" / "run"]
-# systemd counts from 0 to 10, and the option wants tenths of that; the unit has 12.
+# systemd counts from 0 to 10, and the option counts tenths of that; the unit has 12.
 EXPOSURE_LIMIT_TENTHS = 20
 SOON = 10.0
 
@@ -47,7 +47,7 @@ def unit_settings(name: str) -> list[str]:
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     """The checker of systemd finds no problem in the unit, once the program is there."""
     unit = tmp_path / UNIT.name
-    # Any program will do: that it is there and can be run is all that is looked at.
+    # Any program will do: the check is only that it exists and can be run.
     installed = "/opt/dataprep-monitor/bin/dataprep-monitor"
     assert installed in UNIT.read_text()
     unit.write_text(UNIT.read_text().replace(installed, sys.executable))
@@ -66,7 +66,7 @@ def test_the_unit_gives_little_away() -> None:
     )
 
 
-def test_the_unit_waits_for_what_the_daemon_tells() -> None:
+def test_the_unit_waits_for_the_notifications_of_the_daemon() -> None:
     """Readiness and watchdog come from the daemon itself, by the socket that it may open."""
     assert unit_settings("Type") == ["notify"]
     assert unit_settings("NotifyAccess") == ["main"]
@@ -76,12 +76,12 @@ def test_the_unit_waits_for_what_the_daemon_tells() -> None:
 
 
 def test_credentials_have_the_names_of_the_reference() -> None:
-    """The unit offers each secret under the name that the reference configuration shows."""
-    offered = re.findall(r"^#?LoadCredential=([\w-]+):", UNIT.read_text(), re.MULTILINE)
+    """The unit provides each secret under the name that the reference configuration shows."""
+    credentials = re.findall(r"^#?LoadCredential=([\w-]+):", UNIT.read_text(), re.MULTILINE)
     reference = (ROOT / "config" / "monitor.toml").read_text()
     shown = re.findall(r'^#?\w+_credential = "([\w-]+)"', reference, re.MULTILINE)
-    assert offered
-    assert set(offered) <= set(shown)
+    assert credentials
+    assert set(credentials) <= set(shown)
 
 
 def test_the_container_file_is_sound() -> None:
@@ -121,8 +121,8 @@ BROKERS = {
 }
 
 
-def broker_places(name: str) -> dict[str, str]:
-    """Return the lines of a broker's file that name a place, by their first word."""
+def broker_locations(name: str) -> dict[str, str]:
+    """Return the lines of a broker's file that name a location, by their first word."""
     listener, settings, state = BROKERS[name]
     secrets = "/run/secrets/mosquitto-" if name == "compose" else settings
     return {
@@ -138,11 +138,11 @@ def broker_lines(name: str) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def test_the_brokers_differ_in_their_places_alone() -> None:
-    """What one file for mosquitto learns, the other does not miss."""
-    rest = [set(broker_lines(name)) - set(broker_places(name).values()) for name in BROKERS]
+def test_the_brokers_differ_in_their_locations_alone() -> None:
+    """A setting of one file for mosquitto is in the other as well."""
+    rest = [set(broker_lines(name)) - set(broker_locations(name).values()) for name in BROKERS]
     assert rest[0] == rest[1]
-    assert all(set(broker_places(name).values()) <= set(broker_lines(name)) for name in BROKERS)
+    assert all(set(broker_locations(name).values()) <= set(broker_lines(name)) for name in BROKERS)
 
 
 @pytest.fixture(params=BROKERS)
@@ -155,7 +155,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Mosquitto:
         "password_file": f"password_file {tmp_path}/passwords",
         "persistence_location": f"persistence_location {tmp_path}/",
     }
-    there = {line: here[word] for word, line in broker_places(request.param).items()}
+    there = {line: here[word] for word, line in broker_locations(request.param).items()}
     made.configure("\n".join(there.get(line, line) for line in broker_lines(request.param)))
     (tmp_path / "passwords").touch(mode=0o600)
     for user in ("dataprep-monitor", "dataprep-reader"):
@@ -164,7 +164,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Mosquitto:
 
 
 def client(broker: Mosquitto, user: str | None) -> aiomqtt.Client:
-    """Return a client that has not connected yet; without a user it says no name."""
+    """Return a client that has not connected yet; without a user it sends no name."""
     return aiomqtt.Client(
         "127.0.0.1",
         broker.port,

@@ -61,7 +61,7 @@ def test_documents_name_only_files_that_exist(path: Path) -> None:
     assert [name for name, file in (named | linked).items() if not file.exists()] == []
 
 
-def test_the_guide_quotes_what_the_monitor_says() -> None:
+def test_the_guide_quotes_texts_of_the_monitor() -> None:
     """The guide quotes texts of the program."""
     table = GUIDE.read_text().partition("What the monitor says:")[2]
     quoted = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)

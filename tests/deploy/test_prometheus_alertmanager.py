@@ -20,33 +20,33 @@ CONFIGURATION = document(FILE)
 
 
 def receivers(**labels: str) -> list[str]:
-    """Return who hears an alert with these labels, as Alertmanager's own tool says."""
+    """Return the receivers of an alert with these labels, by Alertmanager's own tool."""
     labelled = [f"{name}={value}" for name, value in labels.items()]
     command = ("config", "routes", "test", f"--config.file={FILE}", *labelled)
     output = checked(program("amtool"), *command)
     return output.splitlines()[0].split(",")
 
 
-def test_amtool_takes_the_file() -> None:
+def test_amtool_accepts_the_file() -> None:
     """The checker of Alertmanager accepts the configuration as it stands."""
     assert "SUCCESS" in checked(program("amtool"), "check-config", FILE)
 
 
 @pytest.mark.parametrize(
-    ("severity", "heard_by"),
+    ("severity", "notified"),
     [
         (Severity.CRITICAL, ["pager", "mail"]),
         (Severity.WARNING, ["mail"]),
         (Severity.INFO, ["nobody"]),
     ],
 )
-def test_who_hears_what(severity: Severity, heard_by: list[str]) -> None:
-    """What is critical wakes somebody, a warning is a mail, and the rest is only shown."""
-    assert receivers(severity=severity, workspace="sales") == heard_by
+def test_receivers_by_severity(severity: Severity, notified: list[str]) -> None:
+    """A critical alert pages somebody, a warning is a mail, and the rest is only shown."""
+    assert receivers(severity=severity, workspace="sales") == notified
 
 
-def test_an_alert_without_severity_is_heard() -> None:
-    """What nobody thought of is a mail, and not silence."""
+def test_an_alert_without_severity_is_mailed() -> None:
+    """An alert without a route of its own is a mail, and not dropped."""
     assert receivers(alertname="SomethingNew") == ["mail"]
 
 

@@ -36,23 +36,27 @@ def plain(expression: str) -> str:
 
 def expressions() -> list[str]:
     """Return every query that Grafana sends: of panels and of annotations."""
-    asked = [target["expr"] for panel in panels() for target in panel["targets"]]
-    return asked + [annotation["expr"] for annotation in DASHBOARD["annotations"]["list"]]
+    expressions_of_panels = [target["expr"] for panel in panels() for target in panel["targets"]]
+    return expressions_of_panels + [
+        annotation["expr"] for annotation in DASHBOARD["annotations"]["list"]
+    ]
 
 
-def lost(before: object, after: object, place: str = "") -> Iterator[str]:
-    """Name what Grafana's types did not take over, by its place."""
+def lost(before: object, after: object, location: str = "") -> Iterator[str]:
+    """Name what Grafana's types did not keep, by its location."""
     if isinstance(before, dict):
         known = after if isinstance(after, dict) else {}
         for key, value in before.items():
             yield from (
-                lost(value, known[key], f"{place}.{key}") if key in known else [f"{place}.{key}"]
+                lost(value, known[key], f"{location}.{key}")
+                if key in known
+                else [f"{location}.{key}"]
             )
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for number, (old, new) in enumerate(zip(before, after, strict=True)):
-            yield from lost(old, new, f"{place}[{number}]")
+            yield from lost(old, new, f"{location}[{number}]")
     elif before != after:
-        yield place
+        yield location
 
 
 def unknown_to_grafana(document: dict[str, Any]) -> list[str]:
@@ -68,7 +72,7 @@ def test_grafana_knows_everything_in_the_dashboard() -> None:
     assert unknown_to_grafana(DASHBOARD) == []
 
 
-def test_a_key_that_grafana_does_not_know_is_found() -> None:
+def test_an_unknown_key_is_reported() -> None:
     """The test above would see a misspelt option, at every depth."""
     document = copy.deepcopy(DASHBOARD)
     document["panels"][1]["fieldConfig"]["defaults"]["unti"] = "s"
@@ -83,18 +87,20 @@ def test_a_key_that_grafana_does_not_know_is_found() -> None:
 
 def test_prometheus_can_read_every_query(tmp_path: Path) -> None:
     """Each query would be a valid rule."""
-    asked = [
+    dashboard_rules = [
         {"record": f"query:{n}", "expr": plain(expression)}
         for n, expression in enumerate(expressions())
     ]
     file = tmp_path / "queries.yaml"
-    YAML().dump({"groups": [{"name": "dashboard", "rules": asked}]}, file)
-    assert f"{len(asked)} rules found" in checked(program("promtool"), "check", "rules", file)
+    YAML().dump({"groups": [{"name": "dashboard", "rules": dashboard_rules}]}, file)
+    assert f"{len(dashboard_rules)} rules found" in checked(
+        program("promtool"), "check", "rules", file
+    )
 
 
 @pytest.mark.parametrize("expression", expressions())
 def test_queries_ask_only_for_what_is_there(expression: str) -> None:
-    """Each metric is one of ours or recorded from ours, and has the labels that are asked for."""
+    """Each metric is one of ours or recorded from ours, and has the labels that are used."""
     query = read(plain(expression))
     assert query.metrics
     assert unknown_names(query) == []
@@ -106,11 +112,11 @@ def test_variables_are_filled_and_used() -> None:
     variables = {variable["name"]: variable for variable in DASHBOARD["templating"]["list"]}
     for variable in variables.values():
         if variable["type"] == "query":
-            asked = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
-            assert asked is not None
-            query = read(plain(asked[1]))
+            label_values = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
+            assert label_values is not None
+            query = read(plain(label_values[1]))
             assert unknown_names(query) == []
-            assert asked[2] in series()[query.metrics[0][0]]
+            assert label_values[2] in series()[query.metrics[0][0]]
     text = json.dumps(DASHBOARD)
     used = set(re.findall(r"\$\{?([a-z]+)", text))
     assert used == set(variables)
@@ -134,17 +140,17 @@ def labels_of(name: str) -> set[str]:
 
 def test_panels_have_their_places_and_say_what_they_show() -> None:
     """None overlaps another or the edge; ids are unique, titles and descriptions present."""
-    taken: set[tuple[int, int]] = set()
+    occupied: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
+        location = panel["gridPos"]
         own = {
             (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
+            for x in range(location["x"], location["x"] + location["w"])
+            for y in range(location["y"], location["y"] + location["h"])
         }
-        assert not own & taken
-        assert place["x"] + place["w"] <= COLUMNS
-        taken |= own
+        assert not own & occupied
+        assert location["x"] + location["w"] <= COLUMNS
+        occupied |= own
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(ids) == len(set(ids))
     assert all(panel["title"] and panel["description"] for panel in panels())

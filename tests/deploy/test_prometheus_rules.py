@@ -71,18 +71,18 @@ def test_each_alert_is_seen_to_fire_and_to_be_quiet(rule: dict[str, Any]) -> Non
 
 def test_each_recorded_rule_is_computed_once() -> None:
     """Every record has a test of its value, and nothing else has."""
-    asked = [
+    recorded_names = [
         name
         for group in rule_tests()
         for moment in group.get("promql_expr_test", ())
         for name, _ in read(moment["expr"]).metrics
     ]
-    assert sorted(asked) == sorted(recorded())
+    assert sorted(recorded_names) == sorted(recorded())
 
 
 @pytest.mark.parametrize("rule", [*ALERTS, *RECORDS], ids=name_of)
 def test_rules_ask_only_for_what_is_there(rule: dict[str, Any]) -> None:
-    """Each metric is ours or recorded from ours, has the labels asked for, and says such words."""
+    """Each metric is ours or recorded from ours, has the labels used, and their values."""
     query = read(rule["expr"])
     assert query.metrics
     assert unknown_names(query) == []
@@ -101,7 +101,7 @@ def test_names_of_records_say_what_they_are(rule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("rule", ALERTS, ids=name_of)
 def test_each_alert_says_what_an_operator_needs(rule: dict[str, Any]) -> None:
-    """It has a severity, two sentences, and the place in the runbooks that says what to do."""
+    """It has a severity, two sentences, and its section of the runbooks."""
     assert re.fullmatch(r"Dataprep[A-Z][A-Za-z]+", rule["alert"])
     assert Severity(rule["labels"]["severity"])
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}

@@ -91,8 +91,8 @@ def test_metrics_that_are_named_exist() -> None:
     assert [name for name in named if name not in known] == []
 
 
-def test_words_to_look_for_in_the_log_are_said() -> None:
-    """What is to be found with grep is something that the program says."""
+def test_words_to_search_in_the_log_are_logged() -> None:
+    """The words of each grep are texts of the program."""
     sources = "\n".join(path.read_text() for path in (ROOT / "monitor").rglob("*.py"))
     quoted = re.findall(r"grep '([^']+)'", RUNBOOKS.read_text())
     assert quoted

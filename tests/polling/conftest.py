@@ -34,7 +34,7 @@ from tests.app.eventually import pause
 from tests.clocks import ManualClock
 from tests.polling.tiny_workspace import TinyWorkspace
 
-_LOOK_SECONDS = 0.001
+_CHECK_INTERVAL_SECONDS = 0.001
 
 NAME = "marketing"
 
@@ -113,7 +113,7 @@ class Scene:
             capabilities=frozenset(str(capability) for capability in capabilities_of(edition)),
         )
         if await self.observer.open(NAME) is None:
-            await self.client.requester.request("getOpenApiSpec", priority=0)  # type: ignore[arg-type]  # any request tells the time
+            await self.client.requester.request("getOpenApiSpec", priority=0)  # type: ignore[arg-type]  # any answer shows the time
             await self.observer.follow_since(NAME, self.context.workspace_now())
         await self.polls.load()
 
@@ -195,7 +195,7 @@ def settings() -> PollSettings:
 async def unbegun(
     clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
 ) -> AsyncIterator[Scene]:
-    """A scene in which nothing was asked yet."""
+    """A scene before its first request."""
     made = Scene(clock=clock, folder=tmp_path, url=workspace.url, settings=settings)
     await made.open()
     yield made
@@ -215,7 +215,7 @@ async def until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             # A loop that only spins would keep the store's thread from its turns.
-            await pause(_LOOK_SECONDS)
+            await pause(_CHECK_INTERVAL_SECONDS)
 
 
 async def asleep(clock: ManualClock) -> None:

@@ -23,11 +23,11 @@ def run_in(
 async def kept(scene: Scene) -> set[str]:
     """Return the keys of the pipeline health in the store; memory must agree."""
     state_entries = await scene.bus.state_entries(NAME, HEALTH)
-    known = {
+    pipeline_keys = {
         f"{status[1]}/{status[2]}/{status[3] or ''}" for status in scene.live_state.pipeline_health
     }
-    assert known == set(state_entries)
-    return known
+    assert pipeline_keys == set(state_entries)
+    return pipeline_keys
 
 
 async def test_a_flow_that_came_and_went_between_two_lists_is_forgotten(
@@ -69,7 +69,7 @@ async def test_a_recipe_that_is_no_longer_used_does_not_speak_for_its_flow(
 async def test_what_runs_and_what_is_not_listed_yet_stays(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A run of many weeks keeps its pipeline; before the first list nothing is judged missing."""
+    """A run of many weeks keeps its pipeline; before the first list nothing counts as missing."""
     run_in(workspace, 1, flow=11, recipe=45)
     run_in(workspace, 2, flow=12, recipe=46, status="InProgress")
     await scene.polls.changes.poll()

@@ -37,7 +37,7 @@ class Spending:
             metrics=ApiMetrics.of(CollectorRegistry()),
         )
 
-    async def ask(self, priority: Priority, *, rest_seconds: float, at_once: int = 1) -> None:
+    async def spend(self, priority: Priority, *, rest_seconds: float, at_once: int = 1) -> None:
         while True:
             for _ in range(at_once):
                 try:
@@ -60,9 +60,9 @@ async def test_a_small_budget_is_not_spent_on_change_polls_alone(
     spending = Spending(clock)
     rest = max(5.0, rest_seconds)
     spenders = [
-        spending.ask(Priority.CHANGES, rest_seconds=rest, at_once=at_once) for _ in range(loops)
+        spending.spend(Priority.CHANGES, rest_seconds=rest, at_once=at_once) for _ in range(loops)
     ]
-    spenders.append(spending.ask(Priority.DETAILS, rest_seconds=1))
+    spenders.append(spending.spend(Priority.DETAILS, rest_seconds=1))
     tasks = [asyncio.create_task(spender) for spender in spenders]
     await clock.advance(1_800)
     for task in tasks:

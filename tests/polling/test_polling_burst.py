@@ -19,7 +19,7 @@ def settings() -> PollSettings:
 async def test_more_ends_than_may_wait_are_all_published_and_none_is_forgotten(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """Beyond the bound only the job records come later; a restart asks for all that lack them."""
+    """Above the bound only the job records come later; a restart reads all that lack them."""
     for number in range(1, ENDS + 1):
         workspace.put_job_group(number, "Complete")
     await scene.polls.changes.poll()

@@ -29,7 +29,7 @@ async def legacy(unbegun: Scene, clock: ManualClock) -> Scene:
 async def test_a_followed_run_is_followed_to_its_end(
     legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """One read for each active run and round; after the end nothing more is read."""
+    """Each cycle reads each active run once; after the end nothing more is read."""
     workspace.put_job_group(1, "Created", flowRun={"id": 71})
     for status in ("Created", "InProgress", "Complete"):
         workspace.put_job_group(1, status)
@@ -47,23 +47,23 @@ async def test_a_followed_run_is_followed_to_its_end(
 async def test_the_run_confirmed_longest_ago_is_read_first(
     legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """When the workspace fails in the middle, the next round begins where this one ended."""
+    """When the workspace fails in the middle, the next cycle begins where this one ended."""
     for number in range(1, 9):
         workspace.put_job_group(number, "InProgress")
         await legacy.polls.by_id.confirm(legacy.key(number))
         await clock.advance(1)
-    workspace.asked.clear()
+    workspace.requests.clear()
     workspace.faults["jobGroups/5"] = OVERLOADED
     with pytest.raises(TryLaterError):
         await legacy.polls.by_id.poll()
-    first = [path for path, _ in workspace.asked]
-    workspace.asked.clear()
+    first = [path for path, _ in workspace.requests]
+    workspace.requests.clear()
     workspace.faults.clear()
     await clock.advance(5)
     await legacy.polls.by_id.poll()
 
     assert "jobGroups/1" in first
-    assert workspace.asked[0][0] == "jobGroups/5"
+    assert workspace.requests[0][0] == "jobGroups/5"
 
 
 async def test_runs_that_cannot_be_read_hold_up_no_other_for_good(
@@ -128,7 +128,7 @@ async def test_a_refused_run_ends_nothing(
 async def test_confirm_returns_what_the_workspace_answers(
     legacy: Scene, workspace: TinyWorkspace
 ) -> None:
-    """True: observed. False: denied, forbidden, or never followed. None: it is not known now."""
+    """True: observed. False: denied, forbidden or never followed. None: unknown for now."""
     workspace.put_job_group(2, "Complete")
     workspace.put_job_group(4, "Complete", ranfor="sampling")
     workspace.put_job_group(5, "Complete")
@@ -140,7 +140,7 @@ async def test_confirm_returns_what_the_workspace_answers(
 
     assert answers == [True, False, False, None, False]
     assert plan_run is False
-    assert {item.split(":")[0] for item in await legacy.run_events()} == {"2"}
+    assert {event.split(":")[0] for event in await legacy.run_events()} == {"2"}
 
 
 async def test_what_cannot_be_tracked_now_is_tracked_later(

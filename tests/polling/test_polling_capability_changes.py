@@ -106,7 +106,7 @@ async def test_a_lost_operation_is_published_by_one_line_and_one_event(
     assert await followed.published(before) == [("capability:read_schedules", "unavailable")]
     assert Capability.READ_SCHEDULES not in status.capabilities
     assert status.reachability is Reachability.REACHABLE
-    # Nobody waits for a success of what is not asked any more.
+    # Nothing waits for a success of what is no longer read.
     assert followed.scene.live_state.polls[NAME, "schedules"].is_expected_by is None
 
     del followed.sandbox.world.options.lose["listSchedules"]
@@ -143,13 +143,13 @@ async def test_what_is_read_no_more_is_forgotten_at_once(followed: Followed) -> 
     figures = Figures(values={"flow": 8.0}, until=context.clock.now())
     context.update_inventory(objects=figures, usage=figures)
     await followed.poll()
-    held = followed.scene.live_state.workspaces[NAME].schedules
+    schedules = followed.scene.live_state.workspaces[NAME].schedules
     lose = followed.sandbox.world.options.lose
     lose.update({"countOutputObjects": 0.0, "listSchedules": 0.0})
     await followed.poll()
     status = followed.scene.live_state.workspaces[NAME]
 
-    assert held
+    assert schedules
     assert not status.schedules
     assert status.inventory.objects is None
     assert status.inventory.usage is None  # this edition has none
@@ -205,8 +205,11 @@ async def test_a_renewal_is_logged_in_one_line(
 
     followed.sandbox.world.options.renewal = None
     await followed.capability_discovery.discover()
-    offered = followed.scene.live_state.workspaces[NAME]
-    assert (offered.edition, offered.capabilities) == ("RL", capabilities_of(Edition.RL))
+    workspace = followed.scene.live_state.workspaces[NAME]
+    assert (workspace.edition, workspace.capabilities) == (
+        "RL",
+        capabilities_of(Edition.RL),
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +225,7 @@ async def test_a_renewal_is_logged_in_one_line(
 async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
     followed: Followed, clock: ManualClock, operation_id: str, capability: Capability
 ) -> None:
-    """A probe neither takes it for returned while it is gone, nor makes or deletes anything."""
+    """A probe never reports it as back while it is gone, and creates or deletes nothing."""
     tasks = len(list(followed.sandbox.world.shelf(WebhookFlowTask).live()))
     followed.sandbox.world.options.lose[operation_id] = 0.0
     client = followed.scene.client
@@ -245,7 +248,7 @@ async def test_what_is_no_harmless_read_is_asked_for_harmlessly(
 async def test_an_outage_in_the_middle_of_a_loss_still_switches_off(
     followed: Followed, clock: ManualClock
 ) -> None:
-    """The probe that would show more fails; what is known already is published."""
+    """When a further probe fails, what is known already is published."""
     followed.sandbox.world.options.lose["listSchedules"] = 0.0
     poll = followed.scene.declared["schedules"].run
     await followed.attempts.attempt("schedules", poll, again_seconds=60)

@@ -27,7 +27,7 @@ async def test_a_run_is_followed_by_its_rows(
         await scene.polls.changes.poll()
         await clock.advance(5)
 
-    assert await scene.run_events() == [f"1:{item}" for item in ALL]
+    assert await scene.run_events() == [f"1:{transition}" for transition in ALL]
     state = await scene.state(1)
     assert state is not None
     assert state.pipeline is not None
@@ -39,7 +39,7 @@ async def test_a_run_is_followed_by_its_rows(
 async def test_the_watermark_is_workspace_time(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock, offset_seconds: int
 ) -> None:
-    """Clocks that are hours apart lose no run: our own time is never asked for."""
+    """Clocks that are hours apart lose no run: our own time is never used."""
     scene = unbegun
     workspace.offset = timedelta(seconds=offset_seconds)
     await scene.begin()
@@ -53,13 +53,13 @@ async def test_the_watermark_is_workspace_time(
     workspace.put_job_group(1, "Complete")
     await scene.polls.changes.poll()
 
-    assert await scene.run_events() == [f"1:{item}" for item in ALL]
+    assert await scene.run_events() == [f"1:{transition}" for transition in ALL]
 
 
 async def test_a_failed_page_does_not_move_the_watermark(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What stands on a page that failed is taken by a later poll, however much later."""
+    """A later poll reads the rows of a page that failed, however much later."""
     await scene.polls.changes.poll()
     stood_at = scene.polls.changes.watermark.at
     workspace.put_job_group(1, "Failed")
@@ -79,7 +79,7 @@ async def test_a_failed_page_does_not_move_the_watermark(
 async def test_the_watermark_waits_for_the_last_page(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Pages before the failing one are kept; those behind it are asked for again."""
+    """Pages before the failing one are kept; those behind it are requested again."""
     scene.client.requester.settings = scene.client.settings.__class__(
         name=NAME, url=workspace.url, page_size=4, retries=0, requests_per_minute=60_000
     )
@@ -127,7 +127,7 @@ async def test_the_watermark_is_when_the_poll_began(
 async def test_the_watermark_survives_a_restart(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """What happened while the monitor was off is asked for when it is back."""
+    """The first poll after a restart reads what happened while the monitor was off."""
     await scene.polls.changes.poll()
     workspace.put_job_group(1, "Complete")
     await clock.advance(50_000)
@@ -135,7 +135,9 @@ async def test_the_watermark_survives_a_restart(
     await scene.polls.changes.poll()
 
     assert "1:succeeded" in await scene.run_events()
-    _, query = next(item for item in reversed(workspace.asked) if item[0] == "jobLibrary")
+    _, query = next(
+        request for request in reversed(workspace.requests) if request[0] == "jobLibrary"
+    )
     since = int(query["dateFilter[updatedAt][gte]"]) / 1000
     assert since > (clock.now() - timedelta(seconds=52_000)).timestamp()
 
@@ -159,7 +161,7 @@ async def test_a_clock_set_back_hides_nothing(
 async def test_a_row_that_appears_late_is_read(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A stamp that is older than the last poll, yet within the overlap, is asked for again."""
+    """A stamp older than the last poll, yet within the overlap, is read again."""
     await scene.polls.changes.poll()
     await clock.advance(30)
     late = stamp(workspace.now() - timedelta(seconds=100))
@@ -236,7 +238,7 @@ async def test_samples_never_become_runs(scene: Scene, workspace: TinyWorkspace)
 async def test_a_complete_poll_confirms_what_is_known(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Only a poll that came to its end says that all runs of its kind are as they are known."""
+    """Only a complete poll confirms all known runs of its kind."""
     workspace.faults["jobLibrary"] = OVERLOADED
     with pytest.raises(TryLaterError):
         await scene.polls.changes.poll()
@@ -263,7 +265,7 @@ async def test_equal_stamps_on_the_edge_are_read(
 async def test_a_failed_commit_holds_the_watermark(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """When the store fails, nothing is known that is not stored, and all of it is taken again."""
+    """When the store fails, the live state stays as stored, and all of it is read again."""
     await scene.polls.changes.poll()
     stood_at = scene.polls.changes.watermark.at
     await clock.advance(30)

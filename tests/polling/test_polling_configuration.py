@@ -77,7 +77,7 @@ async def test_nothing_is_shown_while_secrets_are_not_known(
 async def test_very_many_settings_are_compared_in_part(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """What is stored has a bound, and the log says that there is more."""
+    """What is stored has a bound, and the log reports that there is more."""
     with structlog.testing.capture_logs() as lines:
         for value in ("x", "y"):
             await read_settings(scene, workspace, most=2, a=value, b=value, c=value)
@@ -98,7 +98,7 @@ async def test_very_many_settings_are_compared_in_part(
 async def test_no_secret_leaves_the_reading(
     scene: Scene, workspace: TinyWorkspace, name: str, secrets: list[str]
 ) -> None:
-    """Not into an event, a log line, the store's file or what is known."""
+    """No event, log line, live state or file of the store contains it."""
     with structlog.testing.capture_logs() as lines:
         for secret in secrets:
             workspace.documents[PATH] = {name: secret, "other": len(lines)}
@@ -106,13 +106,9 @@ async def test_no_secret_leaves_the_reading(
     shown = json.dumps([await scene.changes(), repr(lines), repr(scene.live_state.workspaces)])
     stored = b"".join(file.read_bytes() for file in _files(scene.folder))
 
-    assert [
-        other_secret
-        for other_secret in secrets
-        if other_secret in shown or other_secret.encode() in stored
-    ] == []
+    assert [secret for secret in secrets if secret in shown or secret.encode() in stored] == []
     assert any("configuration changed" in line["event"] for line in lines)
 
 
 def _files(folder: Path) -> list[Path]:
-    return [item for item in folder.rglob("*") if item.is_file()]
+    return [path for path in folder.rglob("*") if path.is_file()]

@@ -92,12 +92,12 @@ async def test_an_end_waits_only_so_long(
 
         workspace.holds["jobGroups/1/jobs"].set()
         await detailed(scene, 1)
-        await until(lambda: late_looks(scene) == 1)
+        await until(lambda: late_details(scene) == 1)
 
     assert (await scene.run_events())[-1] == "1:detailed"
 
 
-def late_looks(scene: Scene) -> float:
+def late_details(scene: Scene) -> float:
     return scene.sample("dataprep_monitor_observations_total", source="detail", outcome="changed")
 
 
@@ -110,10 +110,12 @@ async def test_failures_come_first(scene: Scene, workspace: TinyWorkspace) -> No
     await until(lambda: len(scene.polls.details._queue) > 0)
     async with readers(scene):
         await polling
-    asked = [int(path.split("/")[1]) for path, _ in workspace.asked if path.endswith("/jobs")]
+    runs_read = [
+        int(path.split("/")[1]) for path, _ in workspace.requests if path.endswith("/jobs")
+    ]
 
-    assert set(asked[:4]) == {9, 10, 11, 12}
-    assert len(asked) == len(set(asked))
+    assert set(runs_read[:4]) == {9, 10, 11, 12}
+    assert len(runs_read) == len(set(runs_read))
 
 
 async def test_a_callback_alone_reads_nothing(scene: Scene, workspace: TinyWorkspace) -> None:
@@ -189,7 +191,7 @@ async def test_unread_records_are_picked_up_after_a_restart(
 async def test_failing_reads_are_repeated(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """An overloaded workspace is asked again, with growing waits, until it answers."""
+    """Requests to an overloaded workspace are retried with growing waits until it answers."""
     workspace.put_job(1)
     workspace.put_job_group(1, "Complete")
     workspace.faults["jobGroups/1/jobs"] = OVERLOADED
@@ -208,7 +210,7 @@ async def test_failing_reads_are_repeated(
 async def test_the_line_is_bounded(
     clock: ManualClock, scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """Ends beyond the bound are published at once and read later."""
+    """Ends above the bound are published at once and their records read later."""
     object.__setattr__(scene.polls.details._queue, "_bound", 2)
     for number in range(1, 6):
         workspace.put_job_group(number, "Complete")
@@ -218,7 +220,7 @@ async def test_the_line_is_bounded(
     await polling
 
     assert len(scene.polls.details._queue) == 2
-    assert sum(item.endswith("succeeded") for item in await scene.run_events()) == 5
+    assert sum(event.endswith("succeeded") for event in await scene.run_events()) == 5
 
 
 async def test_progress_is_read_oldest_first_from_what_is_left(

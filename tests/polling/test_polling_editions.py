@@ -1,4 +1,4 @@
-"""The edition of a real workspace is found by what can be read there, whatever it says."""
+"""The edition of a workspace follows from what can be read there, whatever it claims."""
 
 from __future__ import annotations
 
@@ -53,12 +53,14 @@ def opened() -> Opened:
 
 @pytest.mark.parametrize("document", ["filtered", "whole"])
 @pytest.mark.parametrize("edition", list(Edition))
-async def test_every_edition_is_found(opened: Opened, edition: Edition, document: Document) -> None:
+async def test_every_edition_is_recognised(
+    opened: Opened, edition: Edition, document: Document
+) -> None:
     """Also where the served specification names operations that the edition does not have."""
     async with opened(edition, document) as (_, client):
         finding = await probe(client)
 
-    reads = {item for item in PROBED if operation(item).is_part_of(edition)}
+    reads = {operation_id for operation_id in PROBED if operation(operation_id).is_part_of(edition)}
     shown = Edition.OPEN if document == "whole" else edition
     assert finding.edition is edition
     assert finding.is_sure
@@ -72,13 +74,13 @@ async def test_an_edition_is_found_without_changing_anything(
     opened: Opened, edition: Edition
 ) -> None:
     """Only reads are sent, each once, and no object is made or touched."""
-    asked: list[str] = []
+    operation_ids: list[str] = []
     async with opened(edition, "filtered") as (sandbox, client):
-        sandbox.on_request(lambda operation_id, _: asked.append(operation_id))
+        sandbox.on_request(lambda operation_id, _: operation_ids.append(operation_id))
         await probe(client)
 
-    assert {operation(text).method for text in asked} == {"GET"}
-    assert len(asked) == len(set(asked)) <= len(PROBED) + 1
+    assert {operation(text).method for text in operation_ids} == {"GET"}
+    assert len(operation_ids) == len(set(operation_ids)) <= len(PROBED) + 1
 
 
 async def test_an_edition_stands_while_no_read_contradicts_it(opened: Opened) -> None:

@@ -33,7 +33,7 @@ async def legacy(unbegun: Scene, clock: ManualClock) -> Scene:
 async def test_a_named_run_that_fails_keeps_no_other_from_being_followed(
     legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """The other named run and the active ones are read all the same, in the same round."""
+    """The other named run and the active ones are still read in the same cycle."""
     workspace.put_job_group(1, "InProgress")
     await legacy.polls.by_id.confirm(legacy.key(1))
     workspace.put_job_group(901)
@@ -69,7 +69,7 @@ async def test_a_named_run_that_always_fails_is_given_up(
 async def test_active_runs_that_fail_come_last(
     legacy: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """As many as are read at once may fail for good; all others are still read each round."""
+    """As many as are read at once may fail for good; each cycle still reads all others."""
     for number in range(1, 9):
         workspace.put_job_group(number, "InProgress")
         await legacy.polls.by_id.confirm(legacy.key(number))
@@ -85,7 +85,7 @@ async def test_active_runs_that_fail_come_last(
     with pytest.raises(TryLaterError):
         await legacy.polls.by_id.poll()
 
-    ended = {item for item in await legacy.run_events() if item.endswith("succeeded")}
+    ended = {event for event in await legacy.run_events() if event.endswith("succeeded")}
     assert ended == {f"{number}:succeeded" for number in range(5, 9)}
 
 
@@ -106,7 +106,7 @@ async def test_the_reconciliation_continues_behind_a_run_that_fails(
         with pytest.raises(TryLaterError):
             await scene.poll("reconciliation")
 
-    assert [item for item in await scene.run_events() if item.endswith("lost")] == [
+    assert [event for event in await scene.run_events() if event.endswith("lost")] == [
         "2:lost",
         "3:lost",
     ]
@@ -124,7 +124,7 @@ async def test_a_list_that_fails_keeps_no_other_list_from_being_reconciled(
             await scene.poll(name)
 
     assert await scene.run_events() == ["3:queued", "3:started"]
-    assert {query.get("status") for path, query in workspace.asked if "plan" in path} > {None}
+    assert {query.get("status") for path, query in workspace.requests if "plan" in path} > {None}
 
 
 async def test_flows_that_cannot_be_listed_keep_no_plan_from_being_named(
@@ -143,7 +143,7 @@ async def test_flows_that_cannot_be_listed_keep_no_plan_from_being_named(
 async def test_progress_is_read_although_some_job_records_cannot_be(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock, fault: tuple[int, str]
 ) -> None:
-    """More failing job groups than one round reads do not keep the others from their turn."""
+    """More failing job groups than one cycle reads do not keep the others from their turn."""
     for number in range(1, 14):
         workspace.put_job_group(number)
         workspace.put_job(number, "InProgress", percentComplete=40)
@@ -223,11 +223,11 @@ async def test_job_records_that_never_come_are_not_asked_for_for_ever(
         await until(lambda: any(log["event"] == "job records put off" for log in logs))
         await clock.advance(90_000)
         await until(lambda: any(log["event"] == "job records given up" for log in logs))
-    asked = workspace.count("jobGroups/1/jobs")
+    reads_before = workspace.count("jobGroups/1/jobs")
     await clock.advance(3_600)
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
 
-    assert workspace.count("jobGroups/1/jobs") == asked
+    assert workspace.count("jobGroups/1/jobs") == reads_before
     assert await scene.run_events() == ["1:queued", "1:started", "1:succeeded"]

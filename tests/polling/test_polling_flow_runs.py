@@ -264,7 +264,7 @@ async def test_a_tracked_flow_run_needs_no_job_group(
 async def test_an_incomplete_row_after_a_restart_still_shows_the_end(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """The list does not show the flow run and nobody reads the job group again: it is known."""
+    """The flow run stays known although the list omits it and the job group is not read again."""
     workspace.hidden = ("flowRun", "wrangledDataset")
     workspace.put_flow_run(71)
     put(workspace, 1, "InProgress")

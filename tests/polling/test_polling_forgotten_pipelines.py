@@ -17,7 +17,7 @@ SALES = (PipelineKind.FLOW, "11")
 _TIMES = 3  # a list that shows it, or may be a moment behind, and two that do not
 
 
-def knows(scene: Scene) -> bool:
+def is_known(scene: Scene) -> bool:
     return scene.live_state.knows(NAME, Pipeline(kind=PipelineKind.FLOW, id="11"))
 
 
@@ -36,19 +36,19 @@ async def test_the_runs_of_a_deleted_flow_do_not_bring_it_back(
     await scene.polls.changes.poll()
     del workspace.tables["flows"][11]
     await list_all(scene)
-    assert not knows(scene)
+    assert not is_known(scene)
 
     await clock.advance(600)
     await scene.poll("relist")
-    assert not knows(scene)
+    assert not is_known(scene)
     workspace.put_job_group(1, "Failed", ranfrom="schedule")  # written once more
     await scene.polls.changes.poll()
-    assert not knows(scene)
+    assert not is_known(scene)
     assert scene.live_state.view.pipeline_health() == ()
     await scene.restart()
     await scene.polls.changes.poll()
     await scene.poll("relist")
-    assert not knows(scene)
+    assert not is_known(scene)
     state = await scene.state(1)
     assert state is not None
     assert state.pipeline is not None
@@ -65,13 +65,13 @@ async def test_a_flow_that_runs_while_it_is_deleted_goes_with_its_run(
     await scene.polls.changes.poll()
     del workspace.tables["flows"][11]
     await list_all(scene)
-    assert knows(scene)
+    assert is_known(scene)
 
     workspace.put_job_group(1, "Failed")
     await scene.polls.changes.poll()
     assert await scene.run_events() == ["1:queued", "1:started", "1:failed"]
     await list_all(scene, 1)
-    assert not knows(scene)
+    assert not is_known(scene)
     assert scene.live_state.view.pipeline_health() == ()
 
 
@@ -83,21 +83,21 @@ async def test_what_only_history_has_named_is_forgotten(
     workspace.put_job_group(1, "Failed", createdAt=old, updatedAt=old)
     await unbegun.begin()
     await unbegun.polls.changes.poll()
-    assert knows(unbegun)
+    assert is_known(unbegun)
     await list_all(unbegun, 1)
-    assert knows(unbegun)  # one list is no proof
+    assert is_known(unbegun)  # one list is no proof
     await list_all(unbegun, 1)
-    assert not knows(unbegun)
+    assert not is_known(unbegun)
     assert unbegun.live_state.view.pipeline_health() == ()
 
     await unbegun.restart()
     await unbegun.polls.changes.poll()
     await unbegun.poll("relist")
-    assert not knows(unbegun)
+    assert not is_known(unbegun)
     await clock.advance(60)
     workspace.put_job_group(2)  # it is there after all
     await unbegun.polls.changes.poll()
-    assert knows(unbegun)
+    assert is_known(unbegun)
 
 
 async def test_what_was_never_listed_is_forgotten_a_month_after_its_newest_run(
@@ -108,11 +108,11 @@ async def test_what_was_never_listed_is_forgotten_a_month_after_its_newest_run(
     await scene.polls.changes.poll()
     await clock.advance(29 * 86_400)
     await list_all(scene)
-    assert knows(scene)
+    assert is_known(scene)
 
     await clock.advance(2 * 86_400)
     await list_all(scene)
-    assert not knows(scene)
+    assert not is_known(scene)
 
 
 async def test_what_a_schedule_names_stays(
@@ -127,7 +127,7 @@ async def test_what_a_schedule_names_stays(
     await clock.advance(100_000)
     await list_all(scene)
 
-    assert knows(scene)
+    assert is_known(scene)
 
 
 async def test_where_no_inventory_is_offered_nothing_is_forgotten(
@@ -140,7 +140,7 @@ async def test_where_no_inventory_is_offered_nothing_is_forgotten(
     await clock.advance(100_000)
     await list_all(scene)
 
-    assert knows(scene)
+    assert is_known(scene)
 
 
 async def test_a_list_that_fails_forgets_nothing_that_runs_have_named(
@@ -155,4 +155,4 @@ async def test_a_list_that_fails_forgets_nothing_that_runs_have_named(
         with pytest.raises(TryLaterError):
             await scene.polls.pipeline_names.poll()
 
-    assert knows(scene)
+    assert is_known(scene)

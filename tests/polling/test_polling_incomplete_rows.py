@@ -12,7 +12,7 @@ from tests.clocks import ManualClock
 from tests.polling.conftest import Scene
 from tests.polling.tiny_workspace import FORBIDDEN, OVERLOADED, TinyWorkspace
 
-BARE = ("wrangledDataset", "flowRun", "ranfor", "ranfrom")
+INCOMPLETE = ("wrangledDataset", "flowRun", "ranfor", "ranfrom")
 
 
 async def pipeline_of(scene: Scene, run_id: int) -> str | None:
@@ -25,7 +25,7 @@ async def test_an_incomplete_row_is_read_once(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
     """Flow, flow run and recipe come from one read, however often the row changes."""
-    workspace.hidden = BARE
+    workspace.hidden = INCOMPLETE
     for status in ("Created", "InProgress", "Complete"):
         workspace.put_job_group(1, status, flowRun={"id": 71})
         await scene.polls.changes.poll()
@@ -51,8 +51,8 @@ async def test_the_recipe_shows_the_flow(scene: Scene, workspace: TinyWorkspace)
 
 
 async def test_a_sample_is_found_out_by_its_read(scene: Scene, workspace: TinyWorkspace) -> None:
-    """A row that does not say why it runs is read before anything is published of it."""
-    workspace.hidden = BARE
+    """A row without the reason of its run is completed before anything of it is published."""
+    workspace.hidden = INCOMPLETE
     for status in ("InProgress", "Complete"):
         workspace.put_job_group(1, status, ranfor="sampling")
         await scene.polls.changes.poll()
@@ -75,7 +75,7 @@ async def test_a_run_waits_for_its_flow_while_that_may_be_read(
     for _ in range(scene.settings.attempts - 1):
         with pytest.raises(TryLaterError):
             await scene.polls.changes.poll()
-        assert {item.split(":")[0] for item in await scene.run_events()} == {"2"}
+        assert {event.split(":")[0] for event in await scene.run_events()} == {"2"}
         assert scene.polls.changes.watermark.at == stood_at
 
     await scene.polls.changes.poll()
@@ -89,7 +89,7 @@ async def test_a_run_waits_for_its_flow_while_that_may_be_read(
 async def test_a_refused_read_leaves_the_row_as_it_is(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """403 for one job group holds nothing up, and is not asked for again."""
+    """A job group that answers 403 delays nothing and is not requested again."""
     workspace.faults["jobGroups/1"] = FORBIDDEN
     for status in ("InProgress", "Complete"):
         workspace.put_job_group(1, status, wrangledDataset={"id": 46})
@@ -118,7 +118,7 @@ async def test_a_row_that_two_lists_show_is_read_once(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
     """Changes and reconciliation that show the same incomplete rows at once share the reads."""
-    workspace.hidden = BARE
+    workspace.hidden = INCOMPLETE
     for number in range(1, 7):
         workspace.put_job_group(number, "InProgress")
     async with asyncio.TaskGroup() as group:

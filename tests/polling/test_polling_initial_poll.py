@@ -1,4 +1,4 @@
-"""The initial poll: what ended before we followed is known, and never published."""
+"""The initial poll: runs that ended before are stored and never published."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_what_runs_at_the_initial_poll_is_followed(
 async def test_an_end_that_only_job_records_can_date(
     unbegun: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """An old run that was edited after we began is judged by its records, also over a restart."""
+    """The records of an old run edited after the start decide, also over a restart."""
     ended = stamp(workspace.now())
     for group in (1, 2):
         workspace.put_job_group(group, "Complete")
@@ -98,7 +98,7 @@ async def test_an_end_that_only_job_records_can_date(
     workspace.faults.clear()
     await unbegun.polls.refetch_queue.poll(unbegun.polls.by_id.read_queued)
 
-    assert {item.split(":")[0] for item in await unbegun.run_events()} == {"2"}
+    assert {event.split(":")[0] for event in await unbegun.run_events()} == {"2"}
     state = await unbegun.state(1)
     assert state is not None
     assert state.historical

@@ -58,17 +58,17 @@ def values_of(figures: Figures | None) -> dict[str, float]:
 def connect(workspace: TinyWorkspace, **results: str) -> None:
     """Let the workspace have connections, each with the result of its status."""
     rows: list[Row] = [
-        {"id": int(other_result[1:]), "name": other_result} for other_result in results
+        {"id": int(connection_name[1:]), "name": connection_name} for connection_name in results
     ]
     workspace.documents["connections"] = {"data": rows}
-    for other_result, result in results.items():
-        workspace.documents[f"connections/{other_result[1:]}/status"] = {"result": result}
+    for connection_name, result in results.items():
+        workspace.documents[f"connections/{connection_name[1:]}/status"] = {"result": result}
 
 
 async def test_every_type_is_counted_once(reading: Scene, workspace: TinyWorkspace) -> None:
     """A count is a number, or the whole or the sum of its parts; everybody's objects count."""
-    asked: dict[str, dict[str, str]] = {}
-    workspace.before_answer = lambda path, query: asked.update({path: dict(query)})
+    queries: dict[str, dict[str, str]] = {}
+    workspace.before_answer = lambda path, query: queries.update({path: dict(query)})
     await Objects(reading.context).poll()
 
     assert values_of(reading.context.live_state.workspaces[NAME].inventory.objects) == {
@@ -84,16 +84,16 @@ async def test_every_type_is_counted_once(reading: Scene, workspace: TinyWorkspa
         "sql_script": 0,
         "write_setting": 8,
     }  # RL does not count user-defined functions
-    assert len(asked) == 11
-    assert asked["flows/count"] == {"flowsFilter": "all"}
-    assert asked["plans/count"] == {"ownershipFilter": "all"}
-    assert asked["datasetLibrary/count"]["datasetsFilter"] == "all"
+    assert len(queries) == 11
+    assert queries["flows/count"] == {"flowsFilter": "all"}
+    assert queries["plans/count"] == {"ownershipFilter": "all"}
+    assert queries["datasetLibrary/count"]["datasetsFilter"] == "all"
 
 
 async def test_one_count_that_fails_costs_no_other(
     reading: Scene, workspace: TinyWorkspace
 ) -> None:
-    """What is refused is absent and not asked again; what fails for now makes the poll fail."""
+    """What is refused is absent and not requested again; a passing failure fails the poll."""
     workspace.faults = {"plans/count": FORBIDDEN, "flows/count": OVERLOADED}
     objects = Objects(reading.context)
     for _ in range(2):
@@ -116,9 +116,9 @@ async def test_a_connection_that_goes_down_is_published_once(
     connect(workspace, c7="FAILURE", c8="success", c9="FAILURE")
     for _ in range(2):
         await connections.poll()
-    known = reading.live_state.workspaces[NAME].inventory.connections
+    status = reading.live_state.workspaces[NAME].inventory.connections
 
-    assert {connection.name: connection.is_up for connection in known} == {
+    assert {connection.name: connection.is_up for connection in status} == {
         "c7": False,
         "c8": True,
         "c9": False,
@@ -144,11 +144,14 @@ async def test_a_connection_that_cannot_be_judged_is_left_out(
     }
     with pytest.raises(TryLaterError):
         await connections.poll()
-    known = reading.live_state.workspaces[NAME].inventory.connections
+    status = reading.live_state.workspaces[NAME].inventory.connections
     workspace.faults.clear()
     await connections.poll()
 
-    assert {connection.name: connection.is_up for connection in known} == {"c4": False, "c5": True}
+    assert {connection.name: connection.is_up for connection in status} == {
+        "c4": False,
+        "c5": True,
+    }
     assert await reading.changes() == [
         ("connection:4", "up", "down"),
         ("connection:4", "down", "up"),
@@ -158,7 +161,7 @@ async def test_a_connection_that_cannot_be_judged_is_left_out(
 async def test_very_many_connections_cost_a_bounded_number_of_requests(
     reading: Scene, workspace: TinyWorkspace
 ) -> None:
-    """The lowest ids are asked, as numbers; the others are left out, not taken for gone."""
+    """The lowest ids, as numbers, are read; the others are left out, not reported as gone."""
     connect(workspace, c9="SUCCESS", c10="SUCCESS", c100="SUCCESS")
     await Connections(reading.context, at_once=2).poll()
 
@@ -232,7 +235,7 @@ def inventory_polls(scene: Scene) -> dict[str, Poll]:
 
 @pytest.mark.parametrize("switch", ["objects", "connections", "tokens", "usage", "profiles"])
 async def test_each_is_switched_off_by_itself(scene: Scene, switch: str) -> None:
-    """A switch takes one poll away and leaves the others."""
+    """A switch turns off one poll and leaves the others."""
     await scene.close()
     scene.inventory = InventorySettings(**{"connections": True, switch: False})
     await scene.open()
@@ -243,7 +246,7 @@ async def test_each_is_switched_off_by_itself(scene: Scene, switch: str) -> None
 
 
 async def test_connections_are_opened_only_when_switched_on(scene: Scene) -> None:
-    """Looking at one may wake what lies behind, so that is off unless it is switched on."""
+    """Testing a connection may wake its target, so it is off by default."""
     await scene.close()
     scene.inventory = InventorySettings()
     await scene.open()
@@ -282,7 +285,7 @@ async def test_only_what_the_edition_offers_is_asked_for(
 async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
     clock: ManualClock, workspace: TinyWorkspace, tmp_path: Path, settings: PollSettings
 ) -> None:
-    """Each is read once an interval; what the workspace no longer offers is not shown any more."""
+    """Each is read once an interval; what the workspace no longer serves is not shown."""
     scene = Scene(
         clock=clock,
         folder=tmp_path,
@@ -317,7 +320,7 @@ async def test_a_running_poller_reads_slowly_and_forgets_what_is_lost(
 async def test_what_was_switched_off_is_not_shown_any_more(
     reading: Scene, workspace: TinyWorkspace
 ) -> None:
-    """A reload may take a switch away; what was read before it goes."""
+    """A reload that turns a poll off drops what it had read."""
     await Objects(reading.context).poll()
     assert reading.live_state.workspaces[NAME].inventory.objects is not None
     reading.inventory = None

@@ -98,7 +98,7 @@ def test_what_is_no_secret_is_shown() -> None:
     ],
 )
 def test_what_the_workspace_calls_secret_is_hidden(schema: dict[str, Any]) -> None:
-    """In whichever form its schema says so, with all that lies below it."""
+    """Every form of a schema's mark hides the value with all that lies below it."""
     names = secret_names_in(schema)
     assert "motto" in names
     configuration = {"motto": {"of": "the house"}, "size": 3}
@@ -106,7 +106,7 @@ def test_what_the_workspace_calls_secret_is_hidden(schema: dict[str, Any]) -> No
 
 
 def test_settings_in_a_list_go_by_their_own_names() -> None:
-    """An entry that carries its name beside its value is judged by that name."""
+    """An entry that carries its name beside its value is masked by that name."""
     entries = [{"key": "mail.password", "value": "qzjx"}, {"key": "size", "value": 3}]
     assert shown({"configuration": entries}) == {
         "configuration.mail.password": MASK,
@@ -114,14 +114,14 @@ def test_settings_in_a_list_go_by_their_own_names() -> None:
     }
 
 
-def test_a_secret_is_compared_without_being_held() -> None:
+def test_a_secret_is_compared_without_being_kept() -> None:
     """Another secret is another digest, the same one the same, and another salt another again."""
-    held = [
+    tracked_values = [
         tracked_settings({"password": text}, secret_names=(), salt=salt)["password"].stored
         for text, salt in (("a", SALT), ("b", SALT), ("a", SALT), ("a", b"other"))
     ]
-    assert held[0] == held[2]
-    assert len(set(held)) == 3
+    assert tracked_values[0] == tracked_values[2]
+    assert len(set(tracked_values)) == 3
 
 
 @given(

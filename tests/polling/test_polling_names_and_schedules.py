@@ -134,16 +134,16 @@ async def test_schedules_are_known_with_what_they_start(
         "status": "",
     }
     await scene.poll("schedules")
-    (known,) = scene.live_state.workspaces["marketing"].schedules
+    (schedule,) = scene.live_state.workspaces["marketing"].schedules
     workspace.tables["schedules"].clear()
     await scene.poll("schedules")
 
-    assert (known.name, known.is_enabled, known.disable_reason) == (
+    assert (schedule.name, schedule.is_enabled, schedule.disable_reason) == (
         "every night",
         False,
         "owner left",
     )
-    assert [pipeline.id for pipeline in known.pipelines] == ["11"]
+    assert [pipeline.id for pipeline in schedule.pipelines] == ["11"]
     assert scene.live_state.workspaces["marketing"].schedules == ()
 
 
@@ -214,11 +214,11 @@ async def test_a_reading_of_schedules_shows_when_it_began_and_their_owner(
     before = scene.context.workspace_now()
     await scene.poll("schedules")
     status = scene.live_state.workspaces["marketing"]
-    (known,) = status.schedules
+    (schedule,) = status.schedules
 
     assert status.schedules_read_at == before
     assert status.schedules_of == "ann@example.com"
-    assert (known.owner_id, known.updated_at) == ("1", datetime(2026, 11, 1, 10, tzinfo=UTC))
+    assert (schedule.owner_id, schedule.updated_at) == ("1", datetime(2026, 11, 1, 10, tzinfo=UTC))
 
     await clock.advance(300)
     workspace.faults["schedules"] = OVERLOADED

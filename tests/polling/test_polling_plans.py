@@ -28,7 +28,7 @@ def put_plan(workspace: TinyWorkspace, plan_id: int, name: str, **fields: object
 async def test_times_and_trigger_are_the_workspaces(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A plan run's start and end are taken as reported; a schedule's history names the trigger."""
+    """A plan run keeps its reported start and end; a schedule's history names the trigger."""
     put_plan(workspace, 13, "Nightly")
     started_at = workspace.now()
     await clock.advance(50)
@@ -96,7 +96,7 @@ async def test_a_refused_snapshot_is_found_by_the_latest_run(
 
 
 async def test_a_snapshots_id_is_never_handed_out(scene: Scene, workspace: TinyWorkspace) -> None:
-    """A run whose plan is not shown has none; two plans that fit are not guessed between."""
+    """A run whose plan is not shown has none; of two plans that fit neither is guessed."""
     workspace.faults["plans/900/full"] = FORBIDDEN
     created = stamp(workspace.now())
     for plan_id in (13, 14):
@@ -215,7 +215,7 @@ async def test_a_plan_that_cannot_be_read_holds_up_no_other(
 async def test_a_plan_that_can_never_be_read_is_given_up(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """After a day nothing more is asked for it."""
+    """After a day nothing more is requested for it."""
     put_plan(workspace, 13, "Nightly")
     workspace.put_plan_run(7, "Complete", finishedAt=stamp(workspace.now()), plan={"id": 13})
     workspace.faults["plans/13/full"] = OVERLOADED

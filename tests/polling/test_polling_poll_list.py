@@ -22,7 +22,7 @@ async def test_every_poll_is_declared_once(scene: Scene) -> None:
 
 
 async def test_a_poll_that_asked_nothing_is_not_logged_as_recovered(scene: Scene) -> None:
-    """After a failure only an attempt that asked the workspace shows that the poll recovered."""
+    """After a failure only an attempt that sent a request shows that the poll recovered."""
     results: list[bool | TryLaterError] = [TryLaterError("not now"), False, False, True]
 
     async def run() -> bool:

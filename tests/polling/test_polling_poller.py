@@ -113,7 +113,7 @@ async def test_an_outage_is_shown_and_survived(live: Scene, workspace: TinyWorks
 
 
 def idle_polls(scene: Scene) -> float:
-    """Return how often the poll that has nobody to ask for has run."""
+    """Return how often the poll without any run to read has run."""
     labels = {"workspace": NAME, "poll": "by_id", "outcome": "idle"}
     return scene.sample("dataprep_monitor_polls_total", **labels)
 
@@ -164,7 +164,7 @@ async def test_many_wakes_cause_one_poll_each_gap(
 def changes(workspace: TinyWorkspace) -> int:
     return sum(
         path == "jobLibrary" and "dateFilter[updatedAt][gte]" in query
-        for path, query in workspace.asked
+        for path, query in workspace.requests
     )
 
 
@@ -206,12 +206,12 @@ async def test_in_pc_the_reason_names_why_nothing_is_followed(
     async with running(live.poller()):
         await until(lambda: outcome(live, "names") == "ok")
         await until(lambda: workspace.count("open-api-spec") > 2)
-        known = live.live_state.workspaces[NAME]
+        workspace_state = live.live_state.workspaces[NAME]
         assert await live.poller().track(RunKind.JOB_GROUP, "1") is False
 
-    assert known.reason is not None
-    assert "runs cannot be followed here" in known.reason
-    assert known.reachability is Reachability.REACHABLE
+    assert workspace_state.reason is not None
+    assert "runs cannot be followed here" in workspace_state.reason
+    assert workspace_state.reachability is Reachability.REACHABLE
     assert workspace.count("jobGroups/.*") == 0
 
 
@@ -275,7 +275,7 @@ async def test_events_equal_the_ledger_of_a_sandbox(
             await until(lambda: not scene.live_state.active)
             expected = ends_of(sandbox)
             async with asyncio.timeout(10):
-                while await ends_told(scene) != expected:  # noqa: ASYNC110 - the store is asked
+                while await ends_published(scene) != expected:  # noqa: ASYNC110 - the store is polled
                     await asyncio.sleep(0)
         events = await scene.run_events()
         edition_found = scene.live_state.workspaces[NAME].edition
@@ -296,11 +296,11 @@ def ends_of(sandbox: Sandbox) -> collections.Counter[tuple[str, str]]:
     )
 
 
-async def ends_told(scene: Scene) -> collections.Counter[tuple[str, str]]:
+async def ends_published(scene: Scene) -> collections.Counter[tuple[str, str]]:
     results = ("succeeded", "failed", "canceled", "lost")
     counted: collections.Counter[tuple[str, str]] = collections.Counter()
     for kind in RunKind:
-        transitions = [item.split(":")[1] for item in await scene.run_events(kind)]
+        transitions = [event.split(":")[1] for event in await scene.run_events(kind)]
         counted.update(
             (str(kind), transition) for transition in transitions if transition in results
         )

@@ -31,7 +31,7 @@ READS = frozenset(
 )
 
 
-def offered(edition: Edition) -> frozenset[str]:
+def reads_of(edition: Edition) -> frozenset[str]:
     return frozenset(
         operation.operation_id
         for operation in operations()
@@ -53,7 +53,7 @@ def test_reads_find_the_edition_whatever_the_document_shows(
     edition: Edition, served: Edition | None
 ) -> None:
     """A specification of another edition, or none, changes nothing where reads decide."""
-    proof = Proof(found=offered(edition), refused=READS - offered(edition))
+    proof = Proof(found=reads_of(edition), refused=READS - reads_of(edition))
     specification = document(served) if served is not None else frozenset()
 
     assert judge(proof, specification)[0] is edition
@@ -66,7 +66,7 @@ def test_the_loss_of_one_read_is_no_other_edition(
     edition: Edition, served: Edition | None, lost: str
 ) -> None:
     """What was found before stands where the reads that are left fit it as well as any."""
-    found = offered(edition) - {lost}
+    found = reads_of(edition) - {lost}
     specification = document(served) if served is not None else frozenset()
 
     proof = Proof(found=found, refused=READS - found)
@@ -74,7 +74,7 @@ def test_the_loss_of_one_read_is_no_other_edition(
 
 
 def test_what_no_edition_has_together_is_open() -> None:
-    """Reads that only different editions offer name the edition ``open``, and say which."""
+    """Reads that no edition serves together give the edition ``open`` and a reason."""
     found = frozenset({"getCurrentPerson", "listUserDefinedFunctions"})
     edition, reason = judge(Proof(found=found, refused=READS - found), document(Edition.RL))
 
@@ -85,14 +85,14 @@ def test_what_no_edition_has_together_is_open() -> None:
 @pytest.mark.parametrize("edition", [Edition.PL, Edition.RL])
 def test_the_document_breaks_a_tie(edition: Edition) -> None:
     """Where a token may read neither's own operations, the served document decides."""
-    found = offered(Edition.PL) & offered(Edition.RL)
+    found = reads_of(Edition.PL) & reads_of(Edition.RL)
     proof = Proof(found=found, refused=READS - found)
 
     assert judge(proof, document(edition))[0] is edition
 
 
 def test_with_no_read_at_all_the_document_decides() -> None:
-    """A token without rights leaves the document as the only hint, and the reason says so."""
+    """A token without rights leaves the document as the only hint, and the reason names it."""
     proof = Proof(found=frozenset(), refused=READS)
     edition, reason = judge(proof, document(Edition.LE))
 
@@ -136,7 +136,7 @@ async def test_an_outage_proves_nothing(
     fault: tuple[int, str],
     error: type[Exception],
 ) -> None:
-    """A workspace that cannot be asked now is not judged now."""
+    """A workspace that is unreachable keeps its edition."""
     workspace.faults[".*"] = fault
     with pytest.raises(error):
         await probe(unbegun.client)

@@ -57,18 +57,18 @@ def profiles(scene: Scene) -> Profiles:
 async def test_the_newest_profile_of_each_output_is_read_once(
     scene: Scene, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
-    """Its columns are added up; a newer run replaces it, and nothing is asked without one."""
+    """Its columns are added up; a newer run replaces it, and without one nothing is read."""
     workspace.documents["jobGroups/1/profileResults"] = profile((90, 6, 4), (100, 0, 0))
     workspace.documents["jobGroups/2/profileResults"] = profile((50, 0, 50))
     workspace.documents["jobGroups/3/profileResults"] = profile((10, 0, 0))
     await run(scene, workspace, 1)
     await run(scene, workspace, 2, recipe=46)
-    asked = [await profiles.poll() for _ in range(3)]
+    has_read = [await profiles.poll() for _ in range(3)]
     first = read(scene)
     await run(scene, workspace, 3)
     await profiles.poll()
 
-    assert asked == [True, False, False]
+    assert has_read == [True, False, False]
     assert first == {
         "recipe 45": ("1", ValueCounts(valid=190, mismatched=6, missing=4)),
         "recipe 46": ("2", ValueCounts(valid=50, mismatched=0, missing=50)),
@@ -80,7 +80,7 @@ async def test_the_newest_profile_of_each_output_is_read_once(
 async def test_a_run_without_a_profile_is_no_failure(
     scene: Scene, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
-    """It is asked once and leaves what the one before reported; so does a run that failed."""
+    """It is read once and keeps the report of the run before; so does a run that failed."""
     workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
     workspace.faults["jobGroups/2/profileResults"] = NO_PROFILE
     await run(scene, workspace, 1)
@@ -130,7 +130,7 @@ async def test_an_operation_that_is_lost_is_not_taken_for_a_missing_profile(
 async def test_what_was_forgotten_is_read_again(
     scene: Scene, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
-    """Once profiles are offered again, outputs that nobody made anew are shown as before."""
+    """Once profiles are back, outputs without a newer run are shown as before."""
     workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
     await run(scene, workspace, 1)
     await profiles.poll()
@@ -170,7 +170,7 @@ async def test_a_name_that_lists_leave_out_is_asked_for_once(
 async def test_a_round_costs_a_bounded_number_of_requests(
     scene: Scene, workspace: TinyWorkspace
 ) -> None:
-    """The others are read in the next rounds, each once."""
+    """The next cycles read the others, each once."""
     few = Profiles(scene.context, at_once=2, outputs=100)
     for number in range(1, 6):
         workspace.documents[f"jobGroups/{number}/profileResults"] = profile((number, 0, 0))
@@ -187,7 +187,7 @@ async def test_a_round_costs_a_bounded_number_of_requests(
 async def test_only_so_many_outputs_are_kept_in_mind(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Those that were made last; the others are neither kept nor asked for again."""
+    """The newest are kept; the others are neither kept nor requested again."""
     few = Profiles(scene.context, at_once=10, outputs=2)
     for number in range(1, 4):
         workspace.documents[f"jobGroups/{number}/profileResults"] = profile((number, 0, 0))
@@ -204,7 +204,7 @@ async def test_only_so_many_outputs_are_kept_in_mind(
 async def test_a_profile_that_cannot_be_read_holds_up_no_other(
     scene: Scene, workspace: TinyWorkspace, profiles: Profiles
 ) -> None:
-    """The other outputs are read; this one is asked for a bounded number of times."""
+    """The other outputs are read; this output is requested a bounded number of times."""
     workspace.documents["jobGroups/1/profileResults"] = profile((1, 0, 0))
     workspace.faults["jobGroups/2/profileResults"] = OVERLOADED
     await run(scene, workspace, 1)

@@ -27,14 +27,14 @@ def down(operation_id: str, status_code: int | None = 503) -> WorkspaceUnreachab
 
 @pytest.fixture
 def judge(unbegun: Scene) -> ReachabilityJudge:
-    """A judge after three successful polls."""
+    """Reachability after three successful polls."""
     made = ReachabilityJudge(unbegun.context)
     for poll in ("changes", "plan_runs", "reconciliation"):
         made.succeeded(poll)
     return made
 
 
-def verdict(scene: Scene) -> Reachability:
+def reachability(scene: Scene) -> Reachability:
     return scene.live_state.workspaces[NAME].reachability
 
 
@@ -42,7 +42,7 @@ def test_silence_is_an_outage_at_once(unbegun: Scene, judge: ReachabilityJudge) 
     """No answer at all concerns every operation."""
     judge.failed("changes", down("listJobLibrary", None))
 
-    assert verdict(unbegun) is Reachability.UNREACHABLE
+    assert reachability(unbegun) is Reachability.UNREACHABLE
 
 
 def test_one_failing_operation_is_no_outage(
@@ -55,7 +55,7 @@ def test_one_failing_operation_is_no_outage(
         clock.set_wall(clock.now().replace(minute=clock.now().minute + 1))
         judge.failed("reconciliation", down("listPlanSnapshotRuns"))
         judge.succeeded("changes")
-        assert verdict(unbegun) is Reachability.DEGRADED
+        assert reachability(unbegun) is Reachability.DEGRADED
 
     assert unbegun.live_state.workspaces[NAME].since == since
 
@@ -64,11 +64,11 @@ def test_two_failing_operations_are_an_outage(unbegun: Scene, judge: Reachabilit
     """It ends with the first success of any poll, also for the polls that have not run since."""
     judge.failed("plan_runs", down("listPlanSnapshotRuns"))
     judge.failed("changes", down("listJobLibrary"))
-    assert verdict(unbegun) is Reachability.UNREACHABLE
+    assert reachability(unbegun) is Reachability.UNREACHABLE
 
     judge.succeeded("changes")
 
-    assert verdict(unbegun) is Reachability.REACHABLE
+    assert reachability(unbegun) is Reachability.REACHABLE
     assert unbegun.live_state.workspaces[NAME].reason is None
 
 
@@ -86,11 +86,11 @@ def test_two_failing_operations_are_an_outage(unbegun: Scene, judge: Reachabilit
 def test_other_failures_degrade(
     unbegun: Scene, judge: ReachabilityJudge, error: MonitorError
 ) -> None:
-    """Whatever comes from an answer, or from our own budget, is no outage; the reason is said."""
+    """An error in an answer or of our own budget is no outage; the reason is reported."""
     for poll in ("changes", "plan_runs", "reconciliation"):
         judge.failed(poll, error)
 
-    assert verdict(unbegun) is Reachability.DEGRADED
+    assert reachability(unbegun) is Reachability.DEGRADED
     assert str(error) in str(unbegun.live_state.workspaces[NAME].reason)
 
 
@@ -100,4 +100,4 @@ def test_our_own_store_shows_nothing_about_the_workspace(
     """A full disk leaves the workspace as reachable as it was."""
     judge.failed("changes", BusUnavailableError("disk full"))
 
-    assert verdict(unbegun) is Reachability.REACHABLE
+    assert reachability(unbegun) is Reachability.REACHABLE

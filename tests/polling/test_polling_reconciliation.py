@@ -94,7 +94,7 @@ async def test_a_run_that_is_gone_twice_ends_once_as_lost(
 async def test_a_run_that_comes_back_is_not_lost(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """Denials count only in a row: an answer in between takes the first one back."""
+    """Only consecutive denials count: an answer in between resets them."""
     await one_running(scene, workspace, clock)
     row = workspace.tables["jobLibrary"].pop(1)
     await scene.poll("reconciliation")
@@ -147,7 +147,7 @@ async def test_a_refusal_keeps_no_other_run_from_its_end(
 async def test_a_failed_list_concludes_nothing(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A run that a failed list could not show is not asked for, let alone ended."""
+    """A run that a failed list could not show is neither read by id nor ended."""
     await one_running(scene, workspace, clock)
     workspace.faults["jobLibrary"] = OVERLOADED
     for _ in range(3):
@@ -183,7 +183,7 @@ async def test_plan_runs_and_flow_runs_are_lost_too(
 async def test_an_unknown_word_is_not_finished(
     scene: Scene, workspace: TinyWorkspace, clock: ManualClock
 ) -> None:
-    """A run with a status that is not known stays active and is confirmed by its id."""
+    """A run with an unknown status stays active and is confirmed by its id."""
     await one_running(scene, workspace, clock)
     workspace.put_job_group(1, "Hibernating")
     await scene.poll("reconciliation")
@@ -199,5 +199,5 @@ async def test_every_active_status_of_the_list_is_reconciled(
     """A word that is added to the list is reconciled as well."""
     await scene.poll("reconciliation")
 
-    listed = {query["status"] for path, query in workspace.asked if path == "jobLibrary"}
+    listed = {query["status"] for path, query in workspace.requests if path == "jobLibrary"}
     assert listed == {word for word, state in NATIVE_STATUSES.items() if not state.is_terminal}

@@ -1,4 +1,4 @@
-"""Reading rows: nothing is invented, and what is approximated says so."""
+"""Reading rows: nothing is invented, and approximations are marked."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ def stamp(at: datetime) -> str:
 class TinyWorkspace:
     """Serves its tables under ``/v4``. Its clock is the one handed in, shifted by ``offset``.
 
-    ``documents`` maps a path to what is answered to it, before any table is asked.
+    ``documents`` maps a path to its answer, which comes before any table's.
     ``faults`` maps a pattern of paths to a status and an exception's name, ``holds`` to an event
-    that answers wait for. ``asked`` is every request: path and query.
+    that answers wait for. ``requests`` holds path and query of each.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -51,7 +51,7 @@ class TinyWorkspace:
         self.faults: dict[str, tuple[int, str]] = {}
         self.holds: dict[str, asyncio.Event] = {}
         self.before_answer: Callable[[str, Mapping[str, str]], None] | None = None
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         self.url = ""
         self._runner: web.AppRunner | None = None
 
@@ -75,7 +75,7 @@ class TinyWorkspace:
 
     def count(self, pattern: str) -> int:
         """Return how many requests so far had a path that matches."""
-        return sum(re.fullmatch(pattern, path) is not None for path, _ in self.asked)
+        return sum(re.fullmatch(pattern, path) is not None for path, _ in self.requests)
 
     def put_job_group(self, row_id: int, status: str = "InProgress", **fields: Any) -> Row:
         """Write a job group as the workspace would: created and updated now, unless given."""
@@ -121,7 +121,7 @@ class TinyWorkspace:
 
     async def _answer(self, request: web.Request) -> web.Response:
         path, query = request.path.removeprefix("/v4/"), dict(request.query)
-        self.asked.append((path, query))
+        self.requests.append((path, query))
         if self.before_answer is not None:
             self.before_answer(path, query)
         for pattern, hold in self.holds.items():

@@ -33,10 +33,10 @@ class Minutes:
         around = timedelta(days=1)
         count = (end - begin + 2 * around) // _MINUTE
         self._real = [begin - around + _MINUTE * number for number in range(count)]
-        self._walls = [item.astimezone(zone).replace(tzinfo=None) for item in self._real]
+        self._walls = [instant.astimezone(zone).replace(tzinfo=None) for instant in self._real]
         self._first_pass: dict[datetime, datetime] = {}
-        for other_wall, wall in zip(self._real, self._walls, strict=True):
-            self._first_pass.setdefault(wall, other_wall)
+        for real, wall in zip(self._real, self._walls, strict=True):
+            self._first_pass.setdefault(wall, real)
 
     def times(
         self, fits: Callable[[datetime], bool], *, is_every_hour: bool = False
@@ -44,10 +44,10 @@ class Minutes:
         """Return when the wall fits: each real minute, or each minute of the wall once."""
         if is_every_hour:
             pairs = zip(self._real, self._walls, strict=True)
-            found = {pair for pair, wall in pairs if fits(wall)}
+            fitting = {pair for pair, wall in pairs if fits(wall)}
         else:
-            found = {self._passed(wall) for wall in self._wall_minutes() if fits(wall)}
-        return sorted(item for item in found if self._begin < item <= self._end)
+            fitting = {self._passed(wall) for wall in self._wall_minutes() if fits(wall)}
+        return sorted(instant for instant in fitting if self._begin < instant <= self._end)
 
     def _wall_minutes(self) -> Iterator[datetime]:
         wall = self._walls[0]

@@ -116,8 +116,8 @@ def test_every_minute_agrees_with_the_oracle(
 def test_the_dialect_is_that_of_quartz(expression: str, after: str, expected: str) -> None:
     """Names, wrapped ranges, steps, L, W, # and years mean what Quartz means by them."""
     instant = datetime.fromisoformat(after).replace(tzinfo=UTC)
-    wanted = datetime.fromisoformat(expected).replace(tzinfo=UTC)
-    assert next_after(CronTrigger(expression=expression), instant) == wanted
+    expected_instant = datetime.fromisoformat(expected).replace(tzinfo=UTC)
+    assert next_after(CronTrigger(expression=expression), instant) == expected_instant
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_readable_expression_may_never_fire(expression: str) -> None:
     ],
 )
 def test_what_is_wrong_is_named(expression: str, named: str) -> None:
-    """A bad expression is one kind of error that says which field, and is a ValueError."""
+    """A bad expression raises one kind of ValueError that names the field."""
     with pytest.raises(BadTriggerError, match=named) as caught:
         check(CronTrigger(expression=expression))
     assert isinstance(caught.value, ValueError)

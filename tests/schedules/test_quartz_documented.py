@@ -1,6 +1,6 @@
 """The examples of Quartz's own documentation, over whole years, against a calendar.
 
-Each row says in Python what the documentation says in words: which days, which hours and minutes.
+Each row gives in Python what the documentation gives in words: days, hours and minutes.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def is_last_of_its_kind(day: date) -> bool:
     return day.day + 7 > last(day)
 
 
-def nearest_weekday(day: date, wanted: int) -> bool:
+def nearest_weekday(day: date, target: int) -> bool:
     """True for the weekday of the month that is nearest to a day of it."""
     candidates = [date(day.year, day.month, number) for number in range(1, last(day) + 1)]
     fitting = [candidate for candidate in candidates if weekdays(candidate)]
-    return day == min(fitting, key=lambda item: abs(item.day - wanted))
+    return day == min(fitting, key=lambda fitting_day: abs(fitting_day.day - target))
 
 
 def hm(*times: str) -> list[tuple[int, int, int]]:
@@ -55,8 +55,8 @@ def hm(*times: str) -> list[tuple[int, int, int]]:
 
 
 def minutes(hours: Iterable[int], of_hour: Iterable[int]) -> list[tuple[int, int, int]]:
-    wanted = list(of_hour)
-    return [(hour, minute, 0) for hour in hours for minute in wanted]
+    minutes = list(of_hour)
+    return [(hour, minute, 0) for hour in hours for minute in minutes]
 
 
 DOCUMENTED: list[tuple[str, Days, Times]] = [
@@ -125,7 +125,7 @@ MANY = 12_000  # of times that come every few minutes, the first so many are com
 def test_a_documented_example_means_what_is_documented(
     expression: str, days: Days, times: Times
 ) -> None:
-    """On every day of five years it fires at the times that the words say, and at no other."""
+    """On every day of five years it fires at the documented times, and at no other."""
     of_a_day = sorted(times)
     span = (LAST - FIRST).days + 1
     calendar_days = (FIRST + timedelta(days=number) for number in range(span))
@@ -138,6 +138,6 @@ def test_a_documented_example_means_what_is_documented(
     begin = datetime(2002, 1, 1, tzinfo=UTC) - timedelta(seconds=1)
     end = datetime(2007, 1, 1, tzinfo=UTC) - timedelta(seconds=1)
 
-    found = times_between([CronTrigger(expression=expression)], begin, end, limit=MANY)
+    fired = times_between([CronTrigger(expression=expression)], begin, end, limit=MANY)
 
-    assert found == list(islice(expected, MANY))
+    assert fired == list(islice(expected, MANY))

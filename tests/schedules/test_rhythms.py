@@ -47,8 +47,8 @@ def is_day_of(trigger: RangedTrigger, day: date) -> bool:
 def fits(trigger: RangedTrigger, wall: datetime) -> bool:
     if isinstance(trigger, HourlyTrigger):
         return wall.minute == trigger.minute_of_hour
-    wanted = (getattr(trigger, "hour_of_day", None), getattr(trigger, "minute_of_hour", None))
-    return (wall.hour, wall.minute) == wanted and is_day_of(trigger, wall.date())
+    expected = (getattr(trigger, "hour_of_day", None), getattr(trigger, "minute_of_hour", None))
+    return (wall.hour, wall.minute) == expected and is_day_of(trigger, wall.date())
 
 
 @settings(max_examples=80, deadline=None)
@@ -103,7 +103,7 @@ def test_the_thirty_first_is_left_out_in_short_months() -> None:
     """Seven months have a 31st; nothing is moved to the 30th."""
     trigger = MonthlyTrigger(hour_of_day=6, minute_of_hour=0, days_of_month=(31,))
     begin, end = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 31, 23, tzinfo=UTC)
-    months = [item.month for item in times_between([trigger], begin, end, limit=20)]
+    months = [instant.month for instant in times_between([trigger], begin, end, limit=20)]
     assert months == [month for month in range(1, 13) if calendar.monthrange(2026, month)[1] == 31]
 
 

@@ -91,10 +91,10 @@ def test_the_limits_of_validity_are_inside() -> None:
 
 
 def test_an_instant_between_two_seconds_loses_none() -> None:
-    """The fraction of the instant asked from neither repeats nor skips a second."""
+    """The fraction of the given instant neither repeats nor skips a second."""
     every_second = cron("* * * * * ?")
-    asked = utc("2026-01-01T00:00").replace(microsecond=500_000)
-    assert next_after(every_second, asked) == utc("2026-01-01T00:00:01")
+    instant = utc("2026-01-01T00:00").replace(microsecond=500_000)
+    assert next_after(every_second, instant) == utc("2026-01-01T00:00:01")
     assert next_after(every_second, utc("2026-01-01T00:00:01")) == utc("2026-01-01T00:00:02")
 
 

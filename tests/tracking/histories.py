@@ -48,15 +48,15 @@ class History:
 
     def event_types(self) -> list[EventType]:
         """Return the transitions that must be published, in order, once everything was read."""
-        told = [EventType.RUN_QUEUED]
+        event_types = [EventType.RUN_QUEUED]
         statuses = {status_of(view.native_status) for view in self.views}
         if Status.RUNNING in statuses or self.end is not None:
-            told.append(EventType.RUN_STARTED)
+            event_types.append(EventType.RUN_STARTED)
         if self.end is not None:
-            told.append(EventType(f"run.{self.end}"))
+            event_types.append(EventType(f"run.{self.end}"))
         if self.detail is not None:
-            told.append(EventType.RUN_DETAILED)
-        return told
+            event_types.append(EventType.RUN_DETAILED)
+        return event_types
 
 
 @dataclass
@@ -68,27 +68,27 @@ class World:
     log: list[RunEvent] = field(default_factory=list)
     unconfirmed: list[Observation] = field(default_factory=list)
 
-    def look(self, observation: Observation, *, crash: bool = False) -> ObservationOutcome:
-        """Take an observation; a crash before the commit leaves everything as it was."""
-        verdict = advance(self.states.get(observation.key), observation, self.boundary)
+    def observe(self, observation: Observation, *, crash: bool = False) -> ObservationOutcome:
+        """Apply an observation; a crash before the commit leaves everything as it was."""
+        transition = advance(self.states.get(observation.key), observation, self.boundary)
         if crash:
-            return verdict.outcome
-        if verdict.outcome is ObservationOutcome.UNCONFIRMED:
+            return transition.outcome
+        if transition.outcome is ObservationOutcome.UNCONFIRMED:
             self.unconfirmed.append(observation)
-        if verdict.state is not None:
-            self.states[observation.key] = verdict.state
-        self.log.extend(verdict.events)
-        return verdict.outcome
+        if transition.state is not None:
+            self.states[observation.key] = transition.state
+        self.log.extend(transition.events)
+        return transition.outcome
 
     def confirm_callbacks(self) -> None:
-        """Offer the waiting callbacks again, as the inbox does."""
+        """Apply the waiting callbacks again, as the inbox does."""
         waiting, self.unconfirmed = self.unconfirmed, []
         for observation in waiting:
-            self.look(observation)
+            self.observe(observation)
 
 
 def comparable(state: RunState) -> RunState:
-    """Drop what depends on who looked when, and not on what happened."""
+    """Drop what depends on who observed the run when, and not on what happened."""
     return msgspec.structs.replace(
         state,
         confirmed_at=START,
@@ -174,8 +174,8 @@ def _detail(last_view: Observation, second: int) -> Observation:
 
 
 @st.composite
-def looks(draw: st.DrawFn, history: History) -> list[tuple[Observation, bool]]:
-    """Draw what a monitor gets to see of it: lost, repeated, late, by poll and by callback.
+def distorted_observations(draw: st.DrawFn, history: History) -> list[tuple[Observation, bool]]:
+    """Draw what a monitor observes of it: lost, repeated, late, by poll and by callback.
 
     The flag says that the daemon dies before the commit. What is deleted or has ended comes last
     once more, as a reconciliation makes sure, so that nothing is lost for ever.
@@ -199,7 +199,7 @@ def looks(draw: st.DrawFn, history: History) -> list[tuple[Observation, bool]]:
     return [(observation, draw(st.booleans())) for observation in shuffled]
 
 
-def final_looks(history: History) -> list[Observation]:
+def final_observations(history: History) -> list[Observation]:
     """Return the observations that polling and the reconciliation guarantee in the end."""
     last = [
         msgspec.structs.replace(view, source=Source.RECONCILIATION) for view in history.views[-1:]

@@ -1,4 +1,4 @@
-"""The one door: nothing is known before it is durable; what belongs together is one commit."""
+"""The observer: live state follows the commit; what belongs together is one commit."""
 
 from __future__ import annotations
 
@@ -52,31 +52,33 @@ def key(number: int) -> RunKey:
     return RunKey("acme", RunKind.JOB_GROUP, str(number))
 
 
-def seen(clock: ManualClock, number: int, word: str, **details: object) -> Observation:
+def observation_of(clock: ManualClock, number: int, word: str, **details: object) -> Observation:
     """Return a poll's observation of a job group of the flow."""
     at = clock.now()
-    told: dict[str, object] = {"created_at": at, "updated_at": at, "pipeline": FLOW, **details}
+    fields: dict[str, object] = {"created_at": at, "updated_at": at, "pipeline": FLOW, **details}
     return Observation(
         key=key(number),
         observed_at=at,
         native_status=word,
-        source=Source(str(told.pop("source", Source.POLL))),
-        **told,  # type: ignore[arg-type]  # fields of an observation, chosen by the test
+        source=Source(str(fields.pop("source", Source.POLL))),
+        **fields,  # type: ignore[arg-type]  # fields of an observation, chosen by the test
     )
 
 
-async def told(bus: SqliteBus) -> list[str]:
+async def event_ids(bus: SqliteBus) -> list[str]:
     return [event.event.id for event in await bus.events(after=0, limit=1_000)]
 
 
 async def test_a_failed_commit_changes_nothing(bus: SqliteBus, clock: ManualClock) -> None:
-    """When the store refuses, nothing is known that was not known before."""
+    """When the store refuses the commit, the live state stays as it was."""
     observer, live_state = observer_of(bus, clock)
-    await observer.observe([seen(clock, 1, "Created")])
+    await observer.observe([observation_of(clock, 1, "Created")])
     await bus.close()
 
     with pytest.raises(BusUnavailableError):
-        await observer.observe([seen(clock, 1, "Failed"), seen(clock, 2, "InProgress")])
+        await observer.observe(
+            [observation_of(clock, 1, "Failed"), observation_of(clock, 2, "InProgress")]
+        )
     assert live_state.active[key(1)].run.status is Status.PENDING
     assert key(2) not in live_state.active
     assert all(status.last_status is None for status in live_state.view.pipeline_health())
@@ -87,14 +89,14 @@ async def test_an_observation_repeated_after_a_crash_emits_once(
 ) -> None:
     """A daemon that dies after the commit and observes again adds no event."""
     observer, _ = observer_of(bus, clock)
-    await observer.observe([seen(clock, 1, "Complete")])
-    before = await told(bus)
+    await observer.observe([observation_of(clock, 1, "Complete")])
+    before = await event_ids(bus)
     again, live_state = observer_of(bus, clock)
     await again.open("acme")
-    outcomes = await again.observe([seen(clock, 1, "Complete")])
+    outcomes = await again.observe([observation_of(clock, 1, "Complete")])
 
     assert outcomes == [ObservationOutcome.UNCHANGED]
-    assert await told(bus) == before
+    assert await event_ids(bus) == before
     assert live_state.active == {}
 
 
@@ -102,7 +104,9 @@ async def test_a_restart_knows_what_was_active(bus: SqliteBus, clock: ManualCloc
     """Active runs, pipeline health and the start of following are read back."""
     observer, _ = observer_of(bus, clock)
     since = await observer.follow_since("acme", clock.now())
-    await observer.observe([seen(clock, 1, "InProgress"), seen(clock, 2, "Failed")])
+    await observer.observe(
+        [observation_of(clock, 1, "InProgress"), observation_of(clock, 2, "Failed")]
+    )
 
     again, live_state = observer_of(bus, clock)
     assert await again.open("acme") == since
@@ -112,7 +116,7 @@ async def test_a_restart_knows_what_was_active(bus: SqliteBus, clock: ManualCloc
 
 
 async def test_the_begin_of_following_never_moves(bus: SqliteBus, clock: ManualClock) -> None:
-    """Whoever asks later gets the instant that was fixed first."""
+    """Every later call returns the instant that was fixed first."""
     observer, _ = observer_of(bus, clock)
     first = await observer.follow_since("acme", clock.now())
 
@@ -125,9 +129,9 @@ async def test_concurrent_observations_of_one_run_emit_once(
     """Two observations at the same time wait for each other; no transition comes out twice."""
     observer, _ = observer_of(bus, clock)
     words = ["Created", "InProgress", "Complete"] * 10
-    await asyncio.gather(*(observer.observe([seen(clock, 1, word)]) for word in words))
+    await asyncio.gather(*(observer.observe([observation_of(clock, 1, word)]) for word in words))
 
-    assert await told(bus) == [
+    assert await event_ids(bus) == [
         "acme:job_group:1:queued",
         "acme:job_group:1:started",
         "acme:job_group:1:succeeded",
@@ -139,11 +143,11 @@ async def test_batches_that_share_runs_do_not_block_each_other(
 ) -> None:
     """Batches with the same runs in opposite order all come to their end."""
     observer, _ = observer_of(bus, clock)
-    forth = [seen(clock, number, "InProgress") for number in range(20)]
+    forth = [observation_of(clock, number, "InProgress") for number in range(20)]
     async with asyncio.timeout(10):
         await asyncio.gather(*(observer.observe(forth[::step]) for step in (1, -1) * 5))
 
-    assert len(await told(bus)) == 40
+    assert len(await event_ids(bus)) == 40
 
 
 async def test_state_events_entries_and_inbox_are_one_commit(
@@ -151,7 +155,7 @@ async def test_state_events_entries_and_inbox_are_one_commit(
 ) -> None:
     """A callback leaves the inbox with the very commit that shows its event."""
     observer, _ = observer_of(bus, clock)
-    await observer.observe([seen(clock, 1, "InProgress")])
+    await observer.observe([observation_of(clock, 1, "InProgress")])
     callback = StoredCallback(
         workspace="acme",
         kind=RunKind.JOB_GROUP,
@@ -162,11 +166,11 @@ async def test_state_events_entries_and_inbox_are_one_commit(
     )
     assert await bus.receive(callback, inbox_bound=9, timeout_seconds=5) is Received.STORED
     (stored,) = await bus.inbox("acme", limit=10)
-    note = StateEntry(workspace="acme", topic="watermark", key="changes", value=b"7")
-    observation = seen(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
-    await observer.observe([observation], state_entries=[note])
+    watermark = StateEntry(workspace="acme", topic="watermark", key="changes", value=b"7")
+    observation = observation_of(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
+    await observer.observe([observation], state_entries=[watermark])
 
-    assert (await told(bus))[-1] == "acme:job_group:1:failed"
+    assert (await event_ids(bus))[-1] == "acme:job_group:1:failed"
     assert await bus.inbox("acme", limit=10) == []
     assert await bus.state_entries("acme", "watermark") == {"changes": b"7"}
 
@@ -186,18 +190,18 @@ async def test_an_unconfirmed_callback_stays_in_the_inbox(
     )
     await bus.receive(callback, inbox_bound=9, timeout_seconds=5)
     (stored,) = await bus.inbox("acme", limit=10)
-    observation = seen(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
+    observation = observation_of(clock, 1, "Failed", source=Source.CALLBACK, inbox_id=stored.id)
 
     assert await observer.observe([observation]) == [ObservationOutcome.UNCONFIRMED]
-    assert await told(bus) == []
+    assert await event_ids(bus) == []
     assert len(await bus.inbox("acme", limit=10)) == 1
 
 
 async def test_finished_runs_leave_memory(bus: SqliteBus, clock: ManualClock) -> None:
     """Memory holds what is active; a thousand ended runs are in the store alone."""
     observer, live_state = observer_of(bus, clock)
-    await observer.observe([seen(clock, number, "Complete") for number in range(1_000)])
-    await observer.observe([seen(clock, 5_000, "InProgress")])
+    await observer.observe([observation_of(clock, number, "Complete") for number in range(1_000)])
+    await observer.observe([observation_of(clock, 5_000, "InProgress")])
 
     assert set(live_state.active) == {key(5_000)}
     assert (await observer.known([key(7)]))[key(7)].status is Status.SUCCEEDED
@@ -206,23 +210,25 @@ async def test_finished_runs_leave_memory(bus: SqliteBus, clock: ManualClock) ->
 async def test_a_forgotten_run_that_is_edited_emits_nothing(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """A run older than the memory of runs is historical, whatever its last write says."""
+    """A run older than the memory of runs is historical, whatever its last write shows."""
     observer, _ = observer_of(bus, clock)
     await observer.follow_since("acme", clock.now() - timedelta(days=400))
     old = clock.now() - timedelta(days=40)
-    edited = seen(clock, 1, "Complete", created_at=old, is_detail_final=True, finished_at=old)
+    edited = observation_of(
+        clock, 1, "Complete", created_at=old, is_detail_final=True, finished_at=old
+    )
 
     assert await observer.observe([edited]) == [ObservationOutcome.HISTORICAL]
-    assert await told(bus) == []
+    assert await event_ids(bus) == []
 
 
 async def test_what_is_learned_first_is_no_change(bus: SqliteBus, clock: ManualClock) -> None:
     """The first edition seeds; each later one is published once, with its number."""
     observer, _ = observer_of(bus, clock)
-    told_now = [
+    changes = [
         await observer.change_workspace("acme", "edition", edition)
         for edition in ("PL", "PL", "RL", "PL")
     ]
 
-    assert told_now == [False, False, True, True]
-    assert await told(bus) == ["acme:edition:1", "acme:edition:2"]
+    assert changes == [False, False, True, True]
+    assert await event_ids(bus) == ["acme:edition:1", "acme:edition:2"]

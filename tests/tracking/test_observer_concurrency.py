@@ -1,4 +1,4 @@
-"""Looks that overlap, are cancelled, or meet a second start: memory and store stay one."""
+"""Observations that overlap, are cancelled or meet a second start: memory and store agree."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tests.clocks import ManualClock
 FLOW = Pipeline(kind=PipelineKind.FLOW, id="11", name="Daily sales")
 
 
-class HeldReads(SqliteBus):
-    """A store whose answer about active runs is on its way for as long as a test likes."""
+class DelayedReads(SqliteBus):
+    """A store that answers with active runs only when the test lets it."""
 
     has_read: asyncio.Event
     may_answer: asyncio.Event
 
     @classmethod
-    def around(cls, bus: SqliteBus) -> HeldReads:
-        held = cls.__new__(cls)
-        held.__dict__.update(bus.__dict__)
-        held.has_read = asyncio.Event()
-        held.may_answer = asyncio.Event()
-        return held
+    def around(cls, bus: SqliteBus) -> DelayedReads:
+        delayed = cls.__new__(cls)
+        delayed.__dict__.update(bus.__dict__)
+        delayed.has_read = asyncio.Event()
+        delayed.may_answer = asyncio.Event()
+        return delayed
 
     async def active_runs(self, workspace: str) -> list[RunState]:
         runs = await super().active_runs(workspace)
@@ -71,7 +71,7 @@ def key(number: int) -> RunKey:
     return RunKey("acme", RunKind.JOB_GROUP, str(number))
 
 
-def seen(
+def observation_of(
     clock: ManualClock, number: int, word: str, pipeline: Pipeline | None = FLOW
 ) -> Observation:
     at = clock.now()
@@ -90,7 +90,7 @@ async def test_ends_observed_at_the_same_time_all_count(bus: SqliteBus, clock: M
     """Two failures of one pipeline, observed by two polls at once, are two after a restart, too."""
     observer, live_state = observer_of(bus, clock)
     await asyncio.gather(
-        *(observer.observe([seen(clock, number, "Failed")]) for number in range(1, 6))
+        *(observer.observe([observation_of(clock, number, "Failed")]) for number in range(1, 6))
     )
     again, after = observer_of(bus, clock)
     await again.open("acme")
@@ -103,14 +103,14 @@ async def test_ends_observed_at_the_same_time_all_count(bus: SqliteBus, clock: M
 async def test_a_cancelled_observation_leaves_memory_and_store_alike(
     bus: SqliteBus, clock: ManualClock, turns: int
 ) -> None:
-    """Whenever it is cancelled, what the store holds of a run is what is known of it."""
+    """Whenever the observation is cancelled, store and live state agree on the run."""
     observer, live_state = observer_of(bus, clock)
-    await observer.observe([seen(clock, 1, "InProgress")])
-    looking = asyncio.create_task(observer.observe([seen(clock, 1, "Failed")]))
+    await observer.observe([observation_of(clock, 1, "InProgress")])
+    observing = asyncio.create_task(observer.observe([observation_of(clock, 1, "Failed")]))
     for _ in range(turns):
         await asyncio.sleep(0)
-    looking.cancel()
-    await asyncio.gather(looking, return_exceptions=True)
+    observing.cancel()
+    await asyncio.gather(observing, return_exceptions=True)
     await bus.commit(Change(), timeout_seconds=5)
     stored = (await bus.runs([key(1)]))[key(1)]
 
@@ -124,19 +124,19 @@ async def test_opening_again_does_not_bring_back_a_run_that_ends_meanwhile(
 ) -> None:
     """A task that starts again while another one sees an end leaves no run active for ever."""
     first, _ = observer_of(bus, clock)
-    await first.observe([seen(clock, 1, "InProgress")])
-    held = HeldReads.around(bus)
-    held.may_answer.set()
-    observer, live_state = observer_of(held, clock)
+    await first.observe([observation_of(clock, 1, "InProgress")])
+    delayed = DelayedReads.around(bus)
+    delayed.may_answer.set()
+    observer, live_state = observer_of(delayed, clock)
     await observer.open("acme")
-    held.may_answer.clear()
+    delayed.may_answer.clear()
     opening = asyncio.create_task(observer.open("acme"))
     await asyncio.wait(
-        (opening, reading := asyncio.create_task(held.has_read.wait())),
+        (opening, reading := asyncio.create_task(delayed.has_read.wait())),
         return_when=asyncio.FIRST_COMPLETED,
     )
-    await observer.observe([seen(clock, 1, "Complete")])
-    held.may_answer.set()
+    await observer.observe([observation_of(clock, 1, "Complete")])
+    delayed.may_answer.set()
     await opening
     reading.cancel()
 
@@ -150,7 +150,7 @@ async def test_a_workspace_that_is_watched_again_is_read_anew(
     observer, live_state = observer_of(bus, clock)
     since = await observer.follow_since("acme", clock.now())
     await observer.open("acme")
-    await observer.observe([seen(clock, 1, "InProgress")])
+    await observer.observe([observation_of(clock, 1, "InProgress")])
     observer.leave("acme")
     assert live_state.active == {}
 
@@ -164,9 +164,9 @@ async def test_a_run_of_before_does_not_bring_back_an_old_name(
 ) -> None:
     """An observation without a name changes none, though the run was stored under another one."""
     observer, live_state = observer_of(bus, clock)
-    await observer.observe([seen(clock, 1, "InProgress")])
+    await observer.observe([observation_of(clock, 1, "InProgress")])
     live_state.name_pipeline("acme", FLOW.kind, FLOW.id, "Weekly sales")
-    await observer.observe([seen(clock, 1, "Complete", pipeline=None)])
+    await observer.observe([observation_of(clock, 1, "Complete", pipeline=None)])
 
     assert live_state.label("acme", FLOW) == "Weekly sales"
 
@@ -174,10 +174,10 @@ async def test_a_run_of_before_does_not_bring_back_an_old_name(
 async def test_a_failure_of_the_observer_itself_is_raised_by_watch(
     bus: SqliteBus, clock: ManualClock
 ) -> None:
-    """What cannot be foreseen in the one door ends its watch, and with it the daemon."""
+    """An unforeseen failure in the observer ends its watch, and with it the daemon."""
     observer, _ = observer_of(bus, clock)
     watching = asyncio.create_task(observer.watch())
-    broken = seen(clock, 1, "Complete")
+    broken = observation_of(clock, 1, "Complete")
     broken = Observation(key=broken.key, source=broken.source, observed_at=None)  # type: ignore[arg-type]  # the fault
     with pytest.raises(TypeError):
         await observer.observe([broken])
@@ -192,7 +192,9 @@ async def test_a_pipeline_that_is_gone_leaves_nothing_behind(
     """What its last runs were like leaves the store as well, and a restart shows it no more."""
     observer, live_state = observer_of(bus, clock)
     other = Pipeline(kind=PipelineKind.FLOW, id="12", name="Weekly sales")
-    await observer.observe([seen(clock, 1, "Failed"), seen(clock, 2, "Complete", other)])
+    await observer.observe(
+        [observation_of(clock, 1, "Failed"), observation_of(clock, 2, "Complete", other)]
+    )
     await observer.forget_pipeline("acme", FLOW.kind, FLOW.id)
     again, after = observer_of(bus, clock)
     await again.open("acme")

@@ -120,10 +120,10 @@ def test_more_failures_are_counted_than_ends_are_kept() -> None:
 
 def test_a_failure_that_turns_out_to_be_older_than_the_success_no_longer_counts() -> None:
     """An approximate end that the job records move in front of a success is taken back."""
-    told = ended(1, Status.FAILED, minute=9)
+    approximate = ended(1, Status.FAILED, minute=9)
     success = ended(2, Status.SUCCEEDED, minute=5)
     better = ended(1, Status.FAILED, minute=3)
-    health = fold(after(told, success), better, told)
+    health = fold(after(approximate, success), better, approximate)
 
     assert health is not None
     assert health.consecutive_failures == 0
@@ -131,11 +131,11 @@ def test_a_failure_that_turns_out_to_be_older_than_the_success_no_longer_counts(
 
 def test_a_recipe_that_is_known_late_counts_its_failure() -> None:
     """A job group whose recipe becomes known after its end counts there, where nothing was."""
-    bare = msgspec.structs.replace(
+    without_recipe = msgspec.structs.replace(
         ended(1, Status.FAILED, minute=3), key=RunKey("acme", RunKind.JOB_GROUP, "1")
     )
-    told = msgspec.structs.replace(bare, recipe=Recipe(id="7"))
-    health = fold(None, told, bare)
+    with_recipe = msgspec.structs.replace(without_recipe, recipe=Recipe(id="7"))
+    health = fold(None, with_recipe, without_recipe)
 
     assert health is not None
     assert (health.recipe_id, health.consecutive_failures) == ("7", 1)

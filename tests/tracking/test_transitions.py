@@ -15,7 +15,9 @@ from tests.tracking.histories import START, World
 KEY = RunKey("acme", RunKind.JOB_GROUP, "9")
 
 
-def seen(word: str | None, source: Source = Source.POLL, **details: object) -> Observation:
+def observation_of(
+    word: str | None, source: Source = Source.POLL, **details: object
+) -> Observation:
     """Return an observation of the run that shows ``word``."""
     observation = Observation(key=KEY, source=source, observed_at=START, native_status=word)
     return msgspec.structs.replace(observation, **details)
@@ -29,7 +31,7 @@ def test_a_run_first_observed_finished_emits_its_whole_way() -> None:
     """Skipped states are filled in, with the times that were reported and no others."""
     world = World()
     end = START + timedelta(minutes=5)
-    world.look(seen("Complete", created_at=START, updated_at=end))
+    world.observe(observation_of("Complete", created_at=START, updated_at=end))
 
     queued, started, succeeded = world.log
     assert types(world) == [
@@ -46,9 +48,13 @@ def test_a_run_first_observed_finished_emits_its_whole_way() -> None:
 def test_job_records_replace_the_approximate_end() -> None:
     """A reported end wins over the last write, and the mark goes away."""
     world = World()
-    world.look(seen("Complete", created_at=START, updated_at=START + timedelta(minutes=9)))
+    world.observe(
+        observation_of("Complete", created_at=START, updated_at=START + timedelta(minutes=9))
+    )
     exact = START + timedelta(minutes=4)
-    outcome = world.look(seen("Complete", Source.DETAIL, finished_at=exact, is_detail_final=True))
+    outcome = world.observe(
+        observation_of("Complete", Source.DETAIL, finished_at=exact, is_detail_final=True)
+    )
 
     assert outcome is ObservationOutcome.ENRICHED
     assert world.states[KEY].finished_at == exact
@@ -59,7 +65,9 @@ def test_a_callback_alone_invents_no_run() -> None:
     """A callback for a run that the workspace has not shown waits and emits nothing."""
     world = World()
 
-    assert world.look(seen("Failed", Source.CALLBACK)) is ObservationOutcome.UNCONFIRMED
+    assert (
+        world.observe(observation_of("Failed", Source.CALLBACK)) is ObservationOutcome.UNCONFIRMED
+    )
     assert world.log == []
     assert world.states == {}
 
@@ -67,30 +75,30 @@ def test_a_callback_alone_invents_no_run() -> None:
 def test_the_first_end_stands() -> None:
     """Another end reported later is stored once, as a contradiction, and changes nothing."""
     world = World()
-    world.look(seen("InProgress"))
-    world.look(seen("Complete", Source.CALLBACK))
+    world.observe(observation_of("InProgress"))
+    world.observe(observation_of("Complete", Source.CALLBACK))
 
-    assert world.look(seen("Failed")) is ObservationOutcome.CONTRADICTED
-    assert world.look(seen("Failed")) is ObservationOutcome.UNCHANGED
+    assert world.observe(observation_of("Failed")) is ObservationOutcome.CONTRADICTED
+    assert world.observe(observation_of("Failed")) is ObservationOutcome.UNCHANGED
     assert world.states[KEY].status is Status.SUCCEEDED
     assert world.states[KEY].contradiction == "Failed"
     assert types(world)[-1] is EventType.RUN_SUCCEEDED
 
 
 def test_a_late_observation_of_an_earlier_state_is_no_contradiction() -> None:
-    """A stale read after the end is passed over in silence."""
+    """A stale read after the end changes nothing."""
     world = World()
-    world.look(seen("Complete"))
+    world.observe(observation_of("Complete"))
 
-    assert world.look(seen("InProgress")) is ObservationOutcome.UNCHANGED
+    assert world.observe(observation_of("InProgress")) is ObservationOutcome.UNCHANGED
     assert world.states[KEY].contradiction is None
 
 
 def test_an_unknown_word_is_shown_and_moves_nothing() -> None:
-    """A status word that we do not know counts as not finished."""
+    """An unknown status word counts as not finished."""
     world = World()
-    world.look(seen("InProgress"))
-    world.look(seen("Hibernating"))
+    world.observe(observation_of("InProgress"))
+    world.observe(observation_of("Hibernating"))
 
     assert world.states[KEY].status is Status.RUNNING
     assert world.states[KEY].native_status == "Hibernating"
@@ -99,11 +107,12 @@ def test_an_unknown_word_is_shown_and_moves_nothing() -> None:
 def test_a_deleted_run_is_lost_once() -> None:
     """A run that is gone ends as lost; being gone again adds nothing."""
     world = World()
-    world.look(seen("InProgress"))
-    world.look(seen(None, Source.RECONCILIATION, is_gone=True))
+    world.observe(observation_of("InProgress"))
+    world.observe(observation_of(None, Source.RECONCILIATION, is_gone=True))
 
     assert (
-        world.look(seen(None, Source.RECONCILIATION, is_gone=True)) is ObservationOutcome.UNCHANGED
+        world.observe(observation_of(None, Source.RECONCILIATION, is_gone=True))
+        is ObservationOutcome.UNCHANGED
     )
     assert types(world)[-1] is EventType.RUN_LOST
 
@@ -111,33 +120,33 @@ def test_a_deleted_run_is_lost_once() -> None:
 def test_a_lost_run_that_shows_up_again_is_a_contradiction() -> None:
     """A run that was thought to be gone stays lost; its return is stored."""
     world = World()
-    world.look(seen("InProgress"))
-    world.look(seen(None, Source.RECONCILIATION, is_gone=True))
+    world.observe(observation_of("InProgress"))
+    world.observe(observation_of(None, Source.RECONCILIATION, is_gone=True))
 
-    assert world.look(seen("InProgress")) is ObservationOutcome.CONTRADICTED
+    assert world.observe(observation_of("InProgress")) is ObservationOutcome.CONTRADICTED
     assert world.states[KEY].status is Status.LOST
 
 
-def test_an_old_run_that_was_edited_asks_for_its_job_records() -> None:
+def test_an_old_run_that_was_edited_needs_its_job_records() -> None:
     """Created before the boundary and written after it: only the job records know the end."""
     world = World(boundary=Boundary(followed_since=START))
-    row = seen(
+    row = observation_of(
         "Complete",
         created_at=START - timedelta(days=2),
         updated_at=START + timedelta(minutes=1),
     )
 
-    assert world.look(row) is ObservationOutcome.NEEDS_DETAIL
+    assert world.observe(row) is ObservationOutcome.NEEDS_DETAIL
     old_end = START - timedelta(days=2, minutes=-3)
     detail = msgspec.structs.replace(row, finished_at=old_end, is_detail_final=True)
-    assert world.look(detail) is ObservationOutcome.HISTORICAL
+    assert world.observe(detail) is ObservationOutcome.HISTORICAL
     assert world.log == []
 
 
 def test_a_run_active_at_the_boundary_emits_its_end() -> None:
     """A run that began before we followed and ended after is no old news."""
     world = World(boundary=Boundary(followed_since=START))
-    row = seen(
+    row = observation_of(
         "Complete",
         created_at=START - timedelta(minutes=2),
         updated_at=START + timedelta(minutes=1),
@@ -146,16 +155,16 @@ def test_a_run_active_at_the_boundary_emits_its_end() -> None:
         row, finished_at=START + timedelta(seconds=59), is_detail_final=True
     )
 
-    assert world.look(row) is ObservationOutcome.NEEDS_DETAIL
-    assert world.look(detail) is ObservationOutcome.CHANGED
+    assert world.observe(row) is ObservationOutcome.NEEDS_DETAIL
+    assert world.observe(detail) is ObservationOutcome.CHANGED
     assert types(world)[-1] is EventType.RUN_SUCCEEDED
 
 
 def test_a_heartbeat_alone_is_not_worth_a_commit() -> None:
     """A moving last write of an active run changes freshness and nothing else."""
     world = World()
-    world.look(seen("InProgress", updated_at=START))
+    world.observe(observation_of("InProgress", updated_at=START))
 
-    later = seen("InProgress", updated_at=START + timedelta(seconds=5))
-    assert world.look(later) is ObservationOutcome.UNCHANGED
+    later = observation_of("InProgress", updated_at=START + timedelta(seconds=5))
+    assert world.observe(later) is ObservationOutcome.UNCHANGED
     assert world.states[KEY].updated_at == START + timedelta(seconds=5)

@@ -17,21 +17,21 @@ from tests.tracking.histories import (
     History,
     World,
     comparable,
-    final_looks,
+    distorted_observations,
+    final_observations,
     histories,
-    looks,
 )
 
 
-def tell(history: History, seen: list[tuple[Observation, bool]]) -> World:
-    """Run a monitor over what it got to see, then over what polling guarantees in the end."""
+def monitored(history: History, observations: list[tuple[Observation, bool]]) -> World:
+    """Run a monitor over what it observed, then over what polling guarantees in the end."""
     world = World()
-    for observation, crash in seen:
-        world.look(observation, crash=crash)
+    for observation, crash in observations:
+        world.observe(observation, crash=crash)
         if crash:
-            world.look(observation)  # taken again after the restart
-    for observation in final_looks(history):
-        world.look(observation)
+            world.observe(observation)  # observed again after the restart
+    for observation in final_observations(history):
+        world.observe(observation)
     world.confirm_callbacks()
     return world
 
@@ -42,7 +42,7 @@ def test_any_distortion_of_a_history_gives_the_true_events_once(
     data: st.DataObject, history: History
 ) -> None:
     """Interleaved, repeated, late and lost observations give the true history's events."""
-    world = tell(history, data.draw(looks(history)))
+    world = monitored(history, data.draw(distorted_observations(history)))
 
     expected = [run_event_id(history.key, event_type_) for event_type_ in history.event_types()]
     assert [event.id for event in world.log] == expected
@@ -54,10 +54,10 @@ def test_any_distortion_of_a_history_leaves_the_same_final_state(
     data: st.DataObject, history: History
 ) -> None:
     """Two monitors that saw the same history differently end with the same live state."""
-    one = tell(history, data.draw(looks(history)))
-    other = tell(history, data.draw(looks(history)))
+    first = monitored(history, data.draw(distorted_observations(history)))
+    second = monitored(history, data.draw(distorted_observations(history)))
 
-    assert comparable(one.states[history.key]) == comparable(other.states[history.key])
+    assert comparable(first.states[history.key]) == comparable(second.states[history.key])
 
 
 @settings(max_examples=300, deadline=None)
@@ -66,8 +66,8 @@ def test_no_run_leaves_its_end(data: st.DataObject, history: History) -> None:
     """Once a run is over its status never changes again, whatever arrives."""
     world = World()
     ended = None
-    for observation, _ in data.draw(looks(history)):
-        world.look(observation)
+    for observation, _ in data.draw(distorted_observations(history)):
+        world.observe(observation)
         state = world.states.get(history.key)
         if state is not None and state.status.is_terminal:
             ended = ended or state.status
@@ -81,14 +81,16 @@ def test_runs_do_not_disturb_each_other(
 ) -> None:
     """Observations of two runs in any interleaving show for each run what they show alone."""
     mixed = data.draw(
-        st.permutations([*data.draw(looks(first)), *data.draw(looks(second))]),
+        st.permutations(
+            [*data.draw(distorted_observations(first)), *data.draw(distorted_observations(second))]
+        ),
     )
     world = World()
     for observation, _ in mixed:
-        world.look(observation)
+        world.observe(observation)
     for history in (first, second):
-        for observation in final_looks(history):
-            world.look(observation)
+        for observation in final_observations(history):
+            world.observe(observation)
         ids = [event.id for event in world.log if event.run.key == history.key]
         assert ids == [
             run_event_id(history.key, event_type_) for event_type_ in history.event_types()
@@ -117,8 +119,8 @@ def test_a_run_that_ended_before_we_followed_emits_nothing(
             row = msgspec.structs.replace(
                 row, finished_at=last.updated_at, approximate=("finished_at",)
             )
-        if world.look(row) is ObservationOutcome.NEEDS_DETAIL:
-            world.look(
+        if world.observe(row) is ObservationOutcome.NEEDS_DETAIL:
+            world.observe(
                 msgspec.structs.replace(
                     detail,
                     updated_at=edited_at,
@@ -136,7 +138,7 @@ def test_an_unreported_start_is_never_invented(history: History) -> None:
     """A job group's start stays None until its job records show it."""
     world = World()
     for view in history.views:
-        world.look(view)
+        world.observe(view)
 
     assert all(event.run.started_at is None for event in world.log)
     assert world.states[history.key].started_at is None

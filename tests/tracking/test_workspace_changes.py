@@ -15,7 +15,7 @@ from monitor.model.events import WorkspaceEvent
 from monitor.tracking.workspace_changes import TrackedValue, WorkspaceChanges
 from tests.clocks import ManualClock
 
-Told = tuple[str, str | None, str | None]
+Change = tuple[str, str | None, str | None]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def events(bus: SqliteBus) -> list[WorkspaceEvent]:
     return [event for event in recorded if isinstance(event, WorkspaceEvent)]
 
 
-async def told(bus: SqliteBus) -> list[Told]:
+async def changes_published(bus: SqliteBus) -> list[Change]:
     return [(event.what, event.before, event.after) for event in await events(bus)]
 
 
@@ -58,19 +58,17 @@ async def test_the_first_reading_publishes_nothing_and_a_change_is_published_onc
         "acme", "schedule", tracked({"5": "disabled", "6": "enabled"})
     )
 
-    assert await told(bus) == [("schedule:5", "enabled", "disabled")]
+    assert await changes_published(bus) == [("schedule:5", "enabled", "disabled")]
 
 
-async def test_additions_are_published_only_where_that_is_asked_for(
-    bus: SqliteBus, clock: ManualClock
-) -> None:
+async def test_additions_are_published_only_on_request(bus: SqliteBus, clock: ManualClock) -> None:
     """A new setting is a change of the settings; a new connection is no change of its state."""
     changes = changes_of(bus, clock)
-    for kind, tells in (("setting", True), ("connection", False)):
+    for kind, reports in (("setting", True), ("connection", False)):
         for things in ({"a": "1"}, {"b": "2"}):
-            await changes.learn_many("acme", kind, tracked(things), reports_additions=tells)
+            await changes.learn_many("acme", kind, tracked(things), reports_additions=reports)
 
-    assert await told(bus) == [("setting:a", "1", None), ("setting:b", None, "2")]
+    assert await changes_published(bus) == [("setting:a", "1", None), ("setting:b", None, "2")]
 
 
 async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: ManualClock) -> None:
@@ -80,51 +78,51 @@ async def test_what_could_not_be_read_stays_as_it_was(bus: SqliteBus, clock: Man
     await changes.learn_many("acme", "connection", tracked({"8": "up"}), unread=["7"])
     await changes.learn_many("acme", "connection", tracked({"7": "down", "8": "up"}))
 
-    assert await told(bus) == [("connection:7", "up", "down")]
+    assert await changes_published(bus) == [("connection:7", "up", "down")]
 
 
 async def test_what_is_hidden_now_was_never_shown(bus: SqliteBus, clock: ManualClock) -> None:
-    """The old value of a setting that has become a secret does not stand in the event."""
+    """The event hides the old value of a setting that has become a secret."""
     changes = changes_of(bus, clock)
     hidden = {"a": TrackedValue(stored="digest", shown="***", is_hidden=True)}
     await changes.learn_many("acme", "setting", tracked({"a": "plain"}), reports_additions=True)
     await changes.learn_many("acme", "setting", hidden, reports_additions=True)
 
-    assert await told(bus) == [("setting:a", "***", "***")]
+    assert await changes_published(bus) == [("setting:a", "***", "***")]
 
 
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    looks=st.lists(
+    readings=st.lists(
         st.dictionaries(st.sampled_from("abc"), st.sampled_from(["x", "y"]), max_size=3),
         min_size=1,
         max_size=8,
     )
 )
 async def test_published_changes_lead_from_the_first_reading_to_the_last(
-    looks: list[dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+    readings: list[dict[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Replaying the events over the first reading gives the last one, and no id comes twice."""
     clock = ManualClock()
     bus = await SqliteBus.open(
-        tmp_path_factory.mktemp("looks") / "state.db",
+        tmp_path_factory.mktemp("readings") / "state.db",
         clock=clock,
         registry=CollectorRegistry(),
     )
     try:
-        for look in looks:
+        for reading in readings:
             await changes_of(bus, clock).learn_many(
-                "acme", "setting", tracked(look), reports_additions=True
+                "acme", "setting", tracked(reading), reports_additions=True
             )
-        found = await events(bus)
+        published = await events(bus)
     finally:
         await bus.close()
-    state: dict[str, str | None] = dict(looks[0])
-    for event in found:
+    state: dict[str, str | None] = dict(readings[0])
+    for event in published:
         name = event.what.removeprefix("setting:")
         assert state.get(name) == event.before
         state[name] = event.after
-    assert {name: value for name, value in state.items() if value is not None} == looks[-1]
-    assert len({event.id for event in found}) == len(found)
+    assert {name: value for name, value in state.items() if value is not None} == readings[-1]
+    assert len({event.id for event in published}) == len(published)

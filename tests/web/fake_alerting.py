@@ -106,11 +106,7 @@ class FakeAlerting:
 
     async def _explain_alert(self, fingerprint: str) -> Explanation | None:
         alert = next(
-            (
-                other_alert
-                for other_alert in self.snapshot.alerts
-                if other_alert.fingerprint == fingerprint
-            ),
+            (alert for alert in self.snapshot.alerts if alert.fingerprint == fingerprint),
             None,
         )
         return None if alert is None else _explanation(f"alert {alert.name}", alert)

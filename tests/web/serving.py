@@ -35,7 +35,7 @@ async def serving(folder: Path, settings: ServerSettings) -> AsyncIterator[Site]
         return findings["store"]
 
     async def render(accept: str) -> tuple[bytes, str]:
-        return b"some 1.0\n", f"text/plain; asked={'openmetrics' in accept}"
+        return b"some 1.0\n", f"text/plain; requested={'openmetrics' in accept}"
 
     async def track(workspace: str | None, kind: RunKind, run_id: str) -> str:
         requested.append((workspace, kind, run_id))

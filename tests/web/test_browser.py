@@ -46,8 +46,8 @@ class Browser:
         self._number = 0
         self.console = console
 
-    async def ask(self, expression: str) -> str:
-        """Return what a JavaScript expression says within the page."""
+    async def evaluate(self, expression: str) -> str:
+        """Return the value of a JavaScript expression within the page."""
         self._number += 1
         parameters = {"expression": f"String({expression})"}
         await self._page.send_json(
@@ -60,10 +60,14 @@ class Browser:
 
     async def section(self, heading: str) -> str:
         """Return the text of the section that a heading names."""
-        return await self.ask(f"document.querySelector('[aria-labelledby={heading}]').innerText")
+        return await self.evaluate(
+            f"document.querySelector('[aria-labelledby={heading}]').innerText"
+        )
 
     async def is_live(self) -> bool:
-        return (await self.ask("document.getElementById('link')?.innerText")).startswith("live, ")
+        return (await self.evaluate("document.getElementById('link')?.innerText")).startswith(
+            "live, "
+        )
 
     def logged(self, words: str) -> bool:
         return any(words in line for line in self.console)
@@ -92,8 +96,8 @@ async def browser(url: str, profile: Path) -> AsyncIterator[Browser]:
 
             async def has_page() -> bool:
                 async with session.get(f"http://{debugger}/json/list") as answer:
-                    found = [item for item in await answer.json() if item["type"] == "page"]
-                pages.extend(item["webSocketDebuggerUrl"] for item in found)
+                    targets = [target for target in await answer.json() if target["type"] == "page"]
+                pages.extend(target["webSocketDebuggerUrl"] for target in targets)
                 return bool(pages)
 
             await eventually(has_page, why="the browser has opened no page")
@@ -125,14 +129,12 @@ async def _is_listed(face: Face, run_id: str, status: str) -> bool:
 
 
 async def _has_steps(page: Browser) -> bool:
-    return await page.ask("document.getElementById('steps') !== null") == "true"
+    return await page.evaluate("document.getElementById('steps') !== null") == "true"
 
 
 def _start(workspace: Sandbox, outcome: Outcome) -> str:
     world = workspace.world
-    recipe = next(
-        other_recipe for other_recipe in world.recipes.live() if world.outputs_of(other_recipe.id)
-    )
+    recipe = next(recipe for recipe in world.recipes.live() if world.outputs_of(recipe.id))
     workspace.engine.order(Order(outcome=outcome, work_seconds=1, queue_seconds=1))
     return str(workspace.engine.start_job_group(recipe, by=recipe.creator_id).id)
 
@@ -185,6 +187,6 @@ async def test_a_browser_logs_what_a_policy_blocks(tmp_path: Path) -> None:
             await eventually(
                 lambda: opened.logged("Content Security Policy"), why="nothing was logged"
             )
-            assert await opened.ask("document.title") != "inline"
+            assert await opened.evaluate("document.title") != "inline"
     finally:
         await runner.cleanup()

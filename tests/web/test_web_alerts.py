@@ -36,11 +36,11 @@ async def test_alerts_are_listed_the_worst_first(site: Site) -> None:
         site.alerting.alert("new", starts_at=later),
     )
     listed = (await site.get("/api/v1/alerts")).document["data"]
-    assert [item["fingerprint"] for item in listed] == ["new", "old", "mild", "waits", "over"]
+    assert [alert["fingerprint"] for alert in listed] == ["new", "old", "mild", "waits", "over"]
 
 
 async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
-    """Fields that say nothing are there too, so that scripts need not ask for each."""
+    """Empty fields are there too, so that scripts need not test for each."""
     site.alerting.show(site.alerting.alert())
     (alert,) = (await site.get("/api/v1/alerts")).document["data"]
     assert (alert["state"], alert["pipeline"], alert["run_id"]) == ("firing", "orders", "17")
@@ -48,7 +48,7 @@ async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "expected"),
     [
         ("state=firing", ["a", "b"]),
         ("state=pending", ["c"]),
@@ -59,7 +59,7 @@ async def test_an_alert_is_shown_with_every_field(site: Site) -> None:
         ("workspace=bridge", []),
     ],
 )
-async def test_alerts_are_chosen(site: Site, query: str, wanted: list[str]) -> None:
+async def test_alerts_are_chosen(site: Site, query: str, expected: list[str]) -> None:
     """State, rule and workspace leave out what does not fit."""
     alert = site.alerting.alert
     site.alerting.show(
@@ -69,7 +69,7 @@ async def test_alerts_are_chosen(site: Site, query: str, wanted: list[str]) -> N
         rules=(("run_failed", Severity.CRITICAL), ("renamed", Severity.INFO)),
     )
     listed = (await site.get(f"/api/v1/alerts?{query}")).document["data"]
-    assert sorted(item["fingerprint"] for item in listed) == wanted
+    assert sorted(alert["fingerprint"] for alert in listed) == expected
 
 
 async def test_one_alert_is_shown_with_its_former_episodes(site: Site) -> None:
@@ -115,8 +115,8 @@ async def test_an_invalid_query_about_alerts_names_the_problem(
 ) -> None:
     """The response is a problem that names the value, and the nearest valid one."""
     site.alerting.show(site.alerting.alert())
-    found = problem(await site.get(path))
-    assert (found[0], found[1][: len(detail)]) == (status, detail)
+    refusal = problem(await site.get(path))
+    assert (refusal[0], refusal[1][: len(detail)]) == (status, detail)
 
 
 async def test_a_silence_is_made_listed_and_ended(site: Site) -> None:
@@ -155,7 +155,7 @@ async def test_a_silence_that_cannot_be_meant_is_refused(
     site: Site, changed: dict[str, Any], problem_text: str
 ) -> None:
     """Without end, expired, without matchers, unknown labels: one problem, no new silence."""
-    body = {key: item for key, item in {**SILENCE, **changed}.items() if item is not None}
+    body = {key: value for key, value in {**SILENCE, **changed}.items() if value is not None}
     status, detail = problem(await site.post("/api/v1/silences", json=body))
     assert status == 400
     assert problem_text in detail
@@ -188,7 +188,7 @@ async def test_silences_say_where_they_are(site: Site) -> None:
         )
     )
     listed = (await site.get("/api/v1/silences")).document["data"]
-    assert [(item["id"], item["state"]) for item in listed] == [
+    assert [(silence["id"], silence["state"]) for silence in listed] == [
         ("now", "active"),
         ("later", "pending"),
         ("over", "expired"),
@@ -248,6 +248,6 @@ async def test_an_invalid_replay_is_refused(
     site: Site, body: dict[str, str], status: int, detail: str
 ) -> None:
     """An unknown output or no instant is named, and nothing is sent."""
-    found = problem(await site.post("/api/v1/replay", json=body))
-    assert (found[0], found[1][: len(detail)]) == (status, detail)
+    refusal = problem(await site.post("/api/v1/replay", json=body))
+    assert (refusal[0], refusal[1][: len(detail)]) == (status, detail)
     assert site.alerting.replayed == []

@@ -108,7 +108,7 @@ async def test_no_name_of_an_alert_or_silence_is_a_failure(
     },
 )
 async def test_no_wish_is_a_failure(site: Site, path: str, body: object) -> None:
-    """Any document is done as it says or refused, and what is refused changes nothing."""
+    """Any document is applied or refused, and a refused one changes nothing."""
     before = site.alerting.snapshot.silences
     del site.alerting.replayed[:]
     status = status_of(await site.post(f"/api/v1/{path}", data=json.dumps(body), headers=JSON))

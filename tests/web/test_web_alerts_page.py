@@ -81,7 +81,7 @@ async def test_what_cannot_be_explained_is_a_page_too(
 
 
 async def test_the_page_says_that_no_alert_fires(site: Site) -> None:
-    """Without alerts the page says so, and by how many rules."""
+    """Without alerts the page shows that, and the number of rules."""
     text = (await site.get("/")).text
     assert "No alert fires. 1 rules are active." in text
     assert "Silences" not in text
@@ -145,10 +145,10 @@ async def test_a_pipeline_shows_what_is_expected_of_it(site: Site) -> None:
 
 
 async def test_the_page_says_whose_schedules_are_watched(site: Site) -> None:
-    """The workspace shows a token its owner's schedules only; nobody takes them for all."""
+    """The page names the owner whose schedules alone the token shows."""
     assert "of the token&#39;s owner only" in (await site.get("/")).text
     site.live_state.update_workspace("acme", schedules_of="ann@example.com")
     assert "of ann@example.com only" in (await site.get("/")).text
     listed = (await site.get("/api/v1/schedules")).document["data"]
-    assert [(item["workspace"], item["of"]) for item in listed] == [("acme", "ann@example.com")]
+    assert [(row["workspace"], row["of"]) for row in listed] == [("acme", "ann@example.com")]
     assert Severity.CRITICAL in (await site.get("/page.css")).text

@@ -53,13 +53,13 @@ async def test_an_invalid_query_names_the_problem(
 
 
 async def test_runs_are_listed_and_chosen(site: Site) -> None:
-    """The newest first, by kind, status and workspace, at most as many as asked for."""
+    """The newest first, by kind, status and workspace, at most ``limit``."""
     await site.observe(site.run("1", Status.FAILED))
     await site.clock.advance(1)
     await site.observe(site.run("2"), site.run("3", key=RunKey("acme", RunKind.PLAN_RUN, "3")))
 
     async def ids(query: str) -> list[str]:
-        return [item["id"] for item in (await site.get(f"/api/v1/runs{query}")).document["data"]]
+        return [run["id"] for run in (await site.get(f"/api/v1/runs{query}")).document["data"]]
 
     assert set(await ids("")) == {"1", "2", "3"}
     assert (await ids(""))[-1] == "1"
@@ -74,7 +74,7 @@ async def test_runs_of_a_workspace_that_was_followed_once_are_listed(site: Site)
     key = RunKey("former", RunKind.JOB_GROUP, "4")
     await site.observe(site.run("4", Status.FAILED, key=key))
     answer = await site.get("/api/v1/runs?workspace=former")
-    assert [item["id"] for item in answer.document["data"]] == ["4"]
+    assert [run["id"] for run in answer.document["data"]] == ["4"]
 
 
 async def test_a_run_is_shown_with_its_children(site: Site) -> None:
@@ -86,11 +86,11 @@ async def test_a_run_is_shown_with_its_children(site: Site) -> None:
     assert [child["id"] for child in document["children"]] == ["6"]
 
 
-async def test_a_status_is_never_older_than_it_says(site: Site) -> None:
+async def test_a_status_is_never_older_than_its_stamp(site: Site) -> None:
     """Past the limit an active run is unknown and keeps its last status; an end stays."""
     await site.observe(site.run("1"), site.run("2", Status.SUCCEEDED))
     await site.clock.advance(601)
-    shown = {item["id"]: item for item in (await site.get("/api/v1/runs")).document["data"]}
+    shown = {run["id"]: run for run in (await site.get("/api/v1/runs")).document["data"]}
     assert (shown["1"]["status"], shown["1"]["last_status"]) == ("unknown", "running")
     assert shown["2"]["status"] == "succeeded"
     assert '<span class="mark unknown">unknown</span> last running' in (await site.get("/")).text
@@ -102,12 +102,12 @@ async def test_events_are_read_page_by_page(site: Site) -> None:
         await site.observe(site.run(str(number)))
         await site.clock.advance(10)
 
-    seen: list[str] = []
+    run_ids: list[str] = []
     cursor = 0
     while page := (await site.get(f"/api/v1/events?after={cursor}&limit=2")).document["data"]:
-        seen.extend(item["event"]["run"]["key"]["id"] for item in page)
+        run_ids.extend(row["event"]["run"]["key"]["id"] for row in page)
         cursor = page[-1]["position"]
-    assert seen == ["0", "1", "2", "3", "4"]
+    assert run_ids == ["0", "1", "2", "3", "4"]
 
     async def begin(query: str) -> str:
         page = (await site.get(f"/api/v1/events?{query}")).document["data"]
@@ -159,7 +159,7 @@ async def test_an_invalid_body_requests_nothing(site: Site, body: bytes, problem
 
 
 async def test_a_foreign_page_cannot_steer_the_daemon(site: Site) -> None:
-    """What a browser sends for somebody else's page without asking is no JSON, and is refused."""
+    """A browser's cross-site request without preflight is no JSON, and is refused."""
     body = json.dumps({"kind": "flow_run", "id": "1"})
     for content_type in ("text/plain", "application/x-www-form-urlencoded"):
         sent = await site.post("/api/v1/track", data=body, headers={"Content-Type": content_type})

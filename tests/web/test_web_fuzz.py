@@ -120,7 +120,7 @@ FIELDS = st.dictionaries(
 @example(path="track", body={"\x1e": None})
 @example(path="track", body={"x" * 9_000: None})
 async def test_no_document_is_a_failure(site: Site, path: str, body: object) -> None:
-    """A request that is taken reaches the daemon in the words that were sent; others are 400."""
+    """An accepted request reaches the daemon in the words that were sent; others are 400."""
     del site.requested[:]
     answer = await site.post(f"/api/v1/{path}", data=json.dumps(body), headers=JSON)
 
@@ -141,7 +141,7 @@ async def test_no_document_is_a_failure(site: Site, path: str, body: object) -> 
 @example(body=b'{"id":' * 9_000)
 @example(body=b'{"kind":"job_group","id":"\\ud800"}')
 async def test_no_body_is_a_failure(site: Site, body: bytes) -> None:
-    """Bytes that are no such document are 400 and ask for nothing."""
+    """Bytes that are no such document are 400 and call nothing."""
     for path in ("track", "webhooks"):
         assert status_of(await site.post(f"/api/v1/{path}", data=body, headers=JSON)) == 400
     assert site.requested == []
@@ -151,7 +151,7 @@ async def test_no_body_is_a_failure(site: Site, body: bytes) -> None:
     "run_id", ["", "..", "../7", "7/8", "7?a=1", "7#", "%2e%2e", " 7", "\0", "é", "7" * 65]
 )
 async def test_an_id_that_would_change_a_path_is_not_followed(site: Site, run_id: str) -> None:
-    """What could ask the workspace for something else is 400 and reaches nobody."""
+    """A request that could read something else of the workspace is 400 and goes no further."""
     answer = await site.post("/api/v1/track", json={"kind": "job_group", "id": run_id})
 
     assert status_of(answer) == 400
@@ -180,7 +180,7 @@ async def test_no_credentials_are_a_failure(
 async def sent(
     site: Site, first: bytes, line: bytes, *, until: bytes = b"", leaves: bool = False
 ) -> bytes:
-    """Send a request as raw bytes and return what comes back, as far as it is wanted."""
+    """Send a request as raw bytes and return the first bytes of the answer."""
     port = int(site.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:

@@ -1,4 +1,4 @@
-"""Health, readiness, metrics, and who may ask for what."""
+"""Health, readiness, metrics, and who may read what."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_metrics_come_in_the_scrapers_format(site: Site) -> None:
     """The accept header reaches the renderer, whose content type is returned."""
     answer = await site.get("/metrics", headers={"Accept": "application/openmetrics-text"})
     assert answer.text == "some 1.0\n"
-    assert answer.headers["Content-Type"] == "text/plain; asked=True"
+    assert answer.headers["Content-Type"] == "text/plain; requested=True"
 
 
 @pytest.mark.parametrize("settings", [GUARDED], ids=["guarded"])
@@ -65,7 +65,7 @@ async def test_metrics_come_in_the_scrapers_format(site: Site) -> None:
 async def test_nothing_but_health_is_shown_to_strangers(
     site: Site, credentials: str | None
 ) -> None:
-    """Without the right token or password every page answers 401 and says how to ask."""
+    """Without the right token or password every page answers 401 with the ways to log in."""
     headers = {} if credentials is None else {"Authorization": credentials}
     for path in CLOSED:
         answer = await site.get(path, headers=headers)
@@ -87,7 +87,7 @@ async def test_the_token_or_the_password_opens(site: Site, credentials: str) -> 
 
 @pytest.mark.parametrize("settings", [BY_TOKEN], ids=["token alone"])
 async def test_without_a_password_basic_opens_nothing(site: Site) -> None:
-    """Where only a token is set the answer asks for it, and empty credentials are none."""
+    """With only a token set the answer demands it, and empty credentials are none."""
     answer = await site.get("/", headers={"Authorization": basic(":")})
     assert answer.status == 401
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="dataprep-monitor"'

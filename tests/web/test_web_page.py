@@ -47,7 +47,7 @@ async def test_nothing_foreign_and_nothing_inline_runs_on_the_page(site: Site) -
 
 
 async def test_an_empty_daemon_has_a_page(site: Site) -> None:
-    """Before anything is known the page says so, for each thing it would show."""
+    """Before the first poll each part of the page shows that nothing is known yet."""
     text = (await site.get("/")).text
     assert "Nothing is running." in text
     assert "No run has ended yet." in text

@@ -1,4 +1,4 @@
-"""Real local servers that answer as a test says, and a clock on which nobody has to wait."""
+"""Real local servers with scripted answers, and a clock whose sleeps take no time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SkippingClock:
         await asyncio.sleep(0)
 
     def pass_by(self, seconds: float) -> None:
-        """Let time go on without anybody sleeping."""
+        """Advance the time without a sleep."""
         self._now += timedelta(seconds=seconds)
         self._monotonic += seconds
 
@@ -73,12 +73,12 @@ def answer(
 
 def refusal(status: int, name: str, headers: Mapping[str, str] | None = None) -> Handler:
     """Return a handler that answers the API's error envelope."""
-    told = {"exception": {"name": name, "message": "made up", "details": "made up too"}}
-    return answer(told, status, headers)
+    envelope = {"exception": {"name": name, "message": "made up", "details": "made up too"}}
+    return answer(envelope, status, headers)
 
 
 class ScriptedWorkspace:
-    """Answers each request by the next handler; the last one stays. Keeps what was asked."""
+    """Answers each request by the next handler; the last one stays. Records every request."""
 
     def __init__(self, *handlers: Handler) -> None:
         self._handlers = list(handlers)

@@ -37,7 +37,7 @@ CLASSES = sorted(
 KEY = ConnectionKey("localhost", 443, True, True, None, None, None)
 REQUEST = aiohttp.RequestInfo(URL("http://localhost"), "GET", CIMultiDictProxy(CIMultiDict()))
 FAILURE = OSError(111, "refused")
-# The classes have constructors of a few shapes; the first that fits is taken.
+# The classes have constructors of a few shapes; the first that fits is used.
 ARGUMENTS: tuple[tuple[object, ...], ...] = (
     (KEY, FAILURE),
     ("/socket", KEY, FAILURE),
@@ -64,7 +64,7 @@ def made(cls: type[Exception]) -> Exception:
 
 
 class FailingReceiver:
-    """Takes a body and fails as the library does in the middle of an answer."""
+    """Receives a body and fails as the library does in the middle of an answer."""
 
     def __init__(self, failure: Exception) -> None:
         self._failure = failure
@@ -91,7 +91,7 @@ def test_there_are_exceptions_to_map() -> None:
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 async def test_a_workspace_client_raises_our_error(cls: type[Exception], url: str) -> None:
-    """Whatever the library raises, the workspace counts as unreachable and is asked again."""
+    """Whatever the library raises, the workspace is unreachable and the request is retried."""
     settings = WorkspaceSettings(name="north", url=url)
     transport = Transport(settings, clock=SystemClock())
     try:

@@ -33,7 +33,7 @@ class Stage:
         self.turns: list[tuple[str, float]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
-    def ask(
+    def spend(
         self,
         name: str,
         priority: Priority,
@@ -83,7 +83,7 @@ async def test_the_long_run_rate_is_the_stated_one() -> None:
     """A burst of a quarter of a minute, then exactly the rate, however many are waiting."""
     stage = Stage(requests_per_minute=60)
     for number in range(200):
-        stage.ask(str(number), Priority.CHANGES)
+        stage.spend(str(number), Priority.CHANGES)
     await stage.clock.advance(0)
     assert len(stage.turns) == 15
     await stage.clock.advance(100)
@@ -98,9 +98,9 @@ async def test_turns_go_by_priority_then_first_come() -> None:
     stage = Stage()
     await stage.drain()
     for number, priority in enumerate([*reversed(Priority), *reversed(Priority)]):
-        stage.ask(f"{priority.name}{number}", priority)
+        stage.spend(f"{priority.name}{number}", priority)
     await stage.clock.advance(0.5)
-    stage.ask("CHANGES-late", Priority.CHANGES)
+    stage.spend("CHANGES-late", Priority.CHANGES)
     await stage.clock.advance(120)
     ranks = [Priority[name.rstrip("-late0123456789")] for name in stage.names]
     assert ranks == sorted(ranks)
@@ -112,11 +112,11 @@ async def test_what_can_wait_leaves_room() -> None:
     """The lowest class cannot empty the bucket: a change poll finds its turn at once."""
     stage = Stage(requests_per_minute=120)
     await stage.drain(Priority.INVENTORY)
-    waiting = stage.ask("inventory", Priority.INVENTORY)
+    waiting = stage.spend("inventory", Priority.INVENTORY)
     await stage.clock.advance(0)
     assert stage.names == []
     for number in range(10):
-        stage.ask(f"change{number}", Priority.CHANGES)
+        stage.spend(f"change{number}", Priority.CHANGES)
     await stage.clock.advance(0)
     assert len(stage.names) == 10
     waiting.cancel()
@@ -127,7 +127,7 @@ async def test_the_lowest_class_is_served_when_nothing_else_is_there() -> None:
     stage = Stage(requests_per_minute=60)
     await stage.drain()
     for number in range(40):
-        stage.ask(str(number), Priority.INVENTORY)
+        stage.spend(str(number), Priority.INVENTORY)
     await stage.clock.advance(38)
     assert 29 <= len(stage.turns) <= 32
     for task in stage._tasks:
@@ -139,7 +139,7 @@ async def test_a_tiny_budget_serves_every_class(rate: float) -> None:
     """With room for a single request the reserve locks nobody out."""
     stage = Stage(requests_per_minute=rate)
     for priority in Priority:
-        stage.ask(priority.name, priority)
+        stage.spend(priority.name, priority)
     await stage.clock.advance(60 / rate * 8)
     assert stage.names == [priority.name for priority in Priority]
 
@@ -148,7 +148,7 @@ async def test_a_wait_is_bounded() -> None:
     """Without a turn in time the caller gets an error, keeps no place, and time is counted."""
     stage = Stage(requests_per_minute=1)
     await stage.drain()
-    task = stage.ask("late", Priority.CHANGES, wait_seconds=30)
+    task = stage.spend("late", Priority.CHANGES, wait_seconds=30)
     await stage.clock.advance(29)
     assert not task.done()
     await stage.clock.advance(1)
@@ -166,8 +166,8 @@ async def test_a_cancelled_caller_leaves_the_queue() -> None:
     """Cancelling the one in front lets the next go at its time, without a token lost."""
     stage = Stage(requests_per_minute=60)
     await stage.drain()
-    first = stage.ask("first", Priority.CHANGES)
-    stage.ask("second", Priority.RECONCILIATION)
+    first = stage.spend("first", Priority.CHANGES)
+    stage.spend("second", Priority.RECONCILIATION)
     await stage.clock.advance(0.5)
     first.cancel()
     await stage.clock.advance(10)
@@ -179,7 +179,7 @@ async def test_the_queue_is_bounded() -> None:
     stage = Stage(requests_per_minute=1)
     await stage.drain()
     for number in range(1000):
-        stage.ask(str(number), Priority.NAMES)
+        stage.spend(str(number), Priority.NAMES)
     await stage.clock.advance(0)
     with pytest.raises(BudgetExhaustedError):
         await stage.budget.acquire(Priority.CHANGES, wait_seconds=60, operation_id=OPERATION)
@@ -191,7 +191,7 @@ async def test_a_pause_holds_everybody() -> None:
     """After 429 nothing is sent until the announced time is over."""
     stage = Stage()
     stage.budget.pause(57, operation_id=None)
-    stage.ask("change", Priority.CHANGES)
+    stage.spend("change", Priority.CHANGES)
     await stage.clock.advance(56)
     assert stage.names == []
     await stage.clock.advance(2)
@@ -203,8 +203,8 @@ async def test_a_quota_of_one_operation_binds_only_it() -> None:
     stage = Stage()
     stage.learn(stage.quota(limit=20, remaining=0, lasts=50), operation_id="testWebhook")
     stage.budget.pause(40, operation_id="testWebhook")
-    stage.ask("test", Priority.CHANGES, operation_id="testWebhook", has_own_quota=True)
-    stage.ask("poll", Priority.RECONCILIATION)
+    stage.spend("test", Priority.CHANGES, operation_id="testWebhook", has_own_quota=True)
+    stage.spend("poll", Priority.RECONCILIATION)
     await stage.clock.advance(0)
     assert stage.names == ["poll"]
     await stage.clock.advance(51)
@@ -216,7 +216,7 @@ async def test_a_general_quota_shrinks_the_budget() -> None:
     stage = Stage(requests_per_minute=600)
     stage.learn(stage.quota(limit=30, remaining=5, lasts=40))
     for number in range(300):
-        stage.ask(str(number), Priority.CHANGES)
+        stage.spend(str(number), Priority.CHANGES)
     await stage.clock.advance(39)
     assert len(stage.turns) == 5
     own, user = stage.budget.status()
@@ -233,10 +233,10 @@ async def test_a_general_quota_keeps_a_reserve_too() -> None:
     """Of the last requests of an announced quota, some stay for those who matter more."""
     stage = Stage(requests_per_minute=600)
     stage.learn(stage.quota(limit=20, remaining=10, lasts=60))
-    stage.ask("inventory", Priority.INVENTORY)
+    stage.spend("inventory", Priority.INVENTORY)
     await stage.clock.advance(0)
     assert stage.names == []
-    stage.ask("change", Priority.CHANGES)
+    stage.spend("change", Priority.CHANGES)
     await stage.clock.advance(0)
     assert stage.names == ["change"]
     # When the window has passed, the bucket fills at our own rate up to its own reserve again.
@@ -259,7 +259,7 @@ async def test_an_absurd_reset_is_not_believed_for_ever() -> None:
     stage = Stage()
     stage.learn(stage.quota(limit=20, remaining=0, lasts=1e9))
     stage.budget.pause(1e9, operation_id=None)
-    stage.ask("change", Priority.CHANGES)
+    stage.spend("change", Priority.CHANGES)
     await stage.clock.advance(3601)
     assert stage.names == ["change"]
 
@@ -301,8 +301,8 @@ async def test_the_client_learns_from_headers() -> None:
         client_of(workspace.url, clock=clock, registry=registry) as client,
     ):
         await client.runs.job_group("1", priority=Priority.RECONCILIATION)
-        told = [budget for budget in client.requester.budgets() if budget.scope == "workspace"]
-    assert [(item.limit, item.remaining) for item in told] == [(60, 12)]
+        budgets = [budget for budget in client.requester.budgets() if budget.scope == "workspace"]
+    assert [(item.limit, item.remaining) for item in budgets] == [(60, 12)]
     labels = {"workspace": "north", "scope": "workspace"}
     name = "dataprep_monitor_api_rate_limit_remaining"
     assert registry.get_sample_value(name, labels) == 12

@@ -81,7 +81,7 @@ async def test_every_operation_is_sent_as_the_catalogue_has_it() -> None:
     ],
 )
 def test_an_unknown_operation_is_refused_with_a_hint(words: list[str], sentence: str) -> None:
-    """The refusal says what was meant perhaps, or what is missing; nothing could be sent."""
+    """The error suggests the operation or names the missing value; no request is sent."""
     with pytest.raises(RequestRejectedError) as caught:
         resolve(words)
     assert sentence in str(caught.value)
@@ -101,9 +101,9 @@ async def test_what_an_edition_lacks_is_refused_before_it_is_sent(edition: Editi
                 await client.requester.request(
                     item.operation_id, *values_of(item), priority=Priority.CHANGES
                 )
-            told = str(caught.value)
-            assert told.startswith(f"{item.operation_id} is not part of edition {edition}; ")
-            assert all(str(other) in told.split(";")[1] for other in item.editions)
+            message = str(caught.value)
+            assert message.startswith(f"{item.operation_id} is not part of edition {edition}; ")
+            assert all(str(other) in message.split(";")[1] for other in item.editions)
     assert workspace.requests == []
     assert len(lacking) == 186 - {"PC": 5, "PL": 172, "RL": 173, "LE": 13}[edition]
 
@@ -129,14 +129,14 @@ async def test_a_run_whose_answer_was_lost_is_started_once() -> None:
     options = WorldOptions(dropped=1.0, only=frozenset({"runFlow"}))
     quiet = SandboxSettings(traffic=None, schedules_fire=False, options=options)
     sandbox = Sandbox(quiet, ManualClock())
-    heard: list[str] = []
+    operation_ids: list[str] = []
 
-    def hear(operation_id: str, _: Mapping[str, str]) -> None:
-        heard.append(operation_id)
-        if len(heard) == 3:
+    def record(operation_id: str, _: Mapping[str, str]) -> None:
+        operation_ids.append(operation_id)
+        if len(operation_ids) == 3:
             sandbox.world.options.dropped = 0.0
 
-    sandbox.on_request(hear)
+    sandbox.on_request(record)
     url = await sandbox.start()
     try:
         flow = next(iter(sandbox.world.flows.live()))
@@ -147,7 +147,7 @@ async def test_a_run_whose_answer_was_lost_is_started_once() -> None:
         runs = len(list(sandbox.world.flow_runs.live()))
     finally:
         await sandbox.stop()
-    assert heard == ["runFlow"] * 3
+    assert operation_ids == ["runFlow"] * 3
     assert (found.status_code, found.body, runs) == (304, b"", 1)
 
 
@@ -162,8 +162,8 @@ async def test_a_thousand_rows_of_a_real_list_come_once_each() -> None:
     person = min(flow.creator_id for flow in sandbox.world.flows.live())
     for number in range(1_000):
         sandbox.world.create(Flow, by=person, name=f"flow {number}")
-    heard: list[str] = []
-    sandbox.on_request(lambda operation_id, _: heard.append(operation_id))
+    operation_ids: list[str] = []
+    sandbox.on_request(lambda operation_id, _: operation_ids.append(operation_id))
     url = await sandbox.start()
     try:
         async with client_of(url, token=Secret(sandbox.token), page_size=300) as client:
@@ -174,12 +174,12 @@ async def test_a_thousand_rows_of_a_real_list_come_once_each() -> None:
                     "listFlows", query=query, priority=Priority.CHANGES
                 )
             ]
-        known = {flow.id for flow in sandbox.world.flows.live()}
+        flow_ids = {flow.id for flow in sandbox.world.flows.live()}
     finally:
         await sandbox.stop()
-    assert len(rows) == len(known) >= 1_000
-    assert set(rows) == known
-    assert heard == ["listFlows"] * 4
+    assert len(rows) == len(flow_ids) >= 1_000
+    assert set(rows) == flow_ids
+    assert operation_ids == ["listFlows"] * 4
 
 
 @given(
@@ -197,18 +197,20 @@ def test_a_row_comes_once_whatever_moves(
     there, left = set(range(length)), list(changes)
     stays = there - {item for gone, _ in changes for item in gone}
 
-    async def ask(limit: int, offset: int) -> tuple[Rows[Raw], datetime | None]:
+    async def request_page(limit: int, offset: int) -> tuple[Rows[Raw], datetime | None]:
         ids = sorted(there)[offset : offset + limit]
         # A row's text is another each time, as that of a run in progress is.
-        told = page(*ids, progress=len(left))
+        body = page(*ids, progress=len(left))
         if left:
             gone, come = left.pop()
             there.difference_update(gone)
             there.update(come)
-        return decode_rows(msgspec.json.encode(told), calling._ROW), None
+        return decode_rows(msgspec.json.encode(body), calling._ROW), None
 
     async def read() -> list[int]:
-        pages = read_pages(ask, page_size=page_size, page_limit=400, operation_id="listFlows")
+        pages = read_pages(
+            request_page, page_size=page_size, page_limit=400, operation_id="listFlows"
+        )
         return [msgspec.json.decode(row)["id"] async for row in calling._each_once(pages)]
 
     found = asyncio.run(read())
@@ -217,7 +219,7 @@ def test_a_row_comes_once_whatever_moves(
 
 
 async def test_a_page_is_read_when_its_rows_are_needed() -> None:
-    """Who takes two rows of a long list costs the workspace one request."""
+    """Reading two rows of a long list costs one request."""
     async with (
         serving(answer(page(*range(10)))) as workspace,
         client_of(workspace.url, page_size=10) as client,
@@ -274,8 +276,8 @@ async def test_the_callers_own_order_and_place_are_kept() -> None:
             )
         ]
     assert [msgspec.json.decode(row)["id"] for row in rows] == [9, 8, 7]
-    asked = dict(workspace.requests[0].query)
-    assert asked == {**query, "limit": "3"}
+    query_sent = dict(workspace.requests[0].query)
+    assert query_sent == {**query, "limit": "3"}
     assert [request.query["offset"] for request in workspace.requests] == ["2", "4"]
 
 
@@ -292,7 +294,7 @@ async def test_a_workspace_that_refuses_the_order_is_asked_in_its_own() -> None:
 
 
 async def test_a_list_without_pages_is_asked_for_once() -> None:
-    """Where the catalogue knows no ``limit`` none is sent, with an envelope or without."""
+    """Without a ``limit`` in the catalogue none is sent, with an envelope or without."""
     for body in (page(1, 2), page(1, 2)["data"]):
         async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
             rows = client.operations.rows("getJobsForJobGroup", 7, priority=Priority.CHANGES)
@@ -333,8 +335,8 @@ async def test_details_reach_the_caller_without_secrets() -> None:
     """Structured details are given as text, apart from the message, and without the token."""
     token = Secret("made-up-token-3f9a")
     details = {"errors": [{"field": "name", "got": token.reveal()}]}
-    told = {"exception": {"name": "ValidationFailed", "message": "bad", "details": details}}
-    async with serving(answer(told, 400)) as workspace, client_of(workspace.url) as client:
+    envelope = {"exception": {"name": "ValidationFailed", "message": "bad", "details": details}}
+    async with serving(answer(envelope, 400)) as workspace, client_of(workspace.url) as client:
         with pytest.raises(RequestRejectedError) as caught:
             await client.requester.request("createFlow", body={}, priority=Priority.CHANGES)
     assert caught.value.details == '{"errors":[{"field":"name","got":"***"}]}'
@@ -342,9 +344,9 @@ async def test_details_reach_the_caller_without_secrets() -> None:
 
 
 async def test_a_code_stands_before_the_details() -> None:
-    """A schedule that is refused says by its code what is wrong with it."""
-    told = {"exception": {"name": "ValidationFailed", "code": "SCHEDULE_NAME_TOO_LONG"}}
-    async with serving(answer(told, 400)) as workspace, client_of(workspace.url) as client:
+    """The error of a refused schedule names its code."""
+    envelope = {"exception": {"name": "ValidationFailed", "code": "SCHEDULE_NAME_TOO_LONG"}}
+    async with serving(answer(envelope, 400)) as workspace, client_of(workspace.url) as client:
         with pytest.raises(RequestRejectedError) as caught:
             await client.requester.request("createSchedule", body={}, priority=Priority.CHANGES)
     assert caught.value.details == "SCHEDULE_NAME_TOO_LONG"

@@ -1,4 +1,4 @@
-"""What each typed operation asks, and what it makes of the answer."""
+"""What each typed operation requests, and how it reads the answer."""
 
 from __future__ import annotations
 
@@ -229,9 +229,9 @@ async def test_a_webhook_task_hides_what_it_holds() -> None:
 @pytest.mark.parametrize("key", ["webhookFlowTasks", "webhookflowtasks"])
 async def test_a_flow_shows_its_webhook_tasks(key: str) -> None:
     """Under either key, wrapped; unreadable ones are left out; silence is none."""
-    told = {"id": 5, key: {"data": [TASK, {"id": 13}]}}
+    task = {"id": 5, key: {"data": [TASK, {"id": 13}]}}
     async with (
-        serving(answer(told), answer({"id": 5})) as workspace,
+        serving(answer(task), answer({"id": 5})) as workspace,
         client_of(workspace.url) as client,
     ):
         tasks = await client.webhook_tasks.of_flow("5", priority=Priority.INVENTORY)
@@ -252,7 +252,7 @@ async def test_a_deleted_webhook_task_is_gone(handler: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "found", "is_ok"),
+    ("body", "expected", "is_ok"),
     [
         ({"statusCode": 204}, WebhookTest(status_code=204), True),
         ({"statusCode": 404}, WebhookTest(status_code=404), False),
@@ -260,11 +260,11 @@ async def test_a_deleted_webhook_task_is_gone(handler: Any) -> None:
         ({}, WebhookTest(), False),
     ],
 )
-async def test_a_webhook_url_is_tested(told: Any, found: WebhookTest, is_ok: int) -> None:
+async def test_a_webhook_url_is_tested(body: Any, expected: WebhookTest, is_ok: int) -> None:
     """The workspace shows what it got when it called the URL."""
-    async with serving(answer(told)) as workspace, client_of(workspace.url) as client:
+    async with serving(answer(body)) as workspace, client_of(workspace.url) as client:
         test = await client.webhook_tasks.test(url="https://x.org", priority=Priority.INVENTORY)
-    assert test == found
+    assert test == expected
     assert test.is_ok == is_ok
 
 
@@ -289,5 +289,5 @@ async def test_a_retry_is_logged_once_and_quietly() -> None:
         ):
             with pytest.raises(Exception, match="503"):
                 await client.runs.plan_run("7", priority=Priority.ENDS)
-    told = [(line["event"], line["log_level"], line["operation"]) for line in lines]
-    assert told == [("request is tried again", "debug", "getPlanSnapshotRun")]
+    log_events = [(line["event"], line["log_level"], line["operation"]) for line in lines]
+    assert log_events == [("request is tried again", "debug", "getPlanSnapshotRun")]

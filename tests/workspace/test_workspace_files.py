@@ -31,16 +31,16 @@ MIB = 1024 * 1024
 
 
 def streaming(
-    pieces: int, *, told: int | None = None, breaks_at: asyncio.Event | None = None
+    pieces: int, *, content_length: int | None = None, breaks_at: asyncio.Event | None = None
 ) -> Handler:
-    """Return a handler that sends so many pieces, ``reported`` bytes by its own word.
+    """Return a handler that sends so many pieces and announces ``content_length`` bytes.
 
     With ``breaks_at`` it hangs up when that is set, in the middle of the answer.
     """
 
     async def handle(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/zip"})
-        response.content_length = told
+        response.content_length = content_length
         await response.prepare(request)
         for _ in range(pieces):
             await response.write(PIECE)
@@ -56,13 +56,13 @@ def streaming(
 async def package(
     client: WorkspaceClient,
     into: Path,
-    told: list[tuple[int, int | None]],
+    progress: list[tuple[int, int | None]],
     arrived: asyncio.Event | None = None,
 ) -> None:
     """Download the package of flow 7; ``arrived`` is set when its first piece is there."""
 
     def show(done: int, whole: int | None) -> None:
-        told.append((done, whole))
+        progress.append((done, whole))
         if done and arrived is not None:
             arrived.set()
 
@@ -81,36 +81,36 @@ def is_device(path: Path) -> bool:
 
 
 async def test_a_large_file_takes_little_memory(tmp_path: Path) -> None:
-    """20 MiB go to disk with less than 5 MiB in memory, beyond what an answer may have."""
+    """A download of 20 MiB, above the limit of an answer, keeps less than 5 MiB in memory."""
     pieces = 20 * MIB // len(PIECE)
-    into, told = tmp_path / "flow.zip", list[tuple[int, int | None]]()
+    into, progress = tmp_path / "flow.zip", list[tuple[int, int | None]]()
     async with (
-        serving(streaming(pieces, told=20 * MIB)) as workspace,
+        serving(streaming(pieces, content_length=20 * MIB)) as workspace,
         client_of(workspace.url, body_limit_bytes=MIB) as client,
     ):
         tracemalloc.start()
         try:
-            await package(client, into, told)
+            await package(client, into, progress)
             _, peak_bytes = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
     assert into.stat().st_size == 20 * MIB
     assert peak_bytes < 5 * MIB
-    assert told[0] == (0, 20 * MIB)
-    assert told[-1] == (20 * MIB, 20 * MIB)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert progress[0] == (0, 20 * MIB)
+    assert progress[-1] == (20 * MIB, 20 * MIB)
+    assert [done for done, _ in progress] == sorted(done for done, _ in progress)
 
 
 async def test_a_download_that_broke_off_begins_again(tmp_path: Path) -> None:
     """The file holds one whole answer, not the pieces of two, and its length is that one's."""
-    into, told = tmp_path / "flow.zip", list[tuple[int, int | None]]()
+    into, progress = tmp_path / "flow.zip", list[tuple[int, int | None]]()
     arrived = asyncio.Event()
-    broken = streaming(3, told=99 * len(PIECE), breaks_at=arrived)
+    broken = streaming(3, content_length=99 * len(PIECE), breaks_at=arrived)
     async with serving(broken, streaming(2)) as workspace, client_of(workspace.url) as client:
-        await package(client, into, told, arrived)
+        await package(client, into, progress, arrived)
     assert into.read_bytes() == PIECE * 2
-    assert [number for number, (done, _) in enumerate(told) if done == 0][1] >= 2
-    assert told[-1] == (2 * len(PIECE), None)
+    assert [number for number, (done, _) in enumerate(progress) if done == 0][1] >= 2
+    assert progress[-1] == (2 * len(PIECE), None)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_a_failure_leaves_what_was_there(
     """The former file stays as it was, and no part of a new one lies beside it."""
     into, arrived = tmp_path / "flow.zip", asyncio.Event()
     into.write_bytes(b"former")
-    broken = streaming(1, told=99 * len(PIECE), breaks_at=arrived)
+    broken = streaming(1, content_length=99 * len(PIECE), breaks_at=arrived)
     handler = broken if is_begun else refusal(404, "DataNotFoundException")
     async with serving(handler) as workspace, client_of(workspace.url, retries=1) as client:
         with pytest.raises(error):
@@ -162,18 +162,18 @@ async def test_a_cancelled_download_leaves_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_packed_body_shows_no_length(tmp_path: Path) -> None:
-    """The length of a compressed answer is not taken for the file's."""
+    """The length of a compressed answer is not reported as the file's."""
 
     async def packed(_: web.Request) -> web.Response:
         response = web.Response(body=PIECE)
         response.enable_compression(web.ContentCoding.gzip)
         return response
 
-    into, told = tmp_path / "flow.zip", list[tuple[int, int | None]]()
+    into, progress = tmp_path / "flow.zip", list[tuple[int, int | None]]()
     async with serving(packed) as workspace, client_of(workspace.url) as client:
-        await package(client, into, told)
+        await package(client, into, progress)
     assert into.read_bytes() == PIECE
-    assert {whole for _, whole in told} == {None}
+    assert {whole for _, whole in progress} == {None}
 
 
 @pytest.mark.parametrize("status", [204, 304])
@@ -199,7 +199,7 @@ async def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
 async def test_what_a_device_took_is_not_sent_twice() -> None:
     """A second try would follow the pieces of the first one, so it is not begun."""
     arrived = asyncio.Event()
-    broken = streaming(1, told=9 * len(PIECE), breaks_at=arrived)
+    broken = streaming(1, content_length=9 * len(PIECE), breaks_at=arrived)
     async with serving(broken, streaming(1)) as workspace, client_of(workspace.url) as client:
         with pytest.raises(LocalFileError, match="cannot be taken back"):
             await package(client, Path(os.devnull), [], arrived)

@@ -76,7 +76,7 @@ async def test_any_answer_is_read_or_refused(
     workspace.documents[path] = body
     with suppress(UnreadableAnswerError):
         await READS[path](client)
-    assert workspace.asked[-1][0] == path
+    assert workspace.requests[-1][0] == path
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,6 @@ async def test_a_profile_counts_by_the_words_that_are_known(
     workspace: TinyWorkspace, client: WorkspaceClient, column: object
 ) -> None:
     """In either form of a histogram; another word is none of the three."""
-    told = {"profilerTypeCheckHistograms": {"a": column, "b": column}}
-    workspace.documents["jobGroups/7/profileResults"] = msgspec.to_builtins(told)
+    profile = {"profilerTypeCheckHistograms": {"a": column, "b": column}}
+    workspace.documents["jobGroups/7/profileResults"] = msgspec.to_builtins(profile)
     assert await client.inventory.profile("7") == ProfileCounts(valid=10, mismatched=0, missing=2)

@@ -138,7 +138,7 @@ def large(*, announced: bool, compressed: bool = False) -> Any:
     ids=["announced", "unannounced", "compressed"],
 )
 async def test_a_huge_answer_is_cut_off(handler: Any) -> None:
-    """No body beyond the limit is kept, whatever its headers say; it is not asked for again."""
+    """A body above the limit is dropped, whatever its headers say, and not requested again."""
     async with (
         serving(handler) as workspace,
         client_of(workspace.url, body_limit_bytes=300_000) as client,

@@ -151,7 +151,7 @@ def test_half_a_character_costs_no_page(escaped: str, name: str) -> None:
 
 
 def test_absurd_nesting_is_one_clear_error() -> None:
-    """A page nested beyond all reason is refused as a whole."""
+    """A page nested absurdly deep is refused as a whole."""
     row = b'{"id":5,"name":' + b"[" * 50_000 + b"]" * 50_000 + b"}"
     with pytest.raises(PayloadError):
         decode_rows(b'{"data":[' + row + b"]}", rows.JOB_GROUP)

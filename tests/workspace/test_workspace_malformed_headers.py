@@ -40,17 +40,17 @@ FIGURES = DATES | st.sampled_from(
 @example("Fri, 31 Dec 9999 23:59:59 GMT")
 @example("Sat, 01 Jan 0001 00:00:00 +2359")
 def test_any_date_is_a_time_or_none(text: str) -> None:
-    """What a ``Date`` says moves the workspace's clock or leaves it; it never breaks it."""
+    """Any ``Date`` header moves the workspace's clock or leaves it; none breaks it."""
     clock = ManualClock()
-    heard = WorkspaceTime(clock)
-    heard.learn("Sat, 21 Nov 2026 10:00:00 GMT", began=1.0, answered=1.5)
-    heard.learn(text, began=2.0, answered=2.5)
+    workspace_time = WorkspaceTime(clock)
+    workspace_time.learn("Sat, 21 Nov 2026 10:00:00 GMT", began=1.0, answered=1.5)
+    workspace_time.learn(text, began=2.0, answered=2.5)
 
     at = parse_http_date(text)
     assert at is None or at.utcoffset() is not None
-    assert heard.now() is not None
-    assert heard.at(1e9) is not None
-    assert heard.skew_seconds is not None
+    assert workspace_time.now() is not None
+    assert workspace_time.at(1e9) is not None
+    assert workspace_time.skew_seconds is not None
 
 
 @given(
@@ -97,7 +97,7 @@ PATHS = st.dictionaries(
 
 @given(paths=PATHS, servers=st.none() | st.lists(st.dictionaries(st.just("url"), FIGURES)))
 def test_any_specification_names_operations(paths: Any, servers: Any) -> None:
-    """Whatever a specification says, what is read of it are methods with paths."""
+    """Whatever a specification holds, only methods with paths are read from it."""
     found = operations_in(json.dumps({"paths": paths, "servers": servers}).encode())
     assert len(found) <= sum(len(methods) for methods in paths.values())
     assert {method for method, _ in found} <= {"GET", "POST"}
@@ -136,7 +136,7 @@ async def test_any_answer_is_a_row_or_one_of_our_errors(
     status: int, headers: dict[str, str], body: Any
 ) -> None:
     """Over the wire, with any headers, an answer ends in a row or in an error of the tree."""
-    said = None
+    message = None
     async with (
         serving(answer(body, status, headers)) as there,
         client_of(there.url, clock=SkippingClock()) as client,
@@ -144,5 +144,5 @@ async def test_any_answer_is_a_row_or_one_of_our_errors(
         try:
             row = await client.runs.job_group("5", priority=Priority.ENDS)
         except WorkspaceError as exc:
-            said = str(exc)
-    assert row.id if said is None else len(said.splitlines()) == 1
+            message = str(exc)
+    assert row.id if message is None else len(message.splitlines()) == 1

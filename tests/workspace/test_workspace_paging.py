@@ -19,8 +19,8 @@ from tests.workspace.scripted import answer, client_of, refusal, serving
 
 
 def rows_of(ids: Iterable[int], *, count: int | None = None) -> Rows[str]:
-    told = tuple(str(id_) for id_ in ids)
-    return Rows(rows=told, bad_rows=(), ids=frozenset(told), length=len(told), count=count)
+    row_ids = tuple(str(id_) for id_ in ids)
+    return Rows(rows=row_ids, bad_rows=(), ids=frozenset(row_ids), length=len(row_ids), count=count)
 
 
 class ShiftingList:
@@ -30,10 +30,10 @@ class ShiftingList:
         self.ids = list(range(0, length * 10, 10))
         self.cap = cap
         self.changes: list[tuple[list[int], list[int]]] = []
-        self.asked = 0
+        self.request_count = 0
 
-    async def ask(self, limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
-        self.asked += 1
+    async def request_page(self, limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
+        self.request_count += 1
         page = self.ids[offset : offset + min(limit, self.cap)]
         if self.changes:
             gone, come = self.changes.pop(0)
@@ -44,7 +44,7 @@ class ShiftingList:
 async def read(shifting: ShiftingList, *, page_size: int, page_limit: int = 400) -> set[int]:
     found: set[int] = set()
     async for page in read_pages(
-        shifting.ask, page_size=page_size, page_limit=page_limit, operation_id="listFlows"
+        shifting.request_page, page_size=page_size, page_limit=page_limit, operation_id="listFlows"
     ):
         found.update(int(row) for row in page.rows)
     return found
@@ -85,28 +85,30 @@ async def test_many_leaving_at_once_hide_nothing() -> None:
 
 @pytest.mark.parametrize("cap", [10, 25, 100])
 async def test_a_capped_page_is_not_the_end(cap: int) -> None:
-    """A workspace that gives fewer rows than asked for is read to its end all the same."""
+    """A workspace that returns fewer rows than the limit is still read to its end."""
     shifting = ShiftingList(240, cap=cap)
     assert len(await read(shifting, page_size=250)) == 240
 
 
 async def test_a_short_list_costs_one_request() -> None:
-    """A short page ends the reading without a second question."""
+    """A short page ends the reading without a second request."""
     shifting = ShiftingList(7)
     await read(shifting, page_size=250)
-    assert shifting.asked == 1
+    assert shifting.request_count == 1
 
 
 async def test_a_served_count_keeps_the_reading_going() -> None:
-    """When the answer says that there is more, a short page of any length is not the end."""
+    """When the answer counts more rows, a short page of any length is not the end."""
     ids = list(range(97))
 
-    async def ask(limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
+    async def request_page(limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
         return rows_of(ids[offset : offset + min(limit, 37)], count=97), None
 
     found = [
         row
-        async for page in read_pages(ask, page_size=50, page_limit=40, operation_id="listFlows")
+        async for page in read_pages(
+            request_page, page_size=50, page_limit=40, operation_id="listFlows"
+        )
         for row in page.rows
     ]
     assert set(found) == {str(id_) for id_ in ids}
@@ -114,16 +116,18 @@ async def test_a_served_count_keeps_the_reading_going() -> None:
 
 async def test_a_list_that_ignores_the_offset_is_given_up() -> None:
     """The same full page again and again is an error, not an endless reading."""
-    asked = []
+    offsets = []
 
-    async def ask(limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
-        asked.append(offset)
+    async def request_page(limit: int, offset: int) -> tuple[Rows[str], datetime | None]:
+        offsets.append(offset)
         return rows_of(range(limit)), None
 
     with pytest.raises(UnreadableAnswerError):
-        async for _ in read_pages(ask, page_size=50, page_limit=400, operation_id="listFlows"):
+        async for _ in read_pages(
+            request_page, page_size=50, page_limit=400, operation_id="listFlows"
+        ):
             pass
-    assert len(asked) < 10
+    assert len(offsets) < 10
 
 
 async def test_the_number_of_pages_is_bounded() -> None:
@@ -131,11 +135,11 @@ async def test_the_number_of_pages_is_bounded() -> None:
     shifting = ShiftingList(10_000)
     with pytest.raises(UnreadableAnswerError, match="more than 5 pages"):
         await read(shifting, page_size=50, page_limit=5)
-    assert shifting.asked == 5
+    assert shifting.request_count == 5
 
 
 async def test_pages_are_asked_for_by_id_and_for_everybody() -> None:
-    """Limit, offset, order and the widened owner filters stand in every question."""
+    """Every request carries limit, offset, order and the widened owner filters."""
     async with (
         serving(answer({"data": []})) as workspace,
         client_of(workspace.url) as client,
@@ -148,9 +152,9 @@ async def test_pages_are_asked_for_by_id_and_for_everybody() -> None:
             client.pipelines.schedules(priority=Priority.INVENTORY),
         ):
             assert [page.rows async for page in pages] == [()]
-        asked = [dict(request.query) for request in workspace.requests]
+        queries = [dict(request.query) for request in workspace.requests]
     first = {"sort": "id", "limit": "250", "offset": "0"}
-    assert asked == [
+    assert queries == [
         {**first, "runBy": "all"},
         {**first, "runBy": "all"},
         {**first, "ownershipFilter": "all"},
@@ -160,11 +164,11 @@ async def test_pages_are_asked_for_by_id_and_for_everybody() -> None:
 
 
 async def test_an_order_that_is_refused_is_given_up() -> None:
-    """A workspace that cannot sort by id is read in its own order, and not asked again."""
+    """A workspace that cannot sort by id is read in its own order, without another try."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        known = refusal(400, "ValidationFailed") if "sort" in request.query else answer([])
-        return await known(request)
+        respond = refusal(400, "ValidationFailed") if "sort" in request.query else answer([])
+        return await respond(request)
 
     async with serving(handle) as workspace, client_of(workspace.url) as client:
         for _ in range(2):

@@ -57,18 +57,18 @@ def test_a_recorded_job_group_of_text_ids() -> None:
 
 def test_a_recorded_list_row_names_its_flow() -> None:
     """The list of 2019 carried the flow unasked."""
-    found = decode_rows(raw("jobGroups_list_item_r060-docs"), rows.JOB_GROUP)
-    (row,) = found.rows
+    page = decode_rows(raw("jobGroups_list_item_r060-docs"), rows.JOB_GROUP)
+    (row,) = page.rows
     assert (row.flow_id, row.flow_name, row.recipe_id) == ("11", "2013 POS", "45")
-    assert found.bad_rows == ()
+    assert page.bad_rows == ()
 
 
 def test_recorded_incomplete_rows() -> None:
     """The rows of 2026 show neither flow nor flow run; a list without envelope is read too."""
-    found = decode_rows(raw("jobLibrary_rows_live2026"), rows.JOB_GROUP)
-    assert [row.id for row in found.rows] == ["4087561", "4087554"]
-    assert found.rows[0].updated_at == datetime(2026, 7, 7, 23, 25, 34, tzinfo=UTC)
-    assert not any(row.flow_id or row.shows_flow_run for row in found.rows)
+    page = decode_rows(raw("jobLibrary_rows_live2026"), rows.JOB_GROUP)
+    assert [row.id for row in page.rows] == ["4087561", "4087554"]
+    assert page.rows[0].updated_at == datetime(2026, 7, 7, 23, 25, 34, tzinfo=UTC)
+    assert not any(row.flow_id or row.shows_flow_run for row in page.rows)
 
 
 def test_a_recorded_creator_is_the_owner() -> None:
@@ -79,9 +79,9 @@ def test_a_recorded_creator_is_the_owner() -> None:
 
 def test_recorded_jobs() -> None:
     """Job records carry type, progress and heartbeat; a null error is none."""
-    found = decode_rows(raw("jobGroup_jobs_r060-docs"), rows.JOB)
-    assert [job.job_type for job in found.rows] == ["wrangle", "filewriter"]
-    first = found.rows[0]
+    page = decode_rows(raw("jobGroup_jobs_r060-docs"), rows.JOB)
+    assert [job.job_type for job in page.rows] == ["wrangle", "filewriter"]
+    first = page.rows[0]
     assert (first.id, first.job_group_id, first.percent_complete) == ("41", "20", 100)
     assert first.heartbeat_at == datetime(2019, 2, 11, 23, 55, 32, 604_000, tzinfo=UTC)
     assert (first.error, first.started_at) == (None, None)
@@ -147,7 +147,7 @@ def test_a_snapshot_shows_what_its_runs_started(wrap: Any) -> None:
 def test_a_plan_that_was_made_of_another_is_no_snapshot(
     fields: dict[str, Any], *, is_snapshot: bool
 ) -> None:
-    """What the row says of itself wins over what follows from the plan that it names."""
+    """The row's own fields win over what follows from the plan that it names."""
     row = rows.PLAN.decode(msgspec.json.encode({"id": 99, "name": "made", **fields}))
     assert row.is_snapshot is is_snapshot
 
@@ -168,7 +168,7 @@ def test_a_plan_of_the_list_shows_its_newest_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({}, (False, None)),
         ({"flowRun": None}, (True, None)),
@@ -179,10 +179,10 @@ def test_a_plan_of_the_list_shows_its_newest_run() -> None:
         ({"flowRun": {}}, (False, None)),
     ],
 )
-def test_both_spellings_of_the_flow_run(fields: dict[str, Any], told: tuple[bool, Any]) -> None:
-    """`flowRun` and `flowrun` are read; null says "none", absence says nothing."""
+def test_both_spellings_of_the_flow_run(fields: dict[str, Any], expected: tuple[bool, Any]) -> None:
+    """`flowRun` and `flowrun` are read; null means none, absence means unknown."""
     row = job_group(**fields)
-    assert (row.shows_flow_run, row.flow_run_id) == told
+    assert (row.shows_flow_run, row.flow_run_id) == expected
 
 
 @pytest.mark.parametrize("word", ["Cancelled", "Canceled", "Pending", "SomethingNew", ""])
@@ -220,7 +220,7 @@ def test_instants(text: str | None, at: datetime | None) -> None:
     ],
 )
 def test_error_fields_become_text(value: Any, text: str | None) -> None:
-    """An error is text, an object or null; what it says is kept."""
+    """An error is text, an object or null; its text is kept."""
     assert job_group(workloadError=value).error == text
     job = rows.JOB.decode(msgspec.json.encode({"id": 1, "errorMessage": value}))
     assert job.error == text

@@ -14,7 +14,7 @@ REMAINING = "dataprep_monitor_api_rate_limit_remaining"
 
 
 async def test_a_quota_that_is_over_is_no_longer_shown() -> None:
-    """The last word of a window that has ended would say for ever that nothing may be sent."""
+    """A quota whose window has ended is dropped, or it would show 0 remaining for ever."""
     clock, registry = ManualClock(), CollectorRegistry()
     budget = RequestBudget(
         workspace="w", requests_per_minute=60, clock=clock, metrics=ApiMetrics.of(registry)
@@ -22,10 +22,10 @@ async def test_a_quota_that_is_over_is_no_longer_shown() -> None:
     now = clock.now().timestamp()
     quota = Quota(scope="user", limit=40, remaining=0, reset_at=now + 30)
     budget.learn((quota,), operation_id="runFlow", workspace_now=now)
-    told = registry.get_sample_value(REMAINING, {"workspace": "w", "scope": "user"})
+    remaining = registry.get_sample_value(REMAINING, {"workspace": "w", "scope": "user"})
     await clock.advance(31)
     await budget.acquire(Priority.CHANGES, wait_seconds=0, operation_id="listFlows")
 
-    assert told == 0
+    assert remaining == 0
     assert registry.get_sample_value(REMAINING, {"workspace": "w", "scope": "user"}) is None
     assert registry.get_sample_value(REMAINING, {"workspace": "w", "scope": "own"}) is not None

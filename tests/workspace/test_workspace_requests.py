@@ -91,20 +91,20 @@ async def test_each_answer_becomes_its_error(
 )
 async def test_recorded_errors_are_understood(name: str) -> None:
     """The recorded error bodies give an error that repeats their own name and reason."""
-    told = recorded(name)
+    recording = recorded(name)
     async with (
-        serving(answer(told["body"], told["status"])) as workspace,
+        serving(answer(recording["body"], recording["status"])) as workspace,
         client_of(workspace.url) as client,
     ):
         with pytest.raises((RequestRejectedError, NotAvailableError)) as caught:
             await client.runs.job_group("7", priority=Priority.RECONCILIATION)
-    assert caught.value.exception_name == told["body"]["exception"]["name"]
-    assert told["body"]["exception"]["message"] in str(caught.value)
+    assert caught.value.exception_name == recording["body"]["exception"]["name"]
+    assert recording["body"]["exception"]["message"] in str(caught.value)
     assert len(workspace.requests) == 1
 
 
 async def test_a_404_from_a_proxy_proves_nothing() -> None:
-    """An HTML page with status 404 does not say that the run is gone."""
+    """An HTML page with status 404 does not prove that the run is gone."""
 
     async def page(_: web.Request) -> web.Response:
         return web.Response(status=404, text="<html>nginx</html>", content_type="text/html")
@@ -173,15 +173,15 @@ async def test_a_creation_that_may_have_happened_is_not_repeated() -> None:
         with pytest.raises(WorkspaceUnreachableError):
             await client.requester.request("createFlow", body={}, priority=Priority.RECONCILIATION)
         assert len(workspace.requests) == 1
-        found = await client.requester.request(
+        response = await client.requester.request(
             "runFlow", 1, body={}, priority=Priority.RECONCILIATION
         )
-    assert found.status_code == 200
+    assert response.status_code == 200
     assert len(workspace.requests) == 3
 
 
 @pytest.mark.parametrize("header", ["x-retry-after", "Retry-After"])
-async def test_a_throttled_request_waits_as_the_answer_asks(header: str) -> None:
+async def test_a_throttled_request_waits_for_the_stated_time(header: str) -> None:
     """429 is tried again after the time that either header names."""
     clock = SkippingClock()
     async with (
@@ -196,9 +196,9 @@ async def test_a_throttled_request_waits_as_the_answer_asks(header: str) -> None
 
 async def test_the_recorded_429_names_the_wait() -> None:
     """The recorded quota answer becomes an error with its 57 seconds, if we may not wait."""
-    told = recorded("error_429_reference")
+    recording = recorded("error_429_reference")
     async with (
-        serving(answer(told["body"], 429, told["headers"])) as workspace,
+        serving(answer(recording["body"], 429, recording["headers"])) as workspace,
         client_of(workspace.url, retry_total_seconds=30) as client,
     ):
         with pytest.raises(ThrottledError) as caught:
@@ -210,10 +210,10 @@ async def test_the_recorded_429_names_the_wait() -> None:
 async def test_a_repeated_execution_is_an_answer() -> None:
     """304 to a repeated execution id is no failure."""
     async with serving(answer(None, 304)) as workspace, client_of(workspace.url) as client:
-        found = await client.requester.request(
+        response = await client.requester.request(
             "runFlow", 1, body={}, headers={"x-execution-id": "x"}, priority=Priority.RECONCILIATION
         )
-    assert (found.status_code, found.body) == (304, b"")
+    assert (response.status_code, response.body) == (304, b"")
 
 
 async def test_redirects_are_not_followed() -> None:
@@ -271,10 +271,10 @@ async def test_outside_the_edition_nothing_is_sent() -> None:
         (refusal(403, "AccessControlException"), "createWebhookFlowTask", (), 0),
     ],
 )
-async def test_what_is_not_offered_is_remembered(
+async def test_a_missing_route_is_remembered(
     handler: Any, operation_id: str, values: tuple[int, ...], switched_off: int
 ) -> None:
-    """What is not offered is not asked again until forgotten; a single id proves nothing."""
+    """A missing route is not requested again until forgotten; a missing id proves nothing."""
     async with serving(handler) as workspace, client_of(workspace.url) as client:
         for _ in range(2):
             with pytest.raises(NotAvailableError):
@@ -306,9 +306,9 @@ async def test_no_error_repeats_a_secret() -> None:
     """An answer that echoes the token or a secret of the body gives an error without them."""
 
     async def echo(request: web.Request) -> web.Response:
-        said = f"bad {request.headers['Authorization']} {await request.text()}"
+        echoed = f"bad {request.headers['Authorization']} {await request.text()}"
         return web.json_response(
-            {"exception": {"name": "ValidationFailed", "message": said, "details": said}},
+            {"exception": {"name": "ValidationFailed", "message": echoed, "details": echoed}},
             status=400,
         )
 

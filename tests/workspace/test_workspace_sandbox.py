@@ -63,12 +63,12 @@ def client_with(
 
 async def all_rows(pages: AsyncIterator[Page[T]]) -> list[T]:
     """Read a list to its end; every row must be readable and every page must know its time."""
-    found: list[T] = []
+    rows: list[T] = []
     async for page in pages:
         assert page.bad_rows == ()
         assert page.began_at is not None
-        found.extend(page.rows)
-    return found
+        rows.extend(page.rows)
+    return rows
 
 
 async def test_a_flow_run_is_read_from_start_to_end() -> None:
@@ -169,11 +169,11 @@ async def test_each_owner_reads_his_own_schedules() -> None:
                 mine = await all_rows(client.pipelines.schedules(priority=Priority.INVENTORY))
             assert {row.owner_id for row in mine} == {str(owner)}
             found.extend(mine)
-        known = {str(schedule.id): schedule for schedule in world.schedules.live()}
+        schedules = {str(schedule.id): schedule for schedule in world.schedules.live()}
         assert {row.id: row.triggers for row in found} == {
-            one_id: item.triggers for one_id, item in known.items()
+            schedule_id: schedule.triggers for schedule_id, schedule in schedules.items()
         }
-        assert all(row.is_enabled == known[row.id].enabled for row in found)
+        assert all(row.is_enabled == schedules[row.id].enabled for row in found)
         assert {pipeline.kind for row in found for pipeline in row.pipelines} == set(PipelineKind)
 
 
@@ -221,12 +221,12 @@ async def test_the_workspace_shows_who_and_what_and_when() -> None:
         assert person.email
         assert not person.is_disabled
         found = await client.operations.open_api_spec(priority=Priority.INVENTORY)
-        offered = {
+        served = {
             (operation.method, operation.path)
             for operation in operations()
             if Edition.RL in operation.editions
         }
-        assert found & offered == offered
+        assert found & served == served
         now = client.workspace_now()
         assert now is not None
         assert abs((now - clock.now()).total_seconds()) <= 1
@@ -237,7 +237,7 @@ async def test_the_workspace_shows_who_and_what_and_when() -> None:
 
 
 async def test_what_the_edition_lacks_is_switched_off() -> None:
-    """LE serves single job groups; its list is not offered, and that is asked only once."""
+    """LE serves single job groups but no list, and the list is requested only once."""
     async with meeting(Edition.LE) as (sandbox, client, _):
         flow = next(iter(sandbox.world.flows.live()))
         run = sandbox.engine.start_flow_run(flow, by=1)

@@ -17,7 +17,7 @@ DATE = "Sat, 21 Nov 2026 09:00:00 GMT"
 AT = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 
-def test_before_the_first_answer_nothing_is_known() -> None:
+def test_before_the_first_answer_the_time_is_unknown() -> None:
     """No answer, no time and no skew; an unreadable date changes nothing."""
     time = WorkspaceTime(ManualClock())
     time.learn(None, began=0, answered=0)
@@ -27,7 +27,7 @@ def test_before_the_first_answer_nothing_is_known() -> None:
 
 
 async def test_the_date_is_carried_on_our_monotonic_clock() -> None:
-    """Time goes on between answers, and does not care when our wall clock is set."""
+    """Time advances between answers, also when our wall clock is set."""
     clock = ManualClock()
     time = WorkspaceTime(clock)
     time.learn(DATE, began=0, answered=0)
@@ -63,7 +63,7 @@ def test_skew_is_workspace_minus_ours() -> None:
     assert time.skew_seconds == -3599
 
 
-def test_a_clock_that_was_set_is_believed() -> None:
+def test_a_clock_that_was_set_is_accepted() -> None:
     """A date that contradicts the earlier ones replaces them."""
     time = WorkspaceTime(ManualClock())
     time.learn(DATE, began=0, answered=0)
@@ -80,7 +80,7 @@ def test_a_clock_that_was_set_is_believed() -> None:
 def test_the_returned_time_is_never_ahead(
     start: float, exchanges: list[tuple[float, float, float]]
 ) -> None:
-    """For any sequence of answers the workspace's true time is never behind what we say."""
+    """For any sequence of answers the reported time is never ahead of the workspace's."""
     time = WorkspaceTime(ManualClock())
     mark = 0.0
     for pause, lasts, share in exchanges:
@@ -88,9 +88,9 @@ def test_the_returned_time_is_never_ahead(
         stamped = AT + timedelta(seconds=start + began + share * lasts)
         date = format_datetime(stamped.replace(microsecond=0), usegmt=True)
         time.learn(date, began=began, answered=mark)
-        told = time.at(mark)
-        assert told is not None
-        behind = (AT + timedelta(seconds=start + mark) - told).total_seconds()
+        reported = time.at(mark)
+        assert reported is not None
+        behind = (AT + timedelta(seconds=start + mark) - reported).total_seconds()
         assert -1e-5 <= behind <= 1 + 5 + 0.1
 
 

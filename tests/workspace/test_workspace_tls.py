@@ -1,4 +1,4 @@
-"""Workspaces behind TLS: whose certificate is believed."""
+"""Workspaces behind TLS: which certificates are accepted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return made
 
 
-async def ask(certificate: tuple[Path, Path], **settings: Any) -> str:
+async def read_over_tls(certificate: tuple[Path, Path], **settings: Any) -> str:
     """Read one job group over TLS and return its id."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
@@ -52,16 +52,16 @@ async def ask(certificate: tuple[Path, Path], **settings: Any) -> str:
 
 
 async def test_an_unknown_certificate_is_refused(certificate: tuple[Path, Path]) -> None:
-    """By default a certificate that nobody vouches for ends the connection before the token."""
+    """By default a certificate without a known authority ends the connection before the token."""
     with pytest.raises(WorkspaceUnreachableError, match="certificate"):
-        await ask(certificate, retries=0)
+        await read_over_tls(certificate, retries=0)
 
 
-async def test_a_named_authority_is_believed(certificate: tuple[Path, Path]) -> None:
+async def test_a_named_authority_is_accepted(certificate: tuple[Path, Path]) -> None:
     """``ca_file`` adds an authority to the system's."""
-    assert await ask(certificate, ca_file=str(certificate[0])) == "7"
+    assert await read_over_tls(certificate, ca_file=str(certificate[0])) == "7"
 
 
 async def test_verification_can_be_switched_off(certificate: tuple[Path, Path]) -> None:
-    """``verify_tls = false`` believes any certificate."""
-    assert await ask(certificate, verify_tls=False) == "7"
+    """``verify_tls = false`` accepts any certificate."""
+    assert await read_over_tls(certificate, verify_tls=False) == "7"

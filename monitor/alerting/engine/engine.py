@@ -1,8 +1,9 @@
 """The consumer ``alerting``: from events and the live state to alerts, each exactly once.
 
-A batch of events, or an evaluation cycle, goes route -> evaluate -> advance -> commit: routing and
-evaluation read, advancement collects changes in a `PendingStep`, and one durable step of the store
-contains them with the events that they cause and the position behind them.
+A batch of events, or an evaluation cycle, goes route -> evaluate -> advance -> commit, each of them
+a module of this folder. An `EvaluationContext` holds what they decide by, a `PendingStep` what they
+change. One durable step of the store contains the changes, the events that they cause and the
+position behind the events that caused them.
 
 Who owns what. The task of `Engine.run` takes batches and runs cycles. Tasks of requests add and
 expire silences, and a reload changes the rules. Each of them decides only while it holds
